@@ -1,0 +1,49 @@
+# Needs Python 3.10 or later and make; everything else goes into .venv. A particular Python: make env PYTHON=python3.12
+# A smaller PyTorch on Linux without a GPU: make env PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+PYTHON ?= python3
+BIN := .venv/bin
+# One thread per worker, and no more workers than the suite keeps busy.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
+
+.DELETE_ON_ERROR:
+.PHONY: help env demo test lint check slow clean
+
+help:
+	@echo 'make demo    the quickstart: prepare, train, translate and score, in minutes'
+	@echo 'make test    the tests'
+	@echo 'make check   linter, types, then the tests: what a change must pass'
+	@echo 'make slow    the tests that take minutes'
+	@echo 'make env     only create .venv and install nmtkit in it'
+	@echo 'make clean   remove .venv and everything else that was made here'
+
+env: .venv/installed
+
+# The stamp lies inside .venv, so that removing .venv is enough to start again.
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo 'nmtkit needs Python 3.10 or later, and "$(PYTHON)" is not; name one: make env PYTHON=python3.12' >&2; exit 1; }
+	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv || { \
+	  echo '"$(PYTHON) -m venv" failed; on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
+	@echo 'installing nmtkit and what it needs into .venv; the first time takes minutes'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: env
+	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/quickstart/run.sh
+
+test: env
+	$(PYTEST)
+
+lint: env
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+check: lint
+	$(PYTEST)
+
+slow: env
+	$(PYTEST) -m slow
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

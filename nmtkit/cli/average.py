@@ -1,0 +1,29 @@
+"""``nmtkit average``: the mean of several checkpoints, as a model folder."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def average(
+    checkpoints: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[CHECKPOINT...]", show_default=False, help="Folders such as run/checkpoints/step-900."),
+    ] = None,
+    model: Annotated[Path, typer.Option("--model", "-m", help="Model folder.")] = Path("run"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write.")] = Path("averaged"),
+    best: Annotated[int | None, typer.Option(min=1, help="Average the best N checkpoints that were kept.")] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="Average the last N checkpoints that were kept.")] = None,
+) -> None:
+    """Average the weights of checkpoints of one run: all of the best ones by default.
+
+      nmtkit average
+      nmtkit average --last 3 -o last3
+      nmtkit average run/checkpoints/step-900 run/checkpoints/step-1000
+    """
+    from nmtkit.training import averaging
+
+    used = averaging.average(model, output, checkpoints or [], best, last)
+    print(f"{output}: mean of {', '.join(path.name for path in used)}", file=sys.stderr)

@@ -1,0 +1,91 @@
+"""The command line: one file per command in this folder, and here the only place that turns exceptions into statuses.
+
+Nothing slow is imported on the way to ``nmtkit --help``: commands import torch inside their functions.
+"""
+
+import inspect
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from nmtkit import __version__
+from nmtkit.cli.average import average
+from nmtkit.cli.models import models
+from nmtkit.cli.prep import prep
+from nmtkit.cli.score import score
+from nmtkit.cli.train import train
+from nmtkit.cli.translate import translate
+from nmtkit.cli.vocab import vocab
+from nmtkit.errors import UserError
+
+app = typer.Typer(
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _help(function: Callable[..., None]) -> str:
+    """Its docstring, in which paragraphs of examples keep their lines: typer's mark for that is \\b."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    # Where nothing but examples follow the first line, getdoc takes their indentation away.
+    return "\n\n".join(
+        "\b\n" + textwrap.indent(textwrap.dedent(text), "  ") if text.startswith((" ", "nmtkit ")) else text
+        for text in paragraphs
+    )
+
+
+# In the order in which they are used.
+for command in (prep, vocab, train, average, translate, score, models):
+    text = _help(command)
+    app.command(help=text, short_help=re.split(r"(?<=\.)\s", text)[0])(command)  # its first sentence
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"nmtkit {__version__}")
+        raise typer.Exit
+
+
+def nmtkit(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Neural machine translation: from raw parallel text to scored translations.
+
+    In a folder whose raw/ has {train,dev,test}.LANGUAGE, no command needs an option but train:
+
+      nmtkit prep
+      nmtkit vocab
+      nmtkit train --model rnnsearch
+      nmtkit translate < in.txt > out.txt
+      nmtkit score
+    """
+
+
+app.callback(help=_help(nmtkit))(nmtkit)
+
+
+def main() -> None:
+    """Run the command line: a user's mistake is one line on stderr and status 1, any other exception a traceback."""
+    try:
+        try:
+            app(prog_name="nmtkit")
+        finally:
+            sys.stdout.flush()  # a pipe that was closed is noticed here, where it is caught
+    except UserError as error:
+        sys.exit("nmtkit: error: " + " ".join(str(error).splitlines()))
+    except BrokenPipeError:
+        # Python flushes stdout once more when it ends, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

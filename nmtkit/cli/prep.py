@@ -1,0 +1,101 @@
+"""``nmtkit prep``: raw parallel text to a data folder."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nmtkit.cli.options import Workers, log_to_stderr
+from nmtkit.data.settings import Cleaning, Prep, Side
+from nmtkit.errors import UserError
+
+TwoFiles = tuple[Path, Path]
+
+
+def prep(
+    src_lang: Annotated[str | None, typer.Option("--src-lang", "-s", help="Source language: en, de, ...")] = None,
+    tgt_lang: Annotated[str | None, typer.Option("--tgt-lang", "-t", help="Target language.")] = None,
+    raw: Annotated[Path, typer.Option(help="Folder with {train,dev,test}.LANGUAGE, also .gz or .zst.")] = Path("raw"),
+    train: Annotated[
+        TwoFiles | None, typer.Option(metavar="SRC TGT", help="Training text, instead of looking into --raw.")
+    ] = None,
+    dev: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Development text.")] = None,
+    test: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Test text.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Data folder to make.")] = Path("data"),
+    tokenizer: Annotated[
+        Literal["moses", "none"], typer.Option(help="none: the words of the text are already separated by spaces.")
+    ] = "moses",
+    normalize: Annotated[
+        bool | None,
+        typer.Option(
+            "--normalize/--no-normalize",
+            help="Moses' normalisation of punctuation.  [default: with the tokenizer moses]",
+            show_default=False,
+        ),
+    ] = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case everything.")] = False,
+    truecase: Annotated[
+        bool, typer.Option("--truecase", help="Give words at the start of a sentence their usual case.")
+    ] = False,
+    bpe: Annotated[int | None, typer.Option(min=1, help=f"Merges of BPE to learn.  [default: {Prep.merges}]")] = None,
+    joint: Annotated[
+        bool | None,
+        typer.Option(
+            "--joint/--separate", help="BPE on both languages together.  [default: joint]", show_default=False
+        ),
+    ] = None,
+    words: Annotated[bool, typer.Option("--words", help="Whole words, no BPE.")] = False,
+    max_length: Annotated[
+        int, typer.Option(min=0, help="Leave out training pairs with a side of more words, before BPE. 0: no limit.")
+    ] = Cleaning.max_length,
+    max_ratio: Annotated[
+        float, typer.Option(min=0, help="Leave out training pairs whose lengths differ by this factor. 0: no limit.")
+    ] = Cleaning.max_ratio,
+    workers: Workers = None,
+) -> None:
+    """Make a data folder from raw parallel text: normalise, tokenise, clean, learn and apply BPE.
+
+      nmtkit prep -s en -t fr
+
+      nmtkit prep --train europarl.en.gz europarl.fr.gz --dev dev.en dev.fr --test test.en test.fr
+
+      nmtkit prep -s de -t en --truecase --bpe 32000 --separate -o data-truecased
+
+    Only training text is cleaned, and each rule's count and first line numbers are shown and kept in manifest.json.
+    Development and test text keep every line. prep.yaml has every setting, so that translating repeats it.
+    """
+    if words and (bpe is not None or joint is not None):
+        raise UserError("--words: there is no BPE then; leave out --bpe, --joint and --separate")
+    if train is None and (dev or test):
+        raise UserError("--dev and --test need --train; without it, all three are looked for in --raw")
+
+    from nmtkit.data.prep import Files, find_raw, language_of, prepare
+
+    with log_to_stderr():
+        if train is None:
+            files, src, tgt = find_raw(raw, src_lang, tgt_lang)
+        else:
+            given = {"train": train, "dev": dev, "test": test}
+            files = {split: Files(*pair) for split, pair in given.items() if pair}
+            src, tgt = src_lang or language_of(train[0]), tgt_lang or language_of(train[1])
+        side = partial(
+            Side,
+            normalize=tokenizer == "moses" if normalize is None else normalize,
+            tokenizer=tokenizer,
+            lowercase=lowercase,
+            truecase=truecase,
+            segmentation="words" if words else "bpe",
+        )
+        try:
+            settings = Prep(
+                side(src),
+                side(tgt),
+                merges=Prep.merges if bpe is None else bpe,
+                joint=Prep.joint if joint is None else joint,
+                cleaning=Cleaning(max_length, max_ratio),
+            )
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        report = prepare(files, output, settings, workers)
+    typer.echo(report, err=True)

@@ -1,0 +1,109 @@
+"""``nmtkit train``: train a preset; the same command again goes on where it stopped."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nmtkit.config import dump_yaml, load_yaml, merge, parse_settings, to_dict
+from nmtkit.errors import UserError
+
+log = logging.getLogger(__name__)
+
+
+def train(
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="Preset; `nmtkit models` lists them. A run that goes on needs none."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="YAML file whose values replace the preset's.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace one value; may be repeated.")
+    ] = None,
+    data: Annotated[Path, typer.Option("--data", "-d", help="Data folder made by prep and vocab.")] = Path("data"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model folder.")] = Path("run"),
+    max_updates: Annotated[int | None, typer.Option(help="Stop after this many updates.")] = None,
+    max_epochs: Annotated[int | None, typer.Option(help="Stop after this many passes over the data.")] = None,
+    patience: Annotated[int | None, typer.Option(help="Stop after this many validations without improvement.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of initial weights, data order and dropout.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the configuration and parameter counts, then stop.")
+    ] = False,
+) -> None:
+    """Train a model on a data folder. The same command again resumes; Ctrl-C stops after the current update.
+
+    Values come from the preset, then --config, then the command line.
+
+      nmtkit train --model deep-att
+      nmtkit train --model rnnsearch --config small.yaml --set training.batch_tokens=4000
+      nmtkit train --model deep-att --dry-run
+    """
+    flags = {"max_updates": max_updates, "max_epochs": max_epochs, "patience": patience, "seed": seed}
+    given = {key: value for key, value in flags.items() if value is not None}
+    values = merge(_base(model, config, output), parse_settings(settings or []))
+    values = merge(values, {"training": given}) if given else values
+
+    from nmtkit import api, experiment
+
+    planned = experiment.build_experiment(values, _where(model, config, output))
+    if dry_run:
+        print(dump_yaml(to_dict(planned)))
+        for part, count in experiment.sizes(planned, data).items():
+            print(f"{part:<24}{count / 1e6:>10.2f} M")
+        return
+    chosen = api.choose_device(device)
+    with _log_to(output):
+        progress = experiment.run(planned, data, output, chosen)
+        outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
+        best = "".join(f"; best {planned.training.stop_metric} {v:.2f} at {int(u)}" for u, v in progress.best[:1])
+        log.info("%s after update %d%s", outcome, progress.update, best)
+
+
+def _base(model: str | None, config: Path | None, output: Path) -> dict[str, Any]:
+    """The preset with the user's file over it; without either, the configuration of the run that goes on."""
+    from nmtkit import experiment
+
+    over = load_yaml(config) if config else {}
+    if model is not None:
+        return merge(experiment.load_preset(model), over)
+    if config is None and not (output / "config.yaml").exists():
+        raise UserError("which model? give a preset with --model NAME; `nmtkit models` lists them")
+    return over if config else load_yaml(output / "config.yaml")
+
+
+def _where(model: str | None, config: Path | None, output: Path) -> str:
+    """The sources of the values, for error messages."""
+    names = [name for name in (model, str(config) if config else None) if name]
+    return " + ".join(names) or str(output / "config.yaml")
+
+
+@contextmanager
+def _log_to(folder: Path) -> Iterator[None]:
+    """Log lines go to train.log and to stderr, on a terminal through rich so that they stand above the progress bar."""
+    screen: logging.Handler = logging.StreamHandler()
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.logging import RichHandler
+
+        console = Console(stderr=True)
+        screen = RichHandler(console=console, show_path=False, show_level=False, log_time_format="%H:%M:%S")
+    folder.mkdir(parents=True, exist_ok=True)
+    file = logging.FileHandler(folder / "train.log", encoding="utf-8")
+    file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger = logging.getLogger("nmtkit")
+    logger.setLevel(logging.INFO)
+    for handler in (screen, file):
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in (screen, file):
+            logger.removeHandler(handler)
+            handler.close()

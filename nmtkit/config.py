@@ -1,0 +1,196 @@
+"""YAML to frozen dataclasses and back. The dataclass is the schema; every mistake is reported at once.
+
+Two traps of YAML 1.1 are closed: ``5e-4`` is a number here, and ``no``, ``yes``, ``on`` and ``off`` are
+words, so that Norwegian stays a language. No class of Python can be made by a file.
+"""
+
+import dataclasses
+import difflib
+import re
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import yaml
+
+from nmtkit.errors import UserError
+
+T = TypeVar("T")
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML whose only booleans are true and false and whose numbers may be written 5e-4."""
+
+
+_REPLACED = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:float")
+_Loader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
+    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(true|false|True|False)$"), list("tfTF"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d+\.\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$"),
+    list("-+.0123456789"),
+)
+
+
+def _unique_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    """A mapping in which no key is given twice (YAML itself would silently keep the last)."""
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    for key, (key_node, _) in zip(keys, node.value, strict=True):
+        if keys.count(key) > 1:
+            raise yaml.MarkedYAMLError(problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark)
+    return loader.construct_mapping(node, deep=True)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _unique_mapping)
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """The value that ``text`` spells; ``where`` names it in errors."""
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UserError(f"{where}:{line}: not valid YAML: {error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or "nested too deeply"
+        raise UserError(f"{where}: not valid YAML: {reason}") from None
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+    value = parse_yaml(text, str(path))
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected 'key: value' lines, found {_describe(value)}")
+    return value
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """A dataclass as plain values that YAML can hold (tuples become lists)."""
+    return typing.cast(dict[str, Any], _plain(dataclasses.asdict(config)))
+
+
+def dump_yaml(value: Any) -> str:
+    return yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=True, width=100)
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with every value that ``over`` gives put in its place, mapping by mapping."""
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
+    """``["training.lr=5e-4"]`` as ``{"training": {"lr": 5e-4}}``."""
+    result: dict[str, Any] = {}
+    for setting in settings:
+        dotted, equals, text = setting.partition("=")
+        keys = dotted.strip().split(".")
+        if not equals or not all(keys):
+            raise UserError(f"--set {setting}: expected KEY=VALUE, for example training.batch_tokens=8000")
+        value: Any = parse_yaml(text, f"--set {dotted}")
+        for key in reversed(keys):
+            value = {key: value}
+        result = merge(result, value)
+    return result
+
+
+def build(schema: type[T], values: Any, where: str, parts: Mapping[str, type] = MappingProxyType({})) -> T:
+    """An instance of the dataclass ``schema`` from plain values; every mistake in one ``UserError``.
+
+    ``parts`` gives the schema of fields whose own annotation leaves it open.
+    """
+    problems: list[str] = []
+    result = _build(schema, values, "", problems, parts)
+    if problems:
+        raise UserError(f"{where}: " + "; ".join(problems))
+    return typing.cast(T, result)
+
+
+def _build(
+    schema: Any, values: Any, path: str, problems: list[str], parts: Mapping[str, type] = MappingProxyType({})
+) -> Any:
+    if not isinstance(values, Mapping):
+        problems.append(f"{path or 'the file'}: expected 'key: value' pairs, found {_describe(values)}")
+        return None
+    fields = {field.name: field for field in dataclasses.fields(schema)}
+    hints = {**typing.get_type_hints(schema), **parts}
+    prefix = f"{path}." if path else ""
+    for key in values:
+        if key not in fields:
+            near = difflib.get_close_matches(str(key), fields, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(fields)}"
+            problems.append(f"{prefix}{key}: unknown key; {hint}")
+    found = len(problems)
+    made = {}
+    for name, field in fields.items():
+        if name in values:
+            made[name] = _convert(hints[name], values[name], prefix + name, problems)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            problems.append(f"{prefix}{name}: missing")
+    if len(problems) > found:
+        return None
+    try:
+        return schema(**made)
+    except ValueError as error:  # raised by the dataclass's own __post_init__: an impossible value
+        problems.append(f"{prefix}{error}")
+        return None
+
+
+def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
+    """``value`` as the type ``hint`` asks for; what cannot be is added to ``problems``."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return _convert(next(a for a in arguments if a is not type(None)), value, path, problems)
+    if origin is typing.Literal:
+        if value in arguments and not isinstance(value, bool):
+            return value
+        problems.append(f"{path}: expected one of {', '.join(map(str, arguments))}; found {_describe(value)}")
+    elif dataclasses.is_dataclass(hint):
+        return _build(hint, value, path, problems)
+    elif origin is tuple:
+        if isinstance(value, list | tuple):
+            return tuple(_convert(arguments[0], v, f"{path}[{i}]", problems) for i, v in enumerate(value))
+        problems.append(f"{path}: expected a list, found {_describe(value)}")
+    elif origin is dict:
+        if isinstance(value, Mapping):
+            return {str(k): _convert(arguments[1], v, f"{path}.{k}", problems) for k, v in value.items()}
+        problems.append(f"{path}: expected 'key: value' pairs, found {_describe(value)}")
+    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif hint is int and isinstance(value, float) and value.is_integer():
+        return int(value)  # 1e6 is how people write a million
+    elif hint in (bool, int, str) and type(value) is hint:
+        return value
+    else:
+        problems.append(f"{path}: expected {_NAMES[hint]}, found {_describe(value)}")
+    return None
+
+
+_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def _describe(value: Any) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {value!r}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(v) for key, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, list | tuple) else value

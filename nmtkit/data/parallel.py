@@ -1,0 +1,159 @@
+"""A function over many lines: in several processes, in order, a few chunks in memory at a time, with progress."""
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, TypeVar
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from nmtkit.errors import UserError
+from nmtkit.lines import raw_lines
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+log = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_LINES = 30.0
+
+
+class Chunk(NamedTuple):
+    """Consecutive lines of a file as bytes, \\n included, and the number of the first (from 1)."""
+
+    first: int
+    lines: list[bytes]
+
+
+def chunks(path: Path, size: int) -> Iterator[Chunk]:
+    lines = raw_lines(path)
+    first = 1
+    while chunk := list(islice(lines, size)):
+        yield Chunk(first, chunk)
+        first += len(chunk)
+
+
+class Workers:
+    """Processes to map functions with, by default one per core; with a count of 1, everything stays in this one.
+
+    The functions must be importable and keep what is costly to make in a cache of their own.
+    """
+
+    def __init__(self, count: int | None) -> None:
+        count = _available_cores() if count is None else count
+        if count < 1:
+            raise UserError(f"--workers {count}: at least one process has to do the work")
+        self.count = count
+        self._pool: ProcessPoolExecutor | None = None
+        self._processes: set[multiprocessing.process.BaseProcess] = set()
+
+    def __enter__(self) -> "Workers":
+        if self.count > 1:
+            before = set(multiprocessing.active_children())
+            # Spawned, not forked: a fork copies locks that another thread may hold.
+            self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("spawn"))
+            with _interrupts_ignored():  # and so in the processes, too: Ctrl-C is for this one to answer
+                for _ in range(self.count):
+                    self._pool.submit(os.getpid)
+            self._processes = set(multiprocessing.active_children()) - before
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        if self._pool is not None:
+            if kind is not None:
+                for process in self._processes:
+                    process.terminate()
+            self._pool.shutdown(cancel_futures=True)
+
+    def map(self, function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
+        """The results in the order of the items. Raises UserError if a process dies."""
+        if self._pool is None:
+            yield from map(function, items)
+            return
+        waiting: deque[Future[B]] = deque()
+        try:
+            for item in items:
+                waiting.append(self._pool.submit(function, item))
+                if len(waiting) > 4 * self.count:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool:
+            raise UserError("a worker process was killed, perhaps for lack of memory; use fewer --workers") from None
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only that one may set signal handlers
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def _available_cores() -> int:
+    """The processors this process may use, which in a container are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Shows on stderr how far ``task`` is; the function it gives is told how many more lines are done.
+
+    A bar on a terminal; elsewhere, if it takes long, a line in the log every half minute.
+    """
+    console = Console(stderr=True)
+    if not (sys.stderr.isatty() and console.is_terminal):
+        yield _logged_progress(task, total)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        key = bar.add_task(task, total=total)
+        yield lambda lines: bar.advance(key, lines)
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f} lines/s" if task.speed else "")
+
+
+def _logged_progress(task: str, total: int | None) -> Callable[[int], None]:
+    if total is None:
+        log.info(task)
+    start = last = time.monotonic()
+    done = 0
+
+    def advance(lines: int) -> None:
+        nonlocal done, last
+        done += lines
+        now = time.monotonic()
+        if now - last > SECONDS_BETWEEN_LINES:
+            last = now
+            log.info(f"{task}: {done:,} of {total or 0:,} lines, {done / (now - start):,.0f} lines/s")
+
+    return advance

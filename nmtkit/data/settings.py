@@ -1,0 +1,64 @@
+"""The settings of a data folder, prep.yaml: what decides how raw text becomes tokens and back."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from nmtkit.config import build, load_yaml
+from nmtkit.errors import UserError
+
+SIDES: tuple[Literal["src", "tgt"], ...] = ("src", "tgt")
+SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
+PREP_FILES = ("prep.yaml", "bpe.src", "bpe.tgt", "truecase.src", "truecase.tgt")
+
+
+@dataclass(frozen=True)
+class Side:
+    """How the text of one language becomes tokens."""
+
+    language: str  # as in ISO 639-1: en, de, zh
+    normalize: bool = True  # punctuation, as Moses does
+    tokenizer: Literal["moses", "none"] = "moses"  # none: the words are already separated by spaces
+    lowercase: bool = False
+    truecase: bool = False
+    segmentation: Literal["bpe", "words"] = "bpe"
+
+    def __post_init__(self) -> None:
+        if self.lowercase and self.truecase:
+            raise ValueError("lowercase and truecase exclude each other")
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """Which pairs training does without. Lengths are in words before BPE."""
+
+    max_length: int = 250  # 0: no limit
+    max_ratio: float = 9.0  # longer side to shorter side, as Moses' clean-corpus-n; 0: no limit
+
+    def __post_init__(self) -> None:
+        if self.max_length < 0:
+            raise ValueError(f"max_length must be 0 or more, not {self.max_length}")
+        if self.max_ratio != 0 and self.max_ratio < 1:
+            raise ValueError(f"max_ratio must be 0 or at least 1, not {self.max_ratio}")
+
+
+@dataclass(frozen=True)
+class Prep:
+    """Everything that decides what ``nmtkit prep`` makes of a text; the content of prep.yaml."""
+
+    src: Side
+    tgt: Side
+    merges: int = 10_000  # of BPE
+    joint: bool = True  # learn BPE on both sides together
+    cleaning: Cleaning = field(default_factory=Cleaning)
+
+    def __post_init__(self) -> None:
+        if self.merges < 1:
+            raise ValueError(f"merges must be at least 1, not {self.merges}")
+
+
+def load_prep(folder: Path) -> Prep:
+    path = folder / "prep.yaml"
+    if not path.is_file():
+        raise UserError(f"{path}: not there; make the folder with nmtkit prep")
+    return build(Prep, load_yaml(path), str(path))

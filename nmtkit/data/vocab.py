@@ -1,0 +1,78 @@
+"""Vocabularies: which words have a number, and which number."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from nmtkit.errors import UserError
+from nmtkit.lines import atomic_write, read_lines
+from nmtkit.symbols import SPELLINGS, UNK
+
+
+class Vocabulary:
+    """Words by id: the four symbols, then words by falling frequency. Its size counts every row, symbols included.
+
+    On disk a row is ``word<TAB>count``, and line n has the id n - 1. A word of a text that is spelled like a
+    symbol is unknown: text cannot say ``</s>``.
+    """
+
+    def __init__(self, words: Sequence[str], counts: Sequence[int]) -> None:
+        assert tuple(words[: len(SPELLINGS)]) == SPELLINGS
+        assert len(words) == len(counts)
+        self.words = list(words)
+        self.counts = list(counts)  # in the training text; 0 for the symbols
+        self._ids = {word: id for id, word in enumerate(words) if id >= len(SPELLINGS)}
+
+    @classmethod
+    def choose(cls, counts: Counter[str], size: int | None, min_count: int) -> "Vocabulary":
+        """The most frequent words, at most ``size`` rows of them, that occur ``min_count`` times or more.
+
+        Ties go by the alphabet, so that a text has one vocabulary.
+        """
+        frequent = [(word, n) for word, n in counts.items() if n >= min_count and word not in SPELLINGS]
+        frequent.sort(key=lambda item: (-item[1], item[0]))
+        del frequent[size - len(SPELLINGS) if size else len(frequent) :]
+        return cls([*SPELLINGS, *(word for word, _ in frequent)], [0] * len(SPELLINGS) + [n for _, n in frequent])
+
+    @classmethod
+    def load(cls, path: Path) -> "Vocabulary":
+        """Raises UserError naming file and line for anything that ``save`` does not write."""
+        if not path.is_file():
+            raise UserError(f"{path}: not there; make it with nmtkit vocab")
+        words: list[str] = []
+        counts: list[int] = []
+        seen: dict[str, int] = {}
+        for number, line in enumerate(read_lines(path), 1):
+            word, tab, count = line.partition("\t")
+            if not tab or word.split() != [word] or not (count.isascii() and count.isdigit()):
+                raise UserError(f"{path}:{number}: expected a word, a tab and a count, found {line!r}")
+            if number <= len(SPELLINGS) and word != SPELLINGS[number - 1]:
+                raise UserError(f"{path}:{number}: expected the symbol {SPELLINGS[number - 1]}, found {word!r}")
+            if word in seen:
+                raise UserError(f"{path}:{number}: the word {word!r} is in line {seen[word]} already")
+            seen[word] = number
+            words.append(word)
+            counts.append(int(count))
+        if len(words) < len(SPELLINGS):
+            raise UserError(f"{path}: ends before the last of the symbols {' '.join(SPELLINGS)}")
+        return cls(words, counts)
+
+    def save(self, path: Path) -> None:
+        with atomic_write(path) as file:
+            file.writelines(f"{word}\t{count}\n" for word, count in zip(self.words, self.counts, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def ids(self, tokens: Iterable[str]) -> list[int]:
+        """Their ids, UNK for words that have none. No sentence marks are added."""
+        return [self._ids.get(token, UNK) for token in tokens]
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        return [self.words[id] for id in ids]
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for two vocabularies exactly if every word has the same id in both."""
+        return hashlib.sha256("\n".join(self.words).encode()).hexdigest()

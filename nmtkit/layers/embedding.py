@@ -1,0 +1,36 @@
+"""Word embeddings and the output layer: the parts whose size is the vocabulary's."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmtkit.symbols import BOS
+
+
+class WordEmbedding(nn.Module):
+    """A table (V, E) of word vectors with dropout. The start symbol is the zero vector ("y_0 is zero")."""
+
+    def __init__(self, words: int, width: int, *, dropout: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(words, width))
+        self.dropout = dropout
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Ids of any shape -> vectors (..., E)."""
+        vectors = functional.embedding(ids, self.weight) * (ids != BOS).unsqueeze(-1)
+        return functional.dropout(vectors, self.dropout, self.training)
+
+
+class OutputLayer(nn.Module):
+    """The product before the softmax. Loss and search use ``weight`` (V, H) and ``bias`` (V,) themselves."""
+
+    def __init__(self, width: int, words: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(words, width))
+        self.bias = nn.Parameter(torch.zeros(words))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(N, H) -> logits (N, V)."""
+        return functional.linear(hidden, self.weight, self.bias)

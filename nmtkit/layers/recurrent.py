@@ -1,0 +1,53 @@
+"""Recurrent cells. ``step`` is the equation; ``forward`` runs a whole time-major sequence through ``ops``.
+
+The transformed input (the product with x) is made outside, for all steps at once. A cell holds just what
+multiplies its own previous state.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from nmtkit.ops import recurrence, reference
+from nmtkit.ops.loop import Product
+
+
+class PeepholeLSTM(nn.Module):
+    """The LSTM of Zhou et al. 2016, eq. 4, with peepholes and without an input matrix."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.width = width
+        self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_r
+        self.peepholes = nn.Parameter(torch.zeros(3, width))  # theta_rho, theta_phi, theta_pi
+        nn.init.orthogonal_(self.weight)
+
+    def step(self, f: Tensor, h: Tensor, s: Tensor, product: Product = torch.matmul) -> tuple[Tensor, Tensor]:
+        """f (N, 4H), h and s (N, H) -> the next h and s."""
+        return reference.lstm_step(f, h, s, self.weight, self.peepholes, product)
+
+    def forward(self, f: Tensor, mask: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
+        """f (T, B, 4H), mask (T, B) -> h (T, B, H) and the h of the step processed last (B, H)."""
+        zero = torch.zeros(f.shape[1], self.width, dtype=torch.float32, device=f.device)
+        outputs, last, _ = recurrence.lstm(f, self.weight, self.peepholes, zero, zero, mask, reverse)
+        return outputs, last
+
+
+class GRU(nn.Module):
+    """The GRU of Bahdanau et al. 2015, A.1.1: the reset gate acts before the product."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.width = width
+        self.gates = nn.Parameter(torch.empty(width, 2 * width))  # U_r, U_z
+        self.weight = nn.Parameter(torch.empty(width, width))  # U
+        for block in (*self.gates.split(width, dim=1), self.weight):
+            nn.init.orthogonal_(block)
+
+    def step(self, x: Tensor, h: Tensor, product: Product = torch.matmul) -> Tensor:
+        """x (N, 3H), h (N, H) -> the next h."""
+        return reference.gru_step(x, h, self.gates, self.weight, product)
+
+    def forward(self, x: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
+        """x (T, B, 3H), mask (T, B) -> h (T, B, H)."""
+        zero = torch.zeros(x.shape[1], self.width, dtype=torch.float32, device=x.device)
+        return recurrence.gru(x, self.gates, self.weight, zero, mask, reverse)[0]

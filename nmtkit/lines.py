@@ -1,0 +1,179 @@
+"""Lines in and out, and files written whole or not at all. A line is what ends in \\n and nothing else."""
+
+import errno
+import gzip
+import io
+import os
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
+
+import zstandard
+
+from nmtkit.errors import UserError
+
+_BLOCK = 1 << 17
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def raw_lines(path: Path | str) -> Iterator[bytes]:
+    """Each line of a file as bytes, \\n included. "-" is standard input; .gz and .zst are unpacked.
+
+    Raises UserError for a file that cannot be read or is damaged.
+    """
+    suffix = Path(path).suffix
+    try:
+        if str(path) == "-":
+            yield from sys.stdin.buffer
+        elif suffix == ".zst":
+            yield from _zstd_lines(Path(path))
+        elif suffix == ".gz":
+            with gzip.open(path) as unpacked, io.BufferedReader(cast(io.RawIOBase, unpacked), _BLOCK) as file:
+                yield from file
+        else:
+            with open(path, "rb") as file:
+                yield from file
+    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+        raise UserError(f"{path}: damaged or cut short ({error}); fetch or pack it again") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _zstd_lines(path: Path) -> Iterator[bytes]:
+    """Reads frame by frame, because zstandard's own file object takes a file that is cut short for a whole one."""
+    rest, frame = b"", None
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            while block:
+                frame = frame or zstandard.ZstdDecompressor().decompressobj()
+                *lines, rest = (rest + frame.decompress(block)).split(b"\n")
+                yield from (line + b"\n" for line in lines)
+                block = frame.unused_data
+                if frame.eof:
+                    frame = None
+    if frame is not None:
+        raise EOFError("the last frame has no end")
+    if rest:
+        yield rest
+
+
+def read_lines(path: Path | str) -> Iterator[str]:
+    """Each line of a UTF-8 file without its \\n or \\r\\n; the last one counts even without \\n.
+
+    A byte order mark at the start is left out. Raises UserError, for bytes that are not UTF-8 with file and line.
+    """
+    for number, raw in enumerate(raw_lines(path), 1):
+        yield parse_line(raw, path, number)
+
+
+def parse_line(raw: bytes, path: Path | str, number: int) -> str:
+    """Line ``number`` of ``path`` as text; raises UserError where it is not UTF-8."""
+    content = _content(raw)
+    try:
+        line = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = "standard input" if str(path) == "-" else path
+        raise UserError(
+            f"{place}:{number}: byte 0x{content[error.start]:02X} is not UTF-8; "
+            "convert the file, for example with: iconv -f latin1 -t utf-8"
+        ) from None
+    return line.removeprefix("\ufeff") if number == 1 else line
+
+
+def decode_line(raw: bytes) -> str:
+    """A line for a filter, which has to answer every one: bytes that are not UTF-8 become U+FFFD."""
+    return _content(raw).decode("utf-8", errors="replace")
+
+
+def _content(raw: bytes) -> bytes:
+    return raw.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def count_lines(path: Path | str) -> int:
+    return sum(1 for _ in raw_lines(path))
+
+
+@overload
+def atomic_write(path: Path | str, mode: Literal["w"] = "w") -> AbstractContextManager[TextIO]: ...
+@overload
+def atomic_write(path: Path | str, mode: Literal["wb"]) -> AbstractContextManager[BinaryIO]: ...
+def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractContextManager[IO[Any]]:
+    """A file that appears under its name only when it is complete and on disk; an error leaves no trace of it.
+
+    Text is UTF-8 with \\n, packed if the name ends in .gz or .zst. Raises UserError where it cannot be written.
+    """
+    return _atomic_write(Path(path), mode)
+
+
+@contextmanager
+def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with report_write_errors(path):
+        opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix)  # noqa: SIM115
+    try:
+        with report_write_errors(path, only=_FULL), opened as file:
+            yield file
+        with report_write_errors(path):
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _open_text(path: Path, suffix: str) -> TextIO:
+    if suffix == ".gz":
+        return cast(TextIO, gzip.open(path, "wt", encoding="utf-8", newline="\n"))
+    if suffix == ".zst":
+        return cast(TextIO, zstandard.open(path, "wt", encoding="utf-8", newline="\n"))
+    return open(path, "w", encoding="utf-8", newline="\n")
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def report_write_errors(path: Path, only: tuple[int, ...] = ()) -> Iterator[None]:
+    """Turns what the system says against writing ``path`` into a UserError (``only`` these error numbers, if given)."""
+    try:
+        yield
+    except OSError as error:
+        if only and error.errno not in only:
+            raise
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+@contextmanager
+def staging_folder(folder: Path) -> Iterator[Path]:
+    """A new folder inside ``folder`` (created if need be) to make files in; nothing of it is left afterwards."""
+    with report_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        staging = tempfile.TemporaryDirectory(prefix=".new-", dir=folder)
+    with staging, report_write_errors(folder, only=_FULL):
+        yield Path(staging.name)
+
+
+def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
+    """Put the finished files ``names`` of ``staging`` into ``folder``; one that was not made is removed there.
+
+    The last name goes first and comes last: whoever finds it finds all the others beside it.
+    """
+    (folder / names[-1]).unlink(missing_ok=True)
+    for name in names:
+        if (staging / name).exists():
+            sync(staging / name)
+            os.replace(staging / name, folder / name)
+        else:
+            (folder / name).unlink(missing_ok=True)
+    sync(folder)

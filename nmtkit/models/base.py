@@ -1,0 +1,103 @@
+"""The protocol every architecture follows, and the model that is put together from its parts.
+
+Letters used in the whole project: B sentences, K beam, N = B x K rows (sentence-major), S source words,
+T target words, E embedding, H hidden, V words. Masks are boolean, True at real words.
+
+*Memory* is computed once per source sentence, has one row per sentence, and never changes. *State* changes
+with every step, has one row per hypothesis, and follows the beam. Both are trees of batch-first tensors.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmtkit.layers.embedding import OutputLayer
+from nmtkit.ops.tree import Tree
+from nmtkit.symbols import BOS
+
+
+class Step(NamedTuple):
+    """What one decoder step gives."""
+
+    hidden: Tensor  # (N, H) what the output layer sees
+    state: Tree  # for the next step, N rows
+    attention: Tensor | None  # (N, S) where this step looked; None if it cannot look
+
+
+class Decoder(nn.Module):
+    """A decoder is ``begin`` and ``step``, written from the paper; ``unroll`` may be a faster way to many steps."""
+
+    def begin(self, encoded: Tree, mask: Tensor) -> tuple[Tree, Tree]:
+        """What the encoder gave (B rows) and the source mask (B, S) -> memory and first state, B rows each."""
+        raise NotImplementedError
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> Step:
+        """One step after the previous words y (N, E); N may be a multiple of the rows of memory."""
+        raise NotImplementedError
+
+    def unroll(self, memory: Tree, state: Tree, y: Tensor) -> Tensor:
+        """All steps of training at once: previous words y (B, T, E) -> hidden (B, T, H)."""
+        hidden = []
+        for t in range(y.shape[1]):
+            step = self.step(memory, state, y[:, t])
+            hidden.append(step.hidden)
+            state = step.state
+        return torch.stack(hidden, dim=1)
+
+
+class Seq2Seq(nn.Module):
+    """Embeddings, encoder, decoder and output layer; also the ``Scorer`` that search drives.
+
+    ``embedding`` holds ``src`` and ``tgt`` (ids -> vectors); ``encoder(x (B, S, E), mask (B, S))`` gives what
+    ``decoder.begin`` takes; ``output`` is the product before the softmax.
+    """
+
+    def __init__(self, src: nn.Module, encoder: nn.Module, tgt: nn.Module, decoder: Decoder, output: OutputLayer):
+        super().__init__()
+        self.embedding = nn.ModuleDict({"src": src, "tgt": tgt})
+        self.encoder = encoder
+        self.decoder = decoder
+        self.output = output
+
+    def encode(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
+        """Source ids and mask (B, S) -> memory and first state."""
+        return self.decoder.begin(self.encoder(self.embedding["src"](src), mask), mask)
+
+    def forward(self, src: Tensor, mask: Tensor, tgt: Tensor) -> Tensor:
+        """Teacher forcing: source ids (B, S), target ids (B, T) -> hidden (B, T, H), one for each target word."""
+        memory, state = self.encode(src, mask)
+        previous = torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1)
+        return self.decoder.unroll(memory, state, self.embedding["tgt"](previous))
+
+    def begin(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
+        """See ``search.scorer.Scorer``."""
+        return self.encode(src, mask)
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        """See ``search.scorer.Scorer``: previous words y (N,) -> log-probabilities (N, V), state, attention (N, S)."""
+        hidden, state, attention = self.decoder.step(memory, state, self.embedding["tgt"](y))
+        return self.output(hidden).float().log_softmax(dim=-1), state, attention
+
+
+def rows_of(memory: Tensor, rows: int) -> Tensor:
+    """A memory tensor (B, ...) as seen by N rows: each sentence's row once for each of its hypotheses."""
+    return memory if len(memory) == rows else memory.repeat_interleave(rows // len(memory), dim=0)
+
+
+def groups(model: nn.Module, names: Iterable[str]) -> dict[str, list[tuple[str, nn.Parameter]]]:
+    """The parameters of ``model`` by group. A group is named after a module or parameter of the model.
+
+    A parameter belongs to the group in ``names`` that is the innermost part of its dotted name:
+    ``encoder.columns.0.3.recurrent.weight`` to ``recurrent``, any ``bias`` to ``bias``; the rest to ``other``.
+    """
+    found: dict[str, list[tuple[str, nn.Parameter]]] = {name: [] for name in (*names, "other")}
+    for name, parameter in model.named_parameters():
+        parts = reversed(name.split("."))
+        found[next((part for part in parts if part in found), "other")].append((name, parameter))
+    return found
+
+
+def count_parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -1,0 +1,255 @@
+"""Deep-Att and Deep-ED: deep LSTM stacks with fast-forward connections.
+
+Zhou, Cao, Wang, Li and Xu 2016, "Deep recurrent models with fast-forward connections for neural machine
+translation" (TACL). Each layer first makes its input f by a linear map of the f and the h of the layer
+below (the fast-forward path: no nonlinearity, no recurrence), then runs an LSTM over f. Two encoder columns
+alternate directions from layer to layer. Deep-Att attends over both columns' top h and f; Deep-ED squeezes
+them into one constant vector.
+
+Where the paper is silent (our rulings): one bias per layer, in W_f; decoder states start at zero; without
+F-F there is no W_p, because the paper calls that model exactly the standard one; one column keeps the 1/4
+rule (5H -> 5H/4). "The last time step" of the first column is the step processed last.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmtkit.layers.attention import AdditiveAttention
+from nmtkit.layers.embedding import OutputLayer, WordEmbedding
+from nmtkit.layers.recurrent import PeepholeLSTM
+from nmtkit.models.base import Decoder, Seq2Seq, Step, rows_of
+from nmtkit.ops.loop import share
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sections 3.1 and 4.2; what the tables vary says which."""
+
+    interface: Literal["attention", "constant"]  # Deep-Att or Deep-ED (Table 1)
+    encoder_layers: int  # n_e (Table 5)
+    decoder_layers: int  # n_d (Table 5)
+    columns: int  # Col (Tables 5 and 6)
+    bidirectional: bool  # interleaved directions, or every layer forward (Table 4)
+    fast_forward: Literal["half", "full", "none"]  # F-F (Table 2), and how much of f it carries (section 3.1)
+    embedding: int
+    width: int  # memory cells of every LSTM layer (Tables 3 and 6)
+    attention: int | None  # hidden width of the alignment model; null for Deep-ED, which has none
+    dropout: float  # p_d, on every h that leaves its layer
+
+    def __post_init__(self) -> None:
+        if self.columns not in (1, 2):
+            raise ValueError(f"columns: {self.columns} is not 1 or 2")
+        if min(self.encoder_layers, self.decoder_layers) < 1:
+            raise ValueError("encoder_layers, decoder_layers: at least 1 layer each")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
+        if (self.interface == "attention") != (self.attention is not None):
+            raise ValueError(f"attention: {self.attention} does not go with interface {self.interface}")
+
+    @property
+    def ff_width(self) -> int:
+        """How many of the 4H features of f go up to the next layer: the input and input-gate quarters, all, or none."""
+        return {"none": 0, "half": 2 * self.width, "full": 4 * self.width}[self.fast_forward]
+
+
+class FeedForward(nn.Module):
+    """The "f" block above the first layer, eq. 6: f = [Half(f below); Dr(h below)] W_f + b.
+
+    ``ff_width`` features of f enter; without F-F it is 0 and only h does. The rows of W_f that meet h are
+    ``h_to_f``, so that a preset can give them a rate and an initialiser of their own.
+    """
+
+    def __init__(self, width: int, ff_width: int, *, dropout: float):
+        super().__init__()
+        self.ff_width, self.dropout = ff_width, dropout
+        self.f_to_f = nn.Linear(ff_width, 4 * width, bias=False) if ff_width else None
+        self.h_to_f = nn.Linear(width, 4 * width)
+
+    def forward(self, f: Tensor, h: Tensor) -> Tensor:
+        """f (..., 4H) and h (..., H) of the layer below -> f (..., 4H)."""
+        new: Tensor = self.h_to_f(functional.dropout(h, self.dropout, self.training))
+        if self.f_to_f is not None:
+            new = new + self.f_to_f(f[..., : self.ff_width])
+        return new
+
+
+class Column(nn.Module):
+    """A stack of LSTM layers in the encoder: x (S, B, E) -> top h (S, B, H), top f (S, B, 4H), last h (B, H)."""
+
+    def __init__(self, embedding: int, width: int, ff_width: int, reverse: list[bool], *, dropout: float):
+        super().__init__()
+        self.reverse = reverse
+        self.feed_forward = nn.ModuleList([nn.Linear(embedding, 4 * width)])
+        for _ in reverse[1:]:
+            self.feed_forward.append(FeedForward(width, ff_width, dropout=dropout))
+        self.recurrent = nn.ModuleList(PeepholeLSTM(width) for _ in reverse)
+
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        f = self.feed_forward[0](x)
+        h, last = self.recurrent[0](f, mask, self.reverse[0])
+        for k in range(1, len(self.reverse)):  # eq. 5
+            f = self.feed_forward[k](f, h)
+            h, last = self.recurrent[k](f, mask, self.reverse[k])
+        return h, f, last
+
+
+class Encoder(nn.Module):
+    """The columns and the interface of eq. 7: annotations e_t (B, S, P) for Deep-Att, one vector (B, P) for Deep-ED."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.constant = config.interface == "constant"
+        self.fast_forward = config.ff_width > 0
+        self.dropout = config.dropout
+        self.columns = nn.ModuleList()
+        for column in range(config.columns):
+            reverse = [config.bidirectional and (k + column) % 2 == 1 for k in range(config.encoder_layers)]
+            self.columns.append(
+                Column(config.embedding, config.width, config.ff_width, reverse, dropout=config.dropout)
+            )
+        self.out_width = config.columns * config.width * (5 if config.ff_width else 1)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x, steps = x.transpose(0, 1).contiguous(), mask.t()
+        tops = [column(x, steps) for column in self.columns]
+        if not self.constant:
+            parts = [functional.dropout(h, self.dropout, self.training) for h, _, _ in tops]
+            parts += [f for _, f, _ in tops] if self.fast_forward else []
+            return torch.cat(parts, dim=-1).transpose(0, 1).contiguous()
+        parts = [tops[0][2]] + [_max_over_time(h, steps) for h, _, _ in tops[1:]]
+        parts = [functional.dropout(h, self.dropout, self.training) for h in parts]
+        parts += [_max_over_time(f, steps) for _, f, _ in tops] if self.fast_forward else []
+        return torch.cat([part.to(x.dtype) for part in parts], dim=-1)
+
+
+def _max_over_time(values: Tensor, mask: Tensor) -> Tensor:
+    """Max of eq. 7 over the real steps: (S, B, D), (S, B) -> (B, D)."""
+    return values.masked_fill(~mask.unsqueeze(-1), float("-inf")).amax(dim=0)
+
+
+class LSTMState(NamedTuple):
+    h: Tensor  # (N, H)
+    s: Tensor  # (N, H)
+
+
+class AttentionMemory(NamedTuple):
+    annotations: Tensor  # p (B, S, P)
+    keys: Tensor  # p U_a + b (B, S, A)
+    mask: Tensor  # (B, S)
+
+
+class Stack(nn.Module):
+    """The n_d forward layers of the decoder after the first f (section 3.1, "Decoder")."""
+
+    def __init__(self, width: int, ff_width: int, layers: int, *, dropout: float):
+        super().__init__()
+        self.width, self.dropout = width, dropout
+        self.feed_forward = nn.ModuleList(FeedForward(width, ff_width, dropout=dropout) for _ in range(layers - 1))
+        self.recurrent = nn.ModuleList(PeepholeLSTM(width) for _ in range(layers))
+
+    def begin(self, like: Tensor) -> tuple[LSTMState, ...]:
+        """Zero states for the rows of ``like``."""
+        zero = torch.zeros(len(like), self.width, device=like.device)
+        return tuple(LSTMState(zero, zero) for _ in self.recurrent)
+
+    def step(self, f: Tensor, state: tuple[LSTMState, ...]) -> tuple[Tensor, tuple[LSTMState, ...]]:
+        """f (N, 4H) of the first layer -> top h for the output layer (N, H), and the next state."""
+        new = [LSTMState(*self.cell(0).step(f, *state[0]))]
+        for k, feed_forward in enumerate(self.feed_forward, start=1):  # eq. 6
+            f = feed_forward(f, new[-1].h)
+            new.append(LSTMState(*self.cell(k).step(f, *state[k])))
+        return self.top(new[-1].h), tuple(new)
+
+    def above(self, f: Tensor, h: Tensor) -> Tensor:
+        """f (T, B, 4H) and h (T, B, H) of the first layer, all steps -> hidden (B, T, H)."""
+        for feed_forward, recurrent in zip(self.feed_forward, list(self.recurrent)[1:], strict=True):
+            f = feed_forward(f, h)
+            h, _ = recurrent(f, None, reverse=False)
+        return self.top(h).transpose(0, 1)
+
+    def cell(self, k: int) -> PeepholeLSTM:
+        return cast(PeepholeLSTM, self.recurrent[k])
+
+    def top(self, h: Tensor) -> Tensor:
+        return functional.dropout(h, self.dropout, self.training)
+
+
+class DeepAtt(Decoder):
+    """Attention of eqs. 8 and 9 from the first layer's previous h; x_t = [c_t; y_{t-1}] (eq. 10)."""
+
+    def __init__(self, config: Config, encoded: int):
+        super().__init__()
+        assert config.attention is not None
+        annotation = encoded // 4 if config.ff_width else encoded
+        self.projection = nn.Linear(encoded, annotation, bias=False) if config.ff_width else nn.Identity()  # W_p
+        self.attention = AdditiveAttention(config.width, annotation, config.attention, bias=True)
+        self.context = nn.Linear(annotation, 4 * config.width)
+        self.word = nn.Linear(config.embedding, 4 * config.width, bias=False)
+        self.layers = Stack(config.width, config.ff_width, config.decoder_layers, dropout=config.dropout)
+
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[AttentionMemory, tuple[LSTMState, ...]]:  # type: ignore[override]
+        annotations = self.projection(encoded)
+        return AttentionMemory(annotations, self.attention.key(annotations), mask), self.layers.begin(encoded)
+
+    def step(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Step:  # type: ignore[override]
+        context, weights = self.attention(state[0].h, memory.keys, memory.annotations, memory.mask)
+        hidden, state = self.layers.step(self.context(context) + self.word(y), state)
+        return Step(hidden, state, weights)
+
+    def unroll(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:  # type: ignore[override]
+        """Only the first layer needs the attention of the step before; the layers above run over all steps at once.
+
+        The map of the context is linear, so the annotations go through it once instead of every c_t.
+        """
+        words = self.word(y.transpose(0, 1).contiguous())  # (T, B, 4H)
+        values = self.context(memory.annotations)  # (B, S, 4H); the weights sum to one, so the bias stays b
+        query, v, keys = self.attention.query.weight.t(), self.attention.v, memory.keys
+        cell, (h, s) = self.layers.cell(0), state[0]
+        h, loop = share(h, query, keys, values, v, cell.weight)
+        fs, hs = [], []
+        for word in words:
+            context, _ = loop.additive(loop.product(h, query), keys, values, v, memory.mask)
+            fs.append(context + word)
+            h, s = cell.step(fs[-1], h, s, loop.product)
+            hs.append(h)
+        return self.layers.above(torch.stack(fs), torch.stack(hs))
+
+
+class DeepED(Decoder):
+    """The constant context of eq. 8: c_t = e for every t."""
+
+    def __init__(self, config: Config, encoded: int):
+        super().__init__()
+        self.context = nn.Linear(encoded, 4 * config.width)
+        self.word = nn.Linear(config.embedding, 4 * config.width, bias=False)
+        self.layers = Stack(config.width, config.ff_width, config.decoder_layers, dropout=config.dropout)
+
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Tensor, tuple[LSTMState, ...]]:  # type: ignore[override]
+        """Memory is c through its rows of W_f (B, 4H)."""
+        return self.context(encoded), self.layers.begin(encoded)
+
+    def step(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Step:  # type: ignore[override]
+        hidden, state = self.layers.step(rows_of(memory, len(y)) + self.word(y), state)
+        return Step(hidden, state, None)
+
+    def unroll(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:  # type: ignore[override]
+        """No layer waits for another step: every layer runs over all steps at once."""
+        f = memory + self.word(y.transpose(0, 1).contiguous())
+        h, _ = self.layers.cell(0)(f, None, reverse=False)
+        return self.layers.above(f, h)
+
+
+def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    encoder = Encoder(config)
+    decoder = DeepAtt if config.interface == "attention" else DeepED
+    return Seq2Seq(
+        WordEmbedding(src_words, config.embedding, dropout=0.0),
+        encoder,
+        WordEmbedding(tgt_words, config.embedding, dropout=0.0),
+        decoder(config, encoder.out_width),
+        OutputLayer(config.width, tgt_words),
+    )

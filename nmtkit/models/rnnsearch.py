@@ -1,0 +1,117 @@
+"""RNNsearch: the recurrent model with soft attention that all later papers start from.
+
+Bahdanau, Cho and Bengio 2015, "Neural machine translation by jointly learning to align and translate".
+A bidirectional GRU reads the source; at each target word a one-layer network scores every source position
+against the decoder's previous state, and their weighted mean enters the GRU and a maxout output layer
+(appendix A). The readout sees the state *before* the step, as A.2.2 prints it.
+
+Beyond the paper: dropout (0 there) on embeddings and readout, which small corpora need.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmtkit.layers.attention import AdditiveAttention
+from nmtkit.layers.embedding import OutputLayer, WordEmbedding
+from nmtkit.layers.recurrent import GRU
+from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.ops.loop import share
+
+
+@dataclass(frozen=True)
+class Config:
+    """Widths as named in appendix A.2.3."""
+
+    embedding: int  # m
+    hidden: int  # n
+    attention: int  # n'
+    maxout: int  # l
+    dropout: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
+
+
+class Encoder(nn.Module):
+    """Bidirectional GRU (A.2.1). x (B, S, E) -> annotations h_j = [forward; backward] (B, S, 2n)."""
+
+    def __init__(self, embedding: int, hidden: int):
+        super().__init__()
+        self.inputs = nn.ModuleList(nn.Linear(embedding, 3 * hidden) for _ in range(2))  # W_r, W_z, W
+        self.recurrent = nn.ModuleList(GRU(hidden) for _ in range(2))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x, steps = x.transpose(0, 1).contiguous(), mask.t()
+        states = [
+            cell(inputs(x), steps, reverse)
+            for inputs, cell, reverse in zip(self.inputs, self.recurrent, (False, True), strict=True)
+        ]
+        return torch.cat(states, dim=-1).transpose(0, 1).contiguous()
+
+
+class Memory(NamedTuple):
+    annotations: Tensor  # (B, S, 2n)
+    keys: Tensor  # (B, S, n')
+    mask: Tensor  # (B, S)
+
+
+class AttentionDecoder(Decoder):
+    """A.2.2. The state is s (N, n)."""
+
+    def __init__(self, embedding: int, hidden: int, attention: int, maxout: int, *, dropout: float):
+        super().__init__()
+        self.hidden, self.dropout = hidden, dropout
+        self.initial = nn.Linear(hidden, hidden)  # W_s
+        self.attention = AdditiveAttention(hidden, 2 * hidden, attention, bias=True)
+        self.word = nn.Linear(embedding, 3 * hidden)  # W_r, W_z, W
+        self.context = nn.Linear(2 * hidden, 3 * hidden, bias=False)  # C_r, C_z, C
+        self.recurrent = GRU(hidden)
+        self.readout_state = nn.Linear(hidden, 2 * maxout)  # U_o
+        self.readout_word = nn.Linear(embedding, 2 * maxout, bias=False)  # V_o
+        self.readout_context = nn.Linear(2 * hidden, 2 * maxout, bias=False)  # C_o
+
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, Tensor]:  # type: ignore[override]
+        state = self.initial(encoded[:, 0, self.hidden :]).tanh()  # s_0 from the backward state at the first word
+        return Memory(encoded, self.attention.key(encoded), mask), state
+
+    def step(self, memory: Memory, state: Tensor, y: Tensor) -> Step:  # type: ignore[override]
+        context, weights = self.attention(state, memory.keys, memory.annotations, memory.mask)
+        hidden = self.readout(state, y, context)
+        return Step(hidden, self.recurrent.step(self.word(y) + self.context(context), state), weights)
+
+    def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
+        """As ``step``, with the products of the words before the loop and the readout after it."""
+        words = self.word(y.transpose(0, 1).contiguous())  # (T, B, 3n)
+        query, maps = self.attention.query.weight.t(), self.context.weight.t()
+        v, keys, values, cell = self.attention.v, memory.keys, memory.annotations, self.recurrent
+        state, loop = share(state, query, maps, keys, values, v, cell.gates, cell.weight)
+        states, contexts = [], []
+        for word in words:
+            context, _ = loop.additive(loop.product(state, query), keys, values, v, memory.mask)
+            states.append(state)
+            contexts.append(context)
+            state = cell.step(word + loop.product(context, maps), state, loop.product)
+        return self.readout(torch.stack(states, dim=1), y, torch.stack(contexts, dim=1))
+
+    def readout(self, state: Tensor, y: Tensor, context: Tensor) -> Tensor:
+        """Maxout over pairs: t_j = max(t~_2j-1, t~_2j) of t~ = U_o s_i-1 + V_o y_i-1 + C_o c_i."""
+        pieces = self.readout_state(state) + self.readout_word(y) + self.readout_context(context)
+        hidden = pieces.unflatten(-1, (-1, 2)).amax(dim=-1)
+        return functional.dropout(hidden, self.dropout, self.training)
+
+
+def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    return Seq2Seq(
+        WordEmbedding(src_words, config.embedding, dropout=config.dropout),
+        Encoder(config.embedding, config.hidden),
+        WordEmbedding(tgt_words, config.embedding, dropout=config.dropout),
+        AttentionDecoder(
+            config.embedding, config.hidden, config.attention, config.maxout, dropout=config.dropout
+        ),
+        OutputLayer(config.maxout, tgt_words),
+    )

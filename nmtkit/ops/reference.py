@@ -1,0 +1,74 @@
+"""The plain form of every fast operation, written from its equations: what the fast one must equal."""
+
+import torch
+from torch import Tensor
+
+from nmtkit.ops.loop import Product
+
+
+def lstm_step(
+    f: Tensor, h: Tensor, s: Tensor, w_r: Tensor, peepholes: Tensor, product: Product = torch.matmul
+) -> tuple[Tensor, Tensor]:
+    """One step of Zhou et al. 2016, eq. 4: f (B, 4H), h and s (B, H) -> the next h and s."""
+    theta_i, theta_f, theta_o = peepholes
+    z, zi, zf, zo = (f + product(h, w_r)).chunk(4, dim=-1)
+    i = (zi + s * theta_i).sigmoid()
+    g = (zf + s * theta_f).sigmoid()
+    s = z.tanh() * i + g * s
+    o = (zo + s * theta_o).sigmoid()  # this peephole sees the new cell
+    return s.tanh() * o, s
+
+
+def gru_step(x: Tensor, h: Tensor, u_gates: Tensor, u: Tensor, product: Product = torch.matmul) -> Tensor:
+    """One step of Bahdanau et al. 2015, A.1.1: x (B, 3H), h (B, H) -> the next h."""
+    width = h.shape[-1]
+    r, z = (x[..., : 2 * width] + product(h, u_gates)).sigmoid().chunk(2, dim=-1)
+    candidate = (x[..., 2 * width :] + product(r * h, u)).tanh()
+    return (1 - z) * h + z * candidate
+
+
+def lstm(
+    f: Tensor, w_r: Tensor, peepholes: Tensor, h0: Tensor, s0: Tensor, mask: Tensor | None = None, reverse: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``recurrence.lstm`` as a loop over ``lstm_step``."""
+    h, s, outputs = h0, s0, {}
+    for t in reversed(range(len(f))) if reverse else range(len(f)):
+        new_h, new_s = lstm_step(f[t], h, s, w_r, peepholes)
+        if mask is None:
+            h, s = new_h, new_s
+        else:
+            real = mask[t].unsqueeze(-1)
+            h, s = torch.where(real, new_h, h), torch.where(real, new_s, s)
+        outputs[t] = h
+    return torch.stack([outputs[t] for t in range(len(f))]), h, s
+
+
+def gru(
+    x: Tensor, u_gates: Tensor, u: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """``recurrence.gru`` as a loop over ``gru_step``."""
+    h, outputs = h0, {}
+    for t in reversed(range(len(x))) if reverse else range(len(x)):
+        new = gru_step(x[t], h, u_gates, u)
+        h = new if mask is None else torch.where(mask[t].unsqueeze(-1), new, h)
+        outputs[t] = h
+    return torch.stack([outputs[t] for t in range(len(x))]), h
+
+
+def additive_attention(
+    query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``attention.additive`` with one query row per sentence (Bahdanau et al. 2015, A.1.2)."""
+    scores = (query.unsqueeze(1) + keys).tanh() @ v
+    weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+    return (weights.unsqueeze(1) @ values).squeeze(1), weights
+
+
+def cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """``cross_entropy.linear_cross_entropy`` with the whole (R, V) tensor of log-probabilities."""
+    log_probs = (hidden @ weight.t() + bias).log_softmax(dim=-1)
+    nll = -log_probs.gather(1, target.unsqueeze(1)).sum()
+    others = -(log_probs.sum() + nll) / (weight.shape[0] - 1)  # the share of the other V - 1 words
+    return (1 - label_smoothing) * nll + label_smoothing * others, nll.detach()

@@ -1,0 +1,31 @@
+"""Trees of tensors: what a decoder remembers, in a form that search can move without understanding it."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar, cast
+
+from torch import Tensor
+
+# Every tensor in a tree has the batch as its first dimension. A named tuple is a tuple that keeps its type.
+Tree: TypeAlias = "Tensor | tuple[Tree, ...] | None"
+
+T = TypeVar("T", bound=Tree)
+
+
+def select(tree: T, rows: Tensor) -> T:
+    """The given rows of every tensor, in the given order; a row may be left out or taken many times. rows (R,)."""
+    return cast(T, _map(lambda tensor: tensor.index_select(0, rows), tree))
+
+
+def repeat(tree: T, k: int) -> T:
+    """Every row k times, sentence-major: rows b*k to b*k + k-1 of the result are row b of the tree."""
+    return cast(T, _map(lambda tensor: tensor.repeat_interleave(k, dim=0), tree))
+
+
+def _map(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
+    if tree is None:
+        return None
+    if isinstance(tree, Tensor):
+        return function(tree)
+    branches = [_map(function, branch) for branch in tree]
+    kind: Any = type(tree)
+    return cast(Tree, kind(branches) if kind is tuple else kind(*branches))

@@ -1,0 +1,192 @@
+"""Beam search over a Scorer, many sentences at once; it never sees a model.
+
+The rule is the papers' (Bahdanau 2015, Zhou 2016; GroundHog's search): a finished hypothesis keeps its
+slot, so with f of K slots finished the best K - f continuations go on, and a sentence is done when all K
+slots are finished, or earlier when no hypothesis still alive can enter the n best.
+
+Letters: B sentences still searched, K slots, N = B * width rows (width: the most hypotheses alive in one
+sentence, 1 at first and K at most), S source, V words.
+"""
+
+import itertools
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from nmtkit.errors import UserError
+from nmtkit.ops.tree import select
+from nmtkit.search.scorer import Scorer
+from nmtkit.symbols import BOS, EOS
+
+Floats = npt.NDArray[np.float32]
+
+LOWEST = -1e4  # log P of an end mark that had none, so that every hypothesis can be closed
+ROUNDING = 1e-3  # how far above 0 a log-probability may be by rounding alone
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search (config section ``search``). Lengths count target words; |y| counts the end mark too."""
+
+    beam_size: int = 5
+    length_penalty: Literal["none", "avg", "gnmt"] = "gnmt"  # log P; log P / |y|; log P / ((5 + |y|) / 6) ** alpha
+    alpha: float = 0.6  # of gnmt only
+    max_len_a: float = 1.5  # at most max_len_a * source words + max_len_b words, then the end mark is forced
+    max_len_b: int = 20
+    max_tokens: int = 8000  # of a batch: source tokens times beam, padding and end marks included
+
+    def __post_init__(self) -> None:
+        for name, least in (("beam_size", 1), ("alpha", 0), ("max_len_a", 0), ("max_len_b", 1), ("max_tokens", 1)):
+            if not getattr(self, name) >= least:
+                raise ValueError(f"{name}: must be at least {least}, found {getattr(self, name)}")
+
+    def score(self, log_prob: float, length: int) -> float:
+        """What hypotheses are ranked by. log_prob is at most 0, so it rises with the length, the end mark included."""
+        if self.length_penalty == "none":
+            return log_prob
+        return log_prob / (length if self.length_penalty == "avg" else ((5 + length) / 6) ** self.alpha)
+
+    def longest(self, src_words: int) -> int:
+        """How many words a translation may have."""
+        return int(self.max_len_a * src_words + self.max_len_b)
+
+
+class Hypothesis(NamedTuple):
+    ids: list[int]  # T words, without the end mark
+    score: float  # log_prob under the length penalty
+    log_prob: float  # of the words and the end mark, also where length forced the end
+    attention: Floats | None  # (T + 1, S) where the model looked for each word and the end mark; S with its end mark
+
+
+class _Candidate(NamedTuple):
+    log_prob: float
+    row: int  # of the N rows, the one it continues
+    word: int
+
+
+class _Ending(NamedTuple):
+    score: float
+    log_prob: float
+    step: int
+    row: int  # the one that was continued with the end mark
+
+
+class _Step(NamedTuple):
+    """What one step was given and saw; enough to walk back from any row."""
+
+    words: list[int]  # (N,) previous words
+    parents: list[int]  # (N,) rows of the step before
+    attention: Floats | None  # (N, S)
+
+
+@torch.inference_mode()
+def beam_search(
+    scorer: Scorer, src: Tensor, src_mask: Tensor, config: Search, *, n_best: int = 1, attention: bool = False
+) -> list[list[Hypothesis]]:
+    """Up to n_best hypotheses for each sentence, best first; at least one.
+
+    src (B, S) and src_mask (B, S) are what ``Scorer.begin`` takes. A hypothesis that reaches the longest
+    length is closed with the end mark and pays for it. PAD and BOS are never produced. Raises UserError
+    when the scorer gives no usable probabilities.
+    """
+    longest = [config.longest(n - 1) for n in src_mask.sum(1).tolist()]
+    endings: list[list[_Ending]] = [[] for _ in longest]
+    history: list[_Step] = []
+    searched = list(range(len(longest)))  # (B,) the sentences still in the batch
+    words, parents, alive = [BOS] * len(searched), list(searched), [0.0] * len(searched)  # (N,) each, width 1
+    # One block: small arrays that stay, between large ones that go, would tear holes into the memory of a long line.
+    looks = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(1)), np.float32) if attention else None
+    memory, state = scorer.begin(src, src_mask)
+
+    for step in itertools.count():
+        log_probs, state, looked = scorer.step(memory, state, torch.tensor(words, device=src.device))
+        look = None
+        if looks is not None and looked is not None:
+            look = looks[step, : len(words)]
+            look[:] = looked.float().cpu().numpy()
+        history.append(_Step(words, parents, look))
+
+        closing = [longest[sentence] == step for sentence in searched]
+        beams: list[list[_Candidate]] = []
+        for sentence, candidates in zip(searched, _continue(log_probs, alive, closing, config.beam_size), strict=True):
+            beam, ended = [], endings[sentence]
+            for candidate in candidates[: config.beam_size - len(ended)]:  # a finished hypothesis keeps its slot
+                if candidate.word == EOS:
+                    score = config.score(candidate.log_prob, step + 1)
+                    ended.append(_Ending(score, candidate.log_prob, step, candidate.row))
+                else:
+                    beam.append(candidate)
+            beams.append([] if beam and _settled(ended, beam, n_best, config, longest[sentence]) else beam)
+
+        kept = [i for i, beam in enumerate(beams) if beam]
+        if not kept:
+            break
+        if len(kept) < len(searched):  # finished sentences leave the batch
+            searched = [searched[i] for i in kept]
+            memory = select(memory, torch.tensor(kept, device=src.device))
+        width = max(len(beams[i]) for i in kept)
+        rows = [c for i in kept for c in _fill(beams[i], width)]  # (N,)
+        words, parents, alive = [c.word for c in rows], [c.row for c in rows], [c.log_prob for c in rows]
+        if parents != list(range(len(history[-1].words))):  # nothing to move, as in most steps of a greedy search
+            state = select(state, torch.tensor(parents, device=src.device))
+
+    if not all(endings):
+        raise UserError("the model gives every continuation the probability zero; is it trained?")
+    return [
+        [_trace(history, ending, mask) for ending in sorted(ended, key=lambda e: -e.score)[:n_best]]
+        for ended, mask in zip(endings, src_mask.cpu().numpy(), strict=True)
+    ]
+
+
+def _continue(log_probs: Tensor, alive: list[float], closing: list[bool], k: int) -> list[list[_Candidate]]:
+    """The k best continuations of every sentence, best first. log_probs (N, V), alive (N,) log P, closing (B,)."""
+    width = len(alive) // len(closing)
+    # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows.
+    best, words = log_probs[:, EOS:].topk(min(k, log_probs.size(1) - EOS))  # (N, k) sorted; NaN comes first
+    words += EOS
+    if not bool((best[:, 0] <= ROUNDING).all()):
+        raise UserError(
+            "the model's log-probabilities are not numbers, or above zero; "
+            "its training has probably diverged: take an earlier checkpoint"
+        )
+    if any(closing):
+        rows = torch.tensor(closing, device=best.device).repeat_interleave(width)  # (N,)
+        best[rows], words[rows, 0] = -torch.inf, EOS
+        best[rows, 0] = log_probs[rows, EOS].clamp(min=LOWEST)
+    total = torch.tensor(alive, device=best.device)[:, None] + best  # (N, k)
+    # A stable sort of these few, so that ties do not depend on how wide the batch-mates make the batch.
+    total, chosen = (x[:, :k] for x in total.view(len(closing), -1).sort(stable=True, descending=True))  # (B, k)
+    words = words.view(len(closing), -1).gather(1, chosen)
+    first_rows = torch.arange(0, len(alive), width, device=best.device)[:, None]  # (B, 1)
+    rows = chosen // best.size(1) + first_rows
+    return [
+        [_Candidate(*c) for c in zip(*sentence, strict=True) if c[0] > -torch.inf]
+        for sentence in zip(total.tolist(), rows.tolist(), words.tolist(), strict=True)
+    ]
+
+
+def _settled(ended: list[_Ending], beam: list[_Candidate], n_best: int, config: Search, longest: int) -> bool:
+    """Whether nothing alive can enter the n best: log P only falls, and no length is worth more than the longest."""
+    scores = sorted((ending.score for ending in ended), reverse=True)
+    return len(scores) >= n_best and scores[n_best - 1] >= config.score(beam[0].log_prob, longest + 1)
+
+
+def _fill(beam: list[_Candidate], width: int) -> list[_Candidate]:
+    """The beam, with dead rows up to the width of the batch."""
+    return beam + [beam[0]._replace(log_prob=-torch.inf)] * (width - len(beam))
+
+
+def _trace(history: list[_Step], ending: _Ending, mask: npt.NDArray[np.bool_]) -> Hypothesis:
+    """The hypothesis that ends there, by following the rows back to the first step. mask (S,)."""
+    ids, looks, row = [], [], ending.row
+    for step in reversed(history[: ending.step + 1]):
+        ids.append(step.words[row])
+        if step.attention is not None:
+            looks.append(step.attention[row, mask])
+        row = step.parents[row]
+    attention = np.stack(looks[::-1]) if looks else None
+    return Hypothesis(ids[-2::-1], ending.score, ending.log_prob, attention)  # without BOS, the last one found

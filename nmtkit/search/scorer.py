@@ -1,0 +1,21 @@
+"""What search asks of a model, an ensemble or a table in a test."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+from nmtkit.ops.tree import Tree
+
+
+class Scorer(Protocol):
+    """Gives the probabilities of the next word. B sentences, K beam, N = B*K rows sentence-major, S source, V words.
+
+    Memory is computed once per source sentence, has B rows and never changes. State has N rows and is
+    passed in and handed back. K is N // B and may differ from one step to the next; it is 1 at first.
+    """
+
+    def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
+        """(memory, state) for src (B, S), ids that close with EOS, and src_mask (B, S), True at real tokens."""
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        """(log_probs (N, V) float32, state, attention (N, S) or None) after the previous words y (N,), BOS at first."""

@@ -1,0 +1,175 @@
+"""Checkpoints: weights as safetensors, the trainer's state as text and plain tensors, folders renamed into place."""
+
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from nmtkit import config as configs
+from nmtkit.errors import UserError
+from nmtkit.lines import atomic_write
+
+FORMAT_VERSION = "1"
+
+
+@dataclass
+class Progress:
+    """Everything about a run that is not in its weights and its optimiser."""
+
+    update: int = 0
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch already used
+    tokens: int = 0  # target words seen
+    seconds: float = 0.0  # spent in updates
+    stalled: int = 0  # validations since the last improvement
+    decays: int = 0  # reductions of the learning rate
+    best: list[list[float]] = field(default_factory=list)  # [update, value], best first
+    finished: str = ""  # why the run ended, once it has
+
+
+def step_folder(folder: Path, update: int) -> Path:
+    return folder / "checkpoints" / f"step-{update}"
+
+
+def steps(folder: Path) -> list[int]:
+    """Updates of all complete checkpoints, oldest first."""
+    found = (folder / "checkpoints").glob("step-*")
+    return sorted(int(path.name[5:]) for path in found if path.name[5:].isdigit())
+
+
+def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+    """Write ``checkpoints/step-N`` under a temporary name and rename it when it is whole."""
+    final = step_folder(folder, progress.update)
+    temporary = final.with_name(f".{final.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    save_weights(temporary / "model.safetensors", model.state_dict())
+    with atomic_write(temporary / "trainer.pt", "wb") as file:
+        torch.save({"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress)}, file)
+    if final.exists():  # the same update again, after a validation that was not counted
+        shutil.rmtree(final)
+    os.replace(temporary, final)
+    _sync(final.parent)
+
+
+def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
+    with atomic_write(path, "wb") as file:
+        file.write(safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in weights.items()}))
+
+
+def load_weights(path: Path, device: str = "cpu") -> dict[str, Tensor]:
+    """Raises UserError for a file that is missing, cut short or something else."""
+    try:
+        return safetensors.torch.load_file(path, device=device)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UserError(f"{path}: not a usable weights file ({error}); take another checkpoint") from None
+
+
+def load_into(model: nn.Module, path: Path) -> None:
+    """Put weights into ``model``; a UserError names the first one that is missing, unknown or of another shape."""
+    weights, expected = load_weights(path), model.state_dict()
+    for name in [*expected, *weights]:
+        ours, theirs = expected.get(name), weights.get(name)
+        if ours is None or theirs is None or ours.shape != theirs.shape:
+            shapes = [None if t is None else tuple(t.shape) for t in (ours, theirs)]
+            raise UserError(f"{path}: {name}: this model wants shape {shapes[0]}, the file has {shapes[1]}")
+    model.load_state_dict(weights)
+
+
+def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+    """Put checkpoint ``update`` back; raises UserError naming the file that cannot be used."""
+    path = step_folder(folder, update)
+    load_into(model, path / "model.safetensors")
+    try:
+        saved: dict[str, Any] = torch.load(path / "trainer.pt", map_location="cpu", weights_only=True)
+        optimizer.load_state_dict(saved["optimizer"])
+        return Progress(**saved["progress"])
+    except Exception as error:  # torch raises many kinds for a damaged file
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"{path / 'trainer.pt'}: cannot be used ({reason}); delete {path} to go on from the one before"
+        ) from None
+
+
+def prune(folder: Path, keep: set[int]) -> None:
+    """Delete every checkpoint whose update is not in ``keep``."""
+    for update in steps(folder):
+        if update not in keep:
+            shutil.rmtree(step_folder(folder, update))
+
+
+def write_best(folder: Path, best: list[list[float]]) -> None:
+    with atomic_write(folder / "best") as file:
+        file.writelines(f"step-{int(update)}\t{value:.6g}\n" for update, value in best)
+
+
+def best_steps(folder: Path) -> list[int]:
+    """Updates of the kept checkpoints that were the best when validated, best first."""
+    names = [line.partition("\t")[0].removeprefix("step-") for line in _text(folder / "best").splitlines()]
+    return [int(name) for name in names if name.isdigit() and int(name) in steps(folder)]
+
+
+def best_weights(folder: Path) -> Path:
+    """The weights a model folder stands for: its best checkpoint, or its last when nothing was validated."""
+    check_format(folder)
+    updates = best_steps(folder) or steps(folder)[::-1]
+    if not updates:
+        raise UserError(f"{folder}: no checkpoint yet; train first (nmtkit train -o {folder})")
+    return step_folder(folder, updates[0]) / "model.safetensors"
+
+
+def check_format(folder: Path) -> None:
+    """Raises UserError when ``folder`` is not a model folder that this version reads."""
+    if not (folder / "config.yaml").exists():
+        raise UserError(f"{folder}: not a model folder (no config.yaml); `nmtkit train` makes one")
+    version = _text(folder / "format_version").strip()
+    if version != FORMAT_VERSION:
+        raise UserError(f"{folder}: format_version is {version or 'missing'}, this nmtkit reads {FORMAT_VERSION}")
+
+
+def log_metrics(folder: Path, record: Mapping[str, Any]) -> None:
+    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def rewind_metrics(folder: Path, update: int) -> None:
+    """Forget what was logged after checkpoint ``update``: those updates are about to be made again."""
+    lines = _text(folder / "metrics.jsonl").splitlines(keepends=True)
+    kept = []
+    for line in lines:
+        try:
+            if json.loads(line)["update"] <= update:
+                kept.append(line)
+        except (ValueError, KeyError):
+            continue  # the half line of a killed process
+    if len(kept) != len(lines):
+        with atomic_write(folder / "metrics.jsonl") as file:
+            file.writelines(kept)
+
+
+def write_config(folder: Path, values: Any) -> None:
+    with atomic_write(folder / "config.yaml") as file:
+        file.write(configs.dump_yaml(values))
+    with atomic_write(folder / "format_version") as file:
+        file.write(FORMAT_VERSION + "\n")
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

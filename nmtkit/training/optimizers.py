@@ -1,0 +1,124 @@
+"""Parameter groups, initialisers, optimisers and learning rates: what a preset says of training a model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from nmtkit.errors import UserError
+from nmtkit.models import base
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings of one group of parameters; what is left out is the run's own.
+
+    ``init``: ``default`` (the layer's own), ``zeros``, ``normal STD``, ``uniform BOUND``, ``orthogonal``.
+    ``decay``: with adamw v <- v - lr (step + decay v); with the others the gradient becomes g + decay v.
+    """
+
+    lr: float | None = None
+    decay: float | None = None
+    init: str = "default"
+
+    def __post_init__(self) -> None:
+        _parse_init(self.init)
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """Which rule, and its constants. ``lr`` and ``decay`` hold for every group that does not say otherwise."""
+
+    name: Literal["adam", "adamw", "sgd", "adadelta"]
+    lr: float
+    decay: float = 0.0
+    betas: tuple[float, ...] = (0.9, 0.999)
+    eps: float = 1e-8
+    momentum: float = 0.0
+    rho: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.lr <= 0:
+            raise ValueError(f"lr: {self.lr} is not above 0")
+        if len(self.betas) != 2:
+            raise ValueError(f"betas: two numbers, not {len(self.betas)}")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rates' common factor: 1, reached linearly over ``warmup`` updates; ``plateau`` multiplies it
+    by ``factor`` at every validation after ``tolerance`` others without improvement."""
+
+    kind: Literal["constant", "plateau"] = "constant"
+    warmup: int = 0
+    factor: float = 0.5
+    tolerance: int = 0
+
+    def multiplier(self, update: int, decays: int) -> float:
+        """For update number ``update`` (from 1) after ``decays`` reductions."""
+        warm = min(1.0, update / self.warmup) if self.warmup else 1.0
+        return warm * self.factor**decays
+
+
+def _parse_init(init: str) -> tuple[str, float]:
+    kind, _, number = init.partition(" ")
+    if kind in ("default", "zeros", "orthogonal") and not number:
+        return kind, 0.0
+    try:
+        if kind in ("normal", "uniform") and float(number) > 0:
+            return kind, float(number)
+    except ValueError:
+        pass
+    raise ValueError(f"init: {init!r} is not default, zeros, orthogonal, 'normal STD' or 'uniform BOUND'")
+
+
+@torch.no_grad()
+def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
+    """Give every group its initial values, from torch's current random state.
+
+    Raises UserError for a group that no parameter of the model belongs to.
+    """
+    found = base.groups(model, settings)
+    for group, parameters in found.items():
+        if group in settings and not parameters and group != "other":
+            raise UserError(f"training.groups.{group}: this model has no parameter of that name")
+        kind, number = _parse_init(settings[group].init if group in settings else "default")
+        for _, parameter in parameters:
+            if kind == "zeros":
+                parameter.zero_()
+            elif kind == "normal":
+                parameter.normal_(0.0, number)
+            elif kind == "uniform":
+                parameter.uniform_(-number, number)
+            elif kind == "orthogonal" and parameter.ndim == 2:
+                side = min(parameter.shape)  # gates lie side by side: one orthogonal block each
+                for block in parameter.split(side, dim=parameter.shape.index(max(parameter.shape))):
+                    nn.init.orthogonal_(block)
+
+
+def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, Group]) -> torch.optim.Optimizer:
+    """The optimiser with one parameter group per named group; ``base_lr`` remembers each group's own rate."""
+    grouped = []
+    for name, parameters in base.groups(model, settings).items():
+        group = settings.get(name, Group())
+        lr = config.lr if group.lr is None else group.lr
+        decay = config.decay if group.decay is None else group.decay
+        if parameters:
+            grouped.append(
+                {"params": [p for _, p in parameters], "name": name, "lr": lr, "base_lr": lr, "weight_decay": decay}
+            )
+    betas = (config.betas[0], config.betas[1])
+    if config.name == "adam":
+        return torch.optim.Adam(grouped, betas=betas, eps=config.eps, fused=True)
+    if config.name == "adamw":
+        return torch.optim.AdamW(grouped, betas=betas, eps=config.eps, fused=True)
+    if config.name == "sgd":
+        return torch.optim.SGD(grouped, lr=config.lr, momentum=config.momentum, fused=True)
+    return torch.optim.Adadelta(grouped, rho=config.rho, eps=config.eps)
+
+
+def set_rates(optimizer: torch.optim.Optimizer, multiplier: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = group["base_lr"] * multiplier

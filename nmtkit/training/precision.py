@@ -1,0 +1,28 @@
+"""In which number format the products are done."""
+
+import statistics
+import time
+from typing import Literal
+
+import torch
+
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+def resolve(precision: Precision, device: torch.device) -> torch.dtype:
+    """``auto``: bfloat16 where this processor multiplies it faster than float32, which is measured (0.1 s)."""
+    if precision != "auto":
+        return torch.bfloat16 if precision == "bfloat16" else torch.float32
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
+    return torch.bfloat16 if _seconds(torch.float32) > 1.5 * _seconds(torch.bfloat16) else torch.float32
+
+
+def _seconds(dtype: torch.dtype) -> float:
+    a, b = torch.ones(128, 256, dtype=dtype), torch.ones(256, 512, dtype=dtype)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])

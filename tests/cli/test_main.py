@@ -1,0 +1,126 @@
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nmtkit as package
+from nmtkit.cli import main
+from nmtkit.errors import UserError
+
+Run = Callable[..., Any]  # the command line of tests/conftest.py
+
+COMMANDS = ["prep", "vocab", "train", "average", "translate", "score", "models"]
+
+
+@pytest.fixture
+def fail_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Makes the command line raise what is given."""
+
+    def arrange(error: BaseException) -> None:
+        def app(prog_name: str) -> None:
+            raise error
+
+        monkeypatch.setattr(main, "app", app)
+
+    return arrange
+
+
+def test_version(nmtkit: Run) -> None:
+    assert nmtkit("--version") == (0, f"nmtkit {package.__version__}\n", "")
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_names_every_command_with_a_summary(nmtkit: Run, flag: str) -> None:
+    outcome = nmtkit(flag)
+    assert outcome.status == 0
+    assert re.findall(r"^  (\w+)  +[A-Z]", outcome.out.partition("Commands:")[2], re.MULTILINE) == COMMANDS
+    assert "\n    nmtkit train --model rnnsearch\n" in outcome.out  # examples keep their shape
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_has_an_example_on_a_line_of_its_own(nmtkit: Run, command: str) -> None:
+    outcome = nmtkit(command, "-h")
+    assert outcome.status == 0
+    assert re.search(rf"^    .*\bnmtkit {command}\b", outcome.out, re.MULTILINE)
+
+
+def test_without_a_command_there_is_help(nmtkit: Run) -> None:
+    outcome = nmtkit()
+    assert "Commands:" in outcome.out + outcome.err
+
+
+def test_a_mistyped_command_is_answered_with_the_right_one(nmtkit: Run) -> None:
+    outcome = nmtkit("trian")
+    assert outcome.status == 2
+    assert "Did you mean 'train'?" in outcome.err
+
+
+def test_a_mistyped_option_is_answered_with_the_right_one(nmtkit: Run) -> None:
+    outcome = nmtkit("score", "--languag", "de")
+    assert outcome.status == 2
+    assert "--language" in outcome.err
+
+
+def test_a_users_mistake_is_one_line_and_status_1(nmtkit: Run, fail_with: Run) -> None:
+    fail_with(UserError("a.txt:3: two\nlines"))
+    assert nmtkit() == (1, "", "nmtkit: error: a.txt:3: two lines\n")
+
+
+def test_ctrl_c_is_quiet(nmtkit: Run, fail_with: Run) -> None:
+    fail_with(KeyboardInterrupt())
+    assert nmtkit() == (130, "", "")
+
+
+def test_a_bug_shows_itself(nmtkit: Run, fail_with: Run) -> None:
+    fail_with(ZeroDivisionError("oops"))
+    with pytest.raises(ZeroDivisionError, match="oops"):
+        nmtkit()
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    """Runs ``code`` in a process of its own whose standard output is a pipe that nobody reads."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        return subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(write)
+
+
+COMMAND = """
+import sys
+from nmtkit.cli import main
+@main.app.command()
+def speak():
+    {body}
+sys.argv = ["nmtkit", "speak"]
+main.main()
+"""
+
+
+@pytest.mark.parametrize("body", ["print('short')", "print('long' * 100_000)", "sys.stdout.buffer.write(b'bytes')"])
+def test_a_closed_pipe_is_quiet(body: str) -> None:
+    result = python(COMMAND.format(body=body))
+    assert result.stderr == ""
+    assert result.returncode == 1
+
+
+def test_a_bug_shows_a_plain_traceback() -> None:
+    result = python(COMMAND.format(body="words = {}; words['missing']"))
+    assert result.returncode == 1
+    assert result.stderr.startswith("Traceback (most recent call last):")
+    assert result.stderr.endswith("KeyError: 'missing'\n")
+
+
+def test_ctrl_c_inside_a_command_is_quiet() -> None:
+    result = python(COMMAND.format(body="raise KeyboardInterrupt"))
+    assert (result.returncode, result.stderr) == (130, "")
+
+
+def test_the_package_is_a_program() -> None:
+    result = subprocess.run([sys.executable, "-m", "nmtkit", "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout == f"nmtkit {package.__version__}\n"

@@ -1,0 +1,93 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit.data.settings import Cleaning, Prep, Side, load_prep
+
+Run = Callable[..., Any]  # the command line of tests/conftest.py
+
+ENGLISH = ["The cat isn't here.", "The dog isn't here.", ""]
+FRENCH = ["Le chat n'est pas là.", "Le chien n'est pas là.", ""]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with raw/{train,dev,test}.{en,fr}."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw").mkdir()
+    for split in ("train", "dev", "test"):
+        for language, lines in (("en", ENGLISH), ("fr", FRENCH)):
+            (tmp_path / "raw" / f"{split}.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_raw_becomes_data_and_what_was_done_is_told_on_stderr(nmtkit: Run, folder: Path) -> None:
+    outcome = nmtkit("prep", "-s", "en", "-t", "fr", "-j1")
+    assert (outcome.status, outcome.out) == (0, "")
+    assert "data: en to fr, joint BPE of " in outcome.err
+    assert "  train 2 of 3 pairs, " in outcome.err
+    assert "    left out 1 for an empty side: line 3\n" in outcome.err
+    assert "  test  3 pairs, " in outcome.err
+    assert load_prep(folder / "data") == Prep(Side("en"), Side("fr"))
+    assert (folder / "data" / "test.raw.tgt").read_text(encoding="utf-8").splitlines() == FRENCH
+
+
+def test_without_options_the_direction_is_asked_for(nmtkit: Run) -> None:
+    assert nmtkit("prep") == (
+        1,
+        "",
+        "nmtkit: error: raw/ has en and fr: which one is translated? Add --src-lang en or --src-lang fr\n",
+    )
+
+
+def test_every_option_is_in_the_settings(nmtkit: Run, folder: Path) -> None:
+    options = "--tokenizer none --lowercase --bpe 7 --separate --max-length 40 --max-ratio 3 -o out -j1"
+    assert nmtkit("prep", "-t", "en", *options.split()).status == 0
+    side = {"normalize": False, "tokenizer": "none", "lowercase": True}
+    expected = Prep(
+        Side("fr", **side),  # type: ignore[arg-type]
+        Side("en", **side),  # type: ignore[arg-type]
+        merges=7,
+        joint=False,
+        cleaning=Cleaning(40, 3.0),
+    )
+    assert load_prep(folder / "out") == expected
+
+
+def test_own_words_can_be_normalised_all_the_same(nmtkit: Run, folder: Path) -> None:
+    assert nmtkit("prep", "-s", "en", "--tokenizer", "none", "--normalize", "--truecase", "--words", "-j1").status == 0
+    side = Side("en", normalize=True, tokenizer="none", truecase=True, segmentation="words")
+    assert load_prep(folder / "data").src == side
+
+
+def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, folder: Path) -> None:
+    outcome = nmtkit("prep", "--train", "raw/train.fr", "raw/train.en", "--dev", "raw/dev.fr", "raw/dev.en", "-j1")
+    assert outcome.status == 0
+    assert load_prep(folder / "data").src.language == "fr"
+    manifest = json.loads((folder / "data" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["raw"] == {"train": ["raw/train.fr", "raw/train.en"], "dev": ["raw/dev.fr", "raw/dev.en"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--words --bpe 100", "--words: there is no BPE then; leave out --bpe, --joint and --separate"),
+        ("--words --separate", "--words: there is no BPE then"),
+        ("--dev a b", "--dev and --test need --train; without it, all three are looked for in --raw"),
+        ("--lowercase --truecase -s en", "lowercase and truecase exclude each other"),
+        ("--max-ratio 0.5 -s en", "max_ratio must be 0 or at least 1, not 0.5"),
+        ("--train raw/train.en raw/none.fr", "raw/none.fr: no such file"),
+        ("--raw none", "none/: no such folder"),
+        ("-s en -j0", "--workers 0: at least one process"),
+    ],
+)
+def test_mistakes_are_one_line_on_stderr_and_make_nothing(
+    nmtkit: Run, folder: Path, options: str, message: str
+) -> None:
+    status, out, err = nmtkit("prep", *options.split())
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f"nmtkit: error: {message}")
+    assert not (folder / "data").exists()

@@ -1,0 +1,162 @@
+"""``nmtkit train``, ``average`` and ``models`` as a user meets them, and the whole way from raw text to a score."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit.config import load_yaml
+
+Nmtkit = Callable[..., Any]
+
+SMALL = """
+model: {embedding: 8, hidden: 8, attention: 8, maxout: 8}
+training:
+  optimizer: {name: adam, lr: 0.01}
+  batch_sentences: 10
+  max_epochs: 2
+  keep_best: 2
+search: {beam_size: 2, max_len_a: 1, max_len_b: 2}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with raw/ and the file small.yaml."""
+    choose = random.Random(1)
+    words = "cat dog tree house sees likes the a old new".split()
+    (tmp_path / "raw").mkdir()
+    for split, size in (("train", 50), ("dev", 6), ("test", 4)):
+        for language in ("en", "fr"):
+            lines = [" ".join(choose.choices(words, k=choose.randint(2, 6))) + ".\n" for _ in range(size)]
+            (tmp_path / "raw" / f"{split}.{language}").write_text("".join(lines))
+    (tmp_path / "small.yaml").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def prepared(folder: Path, nmtkit: Nmtkit) -> Path:
+    assert nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-j", "1").status == 0
+    assert nmtkit("vocab", "-j", "1").status == 0
+    return folder
+
+
+TRAIN = ("train", "--model", "rnnsearch", "--config", "small.yaml")
+
+
+def test_every_command_works_without_options_in_a_working_folder(prepared: Path, nmtkit: Nmtkit) -> None:
+    trained = nmtkit(*TRAIN)
+    assert trained.status == 0
+    assert "finished (2 epochs) after update 10; best bleu" in trained.err
+    averaged = nmtkit("average")
+    assert (averaged.status, averaged.out) == (0, "")
+    assert averaged.err.startswith("averaged: mean of step-")
+    scored = nmtkit("score")
+    assert scored.status == 0
+    assert "sacreBLEU" in scored.out
+    assert len((prepared / "run" / "test.hyp").read_text().splitlines()) == 4
+
+
+def test_a_model_folder_translates_anywhere(prepared: Path, nmtkit: Nmtkit, tmp_path: Path) -> None:
+    nmtkit(*TRAIN)
+    nmtkit("average", "-o", "mean")
+    (prepared / "in.txt").write_text("The cat sees a tree.\n\nA dog.\n")
+    before = {name: nmtkit("translate", "-m", name, "-i", "in.txt").out for name in ("run", "mean")}
+    elsewhere = tmp_path / "else where"
+    elsewhere.mkdir()
+    for name in ("run", "mean"):
+        shutil.move(prepared / name, elsewhere / name)
+    shutil.rmtree(prepared / "data")
+    for name, text in before.items():
+        moved = nmtkit("translate", "-m", elsewhere / name, "-i", "in.txt")
+        assert (moved.status, moved.out) == (0, text)
+        assert moved.out.count("\n") == 3
+        assert moved.out.split("\n")[1] == ""
+
+
+def test_the_same_command_goes_on_and_then_has_nothing_left_to_do(prepared: Path, nmtkit: Nmtkit) -> None:
+    nmtkit(*TRAIN, "--max-updates", 3)
+    more = nmtkit(*TRAIN)
+    assert "changed since the last start: training.max_updates 3 -> None" in more.err
+    assert "going on from update 3 in run" in more.err
+    assert "finished (2 epochs) after update 10" in more.err
+    again = nmtkit(*TRAIN)
+    assert (again.status, "finished (2 epochs) after update 10" in again.err) == (0, True)
+    short = nmtkit("train", "--max-epochs", 3)  # the run knows its own configuration
+    assert "finished (3 epochs) after update 15" in short.err
+
+
+def test_a_run_cannot_go_on_as_another_model(prepared: Path, nmtkit: Nmtkit) -> None:
+    nmtkit(*TRAIN)
+    before = (prepared / "run" / "config.yaml").read_bytes()
+    wider = nmtkit(*TRAIN, "--set", "model.hidden=9", "--seed", 4)
+    assert wider.status == 1
+    assert "made with other settings: model.hidden 8 -> 9; training.seed 1 -> 4" in wider.err
+    nmtkit("vocab", "--tgt-size", 8, "-j", "1")
+    vocabulary = nmtkit(*TRAIN)
+    assert vocabulary.status == 1
+    assert "vocab.tgt: " in vocabulary.err
+    assert (prepared / "run" / "config.yaml").read_bytes() == before
+
+
+def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(folder: Path, nmtkit: Nmtkit) -> None:
+    shown = nmtkit(*TRAIN, "--set", "training.optimizer.lr=5e-3", "--seed", 7, "--dry-run")
+    assert shown.status == 0
+    text, _, counts = shown.out.partition("\n\n")
+    (folder / "shown.yaml").write_text(text)
+    values = load_yaml(folder / "shown.yaml")
+    assert values["training"]["optimizer"]["lr"] == 5e-3  # command line
+    assert values["training"]["seed"] == 7
+    assert values["model"]["hidden"] == 8  # file
+    assert values["training"]["clip_norm"] == 1.0  # preset
+    assert "total" in counts
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "which model? give a preset with --model NAME"),
+        (["train", "--model", "deep-at"], "no such preset; did you mean deep-att"),
+        ([*TRAIN, "--set", "training.batch_tokns=5"], "training.batch_tokns: unknown key; did you mean batch_tokens?"),
+        ([*TRAIN, "--set", "model.hidden=big", "--set", "search.beam=2"], "model.hidden: expected a whole number"),
+        ([*TRAIN, "--set", "training.lr"], "--set training.lr: expected KEY=VALUE"),
+        ([*TRAIN, "--config", "none.yaml"], "none.yaml: cannot be read"),
+        ([*TRAIN, "--device", "tpu9"], "--device tpu9: cannot be used here"),
+        ([*TRAIN, "--data", "nowhere"], "nowhere/ids.json: not there; make it with nmtkit vocab"),
+        ([*TRAIN, "--set", "training.groups.recurent.lr=1"], "training.groups.recurent: this model has no parameter"),
+        (["average", "-m", "nowhere"], "nowhere: not a model folder"),
+        (["translate", "-m", "nowhere"], "nowhere: not a model folder"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(
+    prepared: Path, nmtkit: Nmtkit, arguments: list[str], message: str
+) -> None:
+    outcome = nmtkit(*arguments)
+    assert outcome.status == 1
+    assert message in outcome.err
+    assert outcome.out == ""
+    assert len([line for line in outcome.err.splitlines() if "error:" in line]) == 1
+
+
+def test_all_mistakes_of_a_configuration_are_reported_at_once(prepared: Path, nmtkit: Nmtkit) -> None:
+    outcome = nmtkit(*TRAIN, "--set", "model.hidden=big", "--set", "search.beam_sise=2", "--set", "training.loss=0")
+    for part in ("model.hidden: expected a whole number", "did you mean beam_size?", "training.loss: expected one of"):
+        assert part in outcome.err
+
+
+def test_models_lists_every_preset_beside_its_paper(nmtkit: Nmtkit) -> None:
+    listed = nmtkit("models", "--json")
+    rows = {row["preset"]: row for row in json.loads(listed.out)}
+    from nmtkit.experiment import preset_names
+
+    assert sorted(rows) == preset_names()
+    assert rows["deep-att"]["score"] == 37.7
+    assert rows["deep-att"]["parameters_ours"] == pytest.approx(219.9, abs=0.05)
+    table = nmtkit("models").out
+    assert all(name in table for name in rows)

@@ -1,0 +1,210 @@
+import gzip
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.echo import load_echo, write_folder
+
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder whose run/ holds a model that says its source again."""
+    monkeypatch.setattr("nmtkit.api.load_model", load_echo)
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "run")
+    return tmp_path
+
+
+@pytest.fixture
+def filtered(folder: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """``filtered(b"a\\n", "--tokenized")``: what ``nmtkit translate`` makes of that on standard input."""
+
+    def run(text: bytes, *arguments: object) -> Any:
+        (folder / "stdin").write_bytes(text)
+        with open(folder / "stdin") as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            return nmtkit("translate", *arguments)
+
+    return run
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """The command in a process of its own, in the same folder."""
+    started = []
+
+    def run(*arguments: str, stdin: int | IO[bytes] = subprocess.PIPE, stderr: int = subprocess.PIPE) -> Any:
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        command = [sys.executable, "-m", "tests.echo", "translate", *arguments]
+        process = subprocess.Popen(
+            command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, cwd=folder, env=environment
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_one_line_out_for_every_line_in(filtered: Callable[..., Any]) -> None:
+    text = "a b\n\n  \nc\r\nd\u2028e\x85f\na\x00b \U0001f600\n\ufeff\n".encode() + b"g " * 5000 + b"\nh"
+    status, out, err = filtered(text)
+    assert status == 0
+    assert err == ""
+    lines = out.split("\n")
+    assert lines[:5] == ["a b", "", "", "c", "d e f"]
+    assert lines[5:7] == ["<unk> b <unk>", ""]
+    assert lines[7] == " ".join("g" * 5000)
+    assert lines[8:] == ["h", ""]
+
+
+awkward = st.sampled_from(
+    ["\r", "\u2028", "\x85", "\x00", "\x0c", "\x1e", "\ufeff", " ", "\t", "a", "lower", "|||", "</s>"]
+)
+
+
+@given(lines=st.lists(st.lists(awkward | st.characters(codec="utf-8", exclude_characters="\n")).map("".join)))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_line_is_lost_split_or_moved(filtered: Callable[..., Any], lines: list[str]) -> None:
+    numbered = [f"{'abcdefgh'[i % 8]} {line}" if line.strip() else line for i, line in enumerate(lines)]
+    _, out, _ = filtered("".join(f"{line}\n" for line in numbered).encode())
+    found = out.split("\n")
+    assert len(found) == len(lines) + 1
+    assert all(f[:1] == n[:1] if n.strip() else True for f, n in zip(found, numbered, strict=False))
+    assert "\r" not in out
+
+
+def test_a_line_that_is_not_utf8_is_translated_and_reported(filtered: Callable[..., Any]) -> None:
+    status, out, err = filtered(b"a\nb \xe9 c\nd\n")
+    assert (status, out) == (0, "a\nb <unk> c\nd\n")
+    assert err == "nmtkit: warning: standard input:2: byte 0xE9 is not UTF-8; translated as \ufffd\n"
+
+
+def test_many_lines_that_are_not_utf8_are_counted(filtered: Callable[..., Any]) -> None:
+    status, out, err = filtered(b"\xe9\n" * 100)
+    assert (status, len(out.splitlines())) == (0, 100)
+    assert len(err.splitlines()) == 6
+    assert err.splitlines()[-1] == "nmtkit: warning: standard input: 100 lines are not UTF-8"
+
+
+def test_a_byte_order_mark_is_no_text(filtered: Callable[..., Any]) -> None:
+    assert filtered(b"\xef\xbb\xbfa\nb\n", "--tokenized").out == "a\nb\n"
+
+
+def test_nothing_in_is_nothing_out(filtered: Callable[..., Any]) -> None:
+    assert filtered(b"") == (0, "", "")
+    assert filtered(b"\n").out == "\n"
+
+
+def test_files_may_be_named_and_packed(folder: Path, nmtkit: Callable[..., Any]) -> None:
+    (folder / "in.gz").write_bytes(gzip.compress(b"a b\n\nc"))
+    assert nmtkit("translate", "-i", "in.gz", "-o", "out.gz") == (0, "", "")
+    assert gzip.decompress((folder / "out.gz").read_bytes()) == b"a b\n\nc\n"
+
+
+def test_a_file_that_is_not_there_is_an_error(nmtkit: Callable[..., Any]) -> None:
+    status, out, err = nmtkit("translate", "-i", "none.txt", "-o", "out.txt")
+    assert (status, out) == (1, "")
+    assert err.startswith("nmtkit: error: none.txt: cannot be read")
+    assert not Path("out.txt").exists()
+
+
+def test_scores_stand_before_the_text(filtered: Callable[..., Any]) -> None:
+    assert filtered(b"a b\n\n", "--scores", "sentence").out == "-0.316082\ta b\n0.000000\t\n"
+    assert filtered(b"a b\n", "--scores", "sentence", "--length-penalty", "avg").out == "-0.105361\ta b\n"
+
+
+def test_an_n_best_list_is_in_moses_format(filtered: Callable[..., Any]) -> None:
+    lines = filtered(b"a\n\nb\n", "--n-best", "2").out.splitlines()
+    assert lines[0] == "0 ||| a ||| -0.210721"
+    assert [line.split(" ||| ")[0] for line in lines] == ["0", "0", "1", "2", "2"]
+    assert lines[2] == "1 |||  ||| 0.000000"
+
+
+def test_alignment_stands_after_the_text(filtered: Callable[..., Any]) -> None:
+    assert filtered(b"a lower\n\n", "--alignment").out == "a lower\t0-0 1-1\n\t\n"
+    assert filtered(b"a low@@ er\n", "--alignment", "--tokenized").out == "a low@@ er\t0-0 1-1 2-2\n"
+    assert filtered(b"a\n", "--alignment", "--n-best", "1").out == "0 ||| a ||| -0.210721 ||| 0-0\n"
+
+
+def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable[..., Any]) -> None:
+    write_folder(folder / "blind")
+    status, out, err = filtered(b"a\n", "--alignment", "-m", "blind")
+    assert (status, out) == (1, "")
+    assert "this model cannot align: it has no attention" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--n-best", "4"], "4 best translations need a beam size of at least 4, not 3"),
+        (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
+        (["--alpha", "0.5"], "--alpha: without effect on --length-penalty none; it belongs to gnmt"),
+        (["--device", "toaster"], "--device toaster: cannot be used here"),
+    ],
+)
+def test_options_that_cannot_work_are_errors(filtered: Callable[..., Any], arguments: list[str], message: str) -> None:
+    status, out, err = filtered(b"a\n", *arguments)
+    assert (status, out) == (1, "")
+    assert message in err
+
+
+def test_options_reach_the_search(filtered: Callable[..., Any]) -> None:
+    options = ["--beam-size", "4", "--length-penalty", "gnmt", "--alpha", "0", "--max-tokens", "64", "--n-best", "4"]
+    assert len(filtered(b"a\n" * 50, *options).out.splitlines()) == 200
+
+
+def test_an_answer_comes_while_the_input_is_still_open(start: Callable[..., Any]) -> None:
+    process = start()
+    for text in (b"a b\n", b"c\n"):
+        process.stdin.write(text)
+        process.stdin.flush()
+        assert process.stdout.readline() == text  # would hang if the filter waited for more
+    process.stdin.write(b"d\ne")  # the rest of this line comes later
+    process.stdin.flush()
+    assert process.stdout.readline() == b"d\n"
+    assert process.communicate(b" f\n")[0] == b"e f\n"
+    assert process.returncode == 0
+
+
+def test_a_closed_pipe_ends_quietly(start: Callable[..., Any], folder: Path) -> None:
+    (folder / "big").write_bytes(b"a b c\n" * 200_000)
+    with open(folder / "big", "rb") as big:
+        process = start(stdin=big)
+        assert process.stdout.readline() == b"a b c\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.wait(timeout=60)
+
+
+def test_ctrl_c_ends_quietly(start: Callable[..., Any]) -> None:
+    process = start()
+    process.stdin.write(b"a\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"a\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 130
+
+
+def test_progress_is_shown_on_a_terminal_only(start: Callable[..., Any], folder: Path) -> None:
+    (folder / "in").write_bytes(b"a b\n" * 100)
+    ours, theirs = pty.openpty()
+    process = start("-i", "in", stderr=theirs)
+    os.close(theirs)
+    assert process.stdout.read() == b"a b\n" * 100
+    assert b"lines translated" in os.read(ours, 1 << 16)
+    os.close(ours)

@@ -1,0 +1,65 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit.data.corpus import Corpus
+from nmtkit.data.prep import Files, prepare
+from nmtkit.data.settings import Prep, Side
+from nmtkit.data.vocab import Vocabulary
+
+Run = Callable[..., Any]  # the command line of tests/conftest.py
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data folder of a working folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.en").write_text("the cat and the dog and a bird\n")
+    (tmp_path / "train.fr").write_text("le chat et le chien et un chat et un merle\n")
+    words = Prep(Side("en", segmentation="words"), Side("fr", segmentation="words"))
+    prepare({"train": Files(Path("train.en"), Path("train.fr"))}, Path("data"), words, workers=1)
+    return tmp_path / "data"
+
+
+def rows(data: Path) -> tuple[int, int]:
+    return len(Vocabulary.load(data / "vocab.src")), len(Vocabulary.load(data / "vocab.tgt"))
+
+
+def test_without_options_every_word_of_data_gets_an_id(nmtkit: Run, data: Path) -> None:
+    outcome = nmtkit("vocab", "-j1")
+    assert (outcome.status, outcome.out) == (0, "")
+    assert outcome.err.splitlines() == [
+        "data/vocab.src: 10 rows, which are 4 symbols and 6 of 6 different words",
+        "data/vocab.tgt: 10 rows, which are 4 symbols and 6 of 6 different words",
+        "  train 8 + 10 tokens, of which 100.00% + 100.00% covered, 0 + 0 unknown",
+    ]
+    assert len(Corpus.open(data, "train")) == 1
+
+
+def test_sizes_are_rows_and_each_side_has_its_own(nmtkit: Run, data: Path) -> None:
+    assert nmtkit("vocab", "--src-size", "6", "--tgt-size", "7", "-j1").status == 0
+    assert rows(data) == (6, 7)
+    assert nmtkit("vocab", "--min-count", "2", "-j1").status == 0
+    assert rows(data) == (6, 8)
+
+
+@pytest.mark.parametrize("sizes", ["--src-size 9", "--tgt-size 9", "--src-size 9 --tgt-size 9"])
+def test_a_joint_vocabulary_has_one_size(nmtkit: Run, data: Path, sizes: str) -> None:
+    assert nmtkit("vocab", "--joint", *sizes.split(), "-j1").status == 0
+    assert rows(data) == (9, 9)
+    assert (data / "vocab.src").read_bytes() == (data / "vocab.tgt").read_bytes()
+
+
+def test_two_sizes_for_one_list_are_refused(nmtkit: Run) -> None:
+    status, _, err = nmtkit("vocab", "--joint", "--src-size", "9", "--tgt-size", "8")
+    assert (status, err) == (
+        1,
+        "nmtkit: error: --joint has one size for its one list, not --src-size 9 and --tgt-size 8\n",
+    )
+
+
+def test_a_folder_without_text_is_named_with_the_remedy(nmtkit: Run) -> None:
+    status, _, err = nmtkit("vocab", "--data", "none")
+    assert (status, err) == (1, "nmtkit: error: none/manifest.json: not there; make the folder with nmtkit prep\n")

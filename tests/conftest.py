@@ -1,0 +1,42 @@
+"""One thread per test process, reproducible examples, and the command line as a function."""
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+# Read by torch and the mathematical libraries when they are first imported, which is after this file.
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile("nmtkit", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("nmtkit")
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def nmtkit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """``nmtkit("score", path)``: the command line in this process, as ``main`` runs it."""
+
+    def run(*arguments: object) -> Outcome:
+        from nmtkit.cli.main import main
+
+        capsys.readouterr()
+        monkeypatch.setattr("sys.argv", ["nmtkit", *map(str, arguments)])
+        try:
+            main()
+            status: object = 0
+        except SystemExit as end:
+            status = end.code
+        printed = capsys.readouterr()
+        if isinstance(status, str):  # what Python itself does with sys.exit("text")
+            return Outcome(1, printed.out, f"{printed.err}{status}\n")
+        return Outcome(int(status or 0), printed.out, printed.err)
+
+    return run

@@ -1,0 +1,156 @@
+"""Batches: every pair once an epoch, in an order of seed and epoch alone, within the budget, padded right."""
+
+import numpy as np
+import pytest
+import torch
+
+from nmtkit.data import batches
+from nmtkit.data.batches import Batch, collate, cut, epoch_batches, pad, parts, within
+from nmtkit.symbols import EOS, PAD
+
+
+class Pairs:
+    """A corpus in memory whose sentence i is made of the id 4 + i."""
+
+    def __init__(self, src_lengths: list[int], tgt_lengths: list[int]):
+        self.src_lengths, self.tgt_lengths = np.array(src_lengths), np.array(tgt_lengths)
+
+    def src(self, i: int) -> np.ndarray:
+        return np.full(self.src_lengths[i], 4 + i, dtype=np.uint16)
+
+    def tgt(self, i: int) -> np.ndarray:
+        return np.full(self.tgt_lengths[i], 4 + i, dtype=np.uint16)
+
+    def __len__(self) -> int:
+        return len(self.src_lengths)
+
+
+def random_pairs(size: int = 500) -> Pairs:
+    random = np.random.default_rng(0)
+    src = random.integers(1, 40, size)
+    return Pairs(src.tolist(), np.maximum(1, src + random.integers(-5, 6, size)).tolist())
+
+
+def longest(corpus: Pairs, rows: np.ndarray) -> np.ndarray:
+    """Of each pair the longer side, end mark included."""
+    return np.maximum(corpus.src_lengths, corpus.tgt_lengths)[rows] + 1
+
+
+def batches_of(
+    corpus: Pairs, sentences: int | None = None, tokens: int | None = None, seed: int = 1, epoch: int = 0
+) -> list[np.ndarray]:
+    rows = np.arange(len(corpus))
+    return epoch_batches(corpus, rows, sentences=sentences, tokens=tokens, seed=seed, epoch=epoch)
+
+
+SIZES = [(16, None), (None, 300), (1, None), (None, 1), (10**6, None), (None, 10**9)]
+counted = pytest.mark.parametrize(("sentences", "tokens"), SIZES)
+
+
+@counted
+def test_an_epoch_has_every_pair_exactly_once(sentences: int | None, tokens: int | None) -> None:
+    found = batches_of(random_pairs(), sentences, tokens)
+    assert sorted(np.concatenate(found).tolist()) == list(range(500))
+    assert all(len(rows) for rows in found)
+
+
+@counted
+def test_the_order_depends_on_seed_and_epoch_alone(sentences: int | None, tokens: int | None) -> None:
+    def order(seed: int, number: int) -> list[list[int]]:
+        return [rows.tolist() for rows in batches_of(random_pairs(), sentences, tokens, seed, number)]
+
+    first = order(1, 0)
+    np.random.default_rng().random(100)
+    torch.rand(10)
+    assert order(1, 0) == first
+    if len(first) > 1:
+        assert order(1, 1) != first
+        assert order(2, 0) != first
+
+
+@pytest.mark.parametrize("tokens", [1, 50, 300, 5000])
+def test_a_batch_holds_its_tokens_or_a_single_pair(tokens: int) -> None:
+    corpus = random_pairs()
+    for rows in batches_of(corpus, tokens=tokens):
+        assert len(rows) == 1 or longest(corpus, rows).max() * len(rows) <= tokens
+
+
+def test_a_batch_has_the_number_of_sentences_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "WINDOW", 5)
+    sizes = sorted(len(rows) for rows in batches_of(random_pairs(), sentences=16))
+    assert sizes == [500 % 16] + [16] * (500 // 16)
+
+
+def test_sentences_of_a_batch_are_of_similar_length() -> None:
+    corpus = random_pairs(5000)
+    padded = sum(longest(corpus, rows).max() * len(rows) for rows in batches_of(corpus, tokens=1000))
+    assert padded < 1.1 * longest(corpus, np.arange(5000)).sum()
+
+
+def test_batches_come_in_no_order_of_length() -> None:
+    corpus = random_pairs(5000)
+    means = [longest(corpus, rows).mean() for rows in batches_of(corpus, tokens=1000)]
+    assert abs(np.corrcoef(means, range(len(means)))[0, 1]) < 0.3
+
+
+def test_only_the_given_rows_are_used() -> None:
+    found = epoch_batches(random_pairs(), np.array([7, 3, 400]), sentences=2, tokens=None, seed=1, epoch=0)
+    assert sorted(np.concatenate(found).tolist()) == [3, 7, 400]
+
+
+@pytest.mark.parametrize("tokens", [1, 60, 200, 10**6])
+def test_the_parts_of_a_batch_are_the_batch(tokens: int) -> None:
+    corpus = random_pairs()
+    for rows in batches_of(corpus, sentences=32)[:5]:
+        pieces = list(parts(corpus, rows, tokens))
+        assert np.concatenate(pieces).tolist() == rows.tolist()
+        assert all(len(piece) == 1 or longest(corpus, piece).max() * len(piece) <= tokens for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "sentences", "tokens", "sizes"),
+    [
+        ([], None, 10, []),
+        ([], 3, None, []),
+        ([5, 5, 5], 2, None, [2, 1]),
+        ([5, 5, 5], None, 10, [2, 1]),
+        ([5, 5, 5], None, 9, [1, 1, 1]),
+        ([2, 2, 7, 2, 2], None, 8, [2, 1, 2]),  # a pair that is longer than the budget goes alone
+        ([20, 2, 2], None, 8, [1, 2]),
+    ],
+)
+def test_runs_are_as_long_as_the_budget_allows(
+    lengths: list[int], sentences: int | None, tokens: int | None, sizes: list[int]
+) -> None:
+    runs = cut(np.array(lengths, dtype=np.int64), sentences, tokens)
+    assert [len(lengths[run]) for run in runs] == sizes
+
+
+def test_a_sentence_is_closed_by_its_end_mark_and_then_padded() -> None:
+    ids = pad([np.array([7, 8, 9]), np.array([5]), np.array([], dtype=np.int64)])
+    assert ids.tolist() == [[7, 8, 9, EOS], [5, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]]
+    assert ids.dtype == torch.int64
+
+
+def test_a_batch_has_both_sides_and_a_mask_of_real_source_words() -> None:
+    batch = collate(Pairs([2, 1, 5], [1, 3, 5]), np.array([1, 0]))
+    assert batch.src.tolist() == [[5, EOS, PAD], [4, 4, EOS]]
+    assert batch.mask.tolist() == [[True, True, False], [True, True, True]]
+    assert batch.tgt.tolist() == [[5, 5, 5, EOS], [4, EOS, PAD, PAD]]
+    assert batch.rows.tolist() == [1, 0]
+
+
+def test_tokens_are_target_words_with_end_marks_without_padding() -> None:
+    assert collate(Pairs([2, 1], [1, 3]), np.array([0, 1])).tokens == (1 + 1) + (3 + 1)
+
+
+def test_a_batch_moves_with_all_its_tensors() -> None:
+    moved = collate(Pairs([1], [1]), np.array([0])).to(torch.device("meta"))
+    assert isinstance(moved, Batch)
+    assert {moved.src.device.type, moved.mask.device.type, moved.tgt.device.type} == {"meta"}
+
+
+def test_pairs_with_an_empty_or_an_overlong_side_are_not_trained_on() -> None:
+    corpus = Pairs([0, 1, 5, 6, 5], [1, 0, 5, 1, 6])
+    assert within(corpus, 5).tolist() == [2]
+    assert within(corpus, None).tolist() == [2, 3, 4]

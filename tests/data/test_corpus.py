@@ -1,0 +1,180 @@
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nmtkit.data.corpus import Corpus, encode
+from nmtkit.data.prep import Files, prepare
+from nmtkit.data.settings import Prep, Side
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.errors import UserError
+from nmtkit.symbols import SPELLINGS, UNK
+
+OWN = Side("en", normalize=False, tokenizer="none", segmentation="words")
+SENTENCES = [("the cat", "le chat"), ("the", "le"), ("a cat <s> sat", "un chat"), ("the cat sat", "le chat est assis")]
+HELD_OUT = [("the dog", "le chien"), ("", ""), ("cat", "chat noir")]
+
+
+def make(folder: Path, train: list[tuple[str, str]], dev: list[tuple[str, str]] | None = None) -> Path:
+    """The data folder ``folder``/data with these sentences."""
+    raw = {}
+    for split, pairs in (("train", train), ("dev", dev)):
+        if pairs is not None:
+            raw[split] = Files(folder / f"{split}.en", folder / f"{split}.fr")
+            for path, sentences in zip(raw[split], zip(*pairs, strict=True), strict=True):
+                path.write_text("".join(sentence + "\n" for sentence in sentences), encoding="utf-8")
+    prepare(raw, folder / "data", Prep(OWN, OWN), workers=1)
+    return folder / "data"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make(tmp_path, SENTENCES, HELD_OUT)
+
+
+def encode_all(data: Path, joint: bool = False, workers: int = 1) -> str:
+    return str(encode(data, None, None, 1, joint, workers))
+
+
+def test_a_corpus_has_the_sentences_of_the_folder_in_order(data: Path) -> None:
+    encode_all(data)
+    src, tgt = Vocabulary.load(data / "vocab.src"), Vocabulary.load(data / "vocab.tgt")
+    for split, pairs in (("train", SENTENCES), ("dev", HELD_OUT)):
+        corpus = Corpus.open(data, split)  # type: ignore[arg-type]
+        assert len(corpus) == len(pairs)
+        for number, (english, french) in enumerate(pairs):
+            assert corpus.src(number).tolist() == src.ids(english.split())
+            assert corpus.tgt(number).tolist() == tgt.ids(french.split())
+        assert corpus.src_lengths.tolist() == [len(english.split()) for english, _ in pairs]
+        assert corpus.tgt_lengths.tolist() == [len(french.split()) for _, french in pairs]
+        assert corpus.src_lengths.dtype == corpus.tgt_lengths.dtype == np.int32
+
+
+def test_words_spelled_like_symbols_are_unknown_words(data: Path) -> None:
+    encode_all(data)
+    assert Vocabulary.load(data / "vocab.src").words.count("<s>") == 1
+    assert Corpus.open(data, "train").src(2).tolist()[2] == UNK
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1))
+def test_lengths_and_sentences_agree(tmp_path: Path, shapes: list[tuple[int, int]]) -> None:
+    data = make(tmp_path, [("x " * src, "y " * tgt) for src, tgt in shapes])
+    encode_all(data)
+    corpus = Corpus.open(data, "train")
+    pairs = [(len(corpus.src(n)), len(corpus.tgt(n))) for n in range(len(corpus))]
+    assert pairs == shapes == list(zip(corpus.src_lengths, corpus.tgt_lengths, strict=True))
+
+
+@pytest.mark.parametrize(("words", "dtype"), [(65_532, np.uint16), (65_533, np.uint32)])
+def test_ids_take_two_bytes_as_long_as_they_fit(tmp_path: Path, words: int, dtype: type) -> None:
+    data = make(tmp_path, [(" ".join(f"w{n}" for n in range(start, min(start + 200, words))), "x " * 200)
+                           for start in range(0, words, 200)])  # fmt: skip
+    encode_all(data)
+    corpus = Corpus.open(data, "train")
+    assert corpus.src(0).dtype == dtype
+    assert corpus.tgt(0).dtype == np.uint16
+    assert max(int(corpus.src(n).max()) for n in range(len(corpus))) == words + len(SPELLINGS) - 1
+
+
+def test_any_number_of_processes_makes_the_same_files(data: Path) -> None:
+    encode_all(data, workers=1)
+    one = {path.name: path.read_bytes() for path in data.iterdir()}
+    encode_all(data, workers=2)
+    assert {path.name: path.read_bytes() for path in data.iterdir()} == one
+
+
+def test_a_joint_vocabulary_counts_the_words_of_both_sides(data: Path) -> None:
+    encode_all(data, joint=True)
+    src, tgt = Vocabulary.load(data / "vocab.src"), Vocabulary.load(data / "vocab.tgt")
+    counts = Counter(word for pair in SENTENCES for sentence in pair for word in sentence.split() if word != "<s>")
+    assert src.words == tgt.words
+    assert dict(zip(src.words[4:], src.counts[4:], strict=True)) == counts
+
+
+def test_the_report_tells_rows_and_coverage(data: Path) -> None:
+    lines = str(encode(data, 6, None, 1, False, 1)).splitlines()
+    assert lines == [
+        f"{data}/vocab.src: 6 rows, which are 4 symbols and 2 of 4 different words",
+        f"{data}/vocab.tgt: 9 rows, which are 4 symbols and 5 of 5 different words",
+        "  train 10 + 9 tokens, of which 60.00% + 100.00% covered, 4 + 0 unknown",
+        "  dev   3 + 4 tokens, of which 66.67% + 50.00% covered, 1 + 2 unknown",
+    ]
+
+
+def test_a_split_of_blank_lines_can_be_opened(tmp_path: Path) -> None:
+    data = make(tmp_path, SENTENCES, [("", ""), ("", "")])
+    assert "  dev   0 + 0 tokens, of which 100.00% + 100.00% covered" in encode_all(data)
+    corpus = Corpus.open(data, "dev")
+    assert len(corpus) == 2
+    assert corpus.src(1).tolist() == []
+
+
+def test_a_split_that_was_never_prepared_is_named(data: Path) -> None:
+    encode_all(data)
+    with pytest.raises(UserError, match=r"data: has no test set; give nmtkit prep one, then run nmtkit vocab"):
+        Corpus.open(data, "test")
+
+
+def test_a_folder_without_ids_says_how_to_make_them(data: Path) -> None:
+    with pytest.raises(UserError, match=r"ids\.json: not there; make it with nmtkit vocab"):
+        Corpus.open(data, "train")
+
+
+def test_a_folder_that_prep_did_not_make_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"manifest\.json: not there; make the folder with nmtkit prep"):
+        encode_all(tmp_path)
+
+
+def test_a_vocabulary_made_since_is_noticed(data: Path) -> None:
+    encode_all(data)
+    Vocabulary.choose(Counter(["le", "chat"]), None, 1).save(data / "vocab.tgt")
+    with pytest.raises(UserError, match=r"vocab\.tgt: not the one that the text was encoded with; run nmtkit vocab"):
+        Corpus.open(data, "train")
+
+
+def test_text_prepared_since_is_noticed(tmp_path: Path, data: Path) -> None:
+    encode_all(data)
+    make(tmp_path, SENTENCES, HELD_OUT)
+    Corpus.open(data, "train")  # the same text again is no other text
+    make(tmp_path, SENTENCES[::-1], HELD_OUT)
+    with pytest.raises(UserError, match=r"data/train\.src: prepared anew since it was encoded; run nmtkit vocab again"):
+        Corpus.open(data, "train")
+    encode_all(data)
+    assert len(Corpus.open(data, "train")) == len(SENTENCES)
+
+
+@pytest.mark.parametrize("name", ["train.src.ids", "train.tgt.offsets"])
+def test_a_file_that_is_cut_short_or_missing_is_named(data: Path, name: str) -> None:
+    encode_all(data)
+    content = (data / name).read_bytes()
+    (data / name).write_bytes(content[:-1])
+    with pytest.raises(UserError, match=f"{name}: has {len(content) - 1} bytes instead of {len(content)}; run nmtkit"):
+        Corpus.open(data, "train")
+    (data / name).unlink()
+    with pytest.raises(UserError, match=f"{name}: has 0 bytes instead of"):
+        Corpus.open(data, "train")
+
+
+def test_a_damaged_header_is_named(data: Path) -> None:
+    encode_all(data)
+    (data / "ids.json").write_text('{"files": ', encoding="utf-8")
+    with pytest.raises(UserError, match=r"ids\.json: damaged; make it with nmtkit vocab"):
+        Corpus.open(data, "train")
+
+
+def test_sides_that_were_cut_by_hand_are_noticed(data: Path) -> None:
+    (data / "dev.src").write_text("the dog\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"dev\.src has 1 lines but .*dev\.tgt has 3; run nmtkit prep again"):
+        encode_all(data)
+    assert not list(data.glob("*.ids"))
+
+
+def test_the_header_is_text_that_says_what_the_files_hold(data: Path) -> None:
+    encode_all(data)
+    entry = json.loads((data / "ids.json").read_text(encoding="utf-8"))["files"]["train.src"]
+    assert {key: entry[key] for key in ("dtype", "lines", "tokens")} == {"dtype": "<u2", "lines": 4, "tokens": 10}

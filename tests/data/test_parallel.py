@@ -1,0 +1,117 @@
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nmtkit.data import parallel
+from nmtkit.data.parallel import Chunk, Workers, chunks, progress
+from nmtkit.errors import UserError
+
+
+def slow_square(number: int) -> int:
+    time.sleep(0.01 * (number % 3))
+    return number * number
+
+
+def die(number: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def refuse(number: int) -> int:
+    raise UserError(f"file:{number}: wrong")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_results_come_in_the_order_of_the_items(count: int) -> None:
+    with Workers(count) as workers:
+        assert list(workers.map(slow_square, range(20))) == [n * n for n in range(20)]
+        assert list(workers.map(slow_square, [])) == []
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_only_a_few_items_are_taken_ahead(count: int) -> None:
+    taken = 0
+
+    def items() -> Iterator[int]:
+        nonlocal taken
+        for number in range(100):
+            taken += 1
+            yield number
+
+    with Workers(count) as workers:
+        next(iter(workers.map(slow_square, items())))
+        assert taken <= 4 * count + 1
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_mistake_of_the_users_comes_through_as_it_is(count: int) -> None:
+    with pytest.raises(UserError, match=r"^file:3: wrong$"), Workers(count) as workers:
+        list(workers.map(refuse, [3, 4]))
+
+
+def test_a_process_that_is_killed_is_reported_not_waited_for() -> None:
+    message = "a worker process was killed, perhaps for lack of memory; use fewer --workers"
+    with pytest.raises(UserError, match=message), Workers(2) as workers:
+        list(workers.map(die, range(3)))
+
+
+def test_an_interrupt_ends_the_processes_at_once() -> None:
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Workers(2) as workers:  # noqa: PT012
+        results = workers.map(time.sleep, [0.0, 60.0, 60.0])
+        next(results)
+        raise KeyboardInterrupt
+    assert time.monotonic() - start < 30
+
+
+def test_at_least_one_process_has_to_do_the_work() -> None:
+    with pytest.raises(UserError, match="--workers 0: at least one"):
+        Workers(0)
+
+
+def test_by_default_there_is_a_process_per_core() -> None:
+    assert Workers(None).count >= 1
+
+
+def test_chunks_have_every_line_and_know_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"1\n2\r\n3")
+    assert list(chunks(tmp_path / "text", 2)) == [Chunk(1, [b"1\n", b"2\r\n"]), Chunk(3, [b"3"])]
+
+
+def test_progress_is_quiet_unless_it_takes_long(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "nmtkit")
+    with progress("working", 2000) as advance:
+        advance(1000)
+    assert caplog.text == ""
+    monkeypatch.setattr(parallel, "SECONDS_BETWEEN_LINES", -1.0)
+    with progress("working", 2000) as advance:
+        advance(1000)
+        advance(1000)
+    assert "working: 1,000 of 2,000 lines, " in caplog.messages[0]
+    assert "working: 2,000 of 2,000 lines, " in caplog.messages[1]
+
+
+def test_work_without_a_known_end_is_announced(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "nmtkit")
+    with progress("thinking"):
+        pass
+    assert caplog.messages == ["thinking"]
+
+
+def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress("working", 10) as advance:
+        for _ in range(10):
+            advance(1)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "working" in printed.err
+    assert "10/10" in printed.err

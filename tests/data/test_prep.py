@@ -1,0 +1,335 @@
+import gzip
+import hashlib
+import json
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit.data.prep import Files, Report, broken_rule, find_raw, language_of, prepare
+from nmtkit.data.settings import Cleaning, Prep, Side, load_prep
+from nmtkit.data.text import TextPipeline
+from nmtkit.errors import UserError
+from nmtkit.lines import read_lines
+
+BPE = Prep(Side("en"), Side("fr"), merges=20)
+WORDS = Prep(Side("en", segmentation="words"), Side("fr", segmentation="words"))
+CASED = Prep(Side("en", truecase=True), Side("fr", truecase=True), merges=20, joint=False)
+
+# No pair of these may stay: (rule, English, French), among others that may.
+FAULTY = [
+    ("empty", "", "Rien."),
+    ("empty", "Nothing.", " \u2028\t"),
+    ("control", "A bell\x07 rings.", "Une cloche sonne."),
+    ("control", "Zero.", "Z\x00ro."),
+    ("long", "word " * 300, "mot " * 299),
+    ("ratio", "Yes.", "C'est bien vrai, ma chère, et depuis si longtemps que je ne sais plus quand."),
+    ("ratio", "one " * 10, "un"),
+]
+STRANGE = [
+    "a\u2028b",
+    "a\x85b",
+    "tab\there",
+    "carriage\rreturn",
+    "\ufeffmark",
+    "😀👨‍👩‍👧",
+    "\x00nul",
+    "",
+    " ",
+    "<s> <unk>",
+    "x@@ y",
+]
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> dict[str, Files]:
+    """An English-French text of 700 pairs, some of which are faulty, with small development and test sets."""
+    generator = random.Random(1)
+    pairs = []
+    for _ in range(700):
+        a, b = generator.choices(["cat", "dog", "house", "mouse", "Rome", "garden"], k=2)
+        pairs.append((f"The {a} isn't in the {b}.", f"Ce n'est pas l'{a} : c'est l'{b} !"))
+    for place, (_, src, tgt) in enumerate(FAULTY):
+        pairs[100 * place + 5] = (src, tgt)
+    write(tmp_path / "train.en", [src for src, _ in pairs])
+    (tmp_path / "train.fr.gz").write_bytes(gzip.compress("\n".join(tgt for _, tgt in pairs).encode()))
+    for split in ("dev", "test"):
+        write(tmp_path / f"{split}.en", [*STRANGE, "The cat."])
+        (tmp_path / f"{split}.fr").write_bytes("\r\n".join([*STRANGE, "Le chat"]).encode())
+    return find_raw(tmp_path, "en", "fr")[0]
+
+
+def write(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("prep", [BPE, WORDS, CASED], ids=["bpe", "words", "cased"])
+def test_every_line_of_the_data_folder_is_what_its_pipeline_makes_of_the_raw_line(
+    raw: dict[str, Files], tmp_path: Path, prep: Prep
+) -> None:
+    data = tmp_path / "data"
+    prepare(raw, data, prep, workers=1)
+    assert load_prep(data) == prep
+    faulty = {100 * place + 5 for place in range(len(FAULTY))}
+    for number, side in enumerate(("src", "tgt")):
+        pipeline = TextPipeline.load(data, side)  # type: ignore[arg-type]
+        for split, files in raw.items():
+            lines = list(read_lines(files[number]))
+            kept = [line for place, line in enumerate(lines) if split != "train" or place not in faulty]
+            tokens = (data / f"{split}.{side}").read_text(encoding="utf-8").split("\n")
+            assert tokens == [" ".join(pipeline.tokens(line)) for line in kept] + [""]
+
+
+def test_any_number_of_processes_makes_the_same_folder(raw: dict[str, Files], tmp_path: Path) -> None:
+    prepare(raw, tmp_path / "one", CASED, workers=1)
+    prepare(raw, tmp_path / "two", CASED, workers=2)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_every_rule_has_its_count_and_line_numbers(raw: dict[str, Files], tmp_path: Path) -> None:
+    report = prepare(raw, tmp_path / "data", BPE, workers=1)
+    expected: dict[str, dict[str, Any]] = {
+        rule: {"count": 0, "lines": []} for rule in ("control", "empty", "long", "ratio")
+    }
+    for place, (rule, _, _) in enumerate(FAULTY):
+        expected[rule]["count"] += 1
+        expected[rule]["lines"].append(100 * place + 6)
+    assert report.manifest["cleaning"] == expected
+    assert json.loads((tmp_path / "data" / "manifest.json").read_text(encoding="utf-8")) == report.manifest
+
+
+def test_the_report_says_what_was_kept_and_why_the_rest_was_not(raw: dict[str, Files], tmp_path: Path) -> None:
+    lines = str(prepare(raw, tmp_path / "data", BPE, workers=1)).splitlines()
+    assert lines[0] == f"{tmp_path / 'data'}: en to fr, joint BPE of 20 merges"
+    assert lines[1].startswith("  train 693 of 700 pairs, ")
+    assert "    left out 2 for an empty side: lines 6, 106" in lines
+    assert "    left out 1 for more than 250 words: line 406" in lines
+    assert lines[-1].startswith("  test  12 pairs, ")
+
+
+def test_the_report_names_the_units_of_each_side(raw: dict[str, Files], tmp_path: Path) -> None:
+    assert "en to fr, words\n" in str(prepare(raw, tmp_path / "data", WORDS, workers=1))
+    assert "en to fr, BPE of 20 + 20 merges\n" in str(prepare(raw, tmp_path / "data", CASED, workers=1))
+
+
+def test_development_and_test_text_keep_every_line_and_a_copy_as_it_was(raw: dict[str, Files], tmp_path: Path) -> None:
+    prepare(raw, tmp_path / "data", BPE, workers=1)
+    for split in ("dev", "test"):
+        for side, last in (("src", "The cat."), ("tgt", "Le chat")):
+            assert len((tmp_path / "data" / f"{split}.{side}").read_bytes().split(b"\n")) == len(STRANGE) + 2
+            assert list(read_lines(tmp_path / "data" / f"{split}.raw.{side}")) == [*STRANGE, last]
+
+
+def test_joint_merges_are_learnt_on_both_sides_and_separate_ones_on_each(raw: dict[str, Files], tmp_path: Path) -> None:
+    prepare(raw, tmp_path / "joint", BPE, workers=1)
+    prepare(raw, tmp_path / "separate", replace(BPE, joint=False), workers=1)
+    joint, separate = contents(tmp_path / "joint"), contents(tmp_path / "separate")
+    assert joint["bpe.src"] == joint["bpe.tgt"]
+    assert separate["bpe.src"] != separate["bpe.tgt"]
+    assert b"q" not in separate["bpe.src"]
+
+
+def test_the_manifest_describes_every_file(raw: dict[str, Files], tmp_path: Path) -> None:
+    manifest = prepare(raw, tmp_path / "data", CASED, workers=1).manifest
+    made = contents(tmp_path / "data")
+    del made["manifest.json"]
+    assert manifest["files"] == {
+        name: {
+            "lines": content.count(b"\n"),
+            "tokens": len(content.split()),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        for name, content in made.items()
+    }
+    assert manifest["pairs"] == {"train": 700, "dev": 12, "test": 12}
+
+
+def test_a_folder_made_anew_has_nothing_of_the_old_one(raw: dict[str, Files], tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    prepare(raw, data, CASED, workers=1)
+    (data / "notes.txt").write_text("mine")
+    prepare({"train": raw["train"]}, data, WORDS, workers=1)
+    assert sorted(contents(data)) == ["manifest.json", "notes.txt", "prep.yaml", "train.src", "train.tgt"]
+
+
+def test_an_interrupted_run_leaves_the_old_folder_as_it_was(
+    raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    prepare(raw, data, BPE, workers=1)
+    before = contents(data)
+
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nmtkit.data.prep._make_heldout", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(raw, data, WORDS, workers=1)
+    assert contents(data) == before
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_text_that_is_not_utf8_is_reported_with_file_and_line(
+    raw: dict[str, Files], tmp_path: Path, workers: int
+) -> None:
+    raw["dev"].tgt.write_bytes(b"un\ndeux\nt\xe9\n")
+    with pytest.raises(UserError, match=r"dev\.fr:3: byte 0xE9 is not UTF-8; convert the file"):
+        prepare(raw, tmp_path / "data", BPE, workers)
+    assert not (tmp_path / "data").exists()
+
+
+def test_sides_of_unequal_length_are_reported_with_both_files_and_counts(raw: dict[str, Files], tmp_path: Path) -> None:
+    write(raw["train"].src, ["one", "two"])
+    with pytest.raises(UserError, match=r"train\.en has 2 lines but .*train\.fr\.gz has 700: .*paste .*train\.en "):
+        prepare(raw, tmp_path / "data", BPE, workers=1)
+
+
+def test_a_file_that_is_not_there_is_named(raw: dict[str, Files], tmp_path: Path) -> None:
+    raw["test"].src.unlink()
+    with pytest.raises(UserError, match=r"test\.en: no such file"):
+        prepare(raw, tmp_path / "data", BPE, workers=1)
+
+
+def test_a_pipe_cannot_be_read_twice(raw: dict[str, Files], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    raw["train"] = Files(tmp_path / "pipe", raw["train"].tgt)
+    with pytest.raises(UserError, match="pipe: not a file that can be read twice"):
+        prepare(raw, tmp_path / "data", BPE, workers=1)
+
+
+def test_an_empty_training_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    with pytest.raises(UserError, match="empty: no lines; there is nothing to train on"):
+        prepare({"train": Files(tmp_path / "empty", tmp_path / "empty")}, tmp_path / "data", BPE, workers=1)
+
+
+def lose(tmp_path: Path, lost: int) -> dict[str, Files]:
+    write(tmp_path / "train.en", ["one two"] * 100)
+    write(tmp_path / "train.fr", [""] * lost + ["un deux"] * (100 - lost))
+    return {"train": Files(tmp_path / "train.en", tmp_path / "train.fr")}
+
+
+@pytest.mark.parametrize(("lost", "warned"), [(10, False), (11, True)])
+def test_losing_more_than_a_tenth_of_the_pairs_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, lost: int, warned: bool
+) -> None:
+    prepare(lose(tmp_path, lost), tmp_path / "data", WORDS, workers=1)
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert bool(warnings) == warned
+    if warned:
+        assert warnings[0].startswith(
+            "11 of the 100 training pairs (11%) are left out, most of them for an empty side: "
+            "see lines 1, 2, 3, 4, 5, ... of"
+        )
+
+
+def test_losing_every_pair_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"100 of the 100 training pairs \(100%\) are left out, most of them for an empty"
+    ):
+        prepare(lose(tmp_path, 100), tmp_path / "data", WORDS, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "rule"),
+    [(250, 250, None), (251, 250, "long"), (9, 1, None), (10, 1, "ratio"), (1, 10, "ratio"), (0, 0, "empty")],
+)
+def test_limits_are_the_longest_and_the_most_unequal_that_may_stay(src: int, tgt: int, rule: str | None) -> None:
+    assert broken_rule(["a"] * src, ["a"] * tgt, Cleaning()) == rule
+
+
+def test_zero_is_no_limit() -> None:
+    assert broken_rule(["a"] * 5000, ["a"], Cleaning(max_length=0, max_ratio=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("language", "message"),
+    [("tlh", "Moses has no list of its abbreviations"), ("th", "written without spaces"), ("cs", None)],
+)
+def test_a_language_that_moses_does_not_know_is_noted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, language: str, message: str | None
+) -> None:
+    files = lose(tmp_path, 0)
+    prepare(files, tmp_path / "data", replace(WORDS, src=replace(WORDS.src, language=language)), workers=1)
+    assert (message in caplog.text) if message else not caplog.text.count("language")
+    caplog.clear()
+    own = Side(language, tokenizer="none", segmentation="words")
+    prepare(files, tmp_path / "data", Prep(own, own), workers=1)
+    assert "language" not in caplog.text
+
+
+def test_settings_and_source_of_the_data_are_on_record(raw: dict[str, Files], tmp_path: Path) -> None:
+    report: Report = prepare(raw, tmp_path / "data", BPE, workers=1)
+    assert report.manifest["raw"]["train"] == [str(raw["train"].src), str(raw["train"].tgt)]
+    assert set(report.manifest["made_with"]) == {"sacremoses", "subword-nmt"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[..., Path]:
+    def make(*names: str) -> Path:
+        for name in names:
+            (tmp_path / name).touch()
+        return tmp_path
+
+    return make
+
+
+@pytest.mark.parametrize(("src", "tgt"), [("en", "fr"), ("en", None), (None, "fr")])
+def test_raw_text_is_found_by_split_and_language(
+    folder: Callable[..., Path], caplog: pytest.LogCaptureFixture, src: str | None, tgt: str | None
+) -> None:
+    place = folder("train.en", "train.fr.gz", "dev.en.zst", "dev.fr", "README", "train.en.bak", "trainee.de")
+    files, *languages = find_raw(place, src, tgt)
+    assert languages == ["en", "fr"]
+    assert files == {
+        "train": (place / "train.en", place / "train.fr.gz"),
+        "dev": (place / "dev.en.zst", place / "dev.fr"),
+    }
+    assert "has no test.en and test.fr: there will be no test set" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("names", "src", "tgt", "message"),
+    [
+        (["train.en", "train.fr"], None, None, r"has en and fr: which one .*--src-lang en or --src-lang fr"),
+        (
+            ["train.de", "train.en", "train.fr"],
+            "en",
+            None,
+            r"has text in de, en, fr: name two .* --src-lang en --tgt-lang",
+        ),
+        ([], None, None, r"has no train\.LANGUAGE: name two"),
+        (["train.en", "train.fr"], "en", "de", r"train\.de: no such file \(nor \.gz or \.zst\)"),
+        (["train.en", "train.fr", "dev.en"], "en", "fr", r"dev\.fr: no such file"),
+        (["train.en", "train.en.gz", "train.fr"], "en", "fr", r"train\.en\.gz: train\.en is there too; keep one"),
+    ],
+)
+def test_raw_text_that_cannot_be_chosen_is_asked_for(
+    folder: Callable[..., Path], names: list[str], src: str | None, tgt: str | None, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        find_raw(folder(*names), src, tgt)
+
+
+def test_without_a_raw_folder_files_are_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"raw/: no such folder; put train\.en, .* or name files: --train"):
+        find_raw(tmp_path / "raw", None, None)
+
+
+@pytest.mark.parametrize(("name", "language"), [("a.b.fr", "fr"), ("train.en.gz", "en"), ("x.pt-BR.zst", "pt-BR")])
+def test_a_file_name_ends_in_its_language(name: str, language: str) -> None:
+    assert language_of(Path(name)) == language
+
+
+@pytest.mark.parametrize("name", ["train", "train.txt", "train.gz", "train.english"])
+def test_a_file_name_without_a_language_asks_for_it(name: str) -> None:
+    with pytest.raises(UserError, match=f"{name}: its name does not end in a language; give --src-lang and --tgt-lang"):
+        language_of(Path(name))

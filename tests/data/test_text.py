@@ -1,0 +1,265 @@
+import io
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacremoses import MosesPunctNormalizer, MosesTokenizer, MosesTruecaser
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from nmtkit.config import dump_yaml, to_dict
+from nmtkit.data.settings import Cleaning, Prep, Side, load_prep
+from nmtkit.data.text import (
+    Segmenter,
+    TextPipeline,
+    Truecaser,
+    copy_prep,
+    count_cases,
+    has_moses_rules,
+    join_pieces,
+    learn_merges,
+    learn_truecaser,
+)
+from nmtkit.errors import UserError
+
+CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
+MERGES = learn_merges(Counter(CORPUS.split()), 30)
+CHARACTERS = "abtsT .,'\"-@()[]<>&;:?!%$10\t\r\x00\x0b\x1c\x7f\x85\u00a0\u2028\u2029\ufeff«»’„éß中😀"
+
+lines = st.text(st.sampled_from(CHARACTERS)) | st.text()
+words = st.text(st.sampled_from("abowlnr@</>s\u00e9"), min_size=1)
+
+
+def plain(language: str = "en", **settings: Any) -> Side:
+    return Side(language, **{"normalize": False, "tokenizer": "none", "segmentation": "words", **settings})
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "tokens"),
+    [
+        ("en", "Mr. Smith's dog (3.5 kg) isn't here, is it?", "Mr. Smith 's dog ( 3.5 kg ) isn 't here , is it ?"),
+        ("en", "“Wait…” he said — 1,000 times.", '" Wait ... " he said - 1,000 times .'),
+        ("de", "Die Männer, z.B. Jörg, kamen am 3. Mai.", "Die Männer , z.B. Jörg , kamen am 3. Mai ."),
+        ("fr", "L’homme n'est pas là : « Non ! »", "L' homme n' est pas là : \" Non ! \""),
+    ],
+)
+def test_text_is_normalised_and_tokenised_as_moses_does(language: str, line: str, tokens: str) -> None:
+    assert TextPipeline(Side(language, segmentation="words")).tokens(line) == tokens.split(" ")
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("en", 'He didn\'t say: "Leave (now)!"'),
+        ("de", "Er sagte, dass 3,5% der Männer kamen."),
+        ("fr", "L'homme n'est pas là, dit-elle ; pourquoi ?"),
+        ("cs", "To je 100% pravda."),
+    ],
+)
+def test_plain_sentences_come_back_as_they_were(language: str, line: str) -> None:
+    pipeline = TextPipeline(Side(language), segmenter=Segmenter(MERGES))
+    assert pipeline.text(pipeline.tokens(line)) == line
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "cs", "xx"])
+@given(line=st.text(st.sampled_from(CHARACTERS.translate({0: None, 0x7F: None, 0xFEFF: None}))))
+def test_the_faster_rules_replace_what_sacremoses_replaces(language: str, line: str) -> None:
+    line = " ".join(line.split())
+    normal = MosesPunctNormalizer(language).normalize(line)
+    expected = MosesTokenizer(language).tokenize(normal, escape=False)
+    assert TextPipeline(Side(language, segmentation="words")).tokens(line) == expected
+
+
+def test_a_quote_after_many_full_stops_moves_as_in_sacremoses() -> None:
+    pipeline, normalizer = TextPipeline(Side("de", tokenizer="none", segmentation="words")), MosesPunctNormalizer("de")
+    generator = random.Random(1)
+    for _ in range(2000):
+        line = "".join(generator.choices('.."<a ', k=12))
+        assert pipeline.tokens(line) == normalizer.normalize(line).split()
+
+
+def test_a_million_full_stops_are_not_a_trap() -> None:
+    assert TextPipeline(Side("de", segmentation="words")).tokens("." * 1_000_000) == ["." * 1_000_000]
+
+
+@pytest.mark.parametrize("tokenizer", ["moses", "none"])
+@given(line=lines)
+def test_a_line_of_tokens_is_one_line_wherever_it_is_read(tokenizer: Any, line: str) -> None:
+    pipeline = TextPipeline(Side("fr", tokenizer=tokenizer), segmenter=Segmenter(MERGES))
+    tokens = pipeline.tokens(line)
+    joined = " ".join(tokens)
+    assert joined.split() == joined.split(" ") == tokens or not tokens
+    assert len(joined.splitlines()) <= 1
+    assert len(pipeline.text(tokens).splitlines()) <= 1
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t", "\r", "\u00a0", "\u2028", "\x00", "\ufeff", "\x85 \x0c"])
+def test_a_blank_line_has_no_tokens_and_no_tokens_are_a_blank_line(blank: str) -> None:
+    for side in (Side("en"), plain()):
+        pipeline = TextPipeline(side, segmenter=Segmenter(MERGES))
+        assert pipeline.tokens(blank) == []
+        assert pipeline.text([]) == ""
+
+
+def test_line_separators_become_spaces_and_control_characters_nothing() -> None:
+    for side in (Side("en", segmentation="words"), plain()):
+        assert TextPipeline(side).tokens("a\u2028b\x85c\rd\te\x0bf \ufeffg\x00h\x7fi") == "a b c d e f ghi".split()
+
+
+@given(st.lists(words))
+def test_words_survive_segmentation_even_if_they_look_segmented(sentence: list[str]) -> None:
+    assert join_pieces(Segmenter(MERGES).apply(sentence)) == sentence
+
+
+@given(st.lists(words))
+def test_segmentation_is_that_of_subword_nmt(sentence: list[str]) -> None:
+    sentence = [word for word in sentence if not word.endswith("@@")]
+    assert Segmenter(MERGES).apply(sentence) == BPE(io.StringIO(MERGES)).segment_tokens(sentence)
+
+
+def test_segmentation_does_not_change_when_the_cache_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+    segmenter = Segmenter(MERGES)
+    once = segmenter.apply(CORPUS.split())
+    monkeypatch.setattr("nmtkit.data.text._CACHED_WORDS", 3)
+    assert segmenter.apply(CORPUS.split()) == once
+    assert len(segmenter._pieces) < 30
+
+
+def test_a_word_that_a_translation_leaves_unfinished_ends_with_the_sentence() -> None:
+    assert join_pieces(["lo@@", "wer", "n@@", "ew@@"]) == ["lower", "new"]
+
+
+def test_merges_learnt_from_counts_are_those_subword_nmt_learns_from_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    output = io.StringIO()
+    learn_bpe(io.StringIO(CORPUS.replace(" ", "\n")), output, 12)
+    capsys.readouterr()
+    assert learn_merges(Counter(CORPUS.split()), 12) == output.getvalue()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("sentence", ["", "a b c", "ab cd"])
+def test_where_no_pair_of_letters_occurs_twice_there_is_nothing_to_learn(sentence: str) -> None:
+    with pytest.raises(UserError, match=r"too little text to learn BPE from: .* use --words"):
+        learn_merges(Counter(sentence.split()), 10)
+
+
+@given(st.lists(st.sampled_from(["The", "the", "THE", "cat", "Cat", ".", ":", '"', "(", "1", "Rome", "rome", "x|y"])))
+def test_truecasing_is_that_of_moses(tmp_path_factory: pytest.TempPathFactory, sentence: list[str]) -> None:
+    training = ["a the cat the The Rome".split(), "x Rome ( cat Cat cat .".split()]
+    path = tmp_path_factory.mktemp("model") / "truecase.src"
+    path.write_text(learn_truecaser(count_cases(training)), encoding="utf-8")
+    moses = MosesTruecaser(str(path))
+    expected = moses.truecase(" ".join(sentence), use_known=True)
+    assert Truecaser.load(path).apply(sentence) == expected
+
+
+def test_a_truecasing_model_is_text_that_moses_reads() -> None:
+    counts = count_cases(["x the the The".split(), "x Rome".split()])
+    assert learn_truecaser(counts) == "the (2/3) The (1)\nRome (1/1)\n"
+
+
+def test_the_first_word_gets_its_usual_case_and_a_capital_again() -> None:
+    pipeline = TextPipeline(Side("en", truecase=True), Truecaser({"the": "the", "rome": "Rome"}, set()))
+    tokens = pipeline.tokens('"The cat." Rome is old.')
+    assert tokens == '" the cat . " Rome is old .'.split()
+    assert pipeline.text(tokens) == '"The cat." Rome is old.'
+
+
+def test_lower_casing_comes_after_the_tokenizer_which_knows_names_by_their_capitals() -> None:
+    assert TextPipeline(Side("en", lowercase=True, segmentation="words")).tokens("Dr. No.") == ["dr.", "no", "."]
+
+
+def test_text_with_its_own_words_keeps_them() -> None:
+    line = "it &apos;s <unk> a@-@b ( @@ ) foo@@ bar"
+    pipeline = TextPipeline(plain(segmentation="bpe"), segmenter=Segmenter(MERGES))
+    assert pipeline.words(pipeline.tokens(line)) == line.split(" ")
+    assert pipeline.text(pipeline.tokens(line)) == line
+
+
+def test_regional_languages_use_the_rules_of_their_language() -> None:
+    assert TextPipeline(Side("fr-CA", segmentation="words")).tokens("l'ami") == ["l'", "ami"]
+    assert has_moses_rules("pt_BR")
+    assert not has_moses_rules("tlh")
+
+
+def write_prep(folder: Path, prep: Prep) -> None:
+    (folder / "prep.yaml").write_text(dump_yaml(to_dict(prep)), encoding="utf-8")
+
+
+def test_a_pipeline_needs_only_the_folder(tmp_path: Path) -> None:
+    write_prep(tmp_path, Prep(Side("en", truecase=True), plain("no")))
+    (tmp_path / "bpe.src").write_text(MERGES, encoding="utf-8")
+    (tmp_path / "truecase.src").write_text("the (3/3)\n", encoding="utf-8")
+    assert TextPipeline.load(tmp_path, "src").tokens("The new.") == ["the", "new", "."]
+    assert TextPipeline.load(tmp_path, "tgt").tokens("Det nye.") == ["Det", "nye."]
+    assert load_prep(tmp_path).tgt.language == "no"
+
+
+def test_a_model_folder_gets_what_it_needs_and_loses_what_it_does_not(tmp_path: Path) -> None:
+    data, model = tmp_path / "data", tmp_path / "model"
+    data.mkdir()
+    model.mkdir()
+    write_prep(data, Prep(Side("en"), plain()))
+    (data / "bpe.src").write_text(MERGES, encoding="utf-8")
+    (model / "bpe.tgt").write_text("old", encoding="utf-8")
+    copy_prep(data, model)
+    assert sorted(path.name for path in model.iterdir()) == ["bpe.src", "prep.yaml"]
+    line = "The newest, lowest."
+    assert TextPipeline.load(model, "src").tokens(line) == TextPipeline.load(data, "src").tokens(line)
+
+
+def test_a_folder_without_settings_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"prep.yaml: not there; make the folder with nmtkit prep"):
+        TextPipeline.load(tmp_path, "src")
+
+
+def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
+    write_prep(tmp_path, Prep(Side("en"), Side("fr")))
+    with pytest.raises(UserError, match=r"bpe.tgt: cannot be read: No such file"):
+        TextPipeline.load(tmp_path, "tgt")
+
+
+def test_merges_that_are_not_two_symbols_are_reported_with_their_line(tmp_path: Path) -> None:
+    (tmp_path / "bpe.src").write_text("#version: 0.2\na b\na b c\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"bpe.src:3: expected two symbols to merge, found 'a b c'"):
+        Segmenter.load(tmp_path / "bpe.src")
+
+
+@pytest.mark.parametrize("text", ["", "#version: 0.2\n"])
+def test_a_file_without_merges_is_not_taken_for_one(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bpe.src").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"bpe\.src: has no merges; make it with nmtkit prep"):
+        Segmenter.load(tmp_path / "bpe.src")
+
+
+@pytest.mark.parametrize("line", ["the", "the (2/3) The", ""])
+def test_a_damaged_truecasing_model_is_reported_with_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "truecase.src").write_text(f"a (1/1)\n{line}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"truecase.src:2: expected 'word \(count/total\)"):
+        Truecaser.load(tmp_path / "truecase.src")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Side("en", lowercase=True, truecase=True), "lowercase and truecase exclude each other"),
+        (lambda: Cleaning(max_length=-1), "max_length must be 0 or more, not -1"),
+        (lambda: Cleaning(max_ratio=0.5), r"max_ratio must be 0 or at least 1, not 0\.5"),
+        (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges must be at least 1, not 0"),
+    ],
+)
+def test_impossible_settings_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_wrong_setting_is_reported_with_its_file(tmp_path: Path) -> None:
+    settings = to_dict(Prep(Side("en"), Side("fr")))
+    settings["src"] |= {"lowercase": True, "truecase": True}
+    (tmp_path / "prep.yaml").write_text(dump_yaml(settings), encoding="utf-8")
+    with pytest.raises(UserError, match=r"prep.yaml: src\.lowercase and truecase exclude"):
+        load_prep(tmp_path)

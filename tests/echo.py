@@ -1,0 +1,62 @@
+"""A model that says its source again, in a folder that is otherwise real: tests of translating need no training.
+
+``python -m tests.echo translate ...`` is the command line with such models.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor
+
+from nmtkit import api
+from nmtkit.config import dump_yaml, to_dict
+from nmtkit.data.settings import Prep, Side
+from nmtkit.ops.tree import Tree
+from nmtkit.search.beam import Search
+from nmtkit.symbols import SPELLINGS, UNK
+
+WORDS = (*SPELLINGS, *"abcdefgh", "low@@", "er")
+
+
+class Echo:
+    """Says the source word by word with probability 0.9, and looks at the word it says if it can look."""
+
+    def __init__(self, looks: bool) -> None:
+        self.looks = looks
+
+    def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
+        return src, torch.zeros(len(src), dtype=torch.long)
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        assert isinstance(memory, Tensor)
+        assert isinstance(state, Tensor)
+        src = memory.repeat_interleave(len(y) // len(memory), dim=0)
+        place = state.clamp(max=src.size(1) - 1)[:, None]
+        log_probs = torch.full((len(y), len(WORDS)), 0.1 / (len(WORDS) - 1)).scatter(1, src.gather(1, place), 0.9).log()
+        look = torch.zeros(src.shape).scatter(1, place, 1.0) if self.looks else None
+        return log_probs, state + 1, look
+
+
+def write_folder(folder: Path) -> Path:
+    """A model folder; its model cannot look if the folder is called blind."""
+    folder.mkdir()
+    side = Side("en", normalize=False, tokenizer="none", segmentation="bpe")
+    (folder / "prep.yaml").write_text(dump_yaml(to_dict(Prep(side, side))))
+    for name in ("src", "tgt"):
+        (folder / f"bpe.{name}").write_text("#version: 0.2\nl o\nlo w\ne r</w>\n")
+        rows = [f"{word}\t{0 if i <= UNK else 9}\n" for i, word in enumerate(WORDS)]
+        (folder / f"vocab.{name}").write_bytes("".join(rows).encode())
+    return folder
+
+
+def load_echo(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace]:
+    """Instead of ``experiment.load_model``."""
+    return Echo(folder.name != "blind"), SimpleNamespace(search=Search(beam_size=3, length_penalty="none"))
+
+
+if __name__ == "__main__":
+    from nmtkit.cli.main import main
+
+    api.load_model = load_echo
+    main()

@@ -1,0 +1,304 @@
+"""What every architecture promises to training and search, for every preset at toy size. New presets are found."""
+
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nmtkit.experiment import Experiment, build_experiment, load_preset, preset_names
+from nmtkit.models.base import Decoder, Seq2Seq, count_parameters
+from nmtkit.ops.tree import Tree, repeat, select
+from nmtkit.symbols import BOS, EOS, PAD
+from nmtkit.training import checkpoint
+from nmtkit.training.optimizers import build_optimizer, initialise
+
+SRC_WORDS, TGT_WORDS = 11, 13
+LENGTHS = [5, 3, 1, 4]  # source words of the batch's sentences, end marks included
+every_preset = pytest.mark.parametrize("preset", preset_names())
+
+
+def preset_experiment(name: str) -> Experiment:
+    return build_experiment(load_preset(name), name)
+
+
+def toy(experiment: Experiment, shrink: int = 64) -> Experiment:
+    """With every width (a whole number of 64 or more) divided by ``shrink``; depths and switches stay."""
+    values = {field.name: getattr(experiment.model, field.name) for field in fields(experiment.model)}
+    widths = {name: value // shrink for name, value in values.items() if type(value) is int and value >= 64}
+    return replace(experiment, model=replace(experiment.model, **widths))
+
+
+def toy_model(preset: str) -> Seq2Seq:
+    """The preset at toy size, with random values in every parameter, those that start at zero too; no dropout."""
+    torch.manual_seed(0)
+    model = toy(preset_experiment(preset)).build(SRC_WORDS, TGT_WORDS).eval()
+    for parameter in model.parameters():
+        parameter.data.normal_(std=min(parameter.shape) ** -0.5)  # every path carries a signal
+    return model
+
+
+def sources() -> tuple[Tensor, Tensor]:
+    """Source ids and mask: four sentences of LENGTHS, closed by end marks, padded."""
+    random = torch.Generator().manual_seed(0)
+    src = torch.randint(4, SRC_WORDS, (len(LENGTHS), max(LENGTHS)), generator=random)
+    for row, length in zip(src, LENGTHS, strict=True):
+        row[length - 1] = EOS
+        row[length:] = PAD
+    return src, src != PAD
+
+
+def targets(length: int = 6) -> Tensor:
+    return torch.randint(4, TGT_WORDS, (len(LENGTHS), length), generator=torch.Generator().manual_seed(1))
+
+
+def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]:
+    """Memory, the state of ``beams`` different hypotheses per sentence, and their last words."""
+    memory, state = model.begin(*sources())
+    state = repeat(state, beams)
+    rows = len(LENGTHS) * beams
+    words = torch.randint(4, TGT_WORDS, (2, rows), generator=torch.Generator().manual_seed(2))
+    _, state, _ = model.step(memory, state, torch.full((rows,), BOS))
+    _, state, _ = model.step(memory, state, words[0])
+    return memory, state, words[1]
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    """Trees, tensors and None, equal up to the order in which float32 numbers were added."""
+    assert len(leaves(ours)) == len(leaves(theirs))
+    for mine, other in zip(leaves(ours), leaves(theirs), strict=True):
+        size = other.abs().max().item() if other.is_floating_point() else 0.0
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-4 * size)
+
+
+def gradient(model: Seq2Seq, hidden: Tensor) -> tuple[Tensor, ...]:
+    """Of a sum of ``hidden``, every element with a weight of its own; zeros for the output layer, which is unused."""
+    weights = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(3))
+    loss = (hidden.float() * weights).sum()
+    return torch.autograd.grad(loss, model.parameters(), allow_unused=True, materialize_grads=True)
+
+
+def leaves(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if leaf is not None]
+
+
+@every_preset
+def test_unroll_is_repeated_step(preset: str) -> None:
+    model, results = toy_model(preset), []
+    for unroll in (model.decoder.unroll, partial(Decoder.unroll, model.decoder)):
+        hidden = unroll(*model.encode(*sources()), model.embedding["tgt"](targets()))
+        results.append((hidden, gradient(model, hidden)))
+    assert_same(*results)
+
+
+@every_preset
+def test_teacher_forcing_gives_the_probabilities_that_search_sees(preset: str) -> None:
+    model, tgt = toy_model(preset), targets()
+    forced = model.output(model(*sources(), tgt)).log_softmax(dim=-1)
+    memory, state = model.begin(*sources())
+    y = torch.full((len(LENGTHS),), BOS)
+    for t in range(tgt.shape[1]):
+        log_probs, state, _ = model.step(memory, state, y)
+        assert_same(log_probs, forced[:, t])
+        y = tgt[:, t]
+
+
+@every_preset
+def test_padding_the_source_changes_nothing(preset: str) -> None:
+    model, (src, mask), tgt = toy_model(preset), sources(), targets()
+    hidden = model(src, mask, tgt)
+    assert_same(model(functional.pad(src, (0, 3), value=PAD), functional.pad(mask, (0, 3)), tgt), hidden)
+    assert_same(model(src.masked_fill(~mask, 7), mask, tgt), hidden)
+
+
+@every_preset
+def test_a_sentence_alone_is_a_sentence_in_a_batch(preset: str) -> None:
+    model, (src, mask), tgt = toy_model(preset), sources(), targets()
+    together = model(src, mask, tgt)
+    for row, length in enumerate(LENGTHS):
+        one = slice(row, row + 1)
+        assert_same(model(src[one, :length], mask[one, :length], tgt[one]), together[one])
+
+
+@every_preset
+def test_reordering_the_batch_reorders_the_results(preset: str) -> None:
+    model, (src, mask), tgt = toy_model(preset), sources(), targets()
+    order = torch.tensor([2, 0, 3, 1])
+    assert_same(model(src[order], mask[order], tgt[order]), model(src, mask, tgt)[order])
+
+
+@every_preset
+@pytest.mark.parametrize("position", [0, 3])
+def test_a_target_word_changes_later_steps_only(preset: str, position: int) -> None:
+    model, tgt = toy_model(preset), targets()
+    changed = tgt.clone()
+    changed[:, position] = (tgt[:, position] - 4 + 1) % (TGT_WORDS - 4) + 4
+    before, after = model(*sources(), tgt), model(*sources(), changed)
+    assert torch.equal(before[:, : position + 1], after[:, : position + 1])
+    assert (before[:, position + 1 :] != after[:, position + 1 :]).any(dim=-1).all()
+
+
+@every_preset
+def test_every_source_word_matters(preset: str) -> None:
+    model, (src, mask), tgt = toy_model(preset), sources(), targets()
+    hidden = model(src, mask, tgt)
+    for position in range(LENGTHS[0]):
+        changed = src.clone()
+        changed[0, position] = 4 if src[0, position] != 4 else 5
+        assert (model(changed, mask, tgt)[0] != hidden[0]).any()
+
+
+@every_preset
+def test_select_then_step_is_step_then_select(preset: str) -> None:
+    model, beams = toy_model(preset), 3
+    memory, state, y = after_two_words(model, beams)
+    sentences = torch.tensor([3, 0])
+    rows = torch.tensor([11, 9, 9, 0, 2, 1])  # hypotheses change places, and one is taken twice
+    after = model.step(memory, state, y)
+    assert_same(
+        model.step(select(memory, sentences), select(state, rows), y[rows]),
+        select(after, rows),
+    )
+
+
+@every_preset
+def test_several_hypotheses_of_a_sentence_are_as_many_sentences(preset: str) -> None:
+    model, beams = toy_model(preset), 3
+    memory, state, y = after_two_words(model, beams)
+    assert_same(model.step(memory, state, y), model.step(repeat(memory, beams), state, y))
+
+
+@every_preset
+def test_a_step_changes_nothing_that_it_is_given(preset: str) -> None:
+    model = toy_model(preset)
+    memory, state, y = after_two_words(model, beams=2)
+    before = [leaf.clone() for leaf in leaves((memory, state, y))]
+    first = model.step(memory, state, y)
+    torch.testing.assert_close(leaves((memory, state, y)), before, rtol=0, atol=0)
+    torch.testing.assert_close(leaves(model.step(memory, state, y)), leaves(first), rtol=0, atol=0)
+
+
+@every_preset
+def test_every_tensor_of_memory_and_state_is_batch_first(preset: str) -> None:
+    model = toy_model(preset)
+    memory, state, _ = after_two_words(model, beams=3)
+    assert {len(leaf) for leaf in leaves(memory)} == {len(LENGTHS)}
+    assert {len(leaf) for leaf in leaves(state)} == {3 * len(LENGTHS)}
+
+
+@every_preset
+def test_a_step_gives_probabilities_and_looks_at_real_words_only(preset: str) -> None:
+    model, (_, mask) = toy_model(preset), sources()
+    log_probs, _, attention = model.step(*after_two_words(model))
+    assert log_probs.dtype == torch.float32
+    assert_same(log_probs.exp().sum(dim=1), torch.ones(len(LENGTHS)))
+    if attention is not None:
+        assert attention.shape == mask.shape
+        assert_same(attention.sum(dim=1), torch.ones(len(LENGTHS)))
+        assert not attention[~mask].any()
+
+
+@every_preset
+def test_every_parameter_receives_a_gradient(preset: str) -> None:
+    model = toy_model(preset).train()
+    model(*sources(), targets()).square().sum().backward()
+    model.output(torch.ones(1, model.output.weight.shape[1])).logsumexp(dim=-1).sum().backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+@every_preset
+def test_bfloat16_points_the_gradient_the_same_way(preset: str) -> None:
+    model, gradients = toy_model(preset), []
+    for low in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+            hidden = model(*sources(), targets())
+        gradients.append(torch.cat([part.flatten() for part in gradient(model, hidden)]))
+    assert functional.cosine_similarity(*gradients, dim=0) > 0.99
+
+
+@every_preset
+def test_saved_and_loaded_weights_give_the_same_numbers(preset: str, tmp_path: Path) -> None:
+    model = toy_model(preset)
+    checkpoint.save_weights(tmp_path / "model.safetensors", model.state_dict())
+    other = toy(preset_experiment(preset)).build(SRC_WORDS, TGT_WORDS).eval()
+    checkpoint.load_into(other, tmp_path / "model.safetensors")
+    assert torch.equal(other(*sources(), targets()), model(*sources(), targets()))
+
+
+@every_preset
+def test_weights_are_named_after_the_parts_and_nothing_but_parameters_is_saved(preset: str) -> None:
+    model = toy_model(preset)
+    assert list(model.state_dict()) == [name for name, _ in model.named_parameters()]
+    assert {name.split(".")[0] for name in model.state_dict()} == {"embedding", "encoder", "decoder", "output"}
+
+
+@every_preset
+def test_the_groups_of_a_preset_name_parts_of_its_model(preset: str) -> None:
+    experiment = toy(preset_experiment(preset))
+    model = experiment.build(SRC_WORDS, TGT_WORDS)
+    initialise(model, experiment.training.groups)
+    optimizer = build_optimizer(model, experiment.training.optimizer, experiment.training.groups)
+    ours = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    assert sorted(map(id, ours)) == sorted(map(id, model.parameters()))
+
+
+@every_preset
+def test_a_preset_builds_at_full_size(preset: str) -> None:
+    experiment = preset_experiment(preset)
+    with torch.device("meta"):
+        model = experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
+    millions = count_parameters(model) / 1e6
+    assert millions > 1
+    if experiment.paper.parameters is not None:
+        assert millions == pytest.approx(experiment.paper.parameters, abs=0.05)
+
+
+def simplest(experiment: Experiment) -> Experiment:
+    """Wide enough to learn, and with one layer where there is a number of layers."""
+    small = toy(experiment, shrink=16)
+    layers = {field.name: 1 for field in fields(small.model) if field.name.endswith("layers")}
+    return replace(small, model=replace(small.model, **layers))
+
+
+def one_of_each() -> list[str]:
+    """Presets that differ in their parts, not just in their sizes: one for every set of parameter names."""
+    found: dict[object, str] = {}
+    for preset in preset_names():
+        with torch.device("meta"):
+            model = simplest(preset_experiment(preset)).build(SRC_WORDS, SRC_WORDS)
+        found.setdefault((type(model.encoder), *model.state_dict()), preset)
+    return sorted(found.values())
+
+
+def copies(random: torch.Generator, sentences: int = 64) -> tuple[Tensor, Tensor]:
+    """Source (B, S) and mask; the target is the same ids."""
+    src = torch.randint(4, SRC_WORDS, (sentences, 4), generator=random)
+    ends = torch.randint(1, 4, (sentences, 1), generator=random)
+    place = torch.arange(4)
+    src = src.masked_fill(place == ends, EOS).masked_fill(place > ends, PAD)
+    return src, src != PAD
+
+
+@pytest.mark.parametrize("preset", one_of_each())
+def test_copying_is_learnt(preset: str) -> None:
+    torch.manual_seed(0)
+    model = simplest(preset_experiment(preset)).build(SRC_WORDS, SRC_WORDS).eval()  # eval: without dropout
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
+    random = torch.Generator().manual_seed(0)
+    right = 0.0
+    for _ in range(1000):
+        src, mask = copies(random)
+        logits = model.output(model(src, mask, src))
+        right = (logits.argmax(dim=-1) == src)[mask].float().mean().item()
+        if right > 0.99:
+            break
+        optimizer.zero_grad()
+        functional.cross_entropy(logits[mask], src[mask]).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    assert right > 0.99

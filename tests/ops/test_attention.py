@@ -1,0 +1,96 @@
+"""Additive attention equals its plain form, for any number of queries per sentence."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from nmtkit.ops import attention, reference
+
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element
+SIZES = [(3, 5, 7, 4), (1, 4, 3, 3), (2, 1, 3, 5), (1, 1, 1, 1)]  # B, S, A, D
+
+
+def inputs(sentences: int, length: int, width: int, values: int, beams: int = 1) -> tuple[list[Tensor], Tensor]:
+    """Query, keys, values, v in float64 with values that bfloat16 has, and a mask whose rows differ in length."""
+    random = torch.Generator().manual_seed(length)
+    shapes = [(sentences * beams, width), (sentences, length, width), (sentences, length, values), (width,)]
+    lengths = torch.tensor([max(1, length - 2 * row) for row in range(sentences)])
+    tensors = [torch.randn(shape, generator=random).bfloat16().double() for shape in shapes]
+    return tensors, torch.arange(length) < lengths.unsqueeze(1)
+
+
+def gradients(results: tuple[Tensor, ...], of: list[Tensor]) -> tuple[Tensor, ...]:
+    random = torch.Generator().manual_seed(1)
+    loss = sum((torch.randn(r.shape, generator=random) * r.double()).sum() for r in results)
+    return torch.autograd.grad(loss, of, allow_unused=True, materialize_grads=True)
+
+
+def assert_near(fast: Tensor, plain: Tensor, tolerance: float) -> None:
+    torch.testing.assert_close(fast.double(), plain, rtol=0, atol=tolerance * max(1.0, plain.abs().max().item()))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("used", [(0,), (1,), (0, 1)], ids=["context", "weights", "both"])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_outputs_and_all_gradients_equal_the_plain_form(
+    dtype: torch.dtype, used: tuple[int, ...], sizes: tuple[int, ...]
+) -> None:
+    plain, mask = inputs(*sizes)
+    fast = [x.to(dtype).requires_grad_() for x in plain[:3]] + [plain[3].float().requires_grad_()]
+    plain = [x.requires_grad_() for x in plain]
+    expected, results = reference.additive_attention(*plain, mask), attention.additive(*fast, mask)
+    assert [r.dtype for r in results] == [dtype, torch.float32]
+    for ours, theirs in zip(results, expected, strict=True):
+        assert_near(ours, theirs, TOLERANCE[dtype])
+    ours = gradients(tuple(results[i] for i in used), fast)
+    theirs = gradients(tuple(expected[i] for i in used), plain)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert_near(mine, other, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("beams", [2, 3])
+@pytest.mark.parametrize("gradient", [False, True], ids=["search", "training"])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_several_queries_per_sentence_equal_the_sentence_repeated(
+    beams: int, gradient: bool, sizes: tuple[int, ...]
+) -> None:
+    (query, keys, values, v), mask = inputs(*sizes, beams)
+    apart = [x.repeat_interleave(beams, dim=0) for x in (keys, values, mask)]
+    with torch.set_grad_enabled(gradient):
+        together = attention.additive(query, keys, values, v, mask)
+        torch.testing.assert_close(together, attention.additive(query, apart[0], apart[1], v, apart[2]))
+
+
+def test_nothing_looks_at_padding_and_the_weights_sum_to_one() -> None:
+    tensors, mask = inputs(3, 5, 4, 2)
+    _, weights = attention.additive(*tensors, mask)
+    assert (weights[~mask] == 0).all()
+    torch.testing.assert_close(weights.sum(dim=1), torch.ones(3))
+
+
+@pytest.mark.parametrize("gradient", [False, True], ids=["search", "training"])
+def test_what_stands_at_padding_changes_nothing(gradient: bool) -> None:
+    (query, keys, values, v), mask = inputs(3, 5, 4, 2)
+    padding = ~mask.unsqueeze(-1)
+    with torch.set_grad_enabled(gradient):
+        expected = attention.additive(query, keys, values, v, mask)
+        garbage = attention.additive(query, keys.masked_fill(padding, 50.0), values.masked_fill(padding, 1e6), v, mask)
+    torch.testing.assert_close(garbage, expected, rtol=0, atol=0)
+
+
+def test_the_plain_form_is_the_alignment_model_of_bahdanau_et_al() -> None:
+    (query, keys, values, v), mask = inputs(3, 5, 4, 2)
+    context, weights = reference.additive_attention(query, keys, values, v, mask)
+    for b in range(3):
+        energies = np.array([v.numpy() @ np.tanh(query[b].numpy() + key) for key in keys[b][mask[b]].numpy()])
+        alpha = np.exp(energies) / np.exp(energies).sum()
+        np.testing.assert_allclose(weights[b][mask[b]], alpha, rtol=1e-12)
+        np.testing.assert_allclose(context[b], alpha @ values[b][mask[b]].numpy(), rtol=1e-12)
+
+
+def test_the_plain_gradient_is_the_slope() -> None:
+    variables, mask = inputs(2, 3, 2, 2)
+    assert torch.autograd.gradcheck(
+        lambda *x: reference.additive_attention(*x, mask), [x.requires_grad_() for x in variables]
+    )

@@ -1,0 +1,138 @@
+"""Output product, softmax and loss in chunks equal the whole computation, without its largest tensor."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nmtkit.ops import cross_entropy, reference
+
+ROWS, HIDDEN, WORDS = 13, 4, 11
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element
+
+
+def inputs(rows: int = ROWS, hidden: int = HIDDEN, words: int = WORDS) -> tuple[list[Tensor], Tensor]:
+    """hidden, weight, bias in float64 with values that bfloat16 has, and target."""
+    random = torch.Generator().manual_seed(0)
+    shapes = [(rows, hidden), (words, hidden), (words,)]
+    tensors = [torch.randn(shape, generator=random).bfloat16().double() for shape in shapes]
+    return tensors, torch.randint(words, (rows,), generator=random)
+
+
+@contextmanager
+def largest_tensor() -> Iterator[list[int]]:
+    """Records the number of elements of every tensor that an operation makes."""
+    sizes = [0]
+
+    class Record(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            sizes.extend(x.numel() for x in torch.utils._pytree.tree_leaves(result) if isinstance(x, Tensor))
+            return result
+
+    with Record():
+        yield sizes
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("rows_per_chunk", [1, 4, ROWS, 100])
+def test_loss_and_all_gradients_equal_the_plain_form(
+    dtype: torch.dtype, smoothing: float, rows_per_chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_entropy, "CHUNK_ELEMENTS", rows_per_chunk * WORDS)
+    plain, target = inputs()
+    fast = [plain[0].to(dtype).requires_grad_()] + [x.float().requires_grad_() for x in plain[1:]]
+    plain = [x.requires_grad_() for x in plain]
+    expected, expected_nll = reference.cross_entropy(*plain, target, smoothing)
+    loss, nll = cross_entropy.linear_cross_entropy(*fast, target, smoothing)
+    torch.testing.assert_close(loss, expected, rtol=TOLERANCE[dtype], atol=0)
+    torch.testing.assert_close(nll, expected_nll, rtol=TOLERANCE[dtype], atol=0)
+    ours = torch.autograd.grad(loss / 7, fast)
+    theirs = torch.autograd.grad(expected / 7, plain)
+    for mine, other in zip(ours, theirs, strict=True):
+        atol = TOLERANCE[dtype] * other.abs().max().item()
+        torch.testing.assert_close(mine.double(), other, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("frozen", [0, 1, 2], ids=["hidden", "weight", "bias"])
+def test_a_frozen_input_does_not_change_the_other_gradients(frozen: int) -> None:
+    tensors, target = inputs()
+    leaves = [x.float().requires_grad_() for x in tensors]
+    expected = torch.autograd.grad(cross_entropy.linear_cross_entropy(*leaves, target)[0], leaves)
+    leaves[frozen].requires_grad_(False)
+    cross_entropy.linear_cross_entropy(*leaves, target)[0].backward()
+    for i, leaf in enumerate(leaves):
+        assert leaf.grad is None if i == frozen else torch.equal(leaf.grad, expected[i])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_no_tensor_has_a_score_for_every_row_and_word(
+    dtype: torch.dtype, smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, hidden, words = 64, 4, 50
+    monkeypatch.setattr(cross_entropy, "CHUNK_ELEMENTS", 8 * words)
+    tensors, target = inputs(rows, hidden, words)
+    leaves = [tensors[0].to(dtype).requires_grad_()] + [x.float().requires_grad_() for x in tensors[1:]]
+    with largest_tensor() as sizes:
+        cross_entropy.linear_cross_entropy(*leaves, target, smoothing)[0].backward()
+        cross_entropy.score(*leaves, target)
+    assert max(sizes) == 8 * words
+
+
+def test_the_plain_form_would_be_caught_making_that_tensor() -> None:
+    tensors, target = inputs()
+    with largest_tensor() as sizes:
+        reference.cross_entropy(*tensors, target)
+    assert max(sizes) == ROWS * WORDS
+
+
+def test_no_rows_have_no_loss_and_no_gradient() -> None:
+    tensors, target = inputs(rows=0)
+    leaves = [x.float().requires_grad_() for x in tensors]
+    loss, nll = cross_entropy.linear_cross_entropy(*leaves, target, 0.1)
+    loss.backward()
+    assert loss == nll == 0
+    assert all(not leaf.grad.any() for leaf in leaves)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_plain_form_is_the_cross_entropy_with_the_smoothed_target(smoothing: float) -> None:
+    tensors, target = inputs()
+    h, w, b = (x.numpy() for x in tensors)
+    loss, nll = reference.cross_entropy(*tensors, target, smoothing)
+    logits = h @ w.T + b
+    log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    wanted = np.full((ROWS, WORDS), smoothing / (WORDS - 1))
+    wanted[np.arange(ROWS), target] = 1 - smoothing
+    np.testing.assert_allclose(loss, -(wanted * log_p).sum(), rtol=1e-12)
+    np.testing.assert_allclose(nll, -log_p[np.arange(ROWS), target].sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_plain_gradient_is_the_slope(smoothing: float) -> None:
+    variables, target = inputs()
+    assert torch.autograd.gradcheck(
+        lambda *x: reference.cross_entropy(*x, target, smoothing)[0], [x.requires_grad_() for x in variables]
+    )
+
+
+@pytest.mark.parametrize("rows_per_chunk", [1, 4, 100])
+def test_score_gives_every_row_its_log_probability_and_whether_it_won(
+    rows_per_chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_entropy, "CHUNK_ELEMENTS", rows_per_chunk * WORDS)
+    tensors, target = inputs()
+    hidden, weight, bias = (x.float() for x in tensors)
+    log_p = (tensors[0] @ tensors[1].t() + tensors[2]).log_softmax(dim=1)
+    target[::2] = log_p[::2].argmax(dim=1)
+    log_probs, right = cross_entropy.score(hidden, weight, bias, target)
+    torch.testing.assert_close(log_probs.double(), log_p[range(ROWS), target], rtol=1e-5, atol=1e-6)
+    assert right.tolist() == (log_p.argmax(dim=1) == target).tolist()
+    assert right[::2].all()

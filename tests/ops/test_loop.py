@@ -1,0 +1,129 @@
+"""A loop that shares its gradients' work gives the numbers and the gradients of the plain loop."""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmtkit.ops import attention
+from nmtkit.ops.loop import share
+
+NAMES = ["state", "query", "update", "keys", "values", "v"]
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 3e-2}  # of the largest element
+STEPS, SENTENCES, LENGTH, WIDTH = 4, 3, 5, 6
+
+
+def inputs() -> tuple[list[Tensor], Tensor]:
+    """What NAMES says, in float32 with values that bfloat16 has, and a mask of sentences of different lengths."""
+    random = torch.Generator().manual_seed(0)
+    rows, square, source = (SENTENCES, WIDTH), (WIDTH, WIDTH), (SENTENCES, LENGTH, WIDTH)
+    shapes = [rows, square, square, source, source, (WIDTH,)]
+    tensors = [torch.randn(shape, generator=random).mul(0.5).bfloat16().float() for shape in shapes]
+    return [x.requires_grad_() for x in tensors], torch.arange(LENGTH) < torch.tensor([[5], [1], [3]])
+
+
+def states(
+    product: Callable[..., Tensor], additive: Callable[..., Any], mask: Tensor, steps: int, *tensors: Tensor
+) -> Tensor:
+    """A small recurrent network with attention: (T, B, D)."""
+    state, *shared = tensors
+    query, update, keys, values, v = shared
+    found = []
+    for _ in range(steps):
+        context, _ = additive(product(state, query), keys, values, v, mask)
+        state = (context + product(state, update)).tanh()
+        found.append(state)
+    return torch.stack(found)
+
+
+def shared_states(steps: int, tensors: list[Tensor], mask: Tensor) -> Tensor:
+    state, loop = share(*tensors)
+    return states(loop.product, loop.additive, mask, steps, state, *tensors[1:])
+
+
+def plain_states(steps: int, tensors: list[Tensor], mask: Tensor) -> Tensor:
+    return states(torch.matmul, attention.additive, mask, steps, *tensors)
+
+
+def gradients(found: Tensor, of: list[Tensor], **options: Any) -> tuple[Tensor, ...]:
+    weights = torch.randn(found.shape, generator=torch.Generator().manual_seed(1))
+    return torch.autograd.grad((found.float() * weights).sum(), of, **options)
+
+
+def assert_near(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
+    torch.testing.assert_close(ours.float(), theirs, rtol=0, atol=tolerance * max(1.0, theirs.abs().max().item()))
+
+
+@pytest.mark.parametrize("steps", [1, STEPS])
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+def test_results_and_all_gradients_equal_the_plain_loop(steps: int, dtype: torch.dtype) -> None:
+    tensors, mask = inputs()
+    expected = plain_states(steps, tensors, mask)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+        low = [x.to(dtype) if name in ("keys", "values") else x for name, x in zip(NAMES, tensors, strict=True)]
+        found = shared_states(steps, low, mask)
+    assert_near(found, expected, TOLERANCE[dtype])
+    for ours, theirs in zip(gradients(found, tensors), gradients(expected, tensors), strict=True):
+        assert_near(ours, theirs, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("step", range(STEPS))
+def test_steps_that_nothing_uses_take_no_part_in_the_gradient(step: int) -> None:
+    tensors, mask = inputs()
+    ours = gradients(shared_states(STEPS, tensors, mask)[step], tensors)
+    theirs = gradients(plain_states(STEPS, tensors, mask)[step], tensors)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert_near(mine, other, 2e-6)
+
+
+@pytest.mark.parametrize("frozen", range(len(NAMES)), ids=NAMES)
+def test_a_frozen_input_does_not_change_the_other_gradients(frozen: int) -> None:
+    tensors, mask = inputs()
+    tensors[frozen].requires_grad_(False)
+    rest = [x for x in tensors if x.requires_grad]
+    ours, theirs = (gradients(run(STEPS, tensors, mask), rest) for run in (shared_states, plain_states))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert_near(mine, other, 2e-6)
+
+
+def test_one_gradient_may_be_asked_for_alone() -> None:
+    tensors, mask = inputs()
+    for i in range(len(NAMES)):
+        (ours,) = gradients(shared_states(STEPS, tensors, mask), [tensors[i]])
+        (theirs,) = gradients(plain_states(STEPS, tensors, mask), [tensors[i]])
+        assert_near(ours, theirs, 2e-6)
+
+
+def test_a_second_backward_fails_instead_of_counting_twice() -> None:
+    tensors, mask = inputs()
+    found = shared_states(STEPS, tensors, mask)
+    gradients(found, tensors, retain_graph=True)
+    with pytest.raises((RuntimeError, IndexError)):
+        gradients(found, tensors)
+
+
+def test_a_loop_is_freed_with_its_graph() -> None:
+    tensors, mask = inputs()
+    state, loop = share(*tensors)
+    found = states(loop.product, loop.additive, mask, STEPS, state, *tensors[1:])
+    gradients(found, tensors)
+    watched = weakref.ref(loop)
+    del state, loop, found
+    assert watched() is None
+
+
+def test_what_is_shared_but_not_used_has_no_gradient() -> None:
+    (state, query, *_), _ = inputs()
+    spare = torch.ones(2, requires_grad=True)
+    first, loop = share(state, query, spare)
+    loss = loop.product(first, query).sum()
+    assert torch.autograd.grad(loss, [query, spare], allow_unused=True)[1] is None
+
+
+def test_without_gradients_the_loop_is_the_plain_one() -> None:
+    tensors, mask = inputs()
+    with torch.no_grad():
+        torch.testing.assert_close(shared_states(STEPS, tensors, mask), plain_states(STEPS, tensors, mask))

@@ -1,0 +1,158 @@
+"""The fast recurrences equal the plain ones, and the plain ones equal NumPy written from the papers."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from nmtkit.ops import recurrence, reference
+
+
+class Op(NamedTuple):
+    fast: Callable[..., tuple[Tensor, ...]]
+    plain: Callable[..., tuple[Tensor, ...]]
+    gates: int
+    weights: Callable[[int], list[tuple[int, int]]]  # shapes for width H
+    states: int
+
+
+OPS = {
+    "lstm": Op(recurrence.lstm, reference.lstm, 4, lambda h: [(h, 4 * h), (3, h)], 2),
+    "gru": Op(recurrence.gru, reference.gru, 3, lambda h: [(h, 2 * h), (h, h)], 1),
+}
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element
+every_op = pytest.mark.parametrize("op", OPS.values(), ids=OPS)
+both_ways = pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+
+
+def inputs(op: Op, length: int, rows: int, width: int) -> list[Tensor]:
+    """Sequence, weights and initial states in float64, all with values that bfloat16 has."""
+    random = torch.Generator().manual_seed(length * 100 + rows * 10 + width)
+    shapes = [(length, rows, op.gates * width), *op.weights(width), *[(rows, width)] * op.states]
+    return [torch.randn(shape, generator=random).mul(0.7).bfloat16().double() for shape in shapes]
+
+
+def ragged(length: int, rows: int) -> Tensor:
+    """A mask (T, B) in which every row but the first is shorter by some steps, and none is empty."""
+    lengths = torch.tensor([max(1, length - 2 * row) for row in range(rows)])
+    return torch.arange(length).unsqueeze(1) < lengths
+
+
+def gradients(results: tuple[Tensor, ...], of: list[Tensor]) -> tuple[Tensor, ...]:
+    """Of a sum of all results, every element with a weight of its own."""
+    random = torch.Generator().manual_seed(1)
+    loss = sum((torch.randn(r.shape, generator=random).bfloat16() * r.double()).sum() for r in results)
+    return torch.autograd.grad(loss, of)
+
+
+def assert_near(fast: Tensor, plain: Tensor, tolerance: float) -> None:
+    torch.testing.assert_close(fast.double(), plain, rtol=0, atol=tolerance * max(1.0, plain.abs().max().item()))
+
+
+@every_op
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+@both_ways
+@pytest.mark.parametrize(("length", "rows", "width"), [(7, 3, 5), (1, 2, 3), (4, 1, 1), (1, 1, 1), (6, 4, 8)])
+def test_outputs_and_all_gradients_equal_the_plain_loop(
+    op: Op, dtype: torch.dtype, masked: bool, reverse: bool, length: int, rows: int, width: int
+) -> None:
+    mask = ragged(length, rows) if masked else None
+    plain = [x.requires_grad_() for x in inputs(op, length, rows, width)]
+    fast = [x.detach().float().requires_grad_() for x in plain]
+    fast[0] = fast[0].detach().to(dtype).requires_grad_()  # the sequence decides; weights and states stay float32
+    expected = op.plain(*plain, mask, reverse)
+    results = op.fast(*fast, mask, reverse)
+    assert [r.dtype for r in results] == [dtype] + [torch.float32] * op.states
+    for ours, theirs in zip(results, expected, strict=True):
+        assert_near(ours, theirs, TOLERANCE[dtype])
+    for ours, theirs in zip(gradients(results, fast), gradients(expected, plain), strict=True):
+        assert_near(ours, theirs, TOLERANCE[dtype])
+
+
+@every_op
+@pytest.mark.parametrize("used", ["sequence", "last state"])
+def test_a_result_that_nothing_uses_takes_no_part_in_the_gradient(op: Op, used: str) -> None:
+    plain = [x.requires_grad_() for x in inputs(op, 4, 2, 3)]
+    fast = [x.detach().float().requires_grad_() for x in plain]
+    chosen = slice(0, 1) if used == "sequence" else slice(-1, None)
+    ours = gradients(op.fast(*fast, None, False)[chosen], fast)
+    theirs = gradients(op.plain(*plain, None, False)[chosen], plain)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert_near(mine, other, 2e-6)
+
+
+@every_op
+@both_ways
+def test_a_padded_step_hands_the_state_on(op: Op, reverse: bool) -> None:
+    sequence, *others = [x.float() for x in inputs(op, 5, 2, 3)]
+    mask = torch.tensor([True, True, False, True, False]).unsqueeze(1).expand(5, 2)
+    outputs, *last = op.fast(sequence, *others, mask, reverse)
+    kept, *kept_last = op.fast(sequence[[0, 1, 3]], *others, None, reverse)
+    torch.testing.assert_close(outputs[[0, 1, 3]], kept)
+    torch.testing.assert_close(last, kept_last)
+    first = others[-op.states]
+    after_2, after_4 = (outputs[3], first) if reverse else (outputs[1], outputs[3])
+    assert torch.equal(outputs[2], after_2)
+    assert torch.equal(outputs[4], after_4)
+
+
+@every_op
+@both_ways
+def test_what_stands_at_padded_steps_changes_nothing(op: Op, reverse: bool) -> None:
+    sequence, *others = [x.float() for x in inputs(op, 5, 3, 2)]
+    mask = ragged(5, 3)
+    garbage = torch.where(mask.unsqueeze(-1), sequence, 1e4)
+    for ours, theirs in zip(
+        op.fast(garbage, *others, mask, reverse), op.fast(sequence, *others, mask, reverse), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+
+
+@every_op
+def test_reverse_is_the_forward_loop_over_the_sequence_turned_round(op: Op) -> None:
+    sequence, *others = [x.float() for x in inputs(op, 6, 2, 3)]
+    outputs, *last = op.fast(sequence, *others, None, True)
+    turned, *turned_last = op.fast(sequence.flip(0), *others, None, False)
+    torch.testing.assert_close(outputs, turned.flip(0))
+    torch.testing.assert_close(last, turned_last)
+
+
+@every_op
+@both_ways
+def test_the_plain_gradient_is_the_slope(op: Op, reverse: bool) -> None:
+    variables = [x.requires_grad_() for x in inputs(op, 3, 2, 2)]
+    assert torch.autograd.gradcheck(lambda *x: op.plain(*x, ragged(3, 2), reverse), variables)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def test_the_lstm_is_equation_4_of_zhou_et_al() -> None:
+    f, w_r, theta, h, s = (x.numpy() for x in inputs(OPS["lstm"], 4, 2, 3))
+    outputs, last_h, last_s = reference.lstm(*inputs(OPS["lstm"], 4, 2, 3))
+    for t in range(4):
+        z, z_rho, z_phi, z_pi = np.split(f[t] + h @ w_r, 4, axis=1)
+        rho = sigmoid(z_rho + s * theta[0])
+        phi = sigmoid(z_phi + s * theta[1])
+        s = np.tanh(z) * rho + phi * s
+        h = np.tanh(s) * sigmoid(z_pi + s * theta[2])
+        np.testing.assert_allclose(outputs[t], h, rtol=1e-12)
+    np.testing.assert_allclose(last_h, h, rtol=1e-12)
+    np.testing.assert_allclose(last_s, s, rtol=1e-12)
+
+
+def test_the_gru_resets_before_the_product_as_in_bahdanau_et_al() -> None:
+    x, u_gates, u, h = (x.numpy() for x in inputs(OPS["gru"], 4, 2, 3))
+    outputs, last = reference.gru(*inputs(OPS["gru"], 4, 2, 3))
+    u_r, u_z = np.split(u_gates, 2, axis=1)
+    for t in range(4):
+        x_r, x_z, x_h = np.split(x[t], 3, axis=1)
+        r, z = sigmoid(x_r + h @ u_r), sigmoid(x_z + h @ u_z)
+        h = (1 - z) * h + z * np.tanh(x_h + (r * h) @ u)
+        np.testing.assert_allclose(outputs[t], h, rtol=1e-12)
+    np.testing.assert_allclose(last, h, rtol=1e-12)

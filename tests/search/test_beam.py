@@ -1,0 +1,254 @@
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmtkit.errors import UserError
+from nmtkit.ops.tree import Tree
+from nmtkit.search.beam import Hypothesis, Search, beam_search
+from nmtkit.symbols import BOS, EOS, PAD, UNK
+
+WORDS = (UNK, 4, 5)  # what a Table may say beside EOS
+PENALTIES = ("none", "avg", "gnmt")
+CONFIG = Search(beam_size=3, length_penalty="none", alpha=0.6, max_len_a=0.5, max_len_b=2)
+
+
+class Table:
+    """The next word's probabilities are a random draw for each source and everything said so far."""
+
+    def __init__(self, seed: int, size: int = 6) -> None:
+        self.seed, self.size, self.batches = seed, size, list[int]()
+
+    def row(self, src: Sequence[int], history: Sequence[int]) -> Tensor:
+        generator = torch.Generator().manual_seed(hash((self.seed, *src, -7, *history)) % 2**31)
+        return (2 * torch.randn(self.size, generator=generator)).log_softmax(0)
+
+    def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
+        return (src, src_mask), src.new_empty(len(src), 0)
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        assert isinstance(memory, tuple)
+        assert isinstance(state, Tensor)
+        src, src_mask = memory
+        assert isinstance(src, Tensor)
+        assert isinstance(src_mask, Tensor)
+        self.batches.append(len(src))
+        state = torch.cat([state, y[:, None]], dim=1)
+        sources = [s[m].tolist() for s, m in zip(src, src_mask, strict=True) for _ in range(len(y) // len(src))]
+        log_probs = [self.row(s, h) for s, h in zip(sources, state.tolist(), strict=True)]
+        look = [[code(h) + j for j in range(src.size(1))] for h in state.tolist()]
+        return torch.stack(log_probs), state, torch.tensor(look, dtype=torch.float32)
+
+
+def code(history: Sequence[int]) -> int:
+    """A number that tells the whole history and is exact in float32."""
+    return hash(tuple(history)) % 2**20
+
+
+def batch(*sources: Sequence[int]) -> tuple[Tensor, Tensor]:
+    longest = max(map(len, sources)) + 1
+    src = torch.tensor([[*s, EOS] + [PAD] * (longest - len(s) - 1) for s in sources])
+    return src, src != PAD
+
+
+def search(scorer: Table, config: Search, *sources: Sequence[int], n_best: int = 1) -> list[list[Hypothesis]]:
+    return beam_search(scorer, *batch(*sources), config, n_best=n_best)
+
+
+def same(a: list[Hypothesis], b: list[Hypothesis]) -> bool:
+    return [h.ids for h in a] == [h.ids for h in b] and np.allclose(
+        [h.score for h in a], [h.score for h in b], rtol=1e-5
+    )
+
+
+def enumerate_all(table: Table, src: Sequence[int], config: Search) -> list[Hypothesis]:
+    """Every translation that there is, best first."""
+    found = []
+    for length in range(config.longest(len(src)) + 1):
+        for ids in itertools.product(WORDS, repeat=length):
+            steps = zip(itertools.count(), (*ids, EOS))
+            log_prob = sum(float(table.row([*src, EOS], (BOS, *ids[:t]))[word]) for t, word in steps)
+            found.append(Hypothesis(list(ids), config.score(log_prob, length + 1), log_prob, None))
+    return sorted(found, key=lambda h: -h.score)
+
+
+def textbook(table: Table, src: Sequence[int], config: Search) -> list[Hypothesis]:
+    """GroundHog's loop: one sentence, no early stop, every continuation sorted."""
+    alive, finished = [(0.0, [BOS])], list[Hypothesis]()
+    while alive:
+        last = len(alive[0][1]) - 1 == config.longest(len(src))
+        continued = []
+        for log_prob, history in alive:
+            row = table.row([*src, EOS], history).tolist()
+            continued += [(log_prob + row[w], [*history, w]) for w in ((EOS,) if last else (EOS, *WORDS))]
+        alive = []
+        for log_prob, history in sorted(continued, reverse=True)[: config.beam_size - len(finished)]:
+            if history[-1] == EOS:
+                finished.append(Hypothesis(history[1:-1], config.score(log_prob, len(history) - 1), log_prob, None))
+            else:
+                alive.append((log_prob, history))
+    return sorted(finished, key=lambda h: -h.score)
+
+
+configs = st.builds(
+    Search,
+    beam_size=st.integers(1, 5),
+    length_penalty=st.sampled_from(PENALTIES),
+    alpha=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
+    max_len_a=st.sampled_from([0.0, 0.5, 1.5]),
+    max_len_b=st.integers(1, 4),
+)
+sources = st.lists(st.integers(UNK, 20), min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=15, deadline=None)
+def test_a_wide_beam_finds_what_exhaustive_enumeration_finds(penalty: str, seed: int) -> None:
+    config = Search(length_penalty=penalty, alpha=1.3, max_len_a=0.5, max_len_b=2, beam_size=200)
+    src, table = [4, 5], Table(seed)
+    everything = enumerate_all(table, src, config)
+    assert len(everything) == 1 + 3 + 9 + 27
+    assert same(search(table, config, src, n_best=200)[0], everything)
+    assert same(search(table, config, src, n_best=7)[0], everything[:7])
+
+
+@given(seed=st.integers(0, 10**6), config=configs, src=sources)
+@settings(max_examples=150, deadline=None)
+def test_a_narrow_beam_finds_what_the_textbook_loop_finds(seed: int, config: Search, src: list[int]) -> None:
+    expected = textbook(Table(seed), src, config)
+    assert same(search(Table(seed), config, src, n_best=config.beam_size)[0], expected)
+    assert same(search(Table(seed), config, src)[0], expected[:1])  # stopped early, and right all the same
+
+
+@given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_batch_mates_padding_and_order_change_nothing(seed: int, config: Search, srcs: list[list[int]]) -> None:
+    n_best = config.beam_size
+    together = search(Table(seed), config, *srcs, n_best=n_best)
+    alone = [search(Table(seed), config, src, n_best=n_best)[0] for src in srcs]
+    reverse = search(Table(seed), config, *reversed(srcs), n_best=n_best)
+    assert all(map(same, together, alone))
+    assert all(map(same, together, reversed(reverse)))
+
+
+@given(seed=st.integers(0, 10**6), src=sources)
+@settings(max_examples=50, deadline=None)
+def test_a_beam_of_one_is_the_argmax_loop(seed: int, src: list[int]) -> None:
+    config = dataclasses.replace(CONFIG, beam_size=1, max_len_b=8)
+    table, history = Table(seed), [BOS]
+    while history[-1] != EOS:
+        allowed = [EOS, *WORDS] if len(history) <= config.longest(len(src)) else [EOS]
+        row = table.row([*src, EOS], history)
+        history.append(max(allowed, key=lambda word: float(row[word])))
+    assert search(table, config, src)[0][0].ids == history[1:-1]
+
+
+@given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_log_prob_is_the_models_and_attention_follows_the_back_pointers(
+    seed: int, config: Search, srcs: list[list[int]]
+) -> None:
+    table = Table(seed)
+    for src, found in zip(srcs, beam_search(table, *batch(*srcs), config, n_best=5, attention=True), strict=True):
+        for ids, score, log_prob, attention in found:
+            history = [BOS, *ids]
+            steps = [(history[: t + 1], word) for t, word in enumerate([*ids, EOS])]
+            assert math.isclose(log_prob, sum(float(table.row([*src, EOS], h)[w]) for h, w in steps), rel_tol=1e-5)
+            assert score == config.score(log_prob, len(steps))
+            assert attention is not None
+            assert attention.tolist() == [[code(h) + j for j in range(len(src) + 1)] for h, _ in steps]
+
+
+def test_attention_is_not_kept_unless_asked_for() -> None:
+    assert search(Table(0), CONFIG, [4])[0][0].attention is None
+
+
+def test_finished_sentences_leave_the_batch() -> None:
+    table = Table(3)
+    search(table, dataclasses.replace(CONFIG, max_len_a=2.0), [4], [5, 6, 7, 8, 9, 10], [6, 7])
+    assert table.batches[0] == 3
+    assert table.batches[-1] < 3
+
+
+class Constant(Table):
+    """The same probabilities at every step; the words are 2 (the end), 3, 4, ..."""
+
+    def __init__(self, *probabilities: float) -> None:
+        super().__init__(0)
+        self.probabilities = torch.tensor(probabilities)
+
+    def row(self, src: Sequence[int], history: Sequence[int]) -> Tensor:
+        return self.probabilities.log()
+
+
+def test_at_the_longest_length_the_end_is_forced_and_paid_for() -> None:
+    config = Search(beam_size=1, length_penalty="none", max_len_a=2.0, max_len_b=1)
+    [[found]] = search(Constant(0, 0, 0.1, 0.2, 0.7), config, [9, 9])
+    assert found.ids == [4] * 5
+    assert math.isclose(found.log_prob, 5 * math.log(0.7) + math.log(0.1), rel_tol=1e-5)
+
+
+def test_a_model_that_never_ends_is_closed_all_the_same() -> None:
+    [[found]] = search(Constant(0, 0, 0, 0.3, 0.7), dataclasses.replace(CONFIG, max_len_b=3), [9])
+    assert found.ids == [4, 4, 4]
+    assert found.log_prob < -9999
+
+
+def test_padding_and_the_start_mark_are_never_produced_but_unknown_words_are() -> None:
+    config = Search(beam_size=8, max_len_a=0, max_len_b=3)
+    [found] = search(Constant(0.6, 0.3, 0.02, 0.05, 0.03), config, [9], n_best=8)
+    produced = {word for hypothesis in found for word in hypothesis.ids}
+    assert produced == {UNK, 4}
+
+
+def test_a_beam_larger_than_the_vocabulary_finds_what_there_is() -> None:
+    config = Search(beam_size=50, length_penalty="none", max_len_a=0, max_len_b=2)
+    [found] = search(Constant(0, 0, 0.2, 0.3, 0.5), config, [9], n_best=50)
+    assert len(found) == 1 + 2 + 4
+    assert found[0].ids == []  # log 0.2 is better than log 0.5 * 0.5 * 0.2
+
+
+def test_a_finished_hypothesis_keeps_its_slot() -> None:
+    # With two slots, one closes at once; the other goes on alone, so [3] is never continued.
+    config = Search(beam_size=2, length_penalty="avg", max_len_a=0, max_len_b=2)
+    [found] = search(Constant(0, 0, 0.45, 0.05, 0.5), config, [9], n_best=2)
+    assert [h.ids for h in found] == [[4, 4], []]
+
+
+@pytest.mark.parametrize(("penalty", "score"), [("none", -3.0), ("avg", -0.5), ("gnmt", -3.0 / (11 / 6) ** 0.6)])
+def test_length_penalties_count_the_end_mark(penalty: str, score: float) -> None:
+    config = Search(length_penalty=penalty, alpha=0.6)
+    assert math.isclose(config.score(-3.0, 6), score)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 8.0])
+def test_probabilities_that_are_not_numbers_are_an_error(bad: float) -> None:
+    table = Table(1)
+    row = table.row
+    table.row = lambda src, history: row(src, history).index_fill(0, torch.tensor([4]), bad)  # type: ignore[method-assign]
+    with pytest.raises(
+        UserError, match=r"log-probabilities are not numbers, or above zero.*take an earlier checkpoint"
+    ):
+        search(table, CONFIG, [4, 5], [6])
+
+
+def test_a_model_without_any_continuation_is_an_error() -> None:
+    with pytest.raises(UserError, match="every continuation the probability zero"):
+        search(Constant(0.5, 0.5, 0, 0, 0), CONFIG, [4])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("beam_size", 0), ("alpha", -0.1), ("alpha", math.nan), ("max_len_a", -1.0), ("max_len_b", 0), ("max_tokens", 0)],
+)
+def test_impossible_settings_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name}: must be at least"):
+        dataclasses.replace(CONFIG, **{name: value})

@@ -1,0 +1,143 @@
+"""Who may import whom: imports point down only, and siblings of one rank do not import each other."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nmtkit
+
+PACKAGE = Path(nmtkit.__file__).parent
+
+# design.md's picture, from the top down. nmtkit/__init__.py and __main__.py stand above everything.
+RANKS = [
+    {"cli"},
+    {"api"},
+    {"experiment"},
+    {"training", "evaluation"},
+    {"models", "search", "data", "align"},
+    {"layers"},
+    {"ops"},
+    {"config", "lines"},
+    {"errors", "symbols"},
+]
+RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
+TORCH_FREE = {"cli", "config", "lines", "errors", "symbols"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    """Which part a file belongs to: ``cli`` for nmtkit/cli/main.py, ``config`` for nmtkit/config.py."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything a module imports, inside functions too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def imported_at_module_level(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The same, without what is inside functions and ``if TYPE_CHECKING``."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield from imported(node)
+            elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                waiting.extend(node.orelse)
+            elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                waiting.append(node)
+
+
+def wrong_imports(part: str, source: str) -> list[str]:
+    """What a module of ``part`` imports but may not."""
+    tree = ast.parse(source)
+    wrong = []
+    for line, name in imported(tree):
+        first, _, rest = name.partition(".")
+        if first == "typer" and part != "cli":
+            wrong.append(f"line {line}: only nmtkit/cli imports typer")
+        if first != "nmtkit" or part in ("__init__", "__main__"):
+            continue
+        other = rest.partition(".")[0]
+        if other == "__version__" or other == part:
+            continue
+        if other not in RANK:
+            wrong.append(f"line {line}: {name} comes from the top of the package")
+        elif RANK[other] == RANK[part]:
+            wrong.append(f"line {line}: {part} imports its sibling {other}")
+        elif RANK[other] < RANK[part]:
+            wrong.append(f"line {line}: {part} imports {other}, which is above it")
+    if part in TORCH_FREE | {"__init__", "__main__"}:
+        wrong += [
+            f"line {line}: {part} imports torch before it is needed"
+            for line, name in imported_at_module_level(tree)
+            if name.partition(".")[0] == "torch"
+        ]
+    return wrong
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down_only(path: Path) -> None:
+    part = part_of(path)
+    assert part in RANK or part in ("__init__", "__main__"), f"{part} has no place in the order: add it to RANKS"
+    assert wrong_imports(part, path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "source", "complaint"),
+    [
+        ("data", "from nmtkit.search.beam import Search", "line 1: data imports its sibling search"),
+        ("training", "import nmtkit.evaluation.bleu", "line 1: training imports its sibling evaluation"),
+        ("ops", "from nmtkit.layers import cells", "line 1: ops imports layers, which is above it"),
+        ("models", "from nmtkit import search", "line 1: models imports its sibling search"),
+        ("layers", "def f():\n    from nmtkit import load", "line 2: nmtkit.load comes from the top of the package"),
+        ("api", "import typer", "line 1: only nmtkit/cli imports typer"),
+        ("cli", "import torch.nn", "line 1: cli imports torch before it is needed"),
+        ("lines", "try:\n    import torch\nexcept E:\n    pass", "line 2: lines imports torch before it is needed"),
+    ],
+)
+def test_a_wrong_import_is_noticed(part: str, source: str, complaint: str) -> None:
+    assert wrong_imports(part, source) == [complaint]
+
+
+@pytest.mark.parametrize(
+    ("part", "source"),
+    [
+        ("training", "from nmtkit.models.base import Seq2Seq"),
+        ("data", "from nmtkit.data.text import Side"),
+        ("config", "from nmtkit.errors import UserError"),
+        ("cli", "import typer\ndef f():\n    import torch"),
+        ("cli", "if TYPE_CHECKING:\n    import torch"),
+        ("experiment", "from nmtkit import __version__"),
+        ("layers", "import torch"),
+    ],
+)
+def test_a_right_import_is_left_alone(part: str, source: str) -> None:
+    assert wrong_imports(part, source) == []
+
+
+SLOW = ("torch", "sacremoses", "sacrebleu")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "import nmtkit, nmtkit.config, nmtkit.lines, nmtkit.errors, nmtkit.symbols",
+        "import nmtkit.cli.main as m, sys; sys.argv = ['nmtkit', '--help']; m.main()",
+        "import nmtkit.cli.main as m, sys; sys.argv = ['nmtkit', 'train', '--help']; m.main()",
+    ],
+)
+def test_help_does_not_import_what_is_slow(run: str) -> None:
+    report = f"import sys; print('slow:', *(m for m in {SLOW} if m in sys.modules))"
+    code = f"try:\n    {run}\nexcept SystemExit: pass\n{report}"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "slow:"

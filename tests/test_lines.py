@@ -1,0 +1,177 @@
+import errno
+import gzip
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nmtkit.errors import UserError
+from nmtkit.lines import atomic_write, count_lines, decode_line, move_into_place, read_lines, staging_folder
+
+STRANGE = "a\r\x00\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\u00a0\ufeff\t é😀"
+PACKED: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("text", lambda content: content),
+    ("text.gz", gzip.compress),
+    ("text.zst", lambda content: zstandard.ZstdCompressor().compress(content)),
+]
+
+in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@in_one_folder
+@given(lines=st.lists(st.text(st.sampled_from(STRANGE))), final_newline=st.booleans())
+@pytest.mark.parametrize(("name", "pack"), PACKED)
+def test_a_line_ends_in_newline_and_nothing_else(
+    tmp_path: Path, name: str, pack: Callable[[bytes], bytes], lines: list[str], final_newline: bool
+) -> None:
+    if not final_newline and lines and not lines[-1]:
+        lines = [*lines, "last"]
+    text = "\n".join(lines) + ("\n" if final_newline and lines else "")
+    (tmp_path / name).write_bytes(pack(text.encode()))
+    expected = [line.removesuffix("\r") for line in lines]
+    expected[:1] = [line.removeprefix("\ufeff") for line in expected[:1]]
+    assert list(read_lines(tmp_path / name)) == expected
+    assert count_lines(tmp_path / name) == len(lines)
+
+
+def test_one_carriage_return_is_part_of_the_line_end(tmp_path: Path) -> None:
+    (tmp_path / "dos").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\r\nthree")
+    assert list(read_lines(tmp_path / "dos")) == ["one", "two\r", "three"]
+
+
+def test_a_minus_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntw\xc3\xb6")))
+    assert list(read_lines("-")) == ["one", "twö"]
+
+
+def test_packed_files_may_have_several_parts(tmp_path: Path) -> None:
+    for name, pack in PACKED:
+        (tmp_path / name).write_bytes(pack(b"one\ntw") + pack(b"o\nthree\n"))
+        assert list(read_lines(tmp_path / name)) == ["one", "two", "three"]
+
+
+def test_zstd_lines_longer_than_a_block_are_whole(tmp_path: Path) -> None:
+    line = bytes(range(65, 91)) * 20_000
+    (tmp_path / "text.zst").write_bytes(zstandard.ZstdCompressor().compress(line + b"\nend\n"))
+    assert [len(line) for line in read_lines(tmp_path / "text.zst")] == [len(line), 3]
+
+
+def test_bytes_that_are_not_utf8_are_reported_with_file_line_and_remedy(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"good\ncaf\xe9 noir\n")
+    with pytest.raises(UserError, match=r"latin:2: byte 0xE9 is not UTF-8; convert .*iconv -f latin1 -t utf-8"):
+        list(read_lines(tmp_path / "latin"))
+
+
+def test_standard_input_that_is_not_utf8_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n")))
+    with pytest.raises(UserError, match="standard input:1: byte 0xFF"):
+        list(read_lines("-"))
+
+
+@pytest.mark.parametrize("name", ["no", "no.gz", "no.zst"])
+def test_a_missing_file_is_the_users_to_find(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=f"{name}: cannot be read: No such file"):
+        list(read_lines(tmp_path / name))
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        list(read_lines(tmp_path))
+
+
+@pytest.mark.parametrize(("name", "pack"), PACKED[1:])
+def test_a_packed_file_that_is_cut_short_is_not_taken_for_whole(
+    tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / name).write_bytes(pack(os.urandom(300_000))[:-9])
+    with pytest.raises(UserError, match=r"damaged or cut short .* fetch or pack it again"):
+        count_lines(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["text.gz", "text.zst"])
+def test_a_file_that_is_not_packed_as_its_name_says_is_damaged(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"plain text\n")
+    with pytest.raises(UserError, match="damaged"):
+        count_lines(tmp_path / name)
+
+
+@given(st.binary())
+def test_every_line_can_be_decoded_for_a_filter(raw: bytes) -> None:
+    assert "\n" not in decode_line(raw.replace(b"\n", b""))
+
+
+def test_decoding_for_a_filter_replaces_what_is_not_utf8() -> None:
+    assert decode_line(b"caf\xe9\r\n") == "caf\ufffd"
+    assert decode_line("naïve\u2028".encode()) == "naïve\u2028"
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz", "text.zst"])
+def test_what_is_written_is_what_is_read(tmp_path: Path, name: str) -> None:
+    with atomic_write(tmp_path / name) as file:
+        file.write("ä\r\n\u2028\nend\n")
+        assert not (tmp_path / name).exists()
+    assert list(read_lines(tmp_path / name)) == ["ä", "\u2028", "end"]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz", "text.zst"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / name) as file:  # noqa: PT012
+        file.write("new")
+        raise KeyboardInterrupt
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(name, b"old")]
+
+
+def test_binary_files_are_written_whole_too(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "weights.gz", "wb") as file:
+        file.write(b"\xff\n")
+    assert (tmp_path / "weights.gz").read_bytes() == b"\xff\n"
+
+
+def test_a_file_is_readable_by_whom_the_umask_allows(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "new"):
+        pass
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UserError, match=r"no/file: cannot be written: No such file"),
+        atomic_write(tmp_path / "no/file"),
+    ):
+        pass
+    with pytest.raises(UserError, match=r"cannot be written: Is a directory"), atomic_write(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_named_but_other_failures_stay_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be written: No space left"), atomic_write(tmp_path / "file"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(ConnectionError), atomic_write(tmp_path / "file"):
+        raise ConnectionError
+
+
+def test_finished_files_replace_the_old_ones_and_those_not_made_go(tmp_path: Path) -> None:
+    for name in ("a", "b", "other"):
+        (tmp_path / name).write_text("old")
+    with staging_folder(tmp_path) as staging:
+        (staging / "a").write_text("new")
+        (staging / "c").write_text("new")
+        (staging / "scrap").write_text("new")
+        move_into_place(staging, tmp_path, ["a", "b", "c"])
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "new", "c": "new", "other": "old"}
+
+
+def test_a_staging_folder_needs_a_place(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file: cannot be written"), staging_folder(tmp_path / "file"):
+        pass

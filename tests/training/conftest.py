@@ -1,0 +1,44 @@
+"""A data folder and an experiment small enough to be trained in a second."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit.config import merge
+from nmtkit.data.corpus import encode
+from nmtkit.data.prep import Files, prepare
+from nmtkit.data.settings import Prep, Side
+from nmtkit.experiment import Experiment, build_experiment, load_preset
+
+WORDS = "ba be bi bo bu da de di do du".split()
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty pairs to train on and ten to validate with; a translation is its source backwards."""
+    folder = tmp_path_factory.mktemp("small")
+    choose = random.Random(1)
+    raw = {}
+    for split, size in (("train", 60), ("dev", 10), ("test", 5)):
+        sources = [choose.choices(WORDS, k=choose.randint(1, 6)) for _ in range(size)]
+        raw[split] = Files(folder / f"{split}.xx", folder / f"{split}.yy")
+        raw[split].src.write_text("".join(" ".join(words) + "\n" for words in sources))
+        raw[split].tgt.write_text("".join(" ".join(reversed(words)) + "\n" for words in sources))
+    side = {"normalize": False, "tokenizer": "none", "segmentation": "words"}
+    prepare(raw, folder / "data", Prep(Side("xx", **side), Side("yy", **side)), workers=1)  # type: ignore[arg-type]
+    encode(folder / "data", None, None, 1, False, workers=1)
+    return folder / "data"
+
+
+SMALL = {
+    "model": {"embedding": 6, "width": 5, "attention": 4, "encoder_layers": 2, "decoder_layers": 2},
+    "training": {"optimizer": {"lr": 0.01, "decay": 0.0}, "batch_sentences": 8, "max_epochs": None, "max_updates": 12},
+    "search": {"max_len_a": 1.0, "max_len_b": 3},
+}
+
+
+def small_experiment(**training: Any) -> Experiment:
+    """deep-att at toy size; dropout stays on."""
+    return build_experiment(merge(merge(load_preset("deep-att"), SMALL), {"training": training}), "small")

@@ -1,0 +1,119 @@
+"""Checkpoints: whole or not there, and a damaged one is named."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from nmtkit.errors import UserError
+from nmtkit.training import averaging, checkpoint
+from nmtkit.training.checkpoint import Progress
+
+
+def written(folder: Path, update: int, value: float, width: int = 2) -> nn.Linear:
+    """A model folder with a checkpoint whose weights all have one value."""
+    model = nn.Linear(width, 3)
+    for parameter in model.parameters():
+        nn.init.constant_(parameter, value)
+    folder.mkdir(exist_ok=True)
+    checkpoint.write_config(folder, {"architecture": "none"})
+    checkpoint.save(folder, model, torch.optim.Adam(model.parameters()), Progress(update=update))
+    return model
+
+
+def test_what_was_saved_comes_back(tmp_path: Path) -> None:
+    written(tmp_path, 7, 0.25)
+    model = nn.Linear(2, 3)
+    progress = checkpoint.restore(tmp_path, 7, model, torch.optim.Adam(model.parameters()))
+    assert progress == Progress(update=7)
+    assert all((parameter == 0.25).all() for parameter in model.parameters())
+
+
+def test_an_unfinished_checkpoint_does_not_count(tmp_path: Path) -> None:
+    written(tmp_path, 7, 0.25)
+    (tmp_path / "checkpoints" / ".step-9.tmp").mkdir()
+    assert checkpoint.steps(tmp_path) == [7]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "trainer.pt"])
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"something else" * 9])
+def test_a_damaged_checkpoint_is_named(name: str, damage: object, tmp_path: Path) -> None:
+    written(tmp_path, 7, 0.25)
+    path = checkpoint.step_folder(tmp_path, 7) / name
+    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    model = nn.Linear(2, 3)
+    with pytest.raises(UserError, match=rf"step-7/{name}: .*(another checkpoint|go on from the one before)"):
+        checkpoint.restore(tmp_path, 7, model, torch.optim.Adam(model.parameters()))
+
+
+def test_weights_of_another_shape_name_the_first_that_differs(tmp_path: Path) -> None:
+    written(tmp_path, 7, 0.25)
+    path = checkpoint.step_folder(tmp_path, 7) / "model.safetensors"
+    with pytest.raises(UserError, match=r"weight: this model wants shape \(3, 5\), the file has \(3, 2\)"):
+        checkpoint.load_into(nn.Linear(5, 3), path)
+    with pytest.raises(UserError, match=r"bias: this model wants shape None, the file has \(3,\)"):
+        checkpoint.load_into(nn.Linear(2, 3, bias=False), path)
+
+
+def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not a model folder"):
+        checkpoint.best_weights(tmp_path)
+    checkpoint.write_config(tmp_path, {})
+    with pytest.raises(UserError, match="no checkpoint yet"):
+        checkpoint.best_weights(tmp_path)
+    (tmp_path / "format_version").write_text("99\n")
+    with pytest.raises(UserError, match="format_version is 99, this nmtkit reads 1"):
+        checkpoint.best_weights(tmp_path)
+
+
+def test_the_average_is_the_arithmetic_mean(tmp_path: Path) -> None:
+    for update, value in ((1, 1.0), (2, 2.0), (3, 6.0)):
+        written(tmp_path / "run", update, value)
+    used = averaging.average(tmp_path / "run", tmp_path / "mean", [], last=3)
+    assert [path.name for path in used] == ["step-3", "step-2", "step-1"]
+    weights = checkpoint.load_weights(checkpoint.best_weights(tmp_path / "mean"))
+    assert all((tensor == 3.0).all() for tensor in weights.values())
+
+
+def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for update, value in ((1, 1.0), (2, 2.0), (3, 6.0)):
+        written(run, update, value)
+    checkpoint.write_best(run, [[2, 30.0], [1, 20.0]])
+
+    def mean(**which: object) -> float:
+        chosen = {"named": [], "best": None, "last": None, **which}
+        averaging.average(run, tmp_path / "mean", chosen["named"], chosen["best"], chosen["last"])  # type: ignore[arg-type]
+        return float(checkpoint.load_weights(checkpoint.best_weights(tmp_path / "mean"))["bias"][0])
+
+    assert mean() == 1.5
+    assert mean(best=1) == 2.0
+    assert mean(last=2) == 4.0
+    assert mean(named=[checkpoint.step_folder(run, 1), checkpoint.step_folder(run, 3)]) == 3.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"best": 4}, "has 1 such checkpoints, 4 asked for"),
+        ({"last": 4}, "has 1 such checkpoints, 4 asked for"),
+        ({"best": 1, "last": 1}, "give checkpoints, --best or --last"),
+    ],
+)
+def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], message: str, tmp_path: Path) -> None:
+    written(tmp_path / "run", 1, 1.0)
+    checkpoint.write_best(tmp_path / "run", [[1, 20.0]])
+    with pytest.raises(UserError, match=message):
+        averaging.average(tmp_path / "run", tmp_path / "mean", [], **arguments)
+    assert not (tmp_path / "mean").exists()
+
+
+def test_only_checkpoints_of_one_shape_are_averaged_and_never_over_the_run(tmp_path: Path) -> None:
+    written(tmp_path / "a", 1, 1.0)
+    written(tmp_path / "b", 1, 1.0, width=4)
+    steps = [checkpoint.step_folder(tmp_path / name, 1) for name in "ab"]
+    with pytest.raises(UserError, match="has other parameters than"):
+        averaging.average(tmp_path / "a", tmp_path / "mean", steps)
+    with pytest.raises(UserError, match="would overwrite the run"):
+        averaging.average(tmp_path / "a", tmp_path / "a", [])

@@ -1,0 +1,207 @@
+"""Parameter groups, initial values, optimisers and rates."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from nmtkit.config import build
+from nmtkit.errors import UserError
+from nmtkit.training.optimizers import Group, Optimizer, Schedule, build_optimizer, initialise, set_rates
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(40, 50, bias=False)
+        self.recurrent = nn.Linear(30, 120)
+        self.output = nn.Linear(30, 30)
+        self.double()
+
+
+def rates_of(optimizer: torch.optim.Optimizer) -> dict[str, float]:
+    return {group["name"]: group["lr"] for group in optimizer.param_groups}
+
+
+def step(model: Model, config: Optimizer, groups: dict[str, Group], gradient: float) -> torch.optim.Optimizer:
+    optimizer = build_optimizer(model, config, groups)
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, gradient)
+    optimizer.step()
+    return optimizer
+
+
+def test_every_parameter_is_in_the_group_of_its_innermost_name() -> None:
+    model = Model()
+    optimizer = build_optimizer(model, Optimizer("sgd", 0.1), {"recurrent": Group(), "bias": Group()})
+    found = {group["name"]: group["params"] for group in optimizer.param_groups}
+    expected = {
+        "recurrent": [model.recurrent.weight],
+        "bias": [model.recurrent.bias, model.output.bias],
+        "other": [model.embedding.weight, model.output.weight],
+    }
+    assert {name: list(map(id, found[name])) for name in found} == {
+        name: list(map(id, expected[name])) for name in expected
+    }
+
+
+def test_a_group_has_its_own_rate_and_decay_or_the_runs() -> None:
+    groups = {"recurrent": Group(lr=0.5), "embedding": Group(decay=0.0)}
+    optimizer = build_optimizer(Model(), Optimizer("adamw", 0.1, decay=2.0), groups)
+    assert rates_of(optimizer) == {"recurrent": 0.5, "embedding": 0.1, "other": 0.1}
+    assert {g["name"]: g["weight_decay"] for g in optimizer.param_groups} == {
+        "recurrent": 2.0, "embedding": 0.0, "other": 2.0,
+    }  # fmt: skip
+
+
+def test_each_group_moves_at_its_own_rate() -> None:
+    model = Model()
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    step(model, Optimizer("sgd", 0.1), {"recurrent": Group(lr=0.5)}, gradient=1.0)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(before[name] - parameter, torch.full_like(parameter, 0.5 if "rec" in name else 0.1))
+
+
+def test_the_schedule_multiplies_every_groups_own_rate() -> None:
+    optimizer = build_optimizer(Model(), Optimizer("adam", 0.1), {"recurrent": Group(lr=0.5)})
+    for _ in range(2):  # not the rate of the step before
+        set_rates(optimizer, 0.25)
+        assert rates_of(optimizer) == {"recurrent": 0.125, "other": 0.025}
+
+
+@pytest.mark.parametrize(("lr", "decay"), [(5e-4, 2.0), (4e-5, 2.0), (0.1, 0.5)])
+def test_adamw_with_a_zero_gradient_multiplies_by_exactly_1_minus_l_r(lr: float, decay: float) -> None:
+    model = Model()
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    step(model, Optimizer("adamw", lr, decay=decay), {}, gradient=0.0)
+    assert all(torch.equal(p, old * (1 - lr * decay)) for p, old in zip(model.parameters(), before, strict=True))
+
+
+def test_adamw_decays_beside_the_step_and_adam_through_the_gradient() -> None:
+    for name, expected in [("adamw", 0.9 - 0.1), ("adam", 1 - 0.1)]:
+        model = Model()
+        for parameter in model.parameters():
+            nn.init.ones_(parameter)
+        step(model, Optimizer(name, 0.1, decay=1.0), {}, gradient=3.0)  # type: ignore[arg-type]
+        for parameter in model.parameters():  # the first step of Adam is the sign of its gradient
+            torch.testing.assert_close(parameter.detach(), torch.full_like(parameter, expected), rtol=0, atol=1e-8)
+
+
+def test_sgd_with_momentum_remembers_the_step_before() -> None:
+    model, config = Model(), Optimizer("sgd", 0.1, momentum=0.9)
+    start = model.output.bias.detach().clone()
+    optimizer = step(model, config, {}, gradient=1.0)
+    optimizer.step()
+    torch.testing.assert_close(start - model.output.bias, torch.full_like(start, 0.1 * (1 + 1.9)))
+
+
+def test_the_first_step_of_adadelta_is_the_papers() -> None:
+    model, config = Model(), Optimizer("adadelta", 1.0, rho=0.95, eps=1e-6)
+    start = model.output.bias.detach().clone()
+    step(model, config, {}, gradient=0.3)
+    expected = math.sqrt(1e-6) / math.sqrt(0.05 * 0.3**2 + 1e-6) * 0.3
+    torch.testing.assert_close(start - model.output.bias, torch.full_like(start, expected))
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adadelta"])
+def test_every_optimiser_goes_downhill(name: Any) -> None:
+    model = Model()
+    before = model.output.weight.detach().clone()
+    step(model, Optimizer(name, 0.01), {}, gradient=2.0)
+    assert (model.output.weight < before).all()
+
+
+def initialised(init: str) -> Model:
+    torch.manual_seed(0)
+    model = Model()
+    initialise(model, {"recurrent": Group(init=init)})
+    return model
+
+
+def test_initial_values_touch_their_group_only() -> None:
+    torch.manual_seed(0)
+    untouched, model = Model(), initialised("zeros")
+    assert not model.recurrent.weight.any()
+    assert not model.recurrent.bias.any()
+    assert torch.equal(model.output.weight, untouched.output.weight)
+    assert torch.equal(model.embedding.weight, untouched.embedding.weight)
+
+
+def test_default_leaves_the_layers_own_values() -> None:
+    torch.manual_seed(0)
+    untouched, model = Model(), initialised("default")
+    assert torch.equal(model.recurrent.weight, untouched.recurrent.weight)
+
+
+def test_normal_has_the_given_deviation() -> None:
+    weight = initialised("normal 0.07").recurrent.weight
+    assert weight.std().item() == pytest.approx(0.07, rel=0.05)
+    assert abs(weight.mean().item()) < 0.005
+
+
+def test_uniform_fills_its_bounds() -> None:
+    weight = initialised("uniform 0.08").recurrent.weight
+    assert weight.abs().max().item() == pytest.approx(0.08, rel=0.01)
+    assert weight.std().item() == pytest.approx(0.08 / math.sqrt(3), rel=0.05)
+
+
+def test_orthogonal_makes_one_orthogonal_matrix_per_gate() -> None:
+    weight = initialised("orthogonal").recurrent.weight  # (4 x 30, 30)
+    for block in weight.split(30):
+        torch.testing.assert_close(block @ block.t(), torch.eye(30, dtype=torch.float64))
+
+
+def test_the_same_seed_gives_the_same_values() -> None:
+    assert torch.equal(initialised("normal 1").recurrent.weight, initialised("normal 1").recurrent.weight)
+
+
+def test_a_group_that_names_nothing_is_the_users_mistake() -> None:
+    with pytest.raises(UserError, match=r"^training.groups.recurent: this model has no parameter of that name$"):
+        initialise(Model(), {"recurent": Group()})
+
+
+def test_other_may_be_a_group_even_when_nothing_is_left_over() -> None:
+    groups = {name: Group() for name in ("embedding", "recurrent", "output", "other")}
+    initialise(Model(), groups)
+    assert "other" not in rates_of(build_optimizer(Model(), Optimizer("adam", 0.1), groups))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        (Schedule(), {(1, 0): 1.0, (10**6, 0): 1.0}),
+        (Schedule(warmup=4), {(1, 0): 0.25, (2, 0): 0.5, (4, 0): 1.0, (9, 0): 1.0}),
+        (Schedule("plateau", factor=0.5), {(7, 0): 1.0, (7, 1): 0.5, (7, 3): 0.125}),
+        (Schedule("plateau", warmup=10, factor=0.1), {(5, 0): 0.5, (5, 2): 0.005, (20, 1): 0.1}),
+    ],
+)
+def test_the_rate_warms_up_linearly_and_shrinks_with_every_plateau(
+    schedule: Schedule, expected: dict[tuple[int, int], float]
+) -> None:
+    for (update, decays), multiplier in expected.items():
+        assert schedule.multiplier(update, decays) == pytest.approx(multiplier, rel=1e-12)
+
+
+@pytest.mark.parametrize("init", ["ones", "normal", "normal x", "normal -1", "uniform 0", "zeros 3", "", "normal nan"])
+def test_an_unknown_initialiser_is_explained(init: str) -> None:
+    with pytest.raises(UserError) as error:
+        build(Group, {"init": init}, "groups")
+    wanted = "default, zeros, orthogonal, 'normal STD' or 'uniform BOUND'"
+    assert str(error.value) == f"groups: init: {init!r} is not {wanted}"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"name": "adam", "lr": 0.0}, "lr: 0.0 is not above 0"),
+        ({"name": "adam", "lr": -1}, "lr: -1.0 is not above 0"),
+        ({"name": "adam", "lr": 1, "betas": [0.9]}, "betas: two numbers, not 1"),
+        ({"name": "adagrad", "lr": 1}, "name: expected one of adam, adamw, sgd, adadelta; found str 'adagrad'"),
+    ],
+)
+def test_an_impossible_optimiser_is_explained(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        build(Optimizer, values, "optimizer")
+    assert str(error.value) == f"optimizer: {message}"
