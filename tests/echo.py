@@ -58,5 +58,5 @@ def load_echo(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace
 if __name__ == "__main__":
     from nmtkit.cli.main import main
 
-    api.load_model = load_echo
+    api.load_model = load_echo  # type: ignore[assignment, attr-defined]
     main()

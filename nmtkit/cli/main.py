@@ -61,9 +61,9 @@ def nmtkit(
 ) -> None:
     """Neural machine translation: from raw parallel text to scored translations.
 
-    In a folder whose raw/ has {train,dev,test}.LANGUAGE, no command needs an option but train:
+    In a folder whose raw/ has {train,dev,test}.en and .fr, from the first command to the last:
 
-      nmtkit prep
+      nmtkit prep --src-lang en
       nmtkit vocab
       nmtkit train --model rnnsearch
       nmtkit translate < in.txt > out.txt

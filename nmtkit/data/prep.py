@@ -111,7 +111,7 @@ def prepare(raw: Mapping[str, Files], folder: Path, prep: Prep, workers: int | N
     Raises UserError for text that cannot be used. Whatever ends it early, an older data folder stays as it was.
     """
     with Workers(workers) as pool:
-        pairs = _check(raw, pool)
+        pairs = _check(raw, folder, pool)
         _note_languages(prep)
         with staging_folder(folder) as staging:
             (staging / "prep.yaml").write_text(dump_yaml(to_dict(prep)), encoding="utf-8")
@@ -129,12 +129,12 @@ def prepare(raw: Mapping[str, Files], folder: Path, prep: Prep, workers: int | N
                 "cleaning": cleaning,
                 "files": dict(zip(made, descriptions, strict=True)),
             }
-            (staging / "manifest.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", "utf-8")
+            (staging / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
             move_into_place(staging, folder, _DATA_FILES)
     return Report(folder, prep, manifest)
 
 
-def _check(raw: Mapping[str, Files], pool: Workers) -> dict[str, int]:
+def _check(raw: Mapping[str, Files], folder: Path, pool: Workers) -> dict[str, int]:
     """The number of pairs in each split, once every line is known to be UTF-8 and to have a partner."""
     paths = [path for files in raw.values() for path in files]
     for path in paths:
@@ -142,13 +142,15 @@ def _check(raw: Mapping[str, Files], pool: Workers) -> dict[str, int]:
             raise UserError(f"{path}: no such file")
         if not path.is_file():
             raise UserError(f"{path}: not a file that can be read twice, as prep has to; copy it into one")
+        if path.name in _DATA_FILES and path.resolve().parent == folder.resolve():
+            raise UserError(f"{path}: would be overwritten; choose another --output or another name")
     with progress("counting lines"):
         lines = dict(zip(paths, pool.map(_count_lines, paths), strict=True))
     for src, tgt in raw.values():
         if lines[src] != lines[tgt]:
             raise UserError(
-                f"{src} has {lines[src]} lines but {tgt} has {lines[tgt]}: line by line they must translate each "
-                f"other; look for the place where they part, for example with: paste {src} {tgt} | less"
+                f"{src} has {lines[src]} lines but {tgt} has {lines[tgt]}, and they must translate each other line "
+                "by line; find the first pair that does not: there a line was lost, or broken in two"
             )
     if not lines[raw["train"].src]:
         raise UserError(f"{raw['train'].src}: no lines; there is nothing to train on")

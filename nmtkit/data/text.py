@@ -82,7 +82,10 @@ class TextPipeline:
             words = self._detruecaser.detruecase(" ".join(words))
         if self._detokenizer is None:
             return " ".join(words)
-        return str(self._detokenizer.detokenize(words, unescape=False))
+        try:
+            return str(self._detokenizer.detokenize(words, unescape=False))
+        except TypeError:  # sacremoses 0.2 fails on Czech "x' - li"; a line is never lost
+            return " ".join(words)
 
 
 def copy_prep(data_folder: Path, model_folder: Path) -> None:

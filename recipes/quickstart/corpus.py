@@ -541,7 +541,9 @@ class Speaker:
         if c.verb.past and c.verb.fr != "être" and self.chance(0.4):
             return joined(statement(c), time) if self.chance(0.6) else joined(comma(time), statement(c))
         c = replace(c, subject=self.described(c.subject, tense))
-        return statement(replace(c, object=c.object and self.described(c.object, self.rng.choice((tense, "past")))))
+        if c.object and not c.tail:
+            c = replace(c, object=self.described(c.object, self.rng.choice((tense, "past"))))
+        return statement(c)
 
     def because(self, tense: str) -> Pair:
         c = self.clause(tense)

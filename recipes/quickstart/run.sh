@@ -15,7 +15,7 @@ mkdir -p "$work" && cd "$work"
 python "$recipe/corpus.py" raw
 
 # 2. Tokenise, clean, learn subwords, and number the words: raw/ -> data/
-nmtkit prep --src-lang en --tgt-lang fr --bpe 500
+nmtkit prep --src-lang en --tgt-lang fr --bpe 1000
 nmtkit vocab
 
 # 3. Train a small RNNsearch: data/ -> run/. Ctrl-C stops it, the same command goes on.

@@ -33,7 +33,7 @@ def test_without_options_every_word_of_data_gets_an_id(nmtkit: Run, data: Path) 
     assert outcome.err.splitlines() == [
         "data/vocab.src: 10 rows, which are 4 symbols and 6 of 6 different words",
         "data/vocab.tgt: 10 rows, which are 4 symbols and 6 of 6 different words",
-        "  train 8 + 10 tokens, of which 100.00% + 100.00% covered, 0 + 0 unknown",
+        "  train 8 + 11 tokens, of which 100.00% + 100.00% covered, 0 + 0 unknown",
     ]
     assert len(Corpus.open(data, "train")) == 1
 

@@ -188,7 +188,7 @@ def test_text_that_is_not_utf8_is_reported_with_file_and_line(
 
 def test_sides_of_unequal_length_are_reported_with_both_files_and_counts(raw: dict[str, Files], tmp_path: Path) -> None:
     write(raw["train"].src, ["one", "two"])
-    with pytest.raises(UserError, match=r"train\.en has 2 lines but .*train\.fr\.gz has 700: .*paste .*train\.en "):
+    with pytest.raises(UserError, match=r"train\.en has 2 lines but .*train\.fr\.gz has 700, .* a line was lost"):
         prepare(raw, tmp_path / "data", BPE, workers=1)
 
 
@@ -196,6 +196,13 @@ def test_a_file_that_is_not_there_is_named(raw: dict[str, Files], tmp_path: Path
     raw["test"].src.unlink()
     with pytest.raises(UserError, match=r"test\.en: no such file"):
         prepare(raw, tmp_path / "data", BPE, workers=1)
+
+
+def test_raw_text_is_never_overwritten(tmp_path: Path) -> None:
+    write(tmp_path / "train.src", ["mine"])
+    with pytest.raises(UserError, match=r"train\.src: would be overwritten; choose another --output"):
+        prepare({"train": Files(tmp_path / "train.src", tmp_path / "train.src")}, tmp_path, WORDS, workers=1)
+    assert contents(tmp_path) == {"train.src": b"mine\n"}
 
 
 def test_a_pipe_cannot_be_read_twice(raw: dict[str, Files], tmp_path: Path) -> None:

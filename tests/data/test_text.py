@@ -263,3 +263,8 @@ def test_a_wrong_setting_is_reported_with_its_file(tmp_path: Path) -> None:
     (tmp_path / "prep.yaml").write_text(dump_yaml(settings), encoding="utf-8")
     with pytest.raises(UserError, match=r"prep.yaml: src\.lowercase and truecase exclude"):
         load_prep(tmp_path)
+
+
+def test_a_translation_that_the_detokenizer_fails_on_is_not_lost() -> None:
+    pipeline = TextPipeline(Side("cs", segmentation="words"))
+    assert pipeline.text(["x'", "-", "li"]) == "x' - li"

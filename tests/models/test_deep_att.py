@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from nmtkit.config import build
@@ -262,11 +263,34 @@ def test_fast_forward_carries_the_gradient_down_to_layer_1_of_9() -> None:
     assert none < 0.1
 
 
-def test_dropout_acts_on_h_and_never_on_f() -> None:
+def test_between_layers_dropout_acts_on_h_and_never_on_f() -> None:
     layer = FeedForward(H, 2 * H, dropout=0.5)
     f, h = torch.randn(1000, 4 * H), torch.randn(1000, H)
     torch.testing.assert_close(layer(f, torch.zeros_like(h)), layer.eval()(f, torch.zeros_like(h)))
     assert not torch.equal(layer.train()(f, h), layer.eval()(f, h))
+
+
+def dropped(trained: Tensor, evaluated: Tensor) -> bool:
+    """Is every element either zero or, with p = 0.5, doubled?"""
+    return bool(((trained == 0) | (trained == 2 * evaluated)).all()) and not torch.equal(trained, evaluated)
+
+
+def test_at_the_interface_dropout_acts_on_h_and_never_on_f() -> None:
+    model = model_of(replace(SMALL, encoder_layers=1, dropout=0.5))
+    x, mask = torch.randn(5, 7, 2), torch.ones(5, 7, dtype=torch.bool)
+    trained, evaluated = model.train().encoder(x, mask), model.eval().encoder(x, mask)
+    assert dropped(trained[..., : 2 * H], evaluated[..., : 2 * H])
+    assert torch.equal(trained[..., 2 * H :], evaluated[..., 2 * H :])
+
+
+def test_dropout_acts_on_what_the_softmax_sees_and_never_on_the_state() -> None:
+    model = model_of(replace(SMALL, decoder_layers=1, dropout=0.5)).eval()
+    src = torch.tensor([[4, 5, 6, 2]] * 9)
+    memory, state = model.begin(src, torch.ones_like(src, dtype=torch.bool))
+    evaluated = model.decoder.step(memory, state, torch.ones(9, 2))
+    trained = model.train().decoder.step(memory, state, torch.ones(9, 2))
+    assert dropped(trained.hidden, evaluated.hidden)
+    assert torch.equal(trained.state[0].h, evaluated.state[0].h)
 
 
 def test_a_word_starts_from_the_zero_vector() -> None:

@@ -2,6 +2,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.symbols import BOS, EOS, PAD, UNK
 
 WORDS = (UNK, 4, 5)  # what a Table may say beside EOS
-PENALTIES = ("none", "avg", "gnmt")
+Penalty: TypeAlias = Literal["none", "avg", "gnmt"]
+PENALTIES = get_args(Penalty)
 CONFIG = Search(beam_size=3, length_penalty="none", alpha=0.6, max_len_a=0.5, max_len_b=2)
 
 
@@ -111,7 +113,7 @@ sources = st.lists(st.integers(UNK, 20), min_size=1, max_size=5)
 @pytest.mark.parametrize("penalty", PENALTIES)
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=15, deadline=None)
-def test_a_wide_beam_finds_what_exhaustive_enumeration_finds(penalty: str, seed: int) -> None:
+def test_a_wide_beam_finds_what_exhaustive_enumeration_finds(penalty: Penalty, seed: int) -> None:
     config = Search(length_penalty=penalty, alpha=1.3, max_len_a=0.5, max_len_b=2, beam_size=200)
     src, table = [4, 5], Table(seed)
     everything = enumerate_all(table, src, config)
@@ -224,7 +226,7 @@ def test_a_finished_hypothesis_keeps_its_slot() -> None:
 
 
 @pytest.mark.parametrize(("penalty", "score"), [("none", -3.0), ("avg", -0.5), ("gnmt", -3.0 / (11 / 6) ** 0.6)])
-def test_length_penalties_count_the_end_mark(penalty: str, score: float) -> None:
+def test_length_penalties_count_the_end_mark(penalty: Penalty, score: float) -> None:
     config = Search(length_penalty=penalty, alpha=0.6)
     assert math.isclose(config.score(-3.0, 6), score)
 
@@ -249,6 +251,6 @@ def test_a_model_without_any_continuation_is_an_error() -> None:
     ("name", "value"),
     [("beam_size", 0), ("alpha", -0.1), ("alpha", math.nan), ("max_len_a", -1.0), ("max_len_b", 0), ("max_tokens", 0)],
 )
-def test_impossible_settings_are_refused(name: str, value: float) -> None:
+def test_impossible_settings_are_refused(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{name}: must be at least"):
         dataclasses.replace(CONFIG, **{name: value})
