@@ -1,7 +1,7 @@
 """YAML to frozen dataclasses and back. The dataclass is the schema; every mistake is reported at once.
 
-Two traps of YAML 1.1 are closed: ``5e-4`` is a number here, and ``no``, ``yes``, ``on`` and ``off`` are
-words, so that Norwegian stays a language. No class of Python can be made by a file.
+The traps of YAML 1.1 are closed: ``5e-4`` is a number here, ``1:30`` and ``010`` are none, and ``no``, ``yes``,
+``on`` and ``off`` are words, so that Norwegian stays a language. No class of Python can be made by a file.
 """
 
 import dataclasses
@@ -22,20 +22,26 @@ T = TypeVar("T")
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML whose only booleans are true and false and whose numbers may be written 5e-4."""
+    """Safe YAML whose only booleans are true and false, and whose numbers are the decimal ones."""
 
 
-_REPLACED = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:float")
-_Loader.yaml_implicit_resolvers = {
-    letter: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
-    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+class _Dumper(yaml.SafeDumper):
+    """Writes what ``_Loader`` reads back as the same value: quotes stand where that one would see no text."""
+
+
+_NUMBER = list("-+.0123456789")
+_RESOLVERS = {
+    "bool": (r"^(true|false|True|False)$", list("tfTF")),
+    "int": (r"^[-+]?(0|[1-9]\d*)$", _NUMBER),
+    "float": (r"^[-+]?(\d+\.\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$", _NUMBER),
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(true|false|True|False)$"), list("tfTF"))
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d+\.\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$"),
-    list("-+.0123456789"),
-)
+for _side in (_Loader, _Dumper):
+    _side.yaml_implicit_resolvers = {
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in _RESOLVERS]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    for _kind, (_pattern, _letters) in _RESOLVERS.items():
+        _side.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(_pattern), _letters)
 
 
 def _unique_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -82,7 +88,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def dump_yaml(value: Any) -> str:
-    return yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(_plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

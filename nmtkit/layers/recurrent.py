@@ -4,11 +4,22 @@ The transformed input (the product with x) is made outside, for all steps at onc
 multiplies its own previous state.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
 from nmtkit.ops import recurrence, reference
 from nmtkit.ops.loop import Product
+
+
+class LSTMState(NamedTuple):
+    h: Tensor  # (N, H)
+    s: Tensor  # (N, H) the cell
+
+    @classmethod
+    def zero(cls, rows: int, width: int, device: torch.device) -> "LSTMState":
+        return cls(*(torch.zeros(rows, width, device=device) for _ in range(2)))
 
 
 class PeepholeLSTM(nn.Module):
@@ -19,16 +30,16 @@ class PeepholeLSTM(nn.Module):
         self.width = width
         self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_r
         self.peepholes = nn.Parameter(torch.zeros(3, width))  # theta_rho, theta_phi, theta_pi
-        nn.init.orthogonal_(self.weight)
+        for block in self.weight.split(width, dim=1):
+            nn.init.orthogonal_(block)
 
     def step(self, f: Tensor, h: Tensor, s: Tensor, product: Product = torch.matmul) -> tuple[Tensor, Tensor]:
         """f (N, 4H), h and s (N, H) -> the next h and s."""
         return reference.lstm_step(f, h, s, self.weight, self.peepholes, product)
 
-    def forward(self, f: Tensor, mask: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        """f (T, B, 4H), mask (T, B) -> h (T, B, H) and the h of the step processed last (B, H)."""
-        zero = torch.zeros(f.shape[1], self.width, dtype=torch.float32, device=f.device)
-        outputs, last, _ = recurrence.lstm(f, self.weight, self.peepholes, zero, zero, mask, reverse)
+    def forward(self, f: Tensor, first: LSTMState, mask: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
+        """f (T, B, 4H), first state, mask (T, B) -> h (T, B, H) and the h of the step processed last (B, H)."""
+        outputs, last, _ = recurrence.lstm(f, self.weight, self.peepholes, first.h, first.s, mask, reverse)
         return outputs, last
 
 

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
-from nmtkit.layers.recurrent import PeepholeLSTM
+from nmtkit.layers.recurrent import LSTMState, PeepholeLSTM
 from nmtkit.models.base import Decoder, Seq2Seq, Step, rows_of
 from nmtkit.ops.loop import share
 
@@ -90,10 +90,11 @@ class Column(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         f = self.feed_forward[0](x)
-        h, last = self.recurrent[0](f, mask, self.reverse[0])
+        zero = LSTMState.zero(x.shape[1], f.shape[-1] // 4, x.device)
+        h, last = self.recurrent[0](f, zero, mask, self.reverse[0])
         for k in range(1, len(self.reverse)):  # eq. 5
             f = self.feed_forward[k](f, h)
-            h, last = self.recurrent[k](f, mask, self.reverse[k])
+            h, last = self.recurrent[k](f, zero, mask, self.reverse[k])
         return h, f, last
 
 
@@ -131,11 +132,6 @@ def _max_over_time(values: Tensor, mask: Tensor) -> Tensor:
     return values.masked_fill(~mask.unsqueeze(-1), float("-inf")).amax(dim=0)
 
 
-class LSTMState(NamedTuple):
-    h: Tensor  # (N, H)
-    s: Tensor  # (N, H)
-
-
 class AttentionMemory(NamedTuple):
     annotations: Tensor  # p (B, S, P)
     keys: Tensor  # p U_a + b (B, S, A)
@@ -153,8 +149,7 @@ class Stack(nn.Module):
 
     def begin(self, like: Tensor) -> tuple[LSTMState, ...]:
         """Zero states for the rows of ``like``."""
-        zero = torch.zeros(len(like), self.width, device=like.device)
-        return tuple(LSTMState(zero, zero) for _ in self.recurrent)
+        return tuple(LSTMState.zero(len(like), self.width, like.device) for _ in self.recurrent)
 
     def step(self, f: Tensor, state: tuple[LSTMState, ...]) -> tuple[Tensor, tuple[LSTMState, ...]]:
         """f (N, 4H) of the first layer -> top h for the output layer (N, H), and the next state."""
@@ -164,11 +159,11 @@ class Stack(nn.Module):
             new.append(LSTMState(*self.cell(k).step(f, *state[k])))
         return self.top(new[-1].h), tuple(new)
 
-    def above(self, f: Tensor, h: Tensor) -> Tensor:
-        """f (T, B, 4H) and h (T, B, H) of the first layer, all steps -> hidden (B, T, H)."""
-        for feed_forward, recurrent in zip(self.feed_forward, list(self.recurrent)[1:], strict=True):
+    def above(self, f: Tensor, h: Tensor, state: tuple[LSTMState, ...]) -> Tensor:
+        """f (T, B, 4H) and h (T, B, H) of the first layer, all steps, and first states -> hidden (B, T, H)."""
+        for k, feed_forward in enumerate(self.feed_forward, start=1):
             f = feed_forward(f, h)
-            h, _ = recurrent(f, None, reverse=False)
+            h, _ = self.cell(k)(f, state[k], None, reverse=False)
         return self.top(h).transpose(0, 1)
 
     def cell(self, k: int) -> PeepholeLSTM:
@@ -216,7 +211,7 @@ class DeepAtt(Decoder):
             fs.append(context + word)
             h, s = cell.step(fs[-1], h, s, loop.product)
             hs.append(h)
-        return self.layers.above(torch.stack(fs), torch.stack(hs))
+        return self.layers.above(torch.stack(fs), torch.stack(hs), state)
 
 
 class DeepED(Decoder):
@@ -239,8 +234,8 @@ class DeepED(Decoder):
     def unroll(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:  # type: ignore[override]
         """No layer waits for another step: every layer runs over all steps at once."""
         f = memory + self.word(y.transpose(0, 1).contiguous())
-        h, _ = self.layers.cell(0)(f, None, reverse=False)
-        return self.layers.above(f, h)
+        h, _ = self.layers.cell(0)(f, state[0], None, reverse=False)
+        return self.layers.above(f, h, state)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:

@@ -76,7 +76,7 @@ class AttentionDecoder(Decoder):
         self.readout_context = nn.Linear(2 * hidden, 2 * maxout, bias=False)  # C_o
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, Tensor]:  # type: ignore[override]
-        state = self.initial(encoded[:, 0, self.hidden :]).tanh()  # s_0 from the backward state at the first word
+        state = self.initial(encoded[:, 0, self.hidden :]).tanh().float()  # s_0: from the backward state at word 1
         return Memory(encoded, self.attention.key(encoded), mask), state
 
     def step(self, memory: Memory, state: Tensor, y: Tensor) -> Step:  # type: ignore[override]

@@ -54,7 +54,7 @@ class Loop:
 
     def _add(self, number: int, gradient: Tensor) -> None:
         total = self._sums[number]
-        self._sums[number] = gradient if total is None else total.add_(gradient)
+        self._sums[number] = gradient.float() if total is None else total.add_(gradient)
 
     def _gradients(self) -> list[Tensor | None]:
         """Of everything shared; the loop is over. Noted (..., R, D) and (..., R, E) make a gradient (..., D, E)."""

@@ -1,5 +1,6 @@
 """Parameter groups, initialisers, optimisers and learning rates: what a preset says of training a model."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -25,6 +26,9 @@ class Group:
 
     def __post_init__(self) -> None:
         _parse_init(self.init)
+        for name, value in (("lr", self.lr), ("decay", self.decay)):
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name}: {value} is not 0 or above")
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,16 @@ class Optimizer:
     rho: float = 0.95
 
     def __post_init__(self) -> None:
-        if self.lr <= 0:
-            raise ValueError(f"lr: {self.lr} is not above 0")
+        for name, value in (("lr", self.lr), ("eps", self.eps)):
+            if not 0 < value < math.inf:
+                raise ValueError(f"{name}: {value} is not above 0")
         if len(self.betas) != 2:
             raise ValueError(f"betas: two numbers, not {len(self.betas)}")
+        for name, value in (("betas", max(self.betas)), ("momentum", self.momentum), ("rho", self.rho)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name}: {value} is not in [0, 1)")
+        if not 0 <= self.decay < math.inf:
+            raise ValueError(f"decay: {self.decay} is not 0 or above")
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,12 @@ class Schedule:
     warmup: int = 0
     factor: float = 0.5
     tolerance: int = 0
+
+    def __post_init__(self) -> None:
+        if self.warmup < 0 or self.tolerance < 0:
+            raise ValueError("warmup, tolerance: not below 0")
+        if not 0 < self.factor <= 1:
+            raise ValueError(f"factor: {self.factor} is not in (0, 1]")
 
     def multiplier(self, update: int, decays: int) -> float:
         """For update number ``update`` (from 1) after ``decays`` reductions."""

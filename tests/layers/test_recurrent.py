@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.layers.recurrent import GRU, PeepholeLSTM
+from nmtkit.layers.recurrent import GRU, LSTMState, PeepholeLSTM
 
 MASK = torch.tensor([[True, True], [True, True], [True, False], [True, False]])
 both_ways = pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
@@ -17,11 +17,12 @@ def noisy(cell: torch.nn.Module) -> torch.nn.Module:
 
 
 @both_ways
-def test_the_lstm_over_a_sequence_is_its_steps_from_zero(reverse: bool) -> None:
+def test_the_lstm_over_a_sequence_is_its_steps_from_the_first_state(reverse: bool) -> None:
     cell, f = noisy(PeepholeLSTM(3)), torch.randn(4, 2, 12)
-    outputs, last = cell(f, MASK, reverse)
+    first = LSTMState(torch.randn(2, 3), torch.randn(2, 3))
+    outputs, last = cell(f, first, MASK, reverse)
     for row, length in enumerate([4, 2]):
-        h = s = torch.zeros(1, 3)
+        h, s = first.h[row : row + 1], first.s[row : row + 1]
         for t in reversed(range(length)) if reverse else range(length):
             h, s = cell.step(f[t, row : row + 1], h, s)
             torch.testing.assert_close(outputs[t, row], h[0])
