@@ -26,7 +26,7 @@ class Progress:
     """Everything about a run that is not in its weights and its optimiser."""
 
     update: int = 0
-    epoch: int = 0
+    epoch: int = 0  # complete passes over the data
     batch: int = 0  # batches of this epoch already used
     tokens: int = 0  # target words seen
     seconds: float = 0.0  # spent in updates
@@ -34,6 +34,11 @@ class Progress:
     decays: int = 0  # reductions of the learning rate
     best: list[list[float]] = field(default_factory=list)  # [update, value], best first
     finished: str = ""  # why the run ended, once it has
+
+    @property
+    def current_epoch(self) -> int:
+        """From 1: the epoch that the last update was part of."""
+        return self.epoch + (self.batch > 0)
 
 
 def step_folder(folder: Path, update: int) -> Path:

@@ -58,7 +58,7 @@ class Training:
 
     def __post_init__(self) -> None:
         if (self.batch_sentences is None) == (self.batch_tokens is None):
-            raise ValueError("batch_sentences, batch_tokens: give one of the two")
+            raise ValueError("batch_sentences, batch_tokens: give one of the two, and null for the other")
         counts = ("batch_sentences", "batch_tokens", "pass_tokens", "max_length", "max_epochs", "max_updates")
         for name in (*counts, "valid_every", "patience", "keep_best", "keep_last"):
             value = getattr(self, name)
@@ -104,10 +104,10 @@ def train(
                 rate = config.schedule.multiplier(progress.update, progress.decays)
                 set_rates(optimizer, rate)
                 loss, nll, tokens = accumulate(model, config, corpus, batch_rows, device, dtype)
-                norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
-                if not math.isfinite(float(norm)) or not math.isfinite(loss):
+                norm = clip(model, config.clip_norm)
+                if not math.isfinite(norm) or not math.isfinite(loss):
                     raise UserError(
-                        f"update {progress.update}: loss {loss:g}, gradient norm {float(norm):g} in the batch with "
+                        f"update {progress.update}: loss {loss:g}, gradient norm {norm:g} in the batch with "
                         f"corpus lines {(batch_rows[:4] + 1).tolist()}...; lower the learning rate, or clip with "
                         "training.clip_norm"
                     )
@@ -115,7 +115,7 @@ def train(
                 seconds = time.perf_counter() - started
                 progress.tokens += tokens
                 progress.seconds += seconds
-                window.add(nll, tokens, seconds, float(norm))
+                window.add(nll, tokens, seconds, norm)
                 shown.show(progress.update, _facts(config, progress, window, rate))
 
                 epoch_end = progress.batch == len(order)
@@ -168,6 +168,15 @@ def accumulate(
         total_loss += float(loss.detach()) / divisor
         total_nll += float(nll)
     return total_loss, total_nll, tokens
+
+
+def clip(model: Seq2Seq, limit: float | None) -> float:
+    """The norm of all gradients together, which are scaled down to ``limit`` if that is less."""
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    if limit is not None:
+        torch.nn.utils.clip_grads_with_norm_(model.parameters(), limit, norm)
+    return float(norm)
 
 
 @torch.no_grad()
@@ -267,7 +276,7 @@ def _facts(config: Training, progress: Progress, window: Window, rate: float) ->
     best = f"  best {config.stop_metric} {progress.best[0][1]:.2f}" if progress.best else ""
     left = f"  patience {config.patience - progress.stalled}" if config.patience else ""
     return (
-        f"epoch {progress.epoch + 1}  loss {window.loss:.3f}  {window.speed:,.0f} tokens/s  "
+        f"epoch {progress.current_epoch}  loss {window.loss:.3f}  {window.speed:,.0f} tokens/s  "
         f"lr {config.optimizer.lr * rate:.2g}{best}{left}"
     )
 
@@ -276,7 +285,7 @@ def _log_window(folder: Path, progress: Progress, window: Window, rate: float) -
     record = {
         "kind": "train",
         "update": progress.update,
-        "epoch": progress.epoch,
+        "epoch": progress.current_epoch,
         "loss": window.loss,
         "gradient_norm": window.norm / window.updates,
         "lr_factor": rate,
@@ -315,7 +324,7 @@ def _validate(
         {
             "kind": "valid",
             "update": progress.update,
-            "epoch": progress.epoch,
+            "epoch": progress.current_epoch,
             "cross_entropy": found.cross_entropy,
             "perplexity": math.exp(min(found.cross_entropy, 700.0)),
             "token_error_rate": found.errors,
@@ -325,7 +334,7 @@ def _validate(
     )
     log.info(
         "update %d  epoch %d  dev cross-entropy %.3f  token errors %.1f %%  BLEU %.2f%s  (%.0f s)",
-        progress.update, progress.epoch, found.cross_entropy, 100 * found.errors, found.bleu,
+        progress.update, progress.current_epoch, found.cross_entropy, 100 * found.errors, found.bleu,
         "  best" if improved else "", seconds,
     )  # fmt: skip
     checkpoint.save(folder, model, optimizer, progress)

@@ -128,6 +128,21 @@ def test_the_loss_is_divided_by_words_or_by_sentences(data: Path) -> None:
     assert by_sentences == pytest.approx(nll / 12)
 
 
+def test_clipping_scales_all_gradients_together_down_to_the_limit() -> None:
+    model = small_experiment().build(14, 14)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    before = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+    norm = float(torch.cat([gradient.flatten() for gradient in before]).norm())
+    assert loop.clip(model, None) == pytest.approx(norm)
+    assert loop.clip(model, 2 * norm) == pytest.approx(norm)
+    for parameter, gradient in zip(model.parameters(), before, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)
+    assert loop.clip(model, 0.5) == pytest.approx(norm)
+    for parameter, gradient in zip(model.parameters(), before, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient * (0.5 / norm))
+
+
 def test_cross_entropy_of_a_corpus_is_the_mean_over_its_words(data: Path) -> None:
     torch.manual_seed(3)
     model: Seq2Seq = small_experiment().build(14, 14)
