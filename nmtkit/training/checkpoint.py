@@ -22,6 +22,34 @@ FORMAT_VERSION = "1"
 
 
 @dataclass
+class Window:
+    """Sums over the updates since the last validation."""
+
+    nll: float = 0.0  # nats
+    tokens: int = 0  # target words
+    norm: float = 0.0  # of gradients
+    seconds: float = 0.0
+    updates: int = 0
+
+    def add(self, nll: float, tokens: int, seconds: float, norm: float) -> None:
+        self.nll += nll
+        self.tokens += tokens
+        self.norm += norm
+        self.seconds += seconds
+        self.updates += 1
+
+    @property
+    def loss(self) -> float:
+        """Nats per target word."""
+        return self.nll / self.tokens
+
+    @property
+    def speed(self) -> float:
+        """Target words per second."""
+        return self.tokens / self.seconds
+
+
+@dataclass
 class Progress:
     """Everything about a run that is not in its weights and its optimiser."""
 
@@ -34,6 +62,7 @@ class Progress:
     decays: int = 0  # reductions of the learning rate
     best: list[list[float]] = field(default_factory=list)  # [update, value], best first
     finished: str = ""  # why the run ended, once it has
+    window: Window = field(default_factory=Window)
 
     @property
     def current_epoch(self) -> int:
@@ -97,7 +126,7 @@ def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.
     try:
         saved: dict[str, Any] = torch.load(path / "trainer.pt", map_location="cpu", weights_only=True)
         optimizer.load_state_dict(saved["optimizer"])
-        return Progress(**saved["progress"])
+        return Progress(**{**saved["progress"], "window": Window(**saved["progress"]["window"])})
     except Exception as error:  # torch raises many kinds for a damaged file
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(

@@ -24,7 +24,7 @@ from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import linear_cross_entropy, score
 from nmtkit.symbols import PAD
 from nmtkit.training import checkpoint
-from nmtkit.training.checkpoint import Progress
+from nmtkit.training.checkpoint import Progress, Window
 from nmtkit.training.display import Display, display
 from nmtkit.training.optimizers import Group, Optimizer, Schedule, set_rates
 from nmtkit.training.precision import Precision
@@ -92,7 +92,6 @@ def train(
     _report_rows(corpus, rows, config.max_length)
     per_epoch = len(_epoch(corpus, rows, config, progress.epoch))
     total = _total_updates(config, per_epoch)
-    window = Window()
     with stop_signals() as stopping, display(total, progress.update) as shown:
         while not progress.finished and not stopping:
             order = _epoch(corpus, rows, config, progress.epoch)
@@ -115,8 +114,8 @@ def train(
                 seconds = time.perf_counter() - started
                 progress.tokens += tokens
                 progress.seconds += seconds
-                window.add(nll, tokens, seconds, norm)
-                shown.show(progress.update, _facts(config, progress, window, rate))
+                progress.window.add(nll, tokens, seconds, norm)
+                shown.show(progress.update, _facts(config, progress, rate))
 
                 epoch_end = progress.batch == len(order)
                 if epoch_end:
@@ -124,9 +123,9 @@ def train(
                 progress.finished = end(config, progress)
                 due = progress.update % config.valid_every == 0 if config.valid_every else epoch_end
                 if due or progress.finished:
-                    _log_window(folder, progress, window, rate)
+                    _log_window(folder, progress, rate)
+                    progress.window = Window()
                     _validate(model, optimizer, config, folder, progress, validate, shown)
-                    window = Window()
                 if progress.finished or stopping or epoch_end:
                     break
         if progress.update not in checkpoint.steps(folder):
@@ -207,31 +206,6 @@ def teacher_forced(
     return nll / tokens, wrong / tokens
 
 
-class Window:
-    """Sums over the updates since the last validation, and the recent speed."""
-
-    def __init__(self) -> None:
-        self.nll = self.tokens = self.norm = 0.0
-        self.updates = 0
-        self.recent: list[tuple[int, float]] = []
-
-    def add(self, nll: float, tokens: int, seconds: float, norm: float) -> None:
-        self.nll += nll
-        self.tokens += tokens
-        self.norm += norm
-        self.updates += 1
-        self.recent = [*self.recent[-49:], (tokens, seconds)]
-
-    @property
-    def loss(self) -> float:
-        return self.nll / self.tokens
-
-    @property
-    def speed(self) -> float:
-        """Target words per second over the last 50 updates."""
-        return sum(tokens for tokens, _ in self.recent) / sum(seconds for _, seconds in self.recent)
-
-
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
     """A list that is empty until Ctrl-C or SIGTERM asks for a stop; a second Ctrl-C stops at once."""
@@ -272,7 +246,8 @@ def _total_updates(config: Training, per_epoch: int) -> int | None:
     return min(known) if known else None
 
 
-def _facts(config: Training, progress: Progress, window: Window, rate: float) -> str:
+def _facts(config: Training, progress: Progress, rate: float) -> str:
+    window = progress.window
     best = f"  best {config.stop_metric} {progress.best[0][1]:.2f}" if progress.best else ""
     left = f"  patience {config.patience - progress.stalled}" if config.patience else ""
     return (
@@ -281,7 +256,8 @@ def _facts(config: Training, progress: Progress, window: Window, rate: float) ->
     )
 
 
-def _log_window(folder: Path, progress: Progress, window: Window, rate: float) -> None:
+def _log_window(folder: Path, progress: Progress, rate: float) -> None:
+    window = progress.window
     record = {
         "kind": "train",
         "update": progress.update,

@@ -13,8 +13,8 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
 from nmtkit.training import checkpoint, loop
-from nmtkit.training.checkpoint import Progress
-from nmtkit.training.loop import Training, Validation, Window
+from nmtkit.training.checkpoint import Progress, Window
+from nmtkit.training.loop import Training, Validation
 from tests.training.conftest import small_experiment
 
 CPU = torch.device("cpu")
@@ -76,9 +76,10 @@ def test_a_killed_run_repeats_what_was_not_saved_and_logs_it_once(
     assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "killed", 12).items())
 
 
-def test_a_signal_stops_after_the_update_and_keeps_it(
+def test_a_signal_stops_after_the_update_and_the_run_goes_on_as_if_nothing_had_been(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    trained(tmp_path / "whole", data, valid_every=5)
     accumulate, calls = loop.accumulate, []
 
     def signalled(*arguments: object) -> object:
@@ -88,9 +89,11 @@ def test_a_signal_stops_after_the_update_and_keeps_it(
         return accumulate(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(loop, "accumulate", signalled)
-    progress = trained(tmp_path, data)
+    progress = trained(tmp_path / "stopped", data, valid_every=5)
     assert (progress.update, progress.finished) == (3, "")
-    assert checkpoint.steps(tmp_path) == [3]
+    assert checkpoint.steps(tmp_path / "stopped") == [3]
+    trained(tmp_path / "stopped", data, valid_every=5)
+    assert metrics(tmp_path / "stopped") == metrics(tmp_path / "whole")
 
 
 def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> None:
@@ -250,7 +253,7 @@ def test_impossible_settings_are_refused(values: dict[str, object], message: str
         small_experiment(**values)
 
 
-def test_speed_is_words_over_seconds_of_the_recent_updates() -> None:
+def test_speed_and_loss_are_means_since_the_last_validation() -> None:
     window = Window()
     for tokens, seconds in ((100, 1.0), (300, 1.0)):
         window.add(nll=tokens * 2.0, tokens=tokens, seconds=seconds, norm=1.0)
