@@ -1,4 +1,4 @@
-"""``python -m nmtkit`` and ``torchrun -m nmtkit`` are the command line."""
+"""``python -m nmtkit`` is the command line."""
 
 from nmtkit.cli.main import main
 

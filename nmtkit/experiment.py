@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import json
 import logging
 import shutil
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import detokenized_bleu
-from nmtkit.lines import read_lines
+from nmtkit.lines import atomic_write, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
@@ -142,13 +143,18 @@ def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) 
     progress = Progress()
     if saved_steps:
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
-        checkpoint.rewind_metrics(folder, progress.update)
+        checkpoint.write_best(folder, progress.best)
         progress.finished = loop.end(config, progress)
         log.info("going on from update %d in %s", progress.update, folder)
-    dtype = precision.resolve(config.precision, device)
+    checkpoint.rewind_metrics(folder, progress.update)
+    wanted = config.precision
+    if wanted == "auto" and progress.precision:  # chosen when the run began
+        wanted = "bfloat16" if progress.precision == "bfloat16" else "float32"
+    dtype = precision.resolve(wanted, device)
+    progress.precision = str(dtype).removeprefix("torch.")
     log.info(
         "%s: %.1f M parameters; %s pairs; %s on %s, %d threads",
-        experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", str(dtype).removeprefix("torch."),
+        experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
         device, torch.get_num_threads(),
     )  # fmt: skip
     pipeline = TextPipeline.load(data, "tgt")
@@ -169,6 +175,8 @@ def prepare_folder(folder: Path, experiment: Experiment, data: Path) -> None:
     copy_prep(data, folder)
     for side in ("src", "tgt"):
         shutil.copyfile(data / f"vocab.{side}", folder / f"vocab.{side}")
+    with atomic_write(folder / "data.json") as file:
+        file.write(json.dumps(_texts(data / "ids.json")))
     checkpoint.write_config(folder, configs.to_dict(experiment))
 
 
@@ -185,6 +193,8 @@ def check_unchanged(folder: Path, experiment: Experiment, data: Path) -> None:
             log.info("changed since the last start: %s", change)
         else:
             fixed.append(change)
+    if json.loads((folder / "data.json").read_text(encoding="utf-8")) != _texts(data / "ids.json"):
+        fixed.append(f"{data}: another training or dev text than the run began with")
     for side in ("src", "tgt"):
         ours, theirs = Vocabulary.load(folder / f"vocab.{side}"), Vocabulary.load(data / f"vocab.{side}")
         if ours.words != theirs.words:
@@ -194,6 +204,12 @@ def check_unchanged(folder: Path, experiment: Experiment, data: Path) -> None:
             f"{folder}: the run there was made with other settings: {'; '.join(fixed)}. "
             "Put them back, or train into another folder with -o"
         )
+
+
+def _texts(ids: Path) -> dict[str, str]:
+    """The hash of every text that a data folder's ids were made of, but for the test set's."""
+    files = json.loads(ids.read_text(encoding="utf-8"))["files"]
+    return {name: entry["text"] for name, entry in files.items() if not name.startswith("test")}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

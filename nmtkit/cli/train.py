@@ -72,7 +72,7 @@ def train(
     with _log_to(output):
         progress = experiment.run(planned, data, output, chosen)
         outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
-        best = "".join(f"; best {planned.training.stop_metric} {v:.2f} at {int(u)}" for u, v in progress.best[:1])
+        best = "".join(f"; best {planned.training.stop_metric} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
         log.info("%s after update %d%s", outcome, progress.update, best)
 
 
@@ -99,11 +99,11 @@ def _log_to(folder: Path) -> Iterator[None]:
     """Log lines go to train.log and to stderr, on a terminal through rich so that they stand above the progress bar."""
     screen: logging.Handler = logging.StreamHandler()
     if sys.stderr.isatty():
-        from rich.console import Console
         from rich.logging import RichHandler
 
-        console = Console(stderr=True)
-        screen = RichHandler(console=console, show_path=False, show_level=False, log_time_format="%H:%M:%S")
+        from nmtkit.training.display import CONSOLE  # the bar's own: log lines stand above it
+
+        screen = RichHandler(console=CONSOLE, show_path=False, show_level=False, log_time_format="%H:%M:%S")
     folder.mkdir(parents=True, exist_ok=True)
     file = logging.FileHandler(folder / "train.log", encoding="utf-8")
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))

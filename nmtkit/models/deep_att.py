@@ -200,7 +200,7 @@ class DeepAtt(Decoder):
 
         The map of the context is linear, so the annotations go through it once instead of every c_t.
         """
-        words = self.word(y.transpose(0, 1).contiguous())  # (T, B, 4H)
+        words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 4H)
         values = self.context(memory.annotations)  # (B, S, 4H); the weights sum to one, so the bias stays b
         query, v, keys = self.attention.query.weight.t(), self.attention.v, memory.keys
         cell, (h, s) = self.layers.cell(0), state[0]

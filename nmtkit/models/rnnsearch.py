@@ -86,7 +86,7 @@ class AttentionDecoder(Decoder):
 
     def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
         """As ``step``, with the products of the words before the loop and the readout after it."""
-        words = self.word(y.transpose(0, 1).contiguous())  # (T, B, 3n)
+        words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 3n)
         query, maps = self.attention.query.weight.t(), self.context.weight.t()
         v, keys, values, cell = self.attention.v, memory.keys, memory.annotations, self.recurrent
         state, loop = share(state, query, maps, keys, values, v, cell.gates, cell.weight)

@@ -22,6 +22,12 @@ def average(
     checkpoint.check_format(folder)
     if output.resolve() == folder.resolve():
         raise UserError(f"{output}: the average would overwrite the run it is made of; give another folder with -o")
+    foreign = any(output.glob("*")) and not (output / "config.yaml").exists()
+    if foreign or any(output.glob("checkpoints/*/trainer.pt")):
+        raise UserError(f"{output}: holds a run or other files, which the average would replace; give another -o")
+    for path in named:
+        if path.resolve().parent.parent != folder.resolve():
+            raise UserError(f"{path}: not a checkpoint of {folder}; name the run with -m")
     chosen = list(named) or _kept(folder, best, last)
     total = {name: tensor.double() for name, tensor in _weights(chosen[0]).items()}
     for path in chosen[1:]:
@@ -43,7 +49,9 @@ def average(
 def _kept(folder: Path, best: int | None, last: int | None) -> list[Path]:
     """Checkpoint folders by rank or by age; as many as asked for."""
     updates = checkpoint.steps(folder)[::-1] if last is not None else checkpoint.best_steps(folder)
-    wanted = last or best or max(1, len(updates))
+    if not updates:
+        raise UserError(f"{folder}: has no validated checkpoint yet; --last N takes the newest ones as they are")
+    wanted = last or best or len(updates)
     if wanted > len(updates):
         raise UserError(
             f"{folder}: has {len(updates)} such checkpoints, {wanted} asked for; "

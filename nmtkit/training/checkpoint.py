@@ -1,6 +1,7 @@
 """Checkpoints: weights as safetensors, the trainer's state as text and plain tensors, folders renamed into place."""
 
 import dataclasses
+import io
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from nmtkit import config as configs
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write
+from nmtkit.lines import atomic_write, sync
 
 FORMAT_VERSION = "1"
 
@@ -57,10 +58,11 @@ class Progress:
     epoch: int = 0  # complete passes over the data
     batch: int = 0  # batches of this epoch already used
     tokens: int = 0  # target words seen
-    seconds: float = 0.0  # spent in updates
     stalled: int = 0  # validations since the last improvement
     decays: int = 0  # reductions of the learning rate
-    best: list[list[float]] = field(default_factory=list)  # [update, value], best first
+    best: list[list[float]] = field(default_factory=list)  # [update, value, dev cross-entropy], best first
+    peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
+    precision: str = ""  # of the products, float32 or bfloat16
     finished: str = ""  # why the run ended, once it has
     window: Window = field(default_factory=Window)
 
@@ -83,16 +85,21 @@ def steps(folder: Path) -> list[int]:
 def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
     """Write ``checkpoints/step-N`` under a temporary name and rename it when it is whole."""
     final = step_folder(folder, progress.update)
+    for left in final.parent.glob(".step-*.tmp"):  # of a process that was killed
+        shutil.rmtree(left)
     temporary = final.with_name(f".{final.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    save_weights(temporary / "model.safetensors", model.state_dict())
-    with atomic_write(temporary / "trainer.pt", "wb") as file:
-        torch.save({"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress)}, file)
-    if final.exists():  # the same update again, after a validation that was not counted
-        shutil.rmtree(final)
-    os.replace(temporary, final)
-    _sync(final.parent)
+    trainer = io.BytesIO()
+    torch.save({"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress)}, trainer)
+    try:
+        save_weights(temporary / "model.safetensors", model.state_dict())
+        with atomic_write(temporary / "trainer.pt", "wb") as file:
+            file.write(trainer.getbuffer())
+        os.replace(temporary, final)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs the room
+        raise
+    sync(final.parent)
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
@@ -123,6 +130,8 @@ def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.
     """Put checkpoint ``update`` back; raises UserError naming the file that cannot be used."""
     path = step_folder(folder, update)
     load_into(model, path / "model.safetensors")
+    if not (path / "trainer.pt").exists():
+        raise UserError(f"{path}: has weights but no trainer.pt: an average, say, which cannot be trained on")
     try:
         saved: dict[str, Any] = torch.load(path / "trainer.pt", map_location="cpu", weights_only=True)
         optimizer.load_state_dict(saved["optimizer"])
@@ -143,7 +152,7 @@ def prune(folder: Path, keep: set[int]) -> None:
 
 def write_best(folder: Path, best: list[list[float]]) -> None:
     with atomic_write(folder / "best") as file:
-        file.writelines(f"step-{int(update)}\t{value:.6g}\n" for update, value in best)
+        file.writelines(f"step-{int(entry[0])}\t{entry[1]:.6g}\n" for entry in best)
 
 
 def best_steps(folder: Path) -> list[int]:
@@ -199,11 +208,3 @@ def write_config(folder: Path, values: Any) -> None:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 log = logging.getLogger(__name__)
 
 PLAIN_SECONDS = 20.0  # between plain lines
+CONSOLE = Console(stderr=True)
 
 
 class Display:
@@ -33,13 +34,12 @@ class Display:
 @contextmanager
 def display(total: int | None, done: int) -> Iterator[Display]:
     """A progress bar on stderr if that is a terminal. Log lines written meanwhile appear above it."""
-    console = Console(stderr=True)
-    if not (sys.stderr.isatty() and console.is_terminal):
+    if not (sys.stderr.isatty() and CONSOLE.is_terminal):
         yield Display(None, total)
         return
     columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"))
     with Progress(
-        *columns, TextColumn("{task.fields[facts]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=console
+        *columns, TextColumn("{task.fields[facts]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=CONSOLE
     ) as bar:
         shown = Display(bar, total)
         shown.show(done, "starting")

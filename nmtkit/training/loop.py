@@ -51,7 +51,7 @@ class Training:
     valid_every: int | None = None  # updates; null: at the end of every epoch
     stop_metric: Literal["bleu", "cross_entropy"] = "bleu"
     patience: int | None = None  # validations without improvement
-    keep_best: int = 1
+    keep_best: int = 3  # what `nmtkit average` averages
     keep_last: int = 1
     precision: Precision = "auto"
     seed: int = 1
@@ -64,6 +64,10 @@ class Training:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name}: {value} is not at least 1")
+        if self.seed < 0:
+            raise ValueError(f"seed: {self.seed} is below 0")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(f"clip_norm: {self.clip_norm} is not above 0; null: no clipping")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing: {self.label_smoothing} is not in [0, 1)")
 
@@ -95,6 +99,7 @@ def train(
     with stop_signals() as stopping, display(total, progress.update) as shown:
         while not progress.finished and not stopping:
             order = _epoch(corpus, rows, config, progress.epoch)
+            assert progress.batch < len(order), "the data are not those of this run"
             for batch_rows in order[progress.batch :]:
                 started = time.perf_counter()
                 progress.update += 1
@@ -107,13 +112,12 @@ def train(
                 if not math.isfinite(norm) or not math.isfinite(loss):
                     raise UserError(
                         f"update {progress.update}: loss {loss:g}, gradient norm {norm:g} in the batch with "
-                        f"corpus lines {(batch_rows[:4] + 1).tolist()}...; lower the learning rate, or clip with "
-                        "training.clip_norm"
+                        f"corpus lines {(batch_rows[:4] + 1).tolist()}...; start again in another folder (-o) with a "
+                        "lower learning rate or training.clip_norm"
                     )
                 optimizer.step()
                 seconds = time.perf_counter() - started
                 progress.tokens += tokens
-                progress.seconds += seconds
                 progress.window.add(nll, tokens, seconds, norm)
                 shown.show(progress.update, _facts(config, progress, rate))
 
@@ -125,12 +129,15 @@ def train(
                 if due or progress.finished:
                     _log_window(folder, progress, rate)
                     progress.window = Window()
-                    _validate(model, optimizer, config, folder, progress, validate, shown)
+                    _validate(model, optimizer, config, folder, progress, validate, shown, regular=due)
                 if progress.finished or stopping or epoch_end:
                     break
         if progress.update not in checkpoint.steps(folder):
             checkpoint.save(folder, model, optimizer, progress)
             _prune(folder, config, progress)
+    if signal.SIGINT in stopping:
+        log.info("stopped after update %d", progress.update)
+        raise KeyboardInterrupt  # so that a script does not go on with half a model
     return progress
 
 
@@ -279,20 +286,30 @@ def _validate(
     progress: Progress,
     validate: Callable[[], Validation],
     shown: Display,
+    *,
+    regular: bool,
 ) -> None:
-    """Measure, remember the best, reduce the rate or run out of patience, and save."""
+    """Measure, remember the best, reduce the rate or run out of patience, and save.
+
+    Equal BLEU (0 in the first epochs) is ranked by cross-entropy. A validation only because the run ends is not
+    ``regular``: a longer run would not have had it, so rate and patience do not see it.
+    """
     started = time.perf_counter()
     shown.show(progress.update, "validating")
     found = validate()
     sign = 1 if config.stop_metric == "bleu" else -1
     value = found.bleu if config.stop_metric == "bleu" else found.cross_entropy
-    improved = not progress.best or sign * value > sign * progress.best[0][1]
-    progress.stalled = 0 if improved else progress.stalled + 1
-    ranked = sorted([*progress.best, [progress.update, value]], key=lambda entry: -sign * entry[1])
+    ranked = [*progress.best, [progress.update, value, found.cross_entropy]]
+    ranked.sort(key=lambda entry: (-sign * entry[1], entry[2]))
     progress.best = ranked[: config.keep_best]
-    schedule = config.schedule
-    if schedule.kind == "plateau" and progress.stalled > schedule.tolerance:
-        progress.decays += 1
+    rank = [sign * value, -found.cross_entropy]
+    improved = not progress.peak or rank > progress.peak
+    if regular:
+        progress.peak = max(rank, progress.peak)
+        progress.stalled = 0 if improved else progress.stalled + 1
+        schedule = config.schedule
+        if schedule.kind == "plateau" and progress.stalled > schedule.tolerance:
+            progress.decays += 1
     progress.finished = end(config, progress)
     seconds = time.perf_counter() - started
     checkpoint.log_metrics(
@@ -319,7 +336,7 @@ def _validate(
 
 def _prune(folder: Path, config: Training, progress: Progress) -> None:
     checkpoint.write_best(folder, progress.best)
-    best = {int(update) for update, _ in progress.best}
+    best = {int(entry[0]) for entry in progress.best}
     checkpoint.prune(folder, best | set(checkpoint.steps(folder)[-config.keep_last :]))
 
 

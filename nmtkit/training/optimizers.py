@@ -49,7 +49,8 @@ class Optimizer:
                 raise ValueError(f"{name}: {value} is not above 0")
         if len(self.betas) != 2:
             raise ValueError(f"betas: two numbers, not {len(self.betas)}")
-        for name, value in (("betas", max(self.betas)), ("momentum", self.momentum), ("rho", self.rho)):
+        shares = [("betas", beta) for beta in self.betas] + [("momentum", self.momentum), ("rho", self.rho)]
+        for name, value in shares:
             if not 0 <= value < 1:
                 raise ValueError(f"{name}: {value} is not in [0, 1)")
         if not 0 <= self.decay < math.inf:

@@ -10,18 +10,20 @@ set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-rnnsearch}
 work=${WORK:-multi30k}
+mkdir -p "$work/download"
 corpus=$(realpath "${CORPUS:-$work/download}")
-mkdir -p "$work" && cd "$work"
+cd "$work"
 
 # 1. The corpus: the task 1 data of https://github.com/multi30k/dataset, raw text.
-if [ ! -e "$corpus/train.en.gz" ]; then
-    mkdir -p "$corpus"
-    for part in train.en train.de train.fr val.en val.de val.fr test_2016_flickr.en test_2016_flickr.de; do
-        name=${part/val./valid.}
-        curl --fail --location --output "$corpus/${name/test_2016_flickr/test2016}.gz" \
+for part in train.en train.de val.en val.de test_2016_flickr.en test_2016_flickr.de; do
+    name=${part/val./valid.}
+    file="$corpus/${name/test_2016_flickr/test2016}.gz"
+    if [ ! -e "$file" ]; then
+        curl --fail --location --output "$file.part" \
             "https://github.com/multi30k/dataset/raw/master/data/task1/raw/$part.gz"
-    done
-fi
+        mv "$file.part" "$file"
+    fi
+done
 
 # 2. Moses normalisation and tokenisation, joint BPE, vocabularies. The case is kept.
 if [ ! -e data/vocab.tgt ]; then

@@ -82,7 +82,7 @@ def test_a_model_folder_translates_anywhere(prepared: Path, nmtkit: Nmtkit, tmp_
 def test_the_same_command_goes_on_and_then_has_nothing_left_to_do(prepared: Path, nmtkit: Nmtkit) -> None:
     nmtkit(*TRAIN, "--max-updates", 3)
     more = nmtkit(*TRAIN)
-    assert "changed since the last start: training.max_updates 3 -> None" in more.err
+    assert "changed since the last start: training.max_updates 3 -> 288000" in more.err
     assert "going on from update 3 in run" in more.err
     assert "finished (2 epochs) after update 10" in more.err
     again = nmtkit(*TRAIN)

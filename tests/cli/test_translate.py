@@ -122,6 +122,19 @@ def test_a_file_that_is_not_there_is_an_error(nmtkit: Callable[..., Any]) -> Non
     assert not Path("out.txt").exists()
 
 
+def test_a_named_pipe_is_written_to_and_stays_one(folder: Path, filtered: Callable[..., Any]) -> None:
+    os.mkfifo(folder / "pipe")
+    reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert filtered(b"a b\n", "-o", "pipe") == (0, "", "")
+    assert os.read(reader, 100) == b"a b\n"
+    os.close(reader)
+    assert (folder / "pipe").is_fifo()
+
+
+def test_a_folder_is_no_place_for_translations(filtered: Callable[..., Any]) -> None:
+    assert filtered(b"a\n", "-o", "run") == (1, "", "nmtkit: error: run: cannot be written: Is a directory\n")
+
+
 def test_scores_stand_before_the_text(filtered: Callable[..., Any]) -> None:
     assert filtered(b"a b\n\n", "--scores", "sentence").out == "-0.316082\ta b\n0.000000\t\n"
     assert filtered(b"a b\n", "--scores", "sentence", "--length-penalty", "avg").out == "-0.105361\ta b\n"

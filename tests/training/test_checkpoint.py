@@ -80,7 +80,7 @@ def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -
     run = tmp_path / "run"
     for update, value in ((1, 1.0), (2, 2.0), (3, 6.0)):
         written(run, update, value)
-    checkpoint.write_best(run, [[2, 30.0], [1, 20.0]])
+    checkpoint.write_best(run, [[2, 30.0, 1.5], [1, 20.0, 1.6]])
 
     def mean(**which: object) -> float:
         chosen = {"named": [], "best": None, "last": None, **which}
@@ -96,14 +96,14 @@ def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"best": 4}, "has 1 such checkpoints, 4 asked for"),
+        ({"best": 4}, "has 1 such checkpoints, 4 asked for; training.keep_best"),
         ({"last": 4}, "has 1 such checkpoints, 4 asked for"),
         ({"best": 1, "last": 1}, "give checkpoints, --best or --last"),
     ],
 )
 def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], message: str, tmp_path: Path) -> None:
     written(tmp_path / "run", 1, 1.0)
-    checkpoint.write_best(tmp_path / "run", [[1, 20.0]])
+    checkpoint.write_best(tmp_path / "run", [[1, 20.0, 1.5]])
     with pytest.raises(UserError, match=message):
         averaging.average(tmp_path / "run", tmp_path / "mean", [], **arguments)
     assert not (tmp_path / "mean").exists()
@@ -111,9 +111,16 @@ def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], mess
 
 def test_only_checkpoints_of_one_shape_are_averaged_and_never_over_the_run(tmp_path: Path) -> None:
     written(tmp_path / "a", 1, 1.0)
-    written(tmp_path / "b", 1, 1.0, width=4)
-    steps = [checkpoint.step_folder(tmp_path / name, 1) for name in "ab"]
+    written(tmp_path / "b", 1, 1.0)
+    written(tmp_path / "c", 1, 1.0)
+    written(tmp_path / "c", 2, 1.0, width=4)
     with pytest.raises(UserError, match="has other parameters than"):
-        averaging.average(tmp_path / "a", tmp_path / "mean", steps)
+        averaging.average(tmp_path / "c", tmp_path / "mean", [], last=2)
+    with pytest.raises(UserError, match=r"b/checkpoints/step-1: not a checkpoint of .*a; name the run with -m"):
+        averaging.average(tmp_path / "a", tmp_path / "mean", [checkpoint.step_folder(tmp_path / "b", 1)])
+    with pytest.raises(UserError, match="b: holds a run or other files"):
+        averaging.average(tmp_path / "a", tmp_path / "b", [], last=1)
+    with pytest.raises(UserError, match="has no validated checkpoint yet; --last N"):
+        averaging.average(tmp_path / "a", tmp_path / "mean", [])
     with pytest.raises(UserError, match="would overwrite the run"):
         averaging.average(tmp_path / "a", tmp_path / "a", [])

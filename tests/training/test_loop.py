@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -193,6 +194,59 @@ def test_patience_counts_validations_without_a_better_score(data: Path, tmp_path
     assert progress.finished == "no better bleu in 2 validations"
 
 
+def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> None:
+    entropies = iter([3.0, 2.5, 2.8])
+    planned = small_experiment(valid_every=1, max_updates=3, schedule={"kind": "plateau"})
+    experiment.prepare_folder(tmp_path, planned, data)
+    model = planned.build(14, 14)
+    optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
+    corpus = Corpus.open(data, "train")
+    validate = lambda: Validation(next(entropies), 0.5, 0.0)  # noqa: E731
+    progress = loop.train(
+        model, optimizer, planned.training, corpus, tmp_path, Progress(), validate, torch.float32
+    )
+    assert checkpoint.best_steps(tmp_path)[0] == 2
+    assert (progress.stalled, progress.decays) == (1, 1)
+
+
+def test_raising_the_limit_of_a_finished_run_equals_the_longer_run(data: Path, tmp_path: Path) -> None:
+    plateau = {"valid_every": 4, "schedule": {"kind": "plateau"}, "patience": 9}
+    for last in (6, 12):
+        trained(tmp_path / "pieces", data, max_updates=last, **plateau)
+    trained(tmp_path / "whole", data, max_updates=12, **plateau)
+    whole = everything(tmp_path / "whole", 12)
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "pieces", 12).items())
+
+
+def test_a_run_does_not_go_on_with_another_text(data: Path, tmp_path: Path) -> None:
+    trained(tmp_path / "run", data, max_updates=2)
+    other = tmp_path / "other"
+    shutil.copytree(data, other)
+    ids = json.loads((other / "ids.json").read_text())
+    manifest = json.loads((other / "manifest.json").read_text())
+    for files, key in ((ids["files"], "text"), (manifest["files"], "sha256")):
+        files["train.src"][key] = "of another text"
+    (other / "ids.json").write_text(json.dumps(ids))
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="other: another training or dev text than the run began with"):
+        trained(tmp_path / "run", other)
+
+
+def test_ctrl_c_saves_and_then_ends_the_script_too(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accumulate = loop.accumulate
+
+    def interrupted(*arguments: object) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return accumulate(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop, "accumulate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, data)
+    assert checkpoint.steps(tmp_path) == [1]
+
+
 def test_the_best_and_the_last_checkpoints_are_kept(data: Path, tmp_path: Path) -> None:
     run_with_scores(tmp_path, data, [5, 9, 7, 1, 2, 3], keep_best=2, keep_last=1)
     assert checkpoint.steps(tmp_path) == [2, 3, 6]
@@ -216,7 +270,7 @@ def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_p
         model.output.bias[5] = float("nan")
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
-    with pytest.raises(UserError, match=r"update 1: loss nan.*corpus lines \[\d+, .*lower the learning rate"):
+    with pytest.raises(UserError, match=r"update 1: loss nan.*corpus lines \[\d+, .*start again in another folder"):
         loop.train(
             model, optimizer, planned.training, corpus, tmp_path, Progress(), validations([]), torch.float32
         )  # type: ignore[arg-type]
