@@ -3,6 +3,7 @@
 ``python -m tests.echo translate ...`` is the command line with such models.
 """
 
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -58,5 +59,6 @@ def load_echo(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace
 if __name__ == "__main__":
     from nmtkit.cli.main import main
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which background jobs of a shell are born without
     api.load_model = load_echo  # type: ignore[assignment, attr-defined]
     main()
