@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The quickstart: from raw text to scored translations in a few minutes on two cores.
+# The quickstart: from raw text to scored translations in a few minutes.
 #
 #   make demo                               # installs, then runs this
 #   recipes/quickstart/run.sh               # with nmtkit installed; WORK=folder puts everything there
