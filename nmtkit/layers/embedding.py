@@ -34,3 +34,23 @@ class OutputLayer(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """(N, H) -> logits (N, V)."""
         return functional.linear(hidden, self.weight, self.bias)
+
+
+class TiedOutputLayer(nn.Module):
+    """An ``OutputLayer`` whose weight is the table of the target embedding (Press and Wolf 2017).
+
+    PyTorch is kept from seeing the embedding as a part of this layer, so that it is counted and saved once.
+    """
+
+    def __init__(self, embedding: WordEmbedding):
+        super().__init__()
+        self._embedding = (embedding,)
+        self.bias = nn.Parameter(torch.zeros(len(embedding.weight)))
+
+    @property
+    def weight(self) -> Tensor:
+        return self._embedding[0].weight
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(N, E) -> logits (N, V)."""
+        return functional.linear(hidden, self.weight, self.bias)

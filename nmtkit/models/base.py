@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nmtkit.layers.embedding import OutputLayer
+from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
 from nmtkit.ops.tree import Tree
 from nmtkit.symbols import BOS
 
@@ -54,7 +54,14 @@ class Seq2Seq(nn.Module):
     ``decoder.begin`` takes; ``output`` is the product before the softmax.
     """
 
-    def __init__(self, src: nn.Module, encoder: nn.Module, tgt: nn.Module, decoder: Decoder, output: OutputLayer):
+    def __init__(
+        self,
+        src: nn.Module,
+        encoder: nn.Module,
+        tgt: nn.Module,
+        decoder: Decoder,
+        output: OutputLayer | TiedOutputLayer,
+    ):
         super().__init__()
         self.embedding = nn.ModuleDict({"src": src, "tgt": tgt})
         self.encoder = encoder

@@ -6,9 +6,11 @@ over all steps. In the forward direction nothing differs from the plain operatio
 
     state, loop = share(state, w, keys, values, v)    # before the loop
     state = loop.product(state, w)                    # in it, instead of state @ w
+
+``scan`` is such a loop over a whole sequence, for any recurrent cell.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +25,30 @@ def share(state: Tensor, *shared: Tensor) -> tuple[Tensor, "Loop"]:
     loop = Loop(shared)
     first: Tensor = _Enter.apply(loop, state, *shared)
     return first, loop
+
+
+def scan(
+    step: Callable[[Tensor, Tensor, Product], Tensor],
+    x: Tensor,
+    first: Tensor,
+    mask: Tensor | None,
+    reverse: bool,
+    weights: Sequence[Tensor],
+) -> Tensor:
+    """A recurrence over a sequence: h_t = step(x_t, h_t-1, product), where every product with one of ``weights``
+    is ``product(rows, weight)``.
+
+    x (T, B, G) transformed inputs, first (B, H), mask (T, B) True at real steps; a masked step hands the state on
+    unchanged. ``reverse`` runs from the last step to the first. Gives h (T, B, H) in float32.
+    """
+    h, loop = share(first.float(), *weights)
+    inputs = x.float().unbind()
+    outputs = list(inputs)
+    for t in range(len(x) - 1, -1, -1) if reverse else range(len(x)):
+        new = step(inputs[t], h, loop.product)
+        h = new if mask is None else torch.where(mask[t].unsqueeze(-1), new, h)
+        outputs[t] = h
+    return torch.stack(outputs)
 
 
 class Loop:

@@ -59,7 +59,7 @@ class Progress:
     batch: int = 0  # batches of this epoch already used
     tokens: int = 0  # target words seen
     stalled: int = 0  # validations since the last improvement
-    decays: int = 0  # reductions of the learning rate
+    decays: int = 0  # validations that called for a reduction of the rate or of the clipping threshold
     best: list[list[float]] = field(default_factory=list)  # [update, value, dev cross-entropy], best first
     peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
     precision: str = ""  # of the products, float32 or bfloat16

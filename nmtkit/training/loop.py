@@ -26,8 +26,9 @@ from nmtkit.symbols import PAD
 from nmtkit.training import checkpoint
 from nmtkit.training.checkpoint import Progress, Window
 from nmtkit.training.display import Display, display
-from nmtkit.training.optimizers import Group, Optimizer, Schedule, set_rates
+from nmtkit.training.optimizers import Group, Optimizer, set_rates
 from nmtkit.training.precision import Precision
+from nmtkit.training.schedules import Schedule
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Training:
     loss: Literal["tokens", "sentences"] = "tokens"  # summed cross-entropy is divided by the batch's words or sentences
     label_smoothing: float = 0.0
     clip_norm: float | None = None  # of all gradients together
+    clip_factor: float = 1.0  # times clip_norm at every validation without improvement
     max_epochs: int | None = None
     max_updates: int | None = None
     valid_every: int | None = None  # updates; null: at the end of every epoch
@@ -68,6 +70,8 @@ class Training:
             raise ValueError(f"seed: {self.seed} is below 0")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm: {self.clip_norm} is not above 0; null: no clipping")
+        if not 0 < self.clip_factor <= 1:
+            raise ValueError(f"clip_factor: {self.clip_factor} is not in (0, 1]")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing: {self.label_smoothing} is not in [0, 1)")
 
@@ -108,7 +112,8 @@ def train(
                 rate = config.schedule.multiplier(progress.update, progress.decays)
                 set_rates(optimizer, rate)
                 loss, nll, tokens = accumulate(model, config, corpus, batch_rows, device, dtype)
-                norm = clip(model, config.clip_norm)
+                limit = config.clip_norm and config.clip_norm * config.clip_factor**progress.decays
+                norm = clip(model, limit)
                 if not math.isfinite(norm) or not math.isfinite(loss):
                     raise UserError(
                         f"update {progress.update}: loss {loss:g}, gradient norm {norm:g} in the batch with "
@@ -307,8 +312,7 @@ def _validate(
     if regular:
         progress.peak = max(rank, progress.peak)
         progress.stalled = 0 if improved else progress.stalled + 1
-        schedule = config.schedule
-        if schedule.kind == "plateau" and progress.stalled > schedule.tolerance:
+        if progress.stalled > config.schedule.tolerance:
             progress.decays += 1
     progress.finished = end(config, progress)
     seconds = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Parameter groups, initialisers, optimisers and learning rates: what a preset says of training a model."""
+"""Parameter groups, initialisers and optimisers: what a preset says of training a model."""
 
 import math
 from collections.abc import Mapping
@@ -55,28 +55,6 @@ class Optimizer:
                 raise ValueError(f"{name}: {value} is not in [0, 1)")
         if not 0 <= self.decay < math.inf:
             raise ValueError(f"decay: {self.decay} is not 0 or above")
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The learning rates' common factor: 1, reached linearly over ``warmup`` updates; ``plateau`` multiplies it
-    by ``factor`` at every validation after ``tolerance`` others without improvement."""
-
-    kind: Literal["constant", "plateau"] = "constant"
-    warmup: int = 0
-    factor: float = 0.5
-    tolerance: int = 0
-
-    def __post_init__(self) -> None:
-        if self.warmup < 0 or self.tolerance < 0:
-            raise ValueError("warmup, tolerance: not below 0")
-        if not 0 < self.factor <= 1:
-            raise ValueError(f"factor: {self.factor} is not in (0, 1]")
-
-    def multiplier(self, update: int, decays: int) -> float:
-        """For update number ``update`` (from 1) after ``decays`` reductions."""
-        warm = min(1.0, update / self.warmup) if self.warmup else 1.0
-        return warm * self.factor**decays
 
 
 def _parse_init(init: str) -> tuple[str, float]:

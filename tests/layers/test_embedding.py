@@ -2,7 +2,7 @@
 
 import torch
 
-from nmtkit.layers.embedding import OutputLayer, WordEmbedding
+from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer, WordEmbedding
 from nmtkit.symbols import BOS, EOS, PAD, UNK
 
 
@@ -38,6 +38,24 @@ def test_the_output_layer_is_a_product_and_a_bias() -> None:
     layer.bias.data.normal_()
     hidden = torch.randn(3, 4)
     torch.testing.assert_close(layer(hidden), hidden @ layer.weight.t() + layer.bias)
+
+
+def test_a_tied_output_layer_is_the_embedding_table_and_a_bias_of_its_own() -> None:
+    embedding = WordEmbedding(9, 4, dropout=0.0)
+    layer, hidden = TiedOutputLayer(embedding), torch.randn(3, 4)
+    torch.testing.assert_close(layer(hidden), hidden @ embedding.weight.t() + layer.bias)
+    assert [name for name, _ in layer.named_parameters()] == ["bias"]
+    layer(hidden).sum().backward()
+    torch.testing.assert_close(embedding.weight.grad, hidden.sum(0).expand(9, 4))
+
+
+def test_a_tied_output_layer_follows_the_embedding_to_another_device() -> None:
+    with torch.device("meta"):
+        embedding = WordEmbedding(9, 4, dropout=0.0)
+        layer = TiedOutputLayer(embedding)
+    embedding.to_empty(device="cpu")
+    assert layer.weight is embedding.weight
+    assert layer.weight.device.type == "cpu"
 
 
 def test_padding_is_a_row_like_any_other_so_masks_must_hide_it() -> None:

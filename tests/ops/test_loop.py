@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops import attention
-from nmtkit.ops.loop import share
+from nmtkit.ops.loop import Product, scan, share
 
 NAMES = ["state", "query", "update", "keys", "values", "v"]
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 3e-2}  # of the largest element
@@ -127,3 +127,40 @@ def test_without_gradients_the_loop_is_the_plain_one() -> None:
     tensors, mask = inputs()
     with torch.no_grad():
         torch.testing.assert_close(shared_states(STEPS, tensors, mask), plain_states(STEPS, tensors, mask))
+
+
+def cell(w: Tensor, u: Tensor) -> Callable[[Tensor, Tensor, Product], Tensor]:
+    """A recurrent cell with two products, one on top of the other."""
+    return lambda x, h, product: (x + product(product(h, w).tanh(), u)).tanh() + 0.5 * h
+
+
+@pytest.mark.parametrize("low", [False, True], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("steps", [1, STEPS])
+def test_a_scan_is_the_plain_loop_over_real_steps(steps: int, masked: bool, reverse: bool, low: bool) -> None:
+    random = torch.Generator().manual_seed(2)
+    shapes = [(steps, SENTENCES, WIDTH), (SENTENCES, WIDTH), (WIDTH, WIDTH), (WIDTH, WIDTH)]
+    tensors = [torch.randn(shape, generator=random).mul(0.5).bfloat16().float().requires_grad_() for shape in shapes]
+    x, first, w, u = tensors
+    mask = torch.arange(steps)[:, None] < torch.tensor([steps, 1, max(1, steps - 1)]) if masked else None
+    step = cell(w, u)
+
+    columns = []
+    for row in range(SENTENCES):  # every sentence alone, without its padding
+        h, outputs = first[row], [first[row]] * steps
+        length = steps if mask is None else int(mask[:, row].sum())
+        order = list(range(length))[:: -1 if reverse else 1]
+        for t in order:
+            h = outputs[t] = step(x[t, row], h, torch.matmul)
+        if not reverse:
+            outputs[length:] = [h] * (steps - length)
+        columns.append(torch.stack(outputs))
+    plain = torch.stack(columns, dim=1)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+        ours = scan(step, x, first, mask, reverse, [w, u])
+    tolerance = TOLERANCE[torch.bfloat16 if low else torch.float32]
+    assert ours.dtype == torch.float32
+    assert_near(ours, plain, tolerance)
+    for mine, theirs in zip(gradients(ours, tensors), gradients(plain, tensors), strict=True):
+        assert_near(mine, theirs, tolerance)

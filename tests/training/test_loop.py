@@ -254,6 +254,16 @@ def test_the_best_and_the_last_checkpoints_are_kept(data: Path, tmp_path: Path) 
     assert checkpoint.best_weights(tmp_path) == checkpoint.step_folder(tmp_path, 2) / "model.safetensors"
 
 
+def test_the_clipping_threshold_shrinks_at_each_validation_without_improvement(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = []
+    clip = loop.clip
+    monkeypatch.setattr(loop, "clip", lambda model, limit: limits.append(limit) or clip(model, limit))
+    run_with_scores(tmp_path, data, [5, 4, 3, 6, 5], clip_norm=1.0, clip_factor=0.5)
+    assert limits == [1, 1, 0.5, 0.25, 0.25]
+
+
 def test_the_plateau_schedule_reduces_the_rate_at_each_validation_without_improvement(
     data: Path, tmp_path: Path
 ) -> None:

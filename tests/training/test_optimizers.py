@@ -9,7 +9,7 @@ from torch import nn
 
 from nmtkit.config import build
 from nmtkit.errors import UserError
-from nmtkit.training.optimizers import Group, Optimizer, Schedule, build_optimizer, initialise, set_rates
+from nmtkit.training.optimizers import Group, Optimizer, build_optimizer, initialise, set_rates
 
 
 class Model(nn.Module):
@@ -166,22 +166,6 @@ def test_other_may_be_a_group_even_when_nothing_is_left_over() -> None:
     groups = {name: Group() for name in ("embedding", "recurrent", "output", "other")}
     initialise(Model(), groups)
     assert "other" not in rates_of(build_optimizer(Model(), Optimizer("adam", 0.1), groups))
-
-
-@pytest.mark.parametrize(
-    ("schedule", "expected"),
-    [
-        (Schedule(), {(1, 0): 1.0, (10**6, 0): 1.0}),
-        (Schedule(warmup=4), {(1, 0): 0.25, (2, 0): 0.5, (4, 0): 1.0, (9, 0): 1.0}),
-        (Schedule("plateau", factor=0.5), {(7, 0): 1.0, (7, 1): 0.5, (7, 3): 0.125}),
-        (Schedule("plateau", warmup=10, factor=0.1), {(5, 0): 0.5, (5, 2): 0.005, (20, 1): 0.1}),
-    ],
-)
-def test_the_rate_warms_up_linearly_and_shrinks_with_every_plateau(
-    schedule: Schedule, expected: dict[tuple[int, int], float]
-) -> None:
-    for (update, decays), multiplier in expected.items():
-        assert schedule.multiplier(update, decays) == pytest.approx(multiplier, rel=1e-12)
 
 
 @pytest.mark.parametrize("init", ["ones", "normal", "normal x", "normal -1", "uniform 0", "zeros 3", "", "normal nan"])

@@ -1,0 +1,56 @@
+"""Learning rates over time: the common factor of every group's own rate."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The factor of all learning rates, as a function of the update and of how often training stalled.
+
+    ``constant``: 1.
+    ``plateau``: times ``factor`` at every validation after ``tolerance`` others without improvement.
+    ``inverse_sqrt``: sqrt(warmup / update) (Vaswani et al. 2017, eq. 3, as a share of its highest rate).
+    ``rnmt``: rises to ``replicas``, stays, and falls to half the base rate (Chen et al. 2018; Meng & Zhang 2019,
+    eq. 17, with the paper's n, p, s and e). The number of replicas is part of the formula, not of the machine.
+
+    The first three are reached linearly over ``warmup`` updates.
+    """
+
+    kind: Literal["constant", "plateau", "inverse_sqrt", "rnmt"] = "constant"
+    warmup: int = 0  # of rnmt: p
+    factor: float = 0.5
+    tolerance: int = 0
+    replicas: int = 1  # n
+    start: int = 0  # s: where the decay starts, counted in updates times replicas
+    end: int = 1  # e: where it has reached one half, counted likewise
+    hold: bool = True  # from e on the rate stays; false: it goes on falling
+
+    def __post_init__(self) -> None:
+        if self.warmup < 0 or self.tolerance < 0:
+            raise ValueError("warmup, tolerance: not below 0")
+        if not 0 < self.factor <= 1:
+            raise ValueError(f"factor: {self.factor} is not in (0, 1]")
+        if self.kind in ("inverse_sqrt", "rnmt") and self.warmup < 1:
+            raise ValueError(f"warmup: {self.kind} needs at least 1")
+        if self.replicas < 1 or not 0 <= self.start < self.end:
+            raise ValueError("replicas, start, end: at least 1, and 0 <= start < end")
+
+    def multiplier(self, update: int, decays: int) -> float:
+        """For update number ``update`` (from 1) after ``decays`` validations that called for a reduction."""
+        if self.kind == "rnmt":
+            return self._rnmt(update - 1)
+        warm = min(1.0, update / self.warmup) if self.warmup else 1.0
+        if self.kind == "inverse_sqrt":
+            return min(warm, math.sqrt(self.warmup / update))
+        return warm * self.factor**decays if self.kind == "plateau" else warm
+
+    def _rnmt(self, t: int) -> float:
+        """Eq. 17 over lr0, t from 0."""
+        n = self.replicas
+        clock = max(n * t, self.start)
+        if self.hold:
+            clock = min(clock, self.end)
+        decayed = n * math.pow(2 * n, (self.start - clock) / (self.end - self.start))
+        return min(1 + t * (n - 1) / (n * self.warmup), n, decayed)
