@@ -19,3 +19,34 @@ class AdditiveAttention(nn.Module):
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """query (N, Q), keys (B, S, A) already through ``key``, values (B, S, D) -> context (N, D), weights (N, S)."""
         return attention.additive(self.query(query), keys, values, self.v, mask)
+
+
+class MultiHeadAdditiveAttention(nn.Module):
+    """Additive attention in heads that share v, as in the release of Meng and Zhang 2019.
+
+    Queries and keys are split into heads, and so are the annotations themselves, which are the values; what the
+    heads find lies side by side and goes through a map of its own. To ``ops.attention`` a head is a sentence.
+    """
+
+    def __init__(self, query: int, key: int, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(query, width, bias=False)  # W_q
+        self.key = nn.Linear(key, width, bias=False)  # W_k
+        self.v = nn.Parameter(torch.empty(width // heads))
+        self.out = nn.Linear(key, key)  # W_out
+        nn.init.normal_(self.v, std=len(self.v) ** -0.5)
+
+    def keys_and_values(self, annotations: Tensor) -> tuple[Tensor, Tensor]:
+        """Annotations (B, S, D) -> keys (B, heads, S, A / heads) and values (B, heads, S, D / heads)."""
+        keys, values = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (self.key(annotations), annotations))
+        return keys.contiguous(), values.contiguous()
+
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """query (N, Q), keys and values as above, mask (B, S) -> context (N, D), weights (N, S), mean over heads."""
+        split = self.query(query).unflatten(0, (len(keys), -1)).unflatten(-1, (self.heads, -1))  # (B, K, heads, A)
+        rows = split.transpose(1, 2).flatten(0, 2)  # the K queries of a head side by side
+        masks = mask.repeat_interleave(self.heads, dim=0)
+        context, weights = attention.additive(rows, keys.flatten(0, 1), values.flatten(0, 1), self.v, masks)
+        context, weights = (x.unflatten(0, split.transpose(1, 2).shape[:3]) for x in (context, weights))
+        return self.out(context.transpose(1, 2).flatten(2).flatten(0, 1)), weights.mean(dim=1).flatten(0, 1)

@@ -1,0 +1,311 @@
+"""DTMT: deep transition between the states of consecutive words, and the shallow RNMT it starts from.
+
+Meng and Zhang 2019, "DTMT: A novel deep transition architecture for neural machine translation" (AAAI). A module is
+one cell that takes the input (GRU, LAU, or their L-GRU with a gated linear path) followed by T T-GRUs, which take
+nothing but the state. There is one for each direction of the encoder, one in the decoder that makes the query of
+a multi-head additive attention, and one that takes what it found. With T = 0 this is ShallowRNMT.
+
+Where the paper is silent, as in the authors' release: the reset gate acts after the product, layer normalisation
+is on each gate's summed pre-activation and not on the candidate, whose bias stands inside the reset product; 16
+heads share one v; embeddings have a learned bias; the first previous word is a zero vector without position. Our
+rulings: the context stays 2H wide and has a map of its own, as only that gives the printed parameter counts; an
+ablated module is one GRU; without layer normalisation every gate has a bias.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmtkit.layers.attention import MultiHeadAdditiveAttention
+from nmtkit.layers.embedding import OutputLayer, WordEmbedding
+from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.ops.loop import Product, scan, share
+from nmtkit.ops.positions import sinusoid
+from nmtkit.symbols import BOS
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the tables vary says which."""
+
+    cell: Literal["gru", "lau", "lgru"]  # takes the input (Table 3)
+    transitions: int  # T, the T-GRUs of every module: DTMT#T (Tables 3 and 6)
+    ablated: Literal["none", "encoder", "query", "decoder"]  # this module is one plain GRU (Table 4)
+    width: int  # of every state
+    embedding: int
+    heads: int  # of the attention; 16 in the release, unstated in the paper
+    layer_norm: bool  # of the "advanced techniques" that Table 5 takes away: this, heads and positions
+    positions: bool  # sinusoids added to source and target words (Table 6)
+    embedding_dropout: float
+    candidate_dropout: float  # on the candidate state of every cell
+    dropout: float  # on what the output layer sees
+
+    def __post_init__(self) -> None:
+        if self.transitions < 0:
+            raise ValueError(f"transitions: {self.transitions} is below 0")
+        if self.heads < 1 or self.width % self.heads:
+            raise ValueError(f"heads: a width of {self.width} cannot be divided by {self.heads}")
+        for name in ("embedding_dropout", "candidate_dropout", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} is not in [0, 1)")
+
+
+class Gates(nn.Module):
+    """sigma(LN(.)) with a layer normalisation for each gate; without it, sigma(. + b). (N, G H) -> G times (N, H)."""
+
+    def __init__(self, gates: int, width: int, *, layer_norm: bool):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(gates, width)) if layer_norm else None
+        self.bias = nn.Parameter(torch.zeros(gates, width))
+
+    def forward(self, pre: Tensor) -> tuple[Tensor, ...]:
+        pre = pre.unflatten(-1, self.bias.shape)
+        if self.gain is not None:
+            pre = functional.layer_norm(pre.float(), pre.shape[-1:], eps=1e-6) * self.gain
+        return (pre + self.bias).sigmoid().unbind(dim=-2)
+
+
+class TGRU(nn.Module):
+    """Transition GRU, eqs. 10 to 13: nothing but a state goes in."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        width = config.width
+        self.width, self.dropout = width, config.candidate_dropout
+        self.weight = nn.Parameter(torch.empty(width, 3 * width))  # W_hr, W_hz, W_hh
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.norm = Gates(2, width, layer_norm=config.layer_norm)
+        _orthogonal(self.weight)
+
+    def step(self, h: Tensor, product: Product) -> Tensor:
+        gates, state = product(h, self.weight).split([2 * self.width, self.width], dim=-1)
+        r, z = self.norm(gates)
+        candidate = torch.tanh(r * (state + self.bias))
+        return h + z * (functional.dropout(candidate, self.dropout, self.training) - h)
+
+
+class GRU(nn.Module):
+    """Eqs. 6 to 9. Its input goes in as (r, z, candidate), each H wide."""
+
+    def __init__(self, inputs: int, config: Config):
+        super().__init__()
+        width = config.width
+        self.width, self.dropout = width, config.candidate_dropout
+        self.input = nn.Linear(inputs, 3 * width, bias=False)  # W_xr, W_xz, W_xh
+        self.weight = nn.Parameter(torch.empty(width, 3 * width))  # W_hr, W_hz, W_hh
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.norm = Gates(2, width, layer_norm=config.layer_norm)
+        _orthogonal(self.weight)
+
+    def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+        x_gates, x = x.split([2 * self.width, self.width], dim=-1)
+        gates, state = product(h, self.weight).split([2 * self.width, self.width], dim=-1)
+        r, z = self.norm(x_gates + gates)
+        candidate = torch.tanh(x + r * (state + self.bias))
+        return h + z * (functional.dropout(candidate, self.dropout, self.training) - h)
+
+
+class LGRU(nn.Module):
+    """Eqs. 14 to 16: a GRU whose candidate has a gated linear map of the input, H(x), beside the tanh.
+
+    Its input goes in as (r, z, l, candidate, H(x)).
+    """
+
+    def __init__(self, inputs: int, config: Config):
+        super().__init__()
+        width = config.width
+        self.width, self.dropout = width, config.candidate_dropout
+        self.input = nn.Linear(inputs, 5 * width, bias=False)  # W_xr, W_xz, W_xl, W_xh, W_x
+        self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_hr, W_hz, W_hl, W_hh
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.norm = Gates(3, width, layer_norm=config.layer_norm)
+        _orthogonal(self.weight)
+
+    def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+        x_gates, x, linear = x.split([3 * self.width, self.width, self.width], dim=-1)
+        gates, state = product(h, self.weight).split([3 * self.width, self.width], dim=-1)
+        r, z, l = self.norm(x_gates + gates)  # noqa: E741  (the paper's letter)
+        candidate = torch.tanh(x + r * (state + self.bias)) + l * linear
+        return h + z * (functional.dropout(candidate, self.dropout, self.training) - h)
+
+
+class LAU(nn.Module):
+    """The linear associative unit of Wang et al. 2017 with this paper's normalised gates and candidate dropout.
+
+    Its input goes in as (r, z, g, candidate, H(x)).
+    """
+
+    def __init__(self, inputs: int, config: Config):
+        super().__init__()
+        width = config.width
+        self.width, self.dropout = width, config.candidate_dropout
+        self.input = nn.Linear(inputs, 5 * width, bias=False)  # W_xr, W_xz, W_xg, W_xh, W_x
+        self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_hr, W_hz, W_hg, W_hh
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.norm = Gates(3, width, layer_norm=config.layer_norm)
+        _orthogonal(self.weight)
+
+    def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+        x_gates, x, linear = x.split([3 * self.width, self.width, self.width], dim=-1)
+        gates, state = product(h, self.weight).split([3 * self.width, self.width], dim=-1)
+        r, z, g = self.norm(x_gates + gates)
+        candidate = torch.tanh((1 - r) * x + r * state + self.bias)
+        h = h + z * (functional.dropout(candidate, self.dropout, self.training) - h)
+        return (1 - g) * h + g * linear
+
+
+CELLS = {"gru": GRU, "lau": LAU, "lgru": LGRU}
+
+
+def _orthogonal(weight: Tensor) -> None:
+    for block in weight.split(len(weight), dim=1):
+        nn.init.orthogonal_(block)
+
+
+class Module(nn.Module):
+    """A cell that takes the input and the T-GRUs after it: from one word's state to the next's."""
+
+    def __init__(self, config: Config, name: str, inputs: int):
+        super().__init__()
+        plain = config.ablated == name
+        self.first = CELLS["gru" if plain else config.cell](inputs, config)
+        self.transitions = nn.ModuleList(TGRU(config) for _ in range(0 if plain else config.transitions))
+
+    def step(self, x: Tensor, h: Tensor, product: Product = torch.matmul) -> Tensor:
+        """x as the first cell takes it (N, G H), h (N, H) -> the next h."""
+        h = self.first.step(x, h, product)
+        for cell in self.transitions:
+            h = cast(TGRU, cell).step(h, product)
+        return h
+
+    def forward(self, x: Tensor, mask: Tensor, reverse: bool) -> Tensor:
+        """x (T, B, D), mask (T, B) -> h (T, B, H), from a zero state."""
+        zero = x.new_zeros(x.shape[1], self.first.width)
+        return scan(self.step, self.first.input(x), zero, mask, reverse, self.weights())
+
+    def weights(self) -> list[Tensor]:
+        """What ``step`` multiplies states by."""
+        return [self.first.weight, *(cast(TGRU, cell).weight for cell in self.transitions)]
+
+
+class Embedding(nn.Module):
+    """A word's vector and a bias that all words share; the start symbol is the zero vector."""
+
+    def __init__(self, words: int, width: int):
+        super().__init__()
+        self.words = WordEmbedding(words, width, dropout=0.0)
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        vectors: Tensor = self.words(ids) + self.bias * (ids != BOS).unsqueeze(-1)
+        return vectors
+
+
+def _position(positions: Tensor, width: int) -> Tensor:
+    """PE / sqrt(d) ("Advanced Techniques")."""
+    return sinusoid(positions, width) * width**-0.5
+
+
+class Encoder(nn.Module):
+    """x (B, S, E) -> annotations C_j = [forward; backward] (B, S, 2H)."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.positions, self.dropout = config.positions, config.embedding_dropout
+        self.directions = nn.ModuleList(Module(config, "encoder", config.embedding) for _ in range(2))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        if self.positions:
+            x = x + _position(torch.arange(x.shape[1], device=x.device), x.shape[-1])
+        x, steps = functional.dropout(x, self.dropout, self.training).transpose(0, 1).contiguous(), mask.t()
+        states = [module(x, steps, reverse) for module, reverse in zip(self.directions, (False, True), strict=True)]
+        return torch.cat(states, dim=-1).transpose(0, 1).contiguous()
+
+
+class Memory(NamedTuple):
+    keys: Tensor  # (B, heads, S, H / heads)
+    values: Tensor  # (B, heads, S, 2H / heads), slices of the annotations
+    mask: Tensor  # (B, S)
+
+
+class State(NamedTuple):
+    s: Tensor  # (N, H)
+    step: Tensor  # (N,) how many words there are
+
+
+class TransitionDecoder(Decoder):
+    """s_q = query module(y_t-1, s_t-1); c_t = attention(s_q); s_t = decoder module(c_t, s_q)."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        width = config.width
+        self.positions = config.positions
+        self.embedding_dropout, self.dropout = config.embedding_dropout, config.dropout
+        self.initial = nn.Linear(2 * width, width)
+        self.query = Module(config, "query", config.embedding)
+        self.attention = MultiHeadAdditiveAttention(width, 2 * width, width, config.heads)
+        self.update = Module(config, "decoder", 2 * width)
+        self.readout_word = nn.Linear(config.embedding, width)
+        self.readout_state = nn.Linear(width, width, bias=False)
+        self.readout_context = nn.Linear(2 * width, width, bias=False)
+
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, State]:  # type: ignore[override]
+        real = mask.unsqueeze(-1)
+        mean = (encoded * real).sum(dim=1) / real.sum(dim=1)
+        state = State(self.initial(mean).tanh().float(), mask.new_zeros(len(mask), dtype=torch.long))
+        return Memory(*self.attention.keys_and_values(encoded), mask), state
+
+    def step(self, memory: Memory, state: State, y: Tensor) -> Step:  # type: ignore[override]
+        y = self.words(y, state.step)
+        query = self.query.step(self.query.first.input(y), state.s)
+        context, weights = self.attention(query, memory.keys, memory.values, memory.mask)
+        s = self.update.step(self.update.first.input(context), query)
+        return Step(self.readout(y, s, context), State(s, state.step + 1), weights)
+
+    def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:  # type: ignore[override]
+        """As ``step``, with the products of the words before the loop and the readout after it."""
+        steps = state.step.unsqueeze(1) + torch.arange(y.shape[1], device=y.device)
+        y = self.words(y, steps).transpose(0, 1).contiguous()
+        attention, update = self.attention, self.update.first.input.weight.t()
+        keys, values = memory.keys.flatten(0, 1), memory.values.flatten(0, 1)
+        mask = memory.mask.repeat_interleave(attention.heads, dim=0)
+        query, out = attention.query.weight.t(), attention.out.weight.t()
+        products = [query, out, update, *self.query.weights(), *self.update.weights()]
+        s, loop = share(state.s, keys, values, attention.v, *products)
+        states, contexts = [], []
+        for word in self.query.first.input(y).float().unbind():
+            s = self.query.step(word, s, loop.product)
+            rows = loop.product(s, query).view(len(keys), -1)  # a row per head
+            context, _ = loop.additive(rows, keys, values, attention.v, mask)
+            context = loop.product(context.view(len(s), -1), out) + attention.out.bias
+            s = self.update.step(loop.product(context, update), s, loop.product)
+            states.append(s)
+            contexts.append(context)
+        return self.readout(y, torch.stack(states), torch.stack(contexts)).transpose(0, 1)
+
+    def words(self, y: Tensor, step: Tensor) -> Tensor:
+        """Previous words y (..., E) before step number ``step`` (...), with positions and dropout.
+
+        A word has the position of its own place, so the zero vector before the first word has none.
+        """
+        if self.positions:
+            y = y + _position(step - 1, y.shape[-1]) * (step > 0).unsqueeze(-1)
+        return functional.dropout(y, self.embedding_dropout, self.training)
+
+    def readout(self, y: Tensor, s: Tensor, context: Tensor) -> Tensor:
+        """tanh(y_t-1 W_1 + s_t W_2 + c_t W_3 + b)."""
+        hidden = (self.readout_word(y) + self.readout_state(s) + self.readout_context(context)).tanh()
+        return functional.dropout(hidden, self.dropout, self.training)
+
+
+def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    return Seq2Seq(
+        Embedding(src_words, config.embedding),
+        Encoder(config),
+        Embedding(tgt_words, config.embedding),
+        TransitionDecoder(config),
+        OutputLayer(config.width, tgt_words),
+    )
