@@ -12,6 +12,7 @@ rulings: the context stays 2H wide and has a map of its own, as only that gives 
 ablated module is one GRU; without layer normalisation every gate has a bias.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
 
@@ -64,8 +65,13 @@ class Gates(nn.Module):
     def forward(self, pre: Tensor) -> tuple[Tensor, ...]:
         pre = pre.unflatten(-1, self.bias.shape)
         if self.gain is not None:
-            pre = functional.layer_norm(pre.float(), pre.shape[-1:], eps=1e-6) * self.gain
+            pre = functional.layer_norm(pre, pre.shape[-1:], eps=1e-6) * self.gain
         return (pre + self.bias).sigmoid().unbind(dim=-2)
+
+
+def _mix(h: Tensor, new: Tensor, z: Tensor) -> Tensor:
+    """(1 - z) h + z new."""
+    return h + z * (new - h)
 
 
 class TGRU(nn.Module):
@@ -84,7 +90,7 @@ class TGRU(nn.Module):
         gates, state = product(h, self.weight).split([2 * self.width, self.width], dim=-1)
         r, z = self.norm(gates)
         candidate = torch.tanh(r * (state + self.bias))
-        return h + z * (functional.dropout(candidate, self.dropout, self.training) - h)
+        return _mix(h, functional.dropout(candidate, self.dropout, self.training), z)
 
 
 class GRU(nn.Module):
@@ -105,7 +111,7 @@ class GRU(nn.Module):
         gates, state = product(h, self.weight).split([2 * self.width, self.width], dim=-1)
         r, z = self.norm(x_gates + gates)
         candidate = torch.tanh(x + r * (state + self.bias))
-        return h + z * (functional.dropout(candidate, self.dropout, self.training) - h)
+        return _mix(h, functional.dropout(candidate, self.dropout, self.training), z)
 
 
 class LGRU(nn.Module):
@@ -129,7 +135,7 @@ class LGRU(nn.Module):
         gates, state = product(h, self.weight).split([3 * self.width, self.width], dim=-1)
         r, z, l = self.norm(x_gates + gates)  # noqa: E741  (the paper's letter)
         candidate = torch.tanh(x + r * (state + self.bias)) + l * linear
-        return h + z * (functional.dropout(candidate, self.dropout, self.training) - h)
+        return _mix(h, functional.dropout(candidate, self.dropout, self.training), z)
 
 
 class LAU(nn.Module):
@@ -153,11 +159,11 @@ class LAU(nn.Module):
         gates, state = product(h, self.weight).split([3 * self.width, self.width], dim=-1)
         r, z, g = self.norm(x_gates + gates)
         candidate = torch.tanh((1 - r) * x + r * state + self.bias)
-        h = h + z * (functional.dropout(candidate, self.dropout, self.training) - h)
-        return (1 - g) * h + g * linear
+        h = _mix(h, functional.dropout(candidate, self.dropout, self.training), z)
+        return _mix(h, linear, g)
 
 
-CELLS = {"gru": GRU, "lau": LAU, "lgru": LGRU}
+CELLS: dict[str, type[GRU | LAU | LGRU]] = {"gru": GRU, "lau": LAU, "lgru": LGRU}
 
 
 def _orthogonal(weight: Tensor) -> None:
@@ -206,7 +212,7 @@ class Embedding(nn.Module):
 
 def _position(positions: Tensor, width: int) -> Tensor:
     """PE / sqrt(d) ("Advanced Techniques")."""
-    return sinusoid(positions, width) * width**-0.5
+    return sinusoid(positions, width) / math.sqrt(width)
 
 
 class Encoder(nn.Module):

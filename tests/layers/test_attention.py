@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from nmtkit.layers.attention import AdditiveAttention
+from nmtkit.layers.attention import AdditiveAttention, MultiHeadAdditiveAttention
+from nmtkit.ops import attention
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -22,3 +23,22 @@ def test_the_score_is_v_tanh_of_projected_query_and_key(bias: bool) -> None:
 def test_there_is_one_bias_at_most() -> None:
     names = {name for name, _ in AdditiveAttention(3, 4, 5, bias=True).named_parameters()}
     assert names == {"query.weight", "key.weight", "key.bias", "v"}
+
+
+def test_a_head_is_additive_attention_with_its_slices_and_the_shared_v() -> None:
+    heads, layer = 3, MultiHeadAdditiveAttention(5, 12, 6, 3)
+    for parameter in layer.parameters():
+        parameter.data.normal_()
+    annotations = torch.randn(2, 7, 12)
+    mask = torch.arange(7) < torch.tensor([[7], [4]])
+    query = torch.randn(4, 5)  # two hypotheses of each sentence
+    context, weights = layer(query, *layer.keys_and_values(annotations), mask)
+    found, looks = [], []
+    for head in range(heads):
+        keys = layer.key(annotations)[..., 2 * head : 2 * head + 2]
+        values = annotations[..., 4 * head : 4 * head + 4]
+        one = attention.additive(layer.query(query)[:, 2 * head : 2 * head + 2], keys, values, layer.v, mask)
+        found.append(one[0])
+        looks.append(one[1])
+    torch.testing.assert_close(context, layer.out(torch.cat(found, dim=-1)))
+    torch.testing.assert_close(weights, torch.stack(looks).mean(dim=0))
