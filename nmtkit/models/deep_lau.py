@@ -140,27 +140,23 @@ class AttentionDecoder(Decoder):
         return Step(self.top(x), tuple(new), weights)
 
     def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:  # type: ignore[override]
-        """Only the first layer needs the attention of the step before; the layers above run over all steps at once.
-
-        Its input map is linear, so the words, and the annotations instead of every c_t, go through it before the loop.
-        """
-        y, cell = y.transpose(0, 1).contiguous(), self.layer(0).recurrent
+        """Only the first layer needs the attention of the step before; the layers above run over all steps at once."""
+        y, first = y.transpose(0, 1).contiguous(), self.layer(0)
         query, query_word = self.attention.query.weight.split(self.widths, dim=1)
-        context_map, word_map = self.layer(0).input.weight.split(self.widths, dim=1)
+        maps, word_maps = first.input.weight.split(self.widths, dim=1)
         queries = functional.linear(y, query_word)  # (T, B, A)
-        words = functional.linear(y, word_map, self.layer(0).input.bias).float()  # (T, B, G)
-        values = functional.linear(memory.annotations, context_map)  # (B, S, G)
-        query, keys, v = query.t(), memory.keys, self.attention.v
-        h, loop = share(state[0], query, keys, values, v, *cell.parameters())
+        words = functional.linear(y, word_maps, first.input.bias).float()  # (T, B, G)
+        query, maps, v, keys, values = query.t(), maps.t(), self.attention.v, memory.keys, memory.annotations
+        h, loop = share(state[0], query, maps, keys, values, v, *first.recurrent.parameters())
         fs, hs = [], []
         for looked, word in zip(queries, words, strict=True):
             context, _ = loop.additive(loop.product(h, query) + looked, keys, values, v, memory.mask)
-            fs.append(context + word)
-            h = cell.step(fs[-1], h, loop.product)
+            fs.append(loop.product(context, maps) + word)
+            h = first.recurrent.step(fs[-1], h, loop.product)
             hs.append(h)
         x, f = torch.stack(hs), torch.stack(fs)
-        for k, first in enumerate(state[1:], start=1):
-            x, f = self.layer(k)(x, f, first, None, reverse=False)
+        for k in range(1, len(state)):
+            x, f = self.layer(k)(x, f, state[k], None, reverse=False)
         return self.top(x).transpose(0, 1)
 
     def layer(self, k: int) -> Layer:
