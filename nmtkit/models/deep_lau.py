@@ -57,14 +57,14 @@ class Layer(nn.Module):
     fast-forward connections take up: f = [f; x] W_f + b.
     """
 
-    def __init__(self, config: Config, inputs: int, *, first: bool):
+    def __init__(self, config: Config, inputs: int, *, bottom: bool):
         super().__init__()
         width = config.width
         self.recurrent = LAU(width) if config.cell == "lau" else GRU(width)
         gates = 5 * width if config.cell == "lau" else 3 * width
         self.input = nn.Linear(inputs, gates, bias=config.cell == "gru")  # a LAU has its own biases
-        forward = config.connections == "fast_forward" and not first
-        self.fast_forward = nn.Linear(gates, gates, bias=False) if forward else None
+        takes_f = config.connections == "fast_forward" and not bottom
+        self.fast_forward = nn.Linear(gates, gates, bias=False) if takes_f else None
         self.residual = config.connections == "residual" and inputs == width
 
     def forward(
@@ -88,15 +88,19 @@ class Layer(nn.Module):
         return x + h if self.residual else h
 
 
+def stack(config: Config, inputs: int, layers: int) -> nn.ModuleList:
+    """Layers on an input ``inputs`` wide."""
+    widths = [inputs] + [config.width] * (layers - 1)
+    return nn.ModuleList(Layer(config, width, bottom=k == 0) for k, width in enumerate(widths))
+
+
 class Encoder(nn.Module):
     """x (B, S, E) -> annotations h_j of the top layer (B, S, H). Layers 1, 3, ... read forward, the others backward."""
 
     def __init__(self, config: Config):
         super().__init__()
         self.width = config.width
-        self.layers = nn.ModuleList([Layer(config, config.embedding, first=True)])
-        for _ in range(config.encoder_layers - 1):
-            self.layers.append(Layer(config, config.width, first=False))
+        self.layers = stack(config, config.embedding, config.encoder_layers)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         x, f, steps = x.transpose(0, 1).contiguous(), None, mask.t()
@@ -121,12 +125,10 @@ class AttentionDecoder(Decoder):
         self.dropout = config.dropout
         self.initial = nn.Linear(config.width, config.width)
         self.attention = AdditiveAttention(sum(self.widths), config.width, config.attention, bias=True)  # W_a, W_y; U_a
-        self.layers = nn.ModuleList([Layer(config, sum(self.widths), first=True)])
-        for _ in range(config.decoder_layers - 1):
-            self.layers.append(Layer(config, config.width, first=False))
+        self.layers = stack(config, sum(self.widths), config.decoder_layers)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:  # type: ignore[override]
-        real = mask.unsqueeze(-1)
+        real = mask.unsqueeze(-1)  # for the mean annotation
         state = self.initial((encoded * real).sum(dim=1) / real.sum(dim=1)).tanh().float()
         return Memory(encoded, self.attention.key(encoded), mask), (state,) * len(self.layers)
 
@@ -141,20 +143,20 @@ class AttentionDecoder(Decoder):
 
     def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:  # type: ignore[override]
         """Only the first layer needs the attention of the step before; the layers above run over all steps at once."""
-        y, first = y.transpose(0, 1).contiguous(), self.layer(0)
+        y, bottom = y.transpose(0, 1).contiguous(), self.layer(0)
         query, query_word = self.attention.query.weight.split(self.widths, dim=1)
-        maps, word_maps = first.input.weight.split(self.widths, dim=1)
+        maps, word_maps = bottom.input.weight.split(self.widths, dim=1)
         queries = functional.linear(y, query_word)  # (T, B, A)
-        words = functional.linear(y, word_maps, first.input.bias).float()  # (T, B, G)
+        words = functional.linear(y, word_maps, bottom.input.bias).float()  # (T, B, G)
         query, maps, v, keys, values = query.t(), maps.t(), self.attention.v, memory.keys, memory.annotations
-        h, loop = share(state[0], query, maps, keys, values, v, *first.recurrent.parameters())
+        h, loop = share(state[0], query, maps, keys, values, v, *bottom.recurrent.parameters())
         fs, hs = [], []
         for looked, word in zip(queries, words, strict=True):
             context, _ = loop.additive(loop.product(h, query) + looked, keys, values, v, memory.mask)
             fs.append(loop.product(context, maps) + word)
-            h = first.recurrent.step(fs[-1], h, loop.product)
+            h = bottom.recurrent.step(fs[-1], h, loop.product)
             hs.append(h)
-        x, f = torch.stack(hs), torch.stack(fs)
+        x, f = torch.stack(hs), torch.stack(fs)  # no residual here: [c_t; y_{t-1}] is wider than h
         for k in range(1, len(state)):
             x, f = self.layer(k)(x, f, state[k], None, reverse=False)
         return self.top(x).transpose(0, 1)
