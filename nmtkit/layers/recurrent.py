@@ -48,7 +48,6 @@ class GRU(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        self.width = width
         self.gates = nn.Parameter(torch.empty(width, 2 * width))  # U_r, U_z
         self.weight = nn.Parameter(torch.empty(width, width))  # U
         for block in (*self.gates.split(width, dim=1), self.weight):
@@ -58,7 +57,28 @@ class GRU(nn.Module):
         """x (N, 3H), h (N, H) -> the next h."""
         return reference.gru_step(x, h, self.gates, self.weight, product)
 
-    def forward(self, x: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
-        """x (T, B, 3H), mask (T, B) -> h (T, B, H)."""
-        zero = torch.zeros(x.shape[1], self.width, dtype=torch.float32, device=x.device)
-        return recurrence.gru(x, self.gates, self.weight, zero, mask, reverse)[0]
+    def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
+        """x (T, B, 3H), first state (B, H), mask (T, B) -> h (T, B, H)."""
+        return recurrence.gru(x, self.gates, self.weight, first, mask, reverse)[0]
+
+
+class LAU(nn.Module):
+    """The linear associative unit of Wang et al. 2017, eqs. 6 to 8: a GRU with a gated linear path for its input.
+
+    f_t is 1 - r_t, as there. The biases are held here, because that of the candidate stands outside r_t and f_t.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_hr, W_hz, W_hg, W_hh
+        self.bias = nn.Parameter(torch.zeros(4 * width))
+        for block in self.weight.split(width, dim=1):
+            nn.init.orthogonal_(block)
+
+    def step(self, x: Tensor, h: Tensor, product: Product = torch.matmul) -> Tensor:
+        """x (N, 5H): W_xr, W_xz, W_xg, W_xh and W_x times the input; h (N, H) -> the next h."""
+        return reference.lau_step(x, h, self.weight, self.bias, product)
+
+    def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
+        """x (T, B, 5H), first state (B, H), mask (T, B) -> h (T, B, H)."""
+        return recurrence.lau(x, self.weight, self.bias, first, mask, reverse)[0]

@@ -42,13 +42,15 @@ class Encoder(nn.Module):
 
     def __init__(self, embedding: int, hidden: int):
         super().__init__()
+        self.hidden = hidden
         self.inputs = nn.ModuleList(nn.Linear(embedding, 3 * hidden) for _ in range(2))  # W_r, W_z, W
         self.recurrent = nn.ModuleList(GRU(hidden) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         x, steps = x.transpose(0, 1).contiguous(), mask.t()
+        zero = x.new_zeros(x.shape[1], self.hidden)
         states = [
-            cell(inputs(x), steps, reverse)
+            cell(inputs(x), zero, steps, reverse)
             for inputs, cell, reverse in zip(self.inputs, self.recurrent, (False, True), strict=True)
         ]
         return torch.cat(states, dim=-1).transpose(0, 1).contiguous()

@@ -39,6 +39,17 @@ def gru(
     return _GRU.apply(x, u_gates.to(x.dtype), u.to(x.dtype), h0, mask, reverse)  # type: ignore[no-any-return]
 
 
+def lau(
+    x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The linear associative unit of Wang et al. 2017, eqs. 6 to 8 with f_t = 1 - r_t.
+
+    x (T, B, 5H) transformed inputs in the order reset, update and input gate, candidate, linear map H(x_t);
+    u (H, 4H) and bias (4H,) for the first four; h0 (B, H). Gives h (T, B, H) and the last h (B, H).
+    """
+    return _LAU.apply(x, u.to(x.dtype), bias, h0, mask, reverse)  # type: ignore[no-any-return]
+
+
 def _steps(length: int, reverse: bool) -> range:
     return range(length - 1, -1, -1) if reverse else range(length)
 
@@ -194,3 +205,76 @@ class _GRU(torch.autograd.Function):
         du_gates = _weight_gradient(previous, d_pre[:, :, : 2 * width], u_gates.dtype)
         du = _weight_gradient(resets, d_pre[:, :, 2 * width :], u.dtype)
         return d_pre.to(u.dtype), du_gates, du, dh.to(h0.dtype), None, None
+
+
+class _LAU(torch.autograd.Function):
+    """The candidate is tanh(x_c + b + r (h U_c - x_c)). The difference takes the fourth place beside the gates."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, Tensor]:
+        length, rows, width = x.shape[0], x.shape[1], x.shape[2] // 5
+        gates = torch.empty(length, rows, 4 * width, dtype=torch.float32, device=x.device)
+        hs = gates.new_empty(length, rows, width)
+        x_gates, x_candidate, linear = x.split([3 * width, width, width], dim=-1)
+        gates[:, :, : 3 * width] = x_gates + bias[: 3 * width]
+        gates[:, :, 3 * width :] = -x_candidate
+        candidates = (x_candidate + bias[3 * width :]).float()
+        linear = linear.float().contiguous()  # a copy, so that the rest of x can go
+        h = h0.float()
+        for t in _steps(length, reverse):
+            _add_product(gates[t], gates[t], h, u)
+            gates[t, :, : 3 * width].sigmoid_()
+            r, z, g, difference = gates[t].chunk(4, dim=-1)
+            candidates[t].addcmul_(r, difference).tanh_()
+            torch.lerp(h, candidates[t], z, out=hs[t])
+            hs[t].lerp_(linear[t], g)
+            if mask is not None:
+                torch.where(mask[t].unsqueeze(-1), hs[t], h, out=hs[t])
+            h = hs[t]
+        ctx.save_for_backward(gates, candidates, linear, hs, u, bias, h0, mask)
+        ctx.reverse = reverse
+        ctx.set_materialize_grads(False)
+        return hs.to(x.dtype), h.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_hs: Tensor | None, grad_h: Tensor | None) -> tuple[Any, ...]:
+        gates, candidates, linear, hs, u, bias, h0, mask = ctx.saved_tensors
+        length, rows, width = hs.shape
+        previous = _previous(hs, h0.float(), ctx.reverse)
+        d_x = gates.new_empty(length, rows, 5 * width)
+        d_candidates = torch.empty_like(candidates)  # before the tanh
+        dh = torch.zeros_like(hs[0]) if grad_h is None else grad_h.float()
+        u_back = u.t()
+        for t in reversed(_steps(length, ctx.reverse)):
+            if grad_hs is not None:
+                dh = dh + grad_hs[t]
+            passed = None
+            if mask is not None:
+                real = mask[t].unsqueeze(-1)
+                passed = dh.masked_fill(real, 0)
+                dh = dh.masked_fill(~real, 0)
+            r, z, g, difference = gates[t].chunk(4, dim=-1)
+            dr, dz, dg, d_product, d_linear = d_x[t].chunk(5, dim=-1)
+            dc = d_candidates[t]
+            torch.mul(dh, g, out=d_linear)
+            torch.sub(linear[t], torch.lerp(previous[t], candidates[t], z), out=dg)
+            dg.mul_(d_linear).mul_(1 - g)
+            dh = dh - d_linear
+            torch.mul(dh, z, out=dc)
+            torch.sub(candidates[t], previous[t], out=dz)
+            dz.mul_(dc).mul_(1 - z)
+            dh = dh - dc
+            dc.mul_(1 - candidates[t] * candidates[t])
+            torch.mul(dc, r, out=d_product)
+            torch.mul(d_product, difference, out=dr)
+            dr.mul_(1 - r)
+            dh = dh + d_x[t, :, : 4 * width].to(u.dtype) @ u_back
+            if passed is not None:
+                dh = dh + passed
+        du = _weight_gradient(previous, d_x[:, :, : 4 * width], u.dtype)
+        d_bias = torch.cat([d_x[:, :, : 3 * width].sum((0, 1)), d_candidates.sum((0, 1))])
+        d_x[:, :, 3 * width : 4 * width].neg_().add_(d_candidates)  # x_c has what its product with r has not
+        return d_x.to(u.dtype), du, d_bias.to(bias.dtype), dh.to(h0.dtype), None, None

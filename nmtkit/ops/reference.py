@@ -27,6 +27,16 @@ def gru_step(x: Tensor, h: Tensor, u_gates: Tensor, u: Tensor, product: Product 
     return (1 - z) * h + z * candidate
 
 
+def lau_step(x: Tensor, h: Tensor, u: Tensor, bias: Tensor, product: Product = torch.matmul) -> Tensor:
+    """One step of Wang et al. 2017, eqs. 6 to 8 with f = 1 - r: x (B, 5H), h (B, H) -> the next h."""
+    width = h.shape[-1]
+    from_state = product(h, u)
+    candidate_x, linear = x[..., 3 * width :].chunk(2, dim=-1)
+    r, z, g = (x[..., : 3 * width] + from_state[..., : 3 * width] + bias[: 3 * width]).sigmoid().chunk(3, dim=-1)
+    candidate = ((1 - r) * candidate_x + r * from_state[..., 3 * width :] + bias[3 * width :]).tanh()
+    return ((1 - z) * h + z * candidate) * (1 - g) + g * linear
+
+
 def lstm(
     f: Tensor, w_r: Tensor, peepholes: Tensor, h0: Tensor, s0: Tensor, mask: Tensor | None = None, reverse: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -50,6 +60,18 @@ def gru(
     h, outputs = h0, {}
     for t in reversed(range(len(x))) if reverse else range(len(x)):
         new = gru_step(x[t], h, u_gates, u)
+        h = new if mask is None else torch.where(mask[t].unsqueeze(-1), new, h)
+        outputs[t] = h
+    return torch.stack([outputs[t] for t in range(len(x))]), h
+
+
+def lau(
+    x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """``recurrence.lau`` as a loop over ``lau_step``."""
+    h, outputs = h0, {}
+    for t in reversed(range(len(x))) if reverse else range(len(x)):
+        new = lau_step(x[t], h, u, bias)
         h = new if mask is None else torch.where(mask[t].unsqueeze(-1), new, h)
         outputs[t] = h
     return torch.stack([outputs[t] for t in range(len(x))]), h

@@ -68,11 +68,15 @@ def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]
 
 
 def assert_same(ours: Any, theirs: Any) -> None:
-    """Trees, tensors and None, equal up to the order in which float32 numbers were added."""
+    """Trees, tensors and None, equal up to the order in which float32 numbers were added.
+
+    What is added may cancel: the gradient of attention over annotations that are nearly alike is a small difference
+    of the model's largest numbers.
+    """
     assert len(leaves(ours)) == len(leaves(theirs))
-    for mine, other in zip(leaves(ours), leaves(theirs), strict=True):
-        size = other.abs().max().item() if other.is_floating_point() else 0.0
-        torch.testing.assert_close(mine, other, rtol=0, atol=1e-4 * size)
+    sizes = [other.abs().max().item() if other.is_floating_point() else 0.0 for other in leaves(theirs)]
+    for mine, other, size in zip(leaves(ours), leaves(theirs), sizes, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-4 * size + 1e-9 * max(sizes))
 
 
 def gradient(model: Seq2Seq, hidden: Tensor) -> tuple[Tensor, ...]:

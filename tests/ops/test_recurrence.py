@@ -22,6 +22,7 @@ class Op(NamedTuple):
 OPS = {
     "lstm": Op(recurrence.lstm, reference.lstm, 4, lambda h: [(h, 4 * h), (3, h)], 2),
     "gru": Op(recurrence.gru, reference.gru, 3, lambda h: [(h, 2 * h), (h, h)], 1),
+    "lau": Op(recurrence.lau, reference.lau, 5, lambda h: [(h, 4 * h), (4 * h,)], 1),
 }
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element
 every_op = pytest.mark.parametrize("op", OPS.values(), ids=OPS)
@@ -154,5 +155,19 @@ def test_the_gru_resets_before_the_product_as_in_bahdanau_et_al() -> None:
         x_r, x_z, x_h = np.split(x[t], 3, axis=1)
         r, z = sigmoid(x_r + h @ u_r), sigmoid(x_z + h @ u_z)
         h = (1 - z) * h + z * np.tanh(x_h + (r * h) @ u)
+        np.testing.assert_allclose(outputs[t], h, rtol=1e-12)
+    np.testing.assert_allclose(last, h, rtol=1e-12)
+
+
+def test_the_lau_is_equations_6_to_8_of_wang_et_al() -> None:
+    x, u, bias, h = (x.numpy() for x in inputs(OPS["lau"], 4, 2, 3))
+    outputs, last = reference.lau(*inputs(OPS["lau"], 4, 2, 3))
+    w_hr, w_hz, w_hg, w_hh = np.split(u, 4, axis=1)
+    b_r, b_z, b_g, b_h = np.split(bias, 4)
+    for t in range(4):
+        x_r, x_z, x_g, x_h, linear = np.split(x[t], 5, axis=1)
+        r, z, g = sigmoid(x_r + h @ w_hr + b_r), sigmoid(x_z + h @ w_hz + b_z), sigmoid(x_g + h @ w_hg + b_g)
+        candidate = np.tanh((1 - r) * x_h + r * (h @ w_hh) + b_h)
+        h = ((1 - z) * h + z * candidate) * (1 - g) + g * linear
         np.testing.assert_allclose(outputs[t], h, rtol=1e-12)
     np.testing.assert_allclose(last, h, rtol=1e-12)

@@ -1,0 +1,178 @@
+"""DeepLAU and its DeepGRU controls: plain stacks of recurrent layers with alternating directions.
+
+Wang, Lu, Zhou and Liu 2017, "Deep neural machine translation with linear associative unit" (ACL). One chain of
+layers reads the source forward, backward, forward, ...; only the top layer's output is attended to. The attention
+sees the first decoder layer and the previous word; the decoder layers above the first see only the layer below.
+What makes depth work is the cell: a GRU with a gated linear path from its input to its state.
+
+Where the paper is silent or contradicts itself (our rulings): the first encoder layer reads forward, as the text
+says; all decoder layers start from tanh of a linear map of the mean annotation; H(x) has no bias; the GRU of eqs.
+2 to 5 has one for each gate and candidate. Residual connections add a layer's input to its output wherever they are
+equally wide, outside the recurrence. Fast-forward connections map [f; h] of the layer below to f, the input of the
+cell's gates and candidate, without Zhou et al.'s Half and dropout; attention and softmax see h alone.
+
+Beyond the paper: dropout on embeddings (0 there), which small corpora need.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmtkit.layers.attention import AdditiveAttention
+from nmtkit.layers.embedding import OutputLayer, WordEmbedding
+from nmtkit.layers.recurrent import GRU, LAU
+from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.ops.loop import share
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sections 3.4 and 4.2; Table 4 varies the first five."""
+
+    cell: Literal["lau", "gru"]  # DeepLAU or DeepGRU
+    connections: Literal["none", "residual", "fast_forward"]  # around the cells (section 4.6)
+    encoder_layers: int  # L_enc
+    decoder_layers: int  # L_dec
+    width: int  # of every recurrent layer and of c_t
+    embedding: int
+    attention: int  # hidden width of the alignment model; unstated
+    embedding_dropout: float  # none in the paper
+    dropout: float  # on what the softmax sees
+
+    def __post_init__(self) -> None:
+        if min(self.encoder_layers, self.decoder_layers) < 1:
+            raise ValueError("encoder_layers, decoder_layers: at least 1 layer each")
+        for name, value in (("embedding_dropout", self.embedding_dropout), ("dropout", self.dropout)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name}: {value} is not in [0, 1)")
+
+
+class Layer(nn.Module):
+    """A recurrent layer (eq. 9): from x and f below to what goes up, also x and f.
+
+    x is the output of a layer; f (G wide) is its cell's transformed input, all gates side by side, which only
+    fast-forward connections take up: f = [f; x] W_f + b.
+    """
+
+    def __init__(self, config: Config, inputs: int, *, bottom: bool):
+        super().__init__()
+        width = config.width
+        self.recurrent = LAU(width) if config.cell == "lau" else GRU(width)
+        gates = 5 * width if config.cell == "lau" else 3 * width
+        self.input = nn.Linear(inputs, gates, bias=config.cell == "gru")  # a LAU has its own biases
+        takes_f = config.connections == "fast_forward" and not bottom
+        self.fast_forward = nn.Linear(gates, gates, bias=False) if takes_f else None
+        self.residual = config.connections == "residual" and inputs == width
+
+    def forward(
+        self, x: Tensor, f: Tensor | None, first: Tensor, mask: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, Tensor]:
+        """x (T, B, D) and f (T, B, G) below, first state (B, H), mask (T, B) -> x (T, B, H) and f."""
+        f = self.transform(x, f)
+        return self.output(x, self.recurrent(f, first, mask, reverse)), f
+
+    def step(self, x: Tensor, f: Tensor | None, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x (N, D) and f (N, G) below, state (N, H) -> x (N, H), f and the next state."""
+        f = self.transform(x, f)
+        h = self.recurrent.step(f, h)
+        return self.output(x, h), f, h
+
+    def transform(self, x: Tensor, f: Tensor | None) -> Tensor:
+        new: Tensor = self.input(x)
+        return new if self.fast_forward is None else new + self.fast_forward(f)
+
+    def output(self, x: Tensor, h: Tensor) -> Tensor:
+        return x + h if self.residual else h
+
+
+def stack(config: Config, inputs: int, layers: int) -> nn.ModuleList:
+    """Layers on an input ``inputs`` wide."""
+    widths = [inputs] + [config.width] * (layers - 1)
+    return nn.ModuleList(Layer(config, width, bottom=k == 0) for k, width in enumerate(widths))
+
+
+class Encoder(nn.Module):
+    """x (B, S, E) -> annotations h_j of the top layer (B, S, H). Layers 1, 3, ... read forward, the others backward."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.width = config.width
+        self.layers = stack(config, config.embedding, config.encoder_layers)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x, f, steps = x.transpose(0, 1).contiguous(), None, mask.t()
+        zero = x.new_zeros(x.shape[1], self.width)
+        for k, layer in enumerate(self.layers):
+            x, f = layer(x, f, zero, steps, reverse=k % 2 == 1)
+        return x.transpose(0, 1).contiguous()
+
+
+class Memory(NamedTuple):
+    annotations: Tensor  # (B, S, H)
+    keys: Tensor  # annotations U_a + b (B, S, A)
+    mask: Tensor  # (B, S)
+
+
+class AttentionDecoder(Decoder):
+    """The state is h (N, H) of every layer; s^1 of the paper is that of the first."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.widths = [config.width, config.embedding]  # of [s^1_{t-1}; y_{t-1}] and of [c_t; y_{t-1}]
+        self.dropout = config.dropout
+        self.initial = nn.Linear(config.width, config.width)
+        self.attention = AdditiveAttention(sum(self.widths), config.width, config.attention, bias=True)  # W_a, W_y; U_a
+        self.layers = stack(config, sum(self.widths), config.decoder_layers)
+
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:  # type: ignore[override]
+        real = mask.unsqueeze(-1)  # for the mean annotation
+        state = self.initial((encoded * real).sum(dim=1) / real.sum(dim=1)).tanh().float()
+        return Memory(encoded, self.attention.key(encoded), mask), (state,) * len(self.layers)
+
+    def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step:  # type: ignore[override]
+        query = torch.cat([state[0], y], dim=-1)
+        context, weights = self.attention(query, memory.keys, memory.annotations, memory.mask)  # eqs. 10 and 11
+        x, f, new = torch.cat([context, y], dim=-1), None, []
+        for k, h in enumerate(state):
+            x, f, h = self.layer(k).step(x, f, h)
+            new.append(h)
+        return Step(self.top(x), tuple(new), weights)
+
+    def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:  # type: ignore[override]
+        """Only the first layer needs the attention of the step before; the layers above run over all steps at once."""
+        y, bottom = y.transpose(0, 1).contiguous(), self.layer(0)
+        query, query_word = self.attention.query.weight.split(self.widths, dim=1)
+        maps, word_maps = bottom.input.weight.split(self.widths, dim=1)
+        queries = functional.linear(y, query_word)  # (T, B, A)
+        words = functional.linear(y, word_maps, bottom.input.bias).float()  # (T, B, G)
+        query, maps, v, keys, values = query.t(), maps.t(), self.attention.v, memory.keys, memory.annotations
+        h, loop = share(state[0], query, maps, keys, values, v, *bottom.recurrent.parameters())
+        fs, hs = [], []
+        for looked, word in zip(queries, words, strict=True):
+            context, _ = loop.additive(loop.product(h, query) + looked, keys, values, v, memory.mask)
+            fs.append(loop.product(context, maps) + word)
+            h = bottom.recurrent.step(fs[-1], h, loop.product)
+            hs.append(h)
+        x, f = torch.stack(hs), torch.stack(fs)  # no residual here: [c_t; y_{t-1}] is wider than h
+        for k in range(1, len(state)):
+            x, f = self.layer(k)(x, f, state[k], None, reverse=False)
+        return self.top(x).transpose(0, 1)
+
+    def layer(self, k: int) -> Layer:
+        return cast(Layer, self.layers[k])
+
+    def top(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.dropout, self.training)
+
+
+def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    return Seq2Seq(
+        WordEmbedding(src_words, config.embedding, dropout=config.embedding_dropout),
+        Encoder(config),
+        WordEmbedding(tgt_words, config.embedding, dropout=config.embedding_dropout),
+        AttentionDecoder(config),
+        OutputLayer(config.width, tgt_words),
+    )
