@@ -6,12 +6,12 @@ GRU transitions at every word; only the last one's state goes on to the next wor
 level and the fewest transitions the model is the shallow Nematus baseline.
 
 Every linear map is layer-normalised by itself, LN(x W + b). The update gate keeps the *old* state, and the reset
-gate acts after the product. Encoder levels have residual connections above the first, the decoder's too.
+gate acts after the product. Levels above the first of their stack have residual connections.
 
-Where the paper is silent this follows the authors' code (Nematus, tag wmt17.v0.4): where biases stand, the shared
-initial state of all decoder levels, residual deep output layers, the start. A level of cGRU or crGRU has two
-transitions, as the paper's equations say (the configuration files of the authors set none). The two chains of the
-encoder are concatenated in the paper's order; the code puts the one that ends forward first.
+Where the paper is silent this follows the authors' code (Nematus, tag wmt17.v0.4): where biases stand, what LN spans,
+one initial state for all decoder levels, the residual connections of the deep output, the target embedding as
+output matrix, the initial values. Levels of cGRU and crGRU have two transitions, as in the paper's equations (the
+authors' configuration files do not say). The encoder's chains are concatenated in the paper's order.
 
 Beyond the paper: dropout (0 there) on embeddings and readout, which small corpora need.
 """
@@ -98,7 +98,7 @@ class Map(nn.Module):
 
 
 def gates(rows: int, width: int, *, bias: bool, layer_norm: bool) -> Map:
-    """To what a GRU of ``width`` takes, [r, u, p]: both gates are normalised together, the candidate alone."""
+    """A map to the terms of gates and candidate, [r, u, p], of a GRU. One LN spans both gates."""
     return Map(rows, (width, width, width), (2 * width, width), bias=bias, layer_norm=layer_norm)
 
 
@@ -113,6 +113,7 @@ def gru(x: Tensor, s: Tensor, h: Tensor) -> Tensor:
 
 
 def weights(maps: Iterable[nn.Module]) -> list[Tensor]:
+    """What the steps of a loop share."""
     return [cast(Map, part).weight for part in maps]
 
 
@@ -134,7 +135,7 @@ class DeepTransition(nn.Module):
 
     def unroll(self, y: Tensor, h: Tensor) -> Tensor:
         """All steps of a decoder: y (T, B, D), first h (B, H) -> h (T, B, H)."""
-        return scan(self.transitions, self.input(y), h, None, False, weights(self.states))
+        return scan(self.transitions, self.input(y), h, mask=None, reverse=False, weights=weights(self.states))
 
     def run(self, y: Tensor, mask: Tensor, *, reverse: bool) -> Tensor:
         """Over source words in either direction, from zero: y (S, B, D), mask (S, B) -> h (S, B, H)."""
@@ -143,6 +144,7 @@ class DeepTransition(nn.Module):
         return scan(self.transitions, x, zero, mask, reverse, weights(self.states))
 
     def transitions(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+        """One step from the terms x (N, 3H) of the input."""
         for state, terms in zip(self.states, (x, *self.biases), strict=True):
             h = gru(terms, state(h, product), h)
         return h
@@ -210,18 +212,18 @@ class Conditional(nn.Module):
             return self.after(context, self.before(x, h, product), product)
 
         x = torch.cat([self.input(y), self.context(c)], dim=-1)
-        return scan(transitions, x, h, None, False, weights([self.first, *self.states]))
+        return scan(transitions, x, h, mask=None, reverse=False, weights=weights([self.first, *self.states]))
 
     def before(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
-        """The first transition, from the terms of the input: the state that may ask for a context."""
+        """The first transition, from the terms x of the input: h (N, H) -> s (N, H), which may ask for a context."""
         return gru(x, self.first(h, product), h)
 
-    def after(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
-        """The others, from the terms of the context."""
+    def after(self, x: Tensor, s: Tensor, product: Product) -> Tensor:
+        """The others, from the terms x of the context: s (N, H) -> the next h."""
         for state in self.states:
-            h = gru(x, state(h, product), h)
+            s = gru(x, state(s, product), s)
             x = torch.zeros_like(x)
-        return h
+        return s
 
 
 class Memory(NamedTuple):
@@ -243,14 +245,14 @@ class Attending(nn.Module):
         self.key = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c
         self.query = Map(width, [2 * width], [2 * width], bias=False, layer_norm=layer_norm)  # W_q
         self.v = nn.Parameter(torch.empty(2 * width))
-        self.beta = nn.Parameter(torch.zeros(1))  # the softmax cancels it: a parameter that nothing needs
+        self.score_shift = nn.Parameter(torch.zeros(1))  # beta: the softmax cancels it, so it is never computed with
         nn.init.normal_(self.v, std=0.01)
 
     def attend(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """y (N, D), h (N, H) -> the next h, c (N, 2H), attention (N, S)."""
-        h = self.cell.before(self.cell.input(y), h, torch.matmul)
-        c, looks = attention.additive(self.query(h), memory.keys[k], memory.annotations, self.v, memory.mask)
-        return self.cell.after(self.cell.context(c), h, torch.matmul), c, looks
+        s = self.cell.before(self.cell.input(y), h, torch.matmul)
+        c, looks = attention.additive(self.query(s), memory.keys[k], memory.annotations, self.v, memory.mask)
+        return self.cell.after(self.cell.context(c), s, torch.matmul), c, looks
 
     def attend_all(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor]:
         """All steps: y (T, B, D), first h (B, H) -> h (T, B, H), c (T, B, 2H)."""
@@ -258,9 +260,9 @@ class Attending(nn.Module):
         h, loop = share(h, keys, values, v, *weights([self.query, cell.context, cell.first, *cell.states]))
         states, contexts = [], []
         for x in cell.input(y):
-            h = cell.before(x, h, loop.product)
-            c, _ = loop.additive(self.query(h, loop.product), keys, values, v, memory.mask)
-            h = cell.after(cell.context(c, loop.product), h, loop.product)
+            s = cell.before(x, h, loop.product)
+            c, _ = loop.additive(self.query(s, loop.product), keys, values, v, memory.mask)
+            h = cell.after(cell.context(c, loop.product), s, loop.product)
             states.append(h)
             contexts.append(c)
         return torch.stack(states), torch.stack(contexts)

@@ -135,7 +135,7 @@ def after_context(p: Values, cell: str, transitions: int, c: np.ndarray, s: np.n
 def attend(p: Values, level: str, annotations: np.ndarray, s: np.ndarray) -> np.ndarray:
     query = linear(p, f"{level}.query", s)
     scores = np.array([np.tanh(linear(p, f"{level}.key", c) + query) @ p[f"{level}.v"] for c in annotations])
-    alpha = np.exp(scores + p[f"{level}.beta"])
+    alpha = np.exp(scores + p[f"{level}.score_shift"])
     return alpha / alpha.sum() @ annotations
 
 
@@ -223,7 +223,7 @@ def test_every_gradient_is_the_slope_of_the_papers_equations(encoder: str, decod
     (hidden_of(model) * torch.tensor(upstream)).sum().backward()
     p = values_of(model)
     for name, parameter in model.named_parameters():
-        if name.startswith("output") or name.endswith("beta"):
+        if name.startswith("output") or name.endswith("score_shift"):
             continue
         direction = random.standard_normal(parameter.shape)
         up, down = (paper_hidden({**p, name: p[name] + step * direction}, config) for step in (small, -small))
@@ -304,7 +304,7 @@ def test_whatever_is_deep_contains_the_shallow_model(parts: dict[str, Any]) -> N
 
 def test_a_crgru_is_a_cgru_that_looks_where_the_base_looks() -> None:
     """With one source word there is one place to look."""
-    config = replace(SHALLOW, layer_norm=False, decoder_layers=2, high_cell="cgru", high_transitions=3)
+    config = replace(SHALLOW, decoder_layers=2, high_cell="cgru", high_transitions=3)
     cgru, crgru = model_of(config), model_of(replace(config, high_cell="crgru"))
     weights = {name.replace("high.0.cell", "high.0"): value for name, value in cgru.state_dict().items()}
     crgru.load_state_dict({name: weights[name] for name in crgru.state_dict()})
@@ -331,7 +331,7 @@ def test_a_model_starts_as_nematus_does() -> None:
     for name, parameter in model.named_parameters():
         if is_gain(name):
             assert parameter.eq(1).all(), name
-        elif name.endswith(("bias", "beta")):
+        elif name.endswith(("bias", "score_shift")):
             assert not parameter.any(), name
         elif name.endswith(".v"):
             assert parameter.std().item() == pytest.approx(0.01, rel=0.25), name

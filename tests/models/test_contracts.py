@@ -20,7 +20,7 @@ from nmtkit.training.optimizers import build_optimizer, initialise
 SRC_WORDS, TGT_WORDS = 11, 13
 LENGTHS = [5, 3, 1, 4]  # source words of the batch's sentences, end marks included
 # Nematus adds a learnt scalar to every attention score. The softmax cancels it, so its gradient is zero by nature.
-CANCELLED = ".beta"
+CANCELLED = ".score_shift"
 every_preset = pytest.mark.parametrize("preset", preset_names())
 
 
