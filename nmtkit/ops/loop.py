@@ -131,6 +131,7 @@ class _Additive(torch.autograd.Function):
         ctx: Any, loop: Loop, numbers: tuple[int, int, int], query: Tensor, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
         keys, values, v = (loop._values[number] for number in numbers)
+        query = query.to(keys.dtype)
         scores = (query.unsqueeze(1) + keys).tanh_() @ v
         weights = scores.float().masked_fill_(~mask, float("-inf")).softmax(dim=-1)
         ctx.loop, ctx.numbers = loop, numbers

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Multi30k English-German: 29,000 image captions, raw text to scored translations, for one model.
 #
-#   recipes/multi30k/run.sh rnnsearch          # or deep-att, deep-lau
+#   recipes/multi30k/run.sh rnnsearch          # or deep-att, deep-lau, bideep, ...: the YAML files beside this
 #   CORPUS=/path/to/multi30k recipes/multi30k/run.sh rnnsearch
 #
 # CORPUS is a folder with train.en.gz, train.de.gz, valid.*, test2016.*; without it they are downloaded.

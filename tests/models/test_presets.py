@@ -55,8 +55,7 @@ def test_a_name_like_no_preset_is_answered_with_all_of_them() -> None:
 
 
 def test_an_architecture_that_is_not_there_is_answered_with_those_that_are() -> None:
-    files = {file.name for file in resources.files("nmtkit.models").iterdir()}
-    known = sorted(name.removesuffix(".py") for name in files - {"__init__.py", "base.py"} if name.endswith(".py"))
+    known = sorted({load_preset(name)["architecture"] for name in preset_names()})
     assert mistake(architecture="deepatt") == f"architecture: 'deepatt' is not one of {', '.join(known)}"
     assert mistake(architecture=["base"]).startswith("architecture: ['base'] is not one of ")
 

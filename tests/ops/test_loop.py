@@ -70,6 +70,17 @@ def test_results_and_all_gradients_equal_the_plain_loop(steps: int, dtype: torch
         assert_near(ours, theirs, TOLERANCE[dtype])
 
 
+def test_a_query_of_more_precision_than_the_keys_is_welcome() -> None:
+    (query, _, _, *shared), mask = inputs()
+    expected, _ = attention.additive(query, *shared, mask)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        first, loop = share(query, *shared)
+        found, _ = loop.additive(first, *shared, mask)
+    assert_near(found, expected, TOLERANCE[torch.bfloat16])
+    for ours, theirs in zip(gradients(found, [query, *shared]), gradients(expected, [query, *shared]), strict=True):
+        assert_near(ours, theirs, TOLERANCE[torch.bfloat16])
+
+
 @pytest.mark.parametrize("step", range(STEPS))
 def test_steps_that_nothing_uses_take_no_part_in_the_gradient(step: int) -> None:
     tensors, mask = inputs()

@@ -1,0 +1,374 @@
+"""The Nematus family and BiDeep: recurrent models that are deep in two ways.
+
+Miceli Barone, Helcl, Sennrich, Haddow and Birch 2017, "Deep architectures for neural machine translation" (WMT).
+*Stacking* puts levels on top of each other, each with a recurrence of its own. *Deep transition* takes several
+GRU transitions at every word; only the last one's state goes on to the next word. BiDeep does both. With one
+level and the fewest transitions the model is the shallow Nematus baseline.
+
+Every linear map is layer-normalised by itself, LN(x W + b). The update gate keeps the *old* state, and the reset
+gate acts after the product. Levels above the first of their stack have residual connections.
+
+Where the paper is silent this follows the authors' code (Nematus, tag wmt17.v0.4): where biases stand, what LN spans,
+one initial state for all decoder levels, the residual connections of the deep output, the target embedding as
+output matrix, the initial values. Levels of cGRU and crGRU have two transitions, as in the paper's equations (the
+authors' configuration files do not say). The encoder's chains are concatenated in the paper's order.
+
+Beyond the paper: dropout (0 there) on embeddings and readout, which small corpora need.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
+from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.ops import attention
+from nmtkit.ops.loop import Product, scan, share
+
+
+@dataclass(frozen=True)
+class Config:
+    """Depths are the columns of Tables 2 to 4; widths are of the authors' configuration files."""
+
+    embedding: int
+    hidden: int  # H
+    bidirectional_layers: int  # D_s, "s. bidir.": levels in alternating directions; 1 in the shallow encoder
+    forward_layers: int  # "s. forw.": levels above them, 2H wide, that only run forward
+    encoder_transitions: int  # L_s, "trans.": of every encoder level
+    decoder_layers: int  # D_t, "stacked": the base level and those above it
+    base_transitions: int  # L_t of the base level; 2 in the shallow decoder, with the attention in between
+    high_cell: Literal["gru", "rgru", "cgru", "crgru"] | None  # the levels above (section 2.3.2); null: there are none
+    high_transitions: int | None  # of every level above
+    output_layers: int  # hidden layers of the output network (Table 3)
+    layer_norm: bool  # Table 1
+    dropout: float
+
+    def __post_init__(self) -> None:
+        for name in ("bidirectional_layers", "encoder_transitions", "decoder_layers", "output_layers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        if self.forward_layers < 0:
+            raise ValueError(f"forward_layers: {self.forward_layers} is below 0")
+        if self.base_transitions < 2:
+            raise ValueError(f"base_transitions: {self.base_transitions} is not at least 2, around the attention")
+        if self.decoder_layers > 1 and (self.high_cell is None or self.high_transitions is None):
+            raise ValueError(f"high_cell, high_transitions: needed with decoder_layers {self.decoder_layers}")
+        least = 2 if self.high_cell in ("cgru", "crgru") else 1
+        if self.high_transitions is not None and self.high_transitions < least:
+            raise ValueError(f"high_transitions: {self.high_transitions} is not at least {least}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
+
+
+class Map(nn.Module):
+    """LN(x W + b), or x W + b without layer normalisation.
+
+    W is matrices side by side, ``matrices`` wide. As in Nematus a square one starts orthogonal and any other from
+    N(0, 0.01^2). The result is normalised in parts, ``norms`` wide.
+    """
+
+    def __init__(
+        self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: bool
+    ):
+        super().__init__()
+        blocks = [torch.empty(rows, columns) for columns in matrices]
+        for block in blocks:
+            if block.shape[1] == rows:
+                nn.init.orthogonal_(block)
+            else:
+                nn.init.normal_(block, std=0.01)
+        self.weight = nn.Parameter(torch.cat(blocks, dim=1))
+        self.bias = nn.Parameter(torch.zeros(sum(matrices))) if bias else None
+        self.widths = list(norms)
+        self.norms = nn.ModuleList(nn.LayerNorm(width, eps=1e-5) for width in norms) if layer_norm else None
+
+    def forward(self, x: Tensor, product: Product = torch.matmul) -> Tensor:
+        """x (..., D) -> (..., E) in float32."""
+        terms = product(x, self.weight).float()
+        if self.bias is not None:
+            terms = terms + self.bias
+        if self.norms is None:
+            return terms
+        parts = zip(self.norms, terms.split(self.widths, dim=-1), strict=True)
+        return torch.cat([norm(part) for norm, part in parts], dim=-1)
+
+
+def gates(rows: int, width: int, *, bias: bool, layer_norm: bool) -> Map:
+    """A map to the terms of gates and candidate, [r, u, p], of a GRU. One LN spans both gates."""
+    return Map(rows, (width, width, width), (2 * width, width), bias=bias, layer_norm=layer_norm)
+
+
+def gru(x: Tensor, s: Tensor, h: Tensor) -> Tensor:
+    """h' (N, H) from the terms x of the input and s of the state, both [r, u, p] (N, 3H), and the state h (N, H)."""
+    width = h.shape[-1]
+    x_gates, x_p = x.split([2 * width, width], dim=-1)
+    s_gates, s_p = s.split([2 * width, width], dim=-1)
+    r, u = (x_gates + s_gates).sigmoid().chunk(2, dim=-1)
+    p = (x_p + r * s_p).tanh()
+    return torch.lerp(p, h, u)  # u h + (1 - u) p
+
+
+def weights(maps: Iterable[nn.Module]) -> list[Tensor]:
+    """What the steps of a loop share."""
+    return [cast(Map, part).weight for part in maps]
+
+
+class DeepTransition(nn.Module):
+    """DTGRU of section 2.4: a GRU with an input, then GRUs without. With one transition it is a plain GRU.
+
+    The biases stand outside LN and the reset product: x is LN(y W + b) for an input y, and b without one.
+    """
+
+    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
+        super().__init__()
+        self.input = gates(rows, width, bias=True, layer_norm=layer_norm)
+        self.states = nn.ModuleList(gates(width, width, bias=False, layer_norm=layer_norm) for _ in range(transitions))
+        self.biases = nn.ParameterList(torch.zeros(3 * width) for _ in range(transitions - 1))
+
+    def step(self, y: Tensor, h: Tensor) -> Tensor:
+        """y (N, D), h (N, H) -> the next h."""
+        return self.transitions(self.input(y), h, torch.matmul)
+
+    def unroll(self, y: Tensor, h: Tensor) -> Tensor:
+        """All steps of a decoder: y (T, B, D), first h (B, H) -> h (T, B, H)."""
+        return scan(self.transitions, self.input(y), h, mask=None, reverse=False, weights=weights(self.states))
+
+    def run(self, y: Tensor, mask: Tensor, *, reverse: bool) -> Tensor:
+        """Over source words in either direction, from zero: y (S, B, D), mask (S, B) -> h (S, B, H)."""
+        x = self.input(y)
+        zero = torch.zeros(x.shape[1], x.shape[2] // 3, device=x.device)
+        return scan(self.transitions, x, zero, mask, reverse, weights(self.states))
+
+    def transitions(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+        """One step from the terms x (N, 3H) of the input."""
+        for state, terms in zip(self.states, (x, *self.biases), strict=True):
+            h = gru(terms, state(h, product), h)
+        return h
+
+
+class Encoder(nn.Module):
+    """Section 2.3.1: two chains of levels in alternating directions, then levels that run forward over both.
+
+    One level is the baseline's bidirectional encoder; one, and others above it, is the biunidirectional encoder.
+    x (B, S, E) -> annotations C (B, S, 2H).
+    """
+
+    def __init__(self, config: Config):
+        super().__init__()
+        width, transitions, layer_norm = config.hidden, config.encoder_transitions, config.layer_norm
+        rows = [config.embedding] + [width] * (config.bidirectional_layers - 1)
+        self.chains = nn.ModuleList(
+            nn.ModuleList(DeepTransition(n, width, transitions, layer_norm=layer_norm) for n in rows) for _ in range(2)
+        )
+        self.above = nn.ModuleList(
+            DeepTransition(2 * width, 2 * width, transitions, layer_norm=layer_norm)
+            for _ in range(config.forward_layers)
+        )
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x, steps = x.transpose(0, 1).contiguous(), mask.t()
+        tops = []
+        for way, chain in enumerate(self.chains):
+            w = x
+            for k, level in enumerate(cast(list[DeepTransition], chain)):
+                h = level.run(w, steps, reverse=(k + way) % 2 == 1)
+                w = w + h if k else h  # no residual connection around the first level
+            tops.append(w)
+        c = torch.cat(tops, dim=-1)
+        for level in cast(list[DeepTransition], self.above):
+            c = c + level.run(c, steps, reverse=False)
+        return c.transpose(0, 1).contiguous()
+
+
+class Conditional(nn.Module):
+    """A GRU with an input, one with a context, then GRUs with neither (sections 2.2.2 and 2.3.2); crGRU.
+
+    From the second on the biases stand inside LN and the reset product: s is LN(h U + b).
+    """
+
+    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
+        super().__init__()
+        self.input = gates(rows, width, bias=True, layer_norm=layer_norm)
+        self.first = gates(width, width, bias=False, layer_norm=layer_norm)
+        # Nematus has one matrix for both gates here, and 2H x 2H is square.
+        self.context = Map(2 * width, [2 * width, width], [2 * width, width], bias=False, layer_norm=layer_norm)
+        self.states = nn.ModuleList(
+            gates(width, width, bias=True, layer_norm=layer_norm) for _ in range(transitions - 1)
+        )
+
+    def step(self, y: Tensor, c: Tensor, h: Tensor) -> Tensor:
+        """y (N, D), c (N, 2H), h (N, H) -> the next h."""
+        return self.after(self.context(c), self.before(self.input(y), h, torch.matmul), torch.matmul)
+
+    def unroll(self, y: Tensor, c: Tensor, h: Tensor) -> Tensor:
+        """All steps: y (T, B, D), c (T, B, 2H), first h (B, H) -> h (T, B, H)."""
+
+        def transitions(x: Tensor, h: Tensor, product: Product) -> Tensor:
+            x, context = x.chunk(2, dim=-1)
+            return self.after(context, self.before(x, h, product), product)
+
+        x = torch.cat([self.input(y), self.context(c)], dim=-1)
+        return scan(transitions, x, h, mask=None, reverse=False, weights=weights([self.first, *self.states]))
+
+    def before(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+        """The first transition, from the terms x of the input: h (N, H) -> s (N, H), which may ask for a context."""
+        return gru(x, self.first(h, product), h)
+
+    def after(self, x: Tensor, s: Tensor, product: Product) -> Tensor:
+        """The others, from the terms x of the context: s (N, H) -> the next h."""
+        for state in self.states:
+            s = gru(x, state(s, product), s)
+            x = torch.zeros_like(x)
+        return s
+
+
+class Memory(NamedTuple):
+    annotations: Tensor  # C (B, S, 2H)
+    keys: tuple[Tensor, ...]  # (B, S, 2H) for every level of the decoder that attends
+    mask: Tensor  # (B, S)
+
+
+class Attending(nn.Module):
+    """A conditional GRU with attention between its first two transitions (sections 2.1 and 2.3.2); cGRU.
+
+    score_i = v . tanh(LN(C_i W_c + b_c) + LN(s W_q)) + beta; the context is the mean of the annotations C.
+    ``k`` says which of the memory's keys are this level's.
+    """
+
+    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
+        super().__init__()
+        self.cell = Conditional(rows, width, transitions, layer_norm=layer_norm)
+        self.key = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c
+        self.query = Map(width, [2 * width], [2 * width], bias=False, layer_norm=layer_norm)  # W_q
+        self.v = nn.Parameter(torch.empty(2 * width))
+        self.score_shift = nn.Parameter(torch.zeros(1))  # beta: the softmax cancels it, so it is never computed with
+        nn.init.normal_(self.v, std=0.01)
+
+    def attend(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """y (N, D), h (N, H) -> the next h, c (N, 2H), attention (N, S)."""
+        s = self.cell.before(self.cell.input(y), h, torch.matmul)
+        c, looks = attention.additive(self.query(s), memory.keys[k], memory.annotations, self.v, memory.mask)
+        return self.cell.after(self.cell.context(c), s, torch.matmul), c, looks
+
+    def attend_all(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor]:
+        """All steps: y (T, B, D), first h (B, H) -> h (T, B, H), c (T, B, 2H)."""
+        cell, keys, values, v = self.cell, memory.keys[k], memory.annotations, self.v
+        h, loop = share(h, keys, values, v, *weights([self.query, cell.context, cell.first, *cell.states]))
+        states, contexts = [], []
+        for x in cell.input(y):
+            s = cell.before(x, h, loop.product)
+            c, _ = loop.additive(self.query(s, loop.product), keys, values, v, memory.mask)
+            h = cell.after(cell.context(c, loop.product), s, loop.product)
+            states.append(h)
+            contexts.append(c)
+        return torch.stack(states), torch.stack(contexts)
+
+    def step(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> Tensor:
+        """``attend``, without showing where it looked."""
+        return self.attend(y, memory, k, h)[0]
+
+    def unroll(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> Tensor:
+        return self.attend_all(y, memory, k, h)[0]
+
+
+def high_level(config: Config) -> nn.Module:
+    """A level of the decoder above the base, whose ``step`` and ``unroll`` take ``StackedDecoder.inputs`` and h."""
+    assert config.high_cell is not None
+    assert config.high_transitions is not None
+    cell = {"gru": DeepTransition, "rgru": DeepTransition, "crgru": Conditional, "cgru": Attending}[config.high_cell]
+    rows = 3 * config.hidden if config.high_cell == "rgru" else config.hidden
+    return cell(rows, config.hidden, config.high_transitions, layer_norm=config.layer_norm)
+
+
+class Readout(nn.Module):
+    """The output network below the softmax: t = tanh(LN(r W_1 + b_1) + LN(y W_2 + b_2) + LN(c W_3 + b_3)), then
+    t + tanh(LN(t W + b)) in every further layer.
+    """
+
+    def __init__(self, embedding: int, hidden: int, layers: int, *, layer_norm: bool, dropout: float):
+        super().__init__()
+        rows = [hidden, embedding, 2 * hidden]
+        self.state, self.word, self.context, *further = (
+            Map(n, [embedding], [embedding], bias=True, layer_norm=layer_norm)
+            for n in rows + [embedding] * (layers - 1)
+        )
+        self.further = nn.ModuleList(further)
+        for part in (self.state, self.word, self.context, *further):
+            nn.init.normal_(part.weight, std=0.01)  # Nematus makes no matrix here orthogonal, not even a square one
+        self.dropout = dropout
+
+    def forward(self, r: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """r (..., H), previous words y (..., E), c (..., 2H) -> t (..., E)."""
+        t = (self.state(r) + self.word(y) + self.context(c)).tanh()
+        for layer in self.further:
+            t = t + layer(t).tanh()
+        return functional.dropout(t, self.dropout, self.training)
+
+
+class StackedDecoder(Decoder):
+    """A cGRU and the levels above it (section 2.3.2). The state is one h (N, H) for every level."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        width, layer_norm = config.hidden, config.layer_norm
+        self.initial = Map(2 * width, [width], [width], bias=True, layer_norm=layer_norm)
+        self.base = Attending(config.embedding, width, config.base_transitions, layer_norm=layer_norm)
+        self.high_cell = config.high_cell
+        self.high = nn.ModuleList(high_level(config) for _ in range(config.decoder_layers - 1))
+        self.readout = Readout(
+            config.embedding, width, config.output_layers, layer_norm=layer_norm, dropout=config.dropout
+        )
+
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:  # type: ignore[override]
+        """Every level starts from tanh(LN(mean_i C_i W + b))."""
+        mean = (encoded * mask.unsqueeze(-1)).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+        first = self.initial(mean).tanh()
+        keys = tuple(level.key(encoded) for level in (self.base, *self.high) if isinstance(level, Attending))
+        return Memory(encoded, keys, mask), (first,) * (1 + len(self.high))
+
+    def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step:  # type: ignore[override]
+        h, c, looks = self.base.attend(y, memory, 0, state[0])
+        r, new = h, [h]
+        for k, level in self.levels():
+            new.append(level.step(*self.inputs(r, c, memory, k), state[k]))
+            r = r + new[-1]
+        return Step(self.readout(r, y, c), tuple(new), looks)
+
+    def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:  # type: ignore[override]
+        """Level by level: only one that attends needs its own step before; the others have all inputs at once."""
+        y = y.transpose(0, 1).contiguous()
+        h, c = self.base.attend_all(y, memory, 0, state[0])
+        r: Tensor = h
+        for k, level in self.levels():
+            r = r + level.unroll(*self.inputs(r, c, memory, k), state[k])
+        hidden: Tensor = self.readout(r, y, c)
+        return hidden.transpose(0, 1)
+
+    def levels(self) -> Iterable[tuple[int, Any]]:
+        """Those above the base, from 1."""
+        return enumerate(self.high, start=1)
+
+    def inputs(self, r: Tensor, c: Tensor, memory: Memory, k: int) -> tuple[Any, ...]:
+        """What level ``k`` reads: r, the sum of the states below it, and c, the context of the base, or its own."""
+        if self.high_cell == "gru":
+            return (r,)
+        if self.high_cell == "rgru":
+            return (torch.cat([r, c], dim=-1),)
+        if self.high_cell == "crgru":
+            return r, c
+        return r, memory, k  # cgru
+
+
+def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    tgt = WordEmbedding(tgt_words, config.embedding, dropout=config.dropout)
+    return Seq2Seq(
+        WordEmbedding(src_words, config.embedding, dropout=config.dropout),
+        Encoder(config),
+        tgt,
+        StackedDecoder(config),
+        TiedOutputLayer(tgt),
+    )
