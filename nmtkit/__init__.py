@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 
 def load(folder: Path | str = "run", device: str = "auto") -> "Translator":
-    """The translator in a model folder. device: auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
+    """The translator in a model or ensemble folder. device: auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
     from nmtkit import api  # torch takes seconds to import; `nmtkit --help` does without
 
     return api.load(folder, device)

@@ -1,33 +1,53 @@
-"""A model folder as a translator: raw lines in, plain text out."""
+"""A model folder, or an ensemble of several, as a translator: raw lines in, plain text out."""
 
 import itertools
+import math
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
+from nmtkit.config import build, dump_yaml, load_yaml, to_dict
+from nmtkit.data.settings import load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment import load_model
+from nmtkit.lines import atomic_write
 from nmtkit.search.batching import translate_ids
-from nmtkit.search.beam import Hypothesis, Search
+from nmtkit.search.beam import Floats, Hypothesis, Search
+from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.scorer import Scorer
+from nmtkit.symbols import EOS
+from nmtkit.training import checkpoint
 
 T = TypeVar("T")
 
+ENSEMBLE = "ensemble.yaml"
 FIRST_WINDOW, LARGEST_WINDOW = 32, 2048  # lines that are translated together, sorted by length
 
 
 class Translation(NamedTuple):
     text: str  # one line, without its end
-    score: float  # log-probability under the length penalty: what translations are ranked by
+    score: float  # log-probability under the penalties: what translations are ranked by
     log_prob: float
     tokens: list[str]  # as the model produced them
+    log_probs: list[float]  # of the tokens and the end mark
+    source: list[str]  # tokens as the model read them; an ensemble's are those of its first member
     alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
+    attention: Floats | None  # (tokens + 1, source + 1), end marks included
+
+
+@dataclass(frozen=True)
+class Source:
+    """How a model reads its source."""
+
+    pipeline: TextPipeline
+    vocab: Vocabulary
 
 
 @dataclass(frozen=True)
@@ -37,9 +57,8 @@ class Translator:
     model: Scorer
     search: Search
     device: torch.device
-    src_pipeline: TextPipeline
+    sources: Sequence[Source]  # those of an ensemble that differ; attention is over the first
     tgt_pipeline: TextPipeline
-    src_vocab: Vocabulary
     tgt_vocab: Vocabulary
 
     def translate(self, lines: Iterable[str]) -> Iterator[str]:
@@ -48,48 +67,193 @@ class Translator:
             yield from (best[0].text for best in self.n_best(window, 1))
 
     def n_best(
-        self, lines: Sequence[str], n: int, *, tokenized: bool = False, alignment: bool = False
+        self,
+        lines: Sequence[str],
+        n: int,
+        *,
+        tokenized: bool = False,
+        alignment: bool = False,
+        attention: bool = False,
+        prefixes: Sequence[str] | None = None,
+        seed: int | None = None,
     ) -> list[list[Translation]]:
         """Up to n translations of every line, best first. A blank line has one, which is blank.
 
         tokenized: lines are tokens with spaces between, segmented as the model's own data are, and so is the text
         returned. alignment: each target word with the source word that the model looked at most; words are
-        tokens, with the pieces of a word joined unless tokenized. Raises UserError if the model cannot look.
+        tokens, with the pieces of a word joined unless tokenized. attention: the whole matrix. prefixes: what the
+        translation of each line must begin with. seed: draw n translations at random instead of searching the best.
+        Raises UserError if the model cannot look where it has to.
         """
-        sources = [[t for t in line.split(" ") if t] if tokenized else self.src_pipeline.tokens(line) for line in lines]
-        ids = [self.src_vocab.ids(tokens) for tokens in sources]
-        found = translate_ids(self.model, ids, self.search, device=self.device, n_best=n, attention=alignment)
+        forced = None if prefixes is None else [self._target(prefix, tokenized) for prefix in prefixes]
+        sources, found = self._search(lines, n, tokenized, alignment or attention, forced, seed)
         return [
-            [self._translation(source, hypothesis, tokenized, alignment) for hypothesis in hypotheses]
+            [self._translation(source, hypothesis, tokenized, alignment, attention) for hypothesis in hypotheses]
             for source, hypotheses in zip(sources, found, strict=True)
         ]
 
-    def _translation(self, source: list[str], hypothesis: Hypothesis, tokenized: bool, alignment: bool) -> Translation:
+    def forced(
+        self, lines: Sequence[str], references: Sequence[str], *, tokenized: bool = False
+    ) -> list[Translation]:
+        """The references as if they had been found, with the scores that the model gives them.
+
+        Words that the model does not know are scored as its unknown word. A blank line has a blank translation
+        with certainty, and any other with none: its score is minus infinity.
+        """
+        targets = [self._target(reference, tokenized) for reference in references]
+        greedy = replace(self, search=replace(self.search, beam_size=1))
+        sources, found = greedy._search(lines, 1, tokenized, False, [[*ids, EOS] for ids in targets], None)
+        scored = []
+        for source, target, reference, (hypothesis,) in zip(sources, targets, references, found, strict=True):
+            if target and not source:
+                hypothesis = Hypothesis(target, -math.inf, [-math.inf] * (len(target) + 1), None)
+            scored.append(self._translation(source, hypothesis, tokenized, False, False)._replace(text=reference))
+        return scored
+
+    def _target(self, text: str, tokenized: bool) -> list[int]:
+        return self.tgt_vocab.ids(_tokens(text, self.tgt_pipeline, tokenized))
+
+    def _search(
+        self,
+        lines: Sequence[str],
+        n: int,
+        tokenized: bool,
+        attention: bool,
+        forced: Sequence[Sequence[int]] | None,
+        seed: int | None,
+    ) -> tuple[list[list[str]], list[list[Hypothesis]]]:
+        """The tokens of every line, as the first source has them, and its hypotheses."""
+        read = [[_tokens(line, source.pipeline, tokenized) for line in lines] for source in self.sources]
+        ids = [list(map(source.vocab.ids, tokens)) for source, tokens in zip(self.sources, read, strict=True)]
+        found = translate_ids(
+            self.model, ids[0], self.search,
+            device=self.device, n_best=n, attention=attention, forced=forced, seed=seed, others=ids[1:],
+        )  # fmt: skip
+        return read[0], found
+
+    def _translation(
+        self, source: list[str], hypothesis: Hypothesis, tokenized: bool, alignment: bool, attention: bool
+    ) -> Translation:
         tokens = self.tgt_vocab.tokens(hypothesis.ids)
         text = " ".join(tokens) if tokenized or not tokens else self.tgt_pipeline.text(tokens)
         pairs = None
+        if (alignment or attention) and tokens and hypothesis.attention is None:
+            raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
         if alignment:
             pairs = look_alignment(hypothesis)
             if not tokenized:
-                src_words, tgt_words = word_numbers(source, self.src_pipeline), word_numbers(tokens, self.tgt_pipeline)
+                src_words = word_numbers(source, self.sources[0].pipeline)
+                tgt_words = word_numbers(tokens, self.tgt_pipeline)
                 pairs = sorted({(src_words[s], tgt_words[t]) for s, t in pairs}, key=lambda pair: pair[::-1])
-        one_line = text.replace("\r", " ").replace("\n", " ")
-        return Translation(one_line, hypothesis.score, hypothesis.log_prob, tokens, pairs)
+        return Translation(
+            text=text.replace("\r", " ").replace("\n", " "),
+            score=hypothesis.score,
+            log_prob=hypothesis.log_prob,
+            tokens=tokens,
+            log_probs=hypothesis.log_probs,
+            source=source,
+            alignment=pairs,
+            attention=hypothesis.attention if attention else None,
+        )
 
 
-def load(folder: Path | str, device: str) -> Translator:
-    """The translator in a model folder; see ``nmtkit.load``."""
-    folder, chosen = Path(folder), choose_device(device)
-    model, experiment = load_model(folder, chosen)
+@dataclass(frozen=True)
+class Bundle:
+    """What ensemble.yaml says of the models that lie beside it in members/."""
+
+    members: tuple[str, ...]  # folder names
+    combine: Combine
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.members):
+            raise ValueError(f"weights: {len(self.weights)} of them for {len(self.members)} models")
+        for weight in self.weights:
+            if not 0 < weight < math.inf:
+                raise ValueError(f"weights: {weight} is not a number above 0")
+
+
+def load(
+    folders: Path | str | Sequence[Path],
+    device: str,
+    combine: Combine | None = None,
+    weights: list[float] | None = None,
+) -> Translator:
+    """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
+
+    Raises UserError for models that cannot be combined.
+    """
+    paths, chosen = [Path(folders)] if isinstance(folders, Path | str) else list(folders), choose_device(device)
+    if len(paths) == 1 and (paths[0] / ENSEMBLE).exists():
+        where = paths[0] / ENSEMBLE
+        bundle = build(Bundle, load_yaml(where), str(where))
+        paths = [paths[0] / "members" / name for name in bundle.members]
+        combine, weights = combine or bundle.combine, weights or list(bundle.weights)
+    elif len(paths) == 1 and (combine or weights):
+        raise UserError("--combine and --weights: only for an ensemble; give several models, each with -m")
+    if weights and len(weights) != len(paths):
+        raise UserError(f"--weights: {len(weights)} of them for {len(paths)} models; give one for each, with commas")
+    members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
+    for path in paths:
+        members.append(load_model(path, chosen))
+        check_target(paths[0], path)
+        key = _reading(path)
+        readers.setdefault(key, Source(TextPipeline.load(path, "src"), Vocabulary.load(path / "vocab.src")))
+        reads.append(list(readers).index(key))
+    models = [model for model, _ in members]
     return Translator(
-        model,
-        experiment.search,
+        models[0] if len(models) == 1 else Ensemble(models, reads, weights or [1.0] * len(models), combine or "prob"),
+        members[0][1].search,
         chosen,
-        TextPipeline.load(folder, "src"),
-        TextPipeline.load(folder, "tgt"),
-        Vocabulary.load(folder / "vocab.src"),
-        Vocabulary.load(folder / "vocab.tgt"),
+        list(readers.values()),
+        TextPipeline.load(paths[0], "tgt"),
+        Vocabulary.load(paths[0] / "vocab.tgt"),
     )
+
+
+def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: list[float] | None) -> None:
+    """Write an ensemble's folder, whole in itself: every command that translates takes it like a model folder."""
+    if output.exists() and any(output.iterdir()):
+        raise UserError(f"{output}: is there already; give another folder with -o, or remove it")
+    load(folders, "cpu", combine, weights)  # every check that translating makes
+    names = [f"{i}-{folder.resolve().name}" for i, folder in enumerate(folders, 1)]
+    try:
+        for folder, name in zip(folders, names, strict=True):
+            checkpoint.copy_model(folder, output / "members" / name)
+        with atomic_write(output / ENSEMBLE) as file:
+            file.write(dump_yaml(to_dict(Bundle(tuple(names), combine, tuple(weights or [1.0] * len(names))))))
+    except BaseException:
+        shutil.rmtree(output, ignore_errors=True)
+        raise
+
+
+def check_target(first: Path, other: Path) -> None:
+    """Raises UserError unless the two models write the same words: then their probabilities can be combined."""
+    ours, theirs = load_prep(first).tgt, load_prep(other).tgt
+    if ours != theirs:
+        name = next(field.name for field in fields(ours) if getattr(ours, field.name) != getattr(theirs, field.name))
+        raise UserError(
+            f"{first} and {other} cannot be combined: their target {name} is {getattr(ours, name)} and "
+            f"{getattr(theirs, name)}, so their next words are not the same thing"
+        )
+    a, b = (Vocabulary.load(folder / "vocab.tgt").words for folder in (first, other))
+    for number, (word, another) in enumerate(itertools.zip_longest(a, b), 1):
+        if word != another:
+            raise UserError(
+                f"{first} and {other} cannot be combined: line {number} of their vocab.tgt is "
+                f"{'missing' if word is None else repr(word)} and {'missing' if another is None else repr(another)}; "
+                "train them on one data folder"
+            )
+
+
+def _reading(folder: Path) -> tuple[bytes, ...]:
+    """Everything that decides how a model reads its source: the same for two models that read alike."""
+    files = [folder / name for name in ("bpe.src", "truecase.src", "vocab.src")]
+    return (repr(load_prep(folder).src).encode(), *(path.read_bytes() if path.exists() else b"" for path in files))
+
+
+def _tokens(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
+    return [token for token in line.split(" ") if token] if tokenized else pipeline.tokens(line)
 
 
 def choose_device(name: str) -> torch.device:
@@ -122,10 +286,8 @@ def windows(lines: Iterable[T], at_hand: Callable[[], bool]) -> Iterator[list[T]
 
 def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
     """Each target token with the source token looked at most; none where that was the end mark."""
-    if not hypothesis.ids:
-        return []
     if hypothesis.attention is None:
-        raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
+        return []
     looks = hypothesis.attention[:-1].argmax(axis=1)  # (T,) without the row of the end mark
     aligned = np.flatnonzero(looks < hypothesis.attention.shape[1] - 1)
     return [(int(looks[t]), int(t)) for t in aligned]

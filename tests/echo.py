@@ -4,6 +4,7 @@
 """
 
 import signal
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,9 +14,11 @@ from torch import Tensor
 from nmtkit import api
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.settings import Prep, Side
+from nmtkit.experiment import build_experiment, load_preset
 from nmtkit.ops.tree import Tree
 from nmtkit.search.beam import Search
 from nmtkit.symbols import SPELLINGS, UNK
+from nmtkit.training import checkpoint
 
 WORDS = (*SPELLINGS, *"abcdefgh", "low@@", "er")
 
@@ -48,6 +51,22 @@ def write_folder(folder: Path) -> Path:
         (folder / f"bpe.{name}").write_text("#version: 0.2\nl o\nlo w\ne r</w>\n")
         rows = [f"{word}\t{0 if i <= UNK else 9}\n" for i, word in enumerate(WORDS)]
         (folder / f"vocab.{name}").write_bytes("".join(rows).encode())
+    return folder
+
+
+def write_model(folder: Path, preset: str, seed: int = 0) -> Path:
+    """A whole model folder: the preset's smallest sizes with random weights, one checkpoint."""
+    write_folder(folder)
+    experiment = build_experiment(load_preset(preset), preset)
+    values = {field.name: getattr(experiment.model, field.name) for field in fields(experiment.model)}
+    widths = {name: value // 64 for name, value in values.items() if type(value) is int and value >= 64}
+    experiment = replace(experiment, model=replace(experiment.model, **widths))
+    torch.manual_seed(seed)
+    model = experiment.build(len(WORDS), len(WORDS))
+    checkpoint.write_config(folder, to_dict(experiment))
+    weights = checkpoint.step_folder(folder, 1)
+    weights.mkdir(parents=True)
+    checkpoint.save_weights(weights / "model.safetensors", model.state_dict())
     return folder
 
 

@@ -1,4 +1,5 @@
 import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from nmtkit import api
 from nmtkit.api import FIRST_WINDOW, LARGEST_WINDOW, Translator, windows
 from nmtkit.errors import UserError
 from nmtkit.search.beam import Hypothesis, Search
-from tests.echo import load_echo, write_folder
+from tests.echo import load_echo, write_folder, write_model
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_alignment_joins_the_pieces_of_a_word_unless_tokenized(translator: Trans
 
 def test_a_word_for_which_the_model_looks_at_the_end_mark_is_not_aligned() -> None:
     attention = np.array([[0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]], dtype=np.float32)
-    assert api.look_alignment(Hypothesis([5, 6], 0.0, 0.0, attention)) == [(1, 0)]
+    assert api.look_alignment(Hypothesis([5, 6], 0.0, [], attention)) == [(1, 0)]
 
 
 def test_a_model_without_attention_says_that_it_cannot_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +67,39 @@ def test_a_model_without_attention_says_that_it_cannot_align(tmp_path: Path, mon
     assert list(blind.translate(["a"])) == ["a"]
     with pytest.raises(UserError, match="this model cannot align: it has no attention"):
         blind.n_best(["a"], 1, alignment=True)
+
+
+def test_scores_of_given_translations_are_those_they_were_found_with(translator: Translator) -> None:
+    lines = ["a b", "lower", "", "c"]
+    found = [best[0] for best in translator.n_best(lines, 1)]
+    forced = translator.forced(lines, [t.text for t in found])
+    assert [(t.text, t.tokens) for t in forced] == [(t.text, t.tokens) for t in found]
+    np.testing.assert_allclose([t.score for t in forced], [t.score for t in found], atol=1e-4)
+
+
+def test_any_translation_can_be_scored(translator: Translator) -> None:
+    said, unknown, blank, dumb = translator.forced(["a", "a", "a", ""], ["a  b", "z", "", "b"])
+    rest = math.log(0.1 / 13)
+    np.testing.assert_allclose(said.log_probs, [math.log(0.9), rest, math.log(0.9)], rtol=1e-5)
+    assert (said.text, said.tokens) == ("a  b", ["a", "b"])
+    np.testing.assert_allclose(unknown.log_probs, [rest, math.log(0.9)], rtol=1e-5)
+    np.testing.assert_allclose(blank.log_probs, [rest], rtol=1e-5)
+    assert (dumb.score, dumb.tokens) == (-math.inf, ["b"])
+
+
+def test_a_translation_begins_with_its_prefix(translator: Translator) -> None:
+    found = translator.n_best(["a b c", "a b", ""], 1, prefixes=["d", "", "e"])
+    assert [best[0].text for best in found] == ["d b c", "a b", ""]
+
+
+def test_attention_is_kept_when_asked_for(translator: Translator) -> None:
+    [[plain]] = translator.n_best(["a lower"], 1)
+    [[looked], [blank]] = translator.n_best(["a lower", ""], 1, attention=True)
+    assert plain.attention is None
+    assert looked.attention is not None
+    assert looked.source == looked.tokens == ["a", "low@@", "er"]
+    assert looked.attention.tolist() == np.eye(4).tolist()
+    assert blank.attention is None
 
 
 def test_a_translation_is_one_line(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +128,73 @@ def test_the_device_is_a_gpu_only_where_there_is_one() -> None:
 def test_a_device_that_cannot_be_used_is_an_error(name: str) -> None:
     with pytest.raises(UserError, match=f"--device {name}: cannot be used here .*; auto and cpu always can"):
         api.choose_device(name)
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> list[Path]:
+    return [write_model(tmp_path / f"m{seed}", "rnnsearch", seed) for seed in range(3)]
+
+
+def texts(translator: Translator) -> list[tuple[str, float]]:
+    found = translator.n_best(["a b", "", "lower c d"], 2, prefixes=["a", "", "h"])
+    return [(t.text, t.score) for best in found for t in best]
+
+
+def test_an_ensembles_folder_is_the_ensemble_and_whole_in_itself(models: list[Path], tmp_path: Path) -> None:
+    api.write_ensemble(models, tmp_path / "ens", "logprob", [2.0, 1.0, 1.0])
+    expected = texts(api.load(models, "cpu", "logprob", [2.0, 1.0, 1.0]))
+    for model in models:
+        shutil.rmtree(model)
+    (tmp_path / "ens").rename(tmp_path / "moved")
+    assert texts(nmtkit.load(tmp_path / "moved", "cpu")) == expected
+    assert texts(api.load(tmp_path / "moved", "cpu", "prob", [1, 1, 1])) != expected
+
+
+def test_a_model_with_itself_translates_as_the_model(models: list[Path]) -> None:
+    assert texts(api.load([models[0]] * 3, "cpu")) == texts(api.load(models[0], "cpu"))
+    assert texts(api.load(models[:2], "cpu")) != texts(api.load(models[0], "cpu"))
+
+
+def test_members_may_read_other_words_and_pieces(models: list[Path]) -> None:
+    rows = (models[1] / "vocab.src").read_text().splitlines(keepends=True)
+    (models[1] / "vocab.src").write_text("".join(rows[:4] + rows[:3:-1]))
+    (models[2] / "bpe.src").write_text("#version: 0.2\nl o\n")
+    mixed = api.load(models, "cpu")
+    assert len(mixed.sources) == 3
+    assert mixed.n_best(["lower a"], 1)[0][0].source == ["low@@", "er", "a"]
+    assert len(api.load([models[0]] * 2, "cpu").sources) == 1
+
+
+def test_models_that_write_other_words_cannot_be_combined(models: list[Path], tmp_path: Path) -> None:
+    rows = (models[1] / "vocab.tgt").read_text().splitlines(keepends=True)
+    (models[1] / "vocab.tgt").write_text("".join([*rows[:5], "z\t1\n", *rows[6:]]))
+    with pytest.raises(UserError, match=r"line 6 of their vocab.tgt is 'b' and 'z'; train them on one data folder"):
+        api.load(models, "cpu")
+    prep = (models[2] / "prep.yaml").read_text()
+    words = prep.replace("segmentation: bpe", "segmentation: words")
+    (models[2] / "prep.yaml").write_text(prep[: prep.index("tgt:")] + words[words.index("tgt:") :])
+    with pytest.raises(UserError, match="their target segmentation is bpe and words, so their next words are not the"):
+        api.write_ensemble([models[0], models[2]], tmp_path / "ens", "prob", None)
+    assert not (tmp_path / "ens").exists()
+
+
+def test_an_ensemble_cannot_be_where_one_model_is_needed(models: list[Path], tmp_path: Path) -> None:
+    api.write_ensemble(models, tmp_path / "ens", "prob", None)
+    with pytest.raises(UserError, match="ens: an ensemble, where one model is needed; its members are in"):
+        api.load([tmp_path / "ens", models[0]], "cpu")
+    with pytest.raises(UserError, match="ens: is there already; give another folder with -o, or remove it"):
+        api.write_ensemble(models, tmp_path / "ens", "prob", None)
+
+
+def test_weights_are_one_for_each_model(models: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--weights: 2 of them for 3 models"):
+        api.load(models, "cpu", weights=[1, 2])
+    with pytest.raises(UserError, match="--combine and --weights: only for an ensemble"):
+        api.load(models[0], "cpu", combine="prob")
+    api.write_ensemble(models, tmp_path / "ens", "prob", None)
+    (tmp_path / "ens" / "ensemble.yaml").write_text("members: [1-m0]\ncombine: prob\nweights: [0]\n")
+    with pytest.raises(UserError, match=r"weights: 0\.0 is not a number above 0"):
+        api.load(tmp_path / "ens", "cpu")
 
 
 def test_search_settings_are_replaced_by_value(translator: Translator) -> None:

@@ -2,10 +2,13 @@
 
 import contextlib
 import io
+import json
+import math
 import os
 import select
 import sys
 import time
+import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, cast
 import typer
 
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, decode_line, raw_lines
+from nmtkit.lines import atomic_write, decode_line, raw_lines, read_lines
 
 if TYPE_CHECKING:
     from nmtkit.api import Translation
@@ -25,7 +28,9 @@ WARNINGS = 5  # about lines that are not UTF-8
 
 
 def translate(
-    model: Annotated[Path, typer.Option("--model", "-m", help="Model folder.")] = Path("run"),
+    model: Annotated[
+        list[Path] | None, typer.Option("--model", "-m", help="Model folder [run]; several are an ensemble.")
+    ] = None,
     input: Annotated[str, typer.Option("--input", "-i", help="File to translate (.gz and .zst too).")] = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="File for the translations.")] = "-",
     beam_size: Annotated[int | None, typer.Option("--beam-size", "-b", min=1, help="Hypotheses kept.")] = None,
@@ -34,21 +39,48 @@ def translate(
         typer.Option(help="Rank by log P, by log P / |y|, or by log P / ((5 + |y|) / 6)^alpha."),
     ] = None,
     alpha: Annotated[float | None, typer.Option(min=0.0, help="The alpha of --length-penalty gnmt.")] = None,
+    coverage_penalty: Annotated[
+        float | None, typer.Option(min=0.0, help="The beta of Wu et al. 2016: how much unread source words cost.")
+    ] = None,
+    max_len_a: Annotated[
+        float | None, typer.Option(min=0.0, help="A translation has at most A words for every source word ...")
+    ] = None,
+    max_len_b: Annotated[int | None, typer.Option(min=1, help="... and B more.")] = None,
     n_best: Annotated[
         int | None, typer.Option(min=1, help="Write the N best of each line as 'line ||| text ||| score'.")
     ] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Draw from the model's distribution instead of searching the best.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of --sample.")] = 1,
+    prefix: Annotated[
+        Path | None, typer.Option(help="File that says, line by line, how the translation must begin.")
+    ] = None,
+    score_reference: Annotated[
+        Path | None, typer.Option(help="File of translations to score, line by line, instead of translating.")
+    ] = None,
     scores: Annotated[
-        Literal["none", "sentence"], typer.Option(help="sentence: write the score and a tab before each translation.")
+        Literal["none", "sentence", "token"],
+        typer.Option(help="sentence: the score and a tab before each translation. token: also a tab and the tokens'."),
     ] = "none",
     alignment: Annotated[
         bool, typer.Option("--alignment", help="Write a tab and 'source-target' word pairs after each translation.")
     ] = False,
+    attention: Annotated[
+        Path | None, typer.Option(help="File (.npz) for the attention matrix of each translation, and its tokens.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object for each translation.")] = False,
     tokenized: Annotated[
         bool, typer.Option("--tokenized", help="Read and write tokens, segmented as in the data folder.")
     ] = False,
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Batch size: source tokens times beam. Less needs less memory.")
     ] = None,
+    combine: Annotated[
+        Literal["prob", "logprob"] | None,
+        typer.Option(help="Of an ensemble: the mean of probabilities [prob], or of their logarithms."),
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="Of an ensemble: one number for each model, as 2,1,1.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
 ) -> None:
     """Translate text: one line out for every line in, in order; a blank line for a blank line.
@@ -57,26 +89,41 @@ def translate(
 
       zcat big.gz | nmtkit translate --beam-size 10 --scores sentence | cut -f1
 
+      nmtkit translate -m one -m two -m three < in.txt > out.txt
+
+      nmtkit translate --score-reference out.txt --scores token < in.txt
+
     Search settings that are not given are those the model was trained with. A score is the log-probability (base
-    e) under the length penalty. Word pairs count from 0, in tokenised words (in tokens with --tokenized); a word
-    for which the model looked nowhere has none. In an n-best list the lines count from 0 and the word pairs
-    are a fourth field.
+    e) under the penalties; that of a token is its bare log-probability, the end mark's comes last. Word pairs count
+    from 0, in tokenised words (in tokens with --tokenized); a word for which the model looked nowhere has none. In
+    an n-best list the lines count from 0 and the word pairs are a fourth field. A line is sampled alike wherever it
+    stands. The arrays of --attention are N.attention (target tokens, source tokens), N.source and N.target of line N,
+    counted from 0, end marks included.
 
     Answers are written as soon as the input pauses, so that it works in a dialogue too.
     """
     if n_best and scores != "none":
         raise UserError("--scores: an n-best list has them already; leave it out")
-    typed = input == "-" and sys.stdin.isatty()
+    if score_reference and (n_best or sample or prefix or alignment or attention):
+        raise UserError("--score-reference: only scores; leave --n-best, --sample, --prefix and attention out")
+    if sample and (prefix or alignment or attention or coverage_penalty):
+        raise UserError("--sample: does not look and has no prefix; leave --prefix, --alignment and the like out")
+    if attention and n_best:
+        raise UserError("--attention: of the best translation only; leave --n-best out")
+    typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
 
     from nmtkit import api  # takes seconds: it imports torch
 
-    translator = api.load(model, device)
+    translator = api.load(model or [Path("run")], device, combine, parse_weights(weights))
     asked: dict[str, Any] = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
         "alpha": alpha,
+        "coverage_penalty": coverage_penalty,
+        "max_len_a": max_len_a,
+        "max_len_b": max_len_b,
         "max_tokens": max_tokens,
     }
     search = replace(translator.search, **{name: value for name, value in asked.items() if value is not None})
@@ -84,28 +131,58 @@ def translate(
         raise UserError(f"--alpha: without effect on --length-penalty {search.length_penalty}; it belongs to gnmt")
     translator = replace(translator, search=search)
 
-    stream = _Stream(sys.stdin.fileno()) if input == "-" else None
+    stream = _Stream(_standard_input()) if input == "-" else None
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
+    beside = prefix or score_reference
+    lines = _decoded(raw, input)
+    pairs = _beside(lines, beside, input) if beside else ((line, "") for line in lines)
     # No progress line where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
     number = 0
-    with _writer(output) as file, _progress(shown) as report:
-        for window in api.windows(_decoded(raw, input), at_hand):
-            for best in translator.n_best(window, n_best or 1, tokenized=tokenized, alignment=alignment):
+    with _writer(output) as file, _arrays(attention) as keep, _progress(shown) as report:
+        for window in api.windows(pairs, at_hand):
+            texts, others = [line for line, _ in window], [other for _, other in window]
+            if score_reference:
+                found = [[best] for best in translator.forced(texts, others, tokenized=tokenized)]
+            else:
+                found = translator.n_best(
+                    texts, n_best or 1, tokenized=tokenized, alignment=alignment, attention=attention is not None,
+                    prefixes=others if prefix else None, seed=seed if sample else None,
+                )  # fmt: skip
+            for best in found:
                 for translation in best:
-                    file.write(
-                        (_columns(translation, scores) if n_best is None else _moses(number, translation)) + "\n"
-                    )
+                    if as_json:
+                        file.write(_object(number, translation) + "\n")
+                    elif n_best:
+                        file.write(_moses(number, translation) + "\n")
+                    else:
+                        file.write(_columns(translation, scores) + "\n")
+                keep(number, best[0])
                 number += 1
             file.flush()
             report(number)
 
 
+def parse_weights(text: str | None) -> list[float] | None:
+    """``2,1,1`` as numbers; raises UserError for anything else."""
+    if text is None:
+        return None
+    try:
+        weights = [float(weight) for weight in text.split(",")]
+    except ValueError:
+        raise UserError(f"--weights {text}: expected one number for each model, as 2,1,1") from None
+    for weight in weights:
+        if not 0 < weight < math.inf:
+            raise UserError(f"--weights {text}: {weight:g} is not a number above 0")
+    return weights
+
+
 def _columns(translation: "Translation", scores: str) -> str:
-    """[score TAB] text [TAB alignment]: the text may have tabs of its own, the columns around it never do."""
-    score = f"{translation.score:.6f}\t" if scores == "sentence" else ""
+    """[score TAB] text [TAB token scores] [TAB alignment]: the text may have tabs of its own, no other column has."""
+    score = "" if scores == "none" else f"{translation.score:.6f}\t"
+    tokens = "\t" + " ".join(f"{each:.6f}" for each in translation.log_probs) if scores == "token" else ""
     pairs = "" if translation.alignment is None else f"\t{_pharaoh(translation.alignment)}"
-    return score + translation.text + pairs
+    return score + translation.text + tokens + pairs
 
 
 def _moses(number: int, translation: "Translation") -> str:
@@ -113,8 +190,72 @@ def _moses(number: int, translation: "Translation") -> str:
     return f"{number} ||| {translation.text} ||| {translation.score:.6f}{pairs}"
 
 
+def _object(number: int, translation: "Translation") -> str:
+    """Everything about a translation but its attention matrix. JSON has no infinity: a score without end is null."""
+    values: dict[str, Any] = {
+        "line": number,
+        "text": translation.text,
+        "score": _finite(translation.score),
+        "log_prob": _finite(translation.log_prob),
+        "tokens": translation.tokens,
+        "token_log_probs": [_finite(each) for each in translation.log_probs],
+    }
+    if translation.alignment is not None:
+        values["alignment"] = translation.alignment
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _finite(score: float) -> float | None:
+    return round(score, 6) if math.isfinite(score) else None
+
+
 def _pharaoh(pairs: list[tuple[int, int]]) -> str:
     return " ".join(f"{src}-{tgt}" for src, tgt in pairs)
+
+
+def _beside(lines: Iterable[str], path: Path, input: str) -> Iterator[tuple[str, str]]:
+    """Each line with the line of ``path`` that belongs to it; raises UserError where either ends first."""
+    others, number = read_lines(path), 0
+    for line in lines:
+        other = next(others, None)
+        if other is None:
+            raise UserError(f"{path}: ends after {number} lines, but there is more to translate; make them correspond")
+        number += 1
+        yield line, other
+    if next(others, None) is not None:
+        place = "standard input" if input == "-" else input
+        raise UserError(f"{path}: has more lines than the {number} of {place}; make them correspond")
+
+
+@contextlib.contextmanager
+def _arrays(path: Path | None) -> Iterator[Callable[[int, "Translation"], None]]:
+    """A function that adds a translation's attention to an .npz file; one line is held in memory at a time."""
+    if path is None:
+        yield lambda number, translation: None
+        return
+    import numpy as np
+
+    with atomic_write(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def keep(number: int, translation: "Translation") -> None:
+            source, target = [*translation.source, "</s>"], [*translation.tokens, "</s>"]
+            empty = np.zeros((len(target), len(source)), np.float32)  # of a blank line
+            arrays = {
+                "attention": empty if translation.attention is None else translation.attention,
+                "source": np.array(source, np.str_),
+                "target": np.array(target, np.str_),
+            }
+            for name, array in arrays.items():
+                with archive.open(f"{number}.{name}.npy", "w") as entry:
+                    np.lib.format.write_array(entry, array, allow_pickle=False)
+
+        yield keep
+
+
+def _standard_input() -> int:
+    if sys.stdin is None:
+        raise UserError("standard input is closed; give a file with --input")
+    return sys.stdin.fileno()
 
 
 def _decoded(raw: Iterable[bytes], input: str) -> Iterator[str]:

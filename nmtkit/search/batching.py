@@ -1,12 +1,15 @@
 """Any number of sentences through beam search: sorted into batches of a token budget, handed back in order."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
 from nmtkit.search.beam import Hypothesis, Search, beam_search
+from nmtkit.search.sampling import sample
 from nmtkit.search.scorer import Scorer
 from nmtkit.symbols import EOS, PAD
 
@@ -21,22 +24,38 @@ def translate_ids(
     device: torch.device,
     n_best: int = 1,
     attention: bool = False,
+    forced: Sequence[Sequence[int]] | None = None,
+    seed: int | None = None,
+    others: Sequence[Sequence[Sequence[int]]] = (),
 ) -> list[list[Hypothesis]]:
     """Up to n_best hypotheses for each sentence, best first; sentences are source ids without an end mark.
 
-    An empty sentence has one hypothesis, empty, without asking the scorer. A batch that does not fit into
-    memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best is more
-    than the beam holds, and when one sentence alone does not fit into memory.
+    An empty sentence has one hypothesis, empty, without asking the scorer. forced: see ``beam_search``. seed:
+    draw n_best translations at random instead, see ``sample``. others: the same sentences as the further sources of
+    an ensemble have them. A batch that does not fit into memory is searched again in halves. Raises UserError
+    where ``beam_search`` does, when n_best is more than the beam holds, and when one sentence alone does not fit
+    into memory.
     """
+    if seed is not None:
+        config = replace(config, beam_size=n_best)
     if n_best > config.beam_size:
         raise UserError(f"{n_best} best translations need a beam size of at least {n_best}, not {config.beam_size}")
-    results = [[Hypothesis([], 0.0, 0.0, None)] for _ in sentences]
+    results = [[Hypothesis([], 0.0, [0.0], None)] for _ in sentences]
     batches = list(token_batches([len(sentence) for sentence in sentences], config.max_tokens // config.beam_size))
     while batches:
         batch = batches.pop()
-        src, src_mask = _pad([sentences[i] for i in batch])
+        src, src_mask = (
+            tensor.to(device) for tensor in _stack([[source[i] for i in batch] for source in (sentences, *others)])
+        )
+        prefixes = None if forced is None else [forced[i] for i in batch]
         try:
-            found = beam_search(scorer, src.to(device), src_mask.to(device), config, n_best=n_best, attention=attention)
+            if seed is None:
+                found = beam_search(
+                    scorer, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes
+                )
+            else:
+                generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
+                found = sample(scorer, src, src_mask, config, generators, n_best)
         except (torch.OutOfMemoryError, MemoryError):
             found = []
         if found:
@@ -66,6 +85,15 @@ def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
         batch.append(i)
     if batch:
         yield batch
+
+
+def _stack(sources: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
+    """What ``Scorer.begin`` takes, of D sources that have B sentences each."""
+    if len(sources) == 1:
+        return _pad(sources[0])
+    everything, mask = _pad([sentence for source in sources for sentence in source])  # (D * B, S)
+    shape = (len(sources), len(sources[0]), -1)
+    return everything.view(shape).transpose(0, 1), mask.view(shape).transpose(0, 1)
 
 
 def _pad(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

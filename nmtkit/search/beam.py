@@ -9,6 +9,7 @@ sentence, 1 at first and K at most), S source, V words.
 """
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -24,7 +25,7 @@ from nmtkit.symbols import BOS, EOS
 
 Floats = npt.NDArray[np.float32]
 
-LOWEST = -1e4  # log P of an end mark that had none, so that every hypothesis can be closed
+LOWEST = -1e4  # log P of a word that must come and had none, so that every hypothesis can be closed
 ROUNDING = 1e-3  # how far above 0 a log-probability may be by rounding alone
 
 
@@ -35,12 +36,16 @@ class Search:
     beam_size: int = 5
     length_penalty: Literal["none", "avg", "gnmt"] = "gnmt"  # log P; log P / |y|; log P / ((5 + |y|) / 6) ** alpha
     alpha: float = 0.6  # of gnmt only
+    coverage_penalty: float = 0.0  # beta: adds beta * sum_j log min(sum_t attention_tj, 1) over the source words j
     max_len_a: float = 1.5  # at most max_len_a * source words + max_len_b words, then the end mark is forced
     max_len_b: int = 20
     max_tokens: int = 8000  # of a batch: source tokens times beam, padding and end marks included
 
     def __post_init__(self) -> None:
-        for name, least in (("beam_size", 1), ("alpha", 0), ("max_len_a", 0), ("max_len_b", 1), ("max_tokens", 1)):
+        least_values = {
+            "beam_size": 1, "alpha": 0, "coverage_penalty": 0, "max_len_a": 0, "max_len_b": 1, "max_tokens": 1
+        }  # fmt: skip
+        for name, least in least_values.items():
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name}: must be at least {least}, found {getattr(self, name)}")
 
@@ -57,9 +62,13 @@ class Search:
 
 class Hypothesis(NamedTuple):
     ids: list[int]  # T words, without the end mark
-    score: float  # log_prob under the length penalty
-    log_prob: float  # of the words and the end mark, also where length forced the end
+    score: float  # log_prob under the length and coverage penalties
+    log_probs: list[float]  # (T + 1,) of the words and the end mark, also where length forced the end
     attention: Floats | None  # (T + 1, S) where the model looked for each word and the end mark; S with its end mark
+
+    @property
+    def log_prob(self) -> float:
+        return sum(self.log_probs)
 
 
 class _Candidate(NamedTuple):
@@ -79,27 +88,40 @@ class _Step(NamedTuple):
     """What one step was given and saw; enough to walk back from any row."""
 
     words: list[int]  # (N,) previous words
+    log_probs: list[float]  # (N,) of everything up to them
     parents: list[int]  # (N,) rows of the step before
     attention: Floats | None  # (N, S)
 
 
 @torch.inference_mode()
 def beam_search(
-    scorer: Scorer, src: Tensor, src_mask: Tensor, config: Search, *, n_best: int = 1, attention: bool = False
+    scorer: Scorer,
+    src: Tensor,
+    src_mask: Tensor,
+    config: Search,
+    *,
+    n_best: int = 1,
+    attention: bool = False,
+    forced: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
     """Up to n_best hypotheses for each sentence, best first; at least one.
 
-    src (B, S) and src_mask (B, S) are what ``Scorer.begin`` takes. A hypothesis that reaches the longest
-    length is closed with the end mark and pays for it. PAD and BOS are never produced. Raises UserError
-    when the scorer gives no usable probabilities.
+    src and src_mask are what ``Scorer.begin`` takes. A hypothesis that reaches the longest length is closed
+    with the end mark and pays for it. PAD and BOS are never produced. forced: the words that each translation
+    must begin with; with EOS behind them they are the whole of it, and searching is scoring. Raises UserError
+    when the scorer gives no usable probabilities, or no attention for the coverage penalty.
     """
-    longest = [config.longest(n - 1) for n in src_mask.sum(1).tolist()]
+    # An ensemble's attention is over the first of its sources, (B, D, S).
+    lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()
+    prefixes = forced or [()] * len(lengths)
+    longest = [max(config.longest(n - 1), len(p)) for n, p in zip(lengths, prefixes, strict=True)]
     endings: list[list[_Ending]] = [[] for _ in longest]
     history: list[_Step] = []
     searched = list(range(len(longest)))  # (B,) the sentences still in the batch
     words, parents, alive = [BOS] * len(searched), list(searched), [0.0] * len(searched)  # (N,) each, width 1
+    attention = attention or config.coverage_penalty > 0
     # One block: small arrays that stay, between large ones that go, would tear holes into the memory of a long line.
-    looks = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(1)), np.float32) if attention else None
+    looks = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(-1)), np.float32) if attention else None
     memory, state = scorer.begin(src, src_mask)
 
     for step in itertools.count():
@@ -108,15 +130,17 @@ def beam_search(
         if looks is not None and looked is not None:
             look = looks[step, : len(words)]
             look[:] = looked.float().cpu().numpy()
-        history.append(_Step(words, parents, look))
+        history.append(_Step(words, alive, parents, look))
 
-        closing = [longest[sentence] == step for sentence in searched]
+        only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
         beams: list[list[_Candidate]] = []
-        for sentence, candidates in zip(searched, _continue(log_probs, alive, closing, config.beam_size), strict=True):
+        for sentence, candidates in zip(searched, _continue(log_probs, alive, only, config.beam_size), strict=True):
             beam, ended = [], endings[sentence]
             for candidate in candidates[: config.beam_size - len(ended)]:  # a finished hypothesis keeps its slot
                 if candidate.word == EOS:
                     score = config.score(candidate.log_prob, step + 1)
+                    if config.coverage_penalty:
+                        score += config.coverage_penalty * _coverage(history, candidate.row, lengths[sentence])
                     ended.append(_Ending(score, candidate.log_prob, step, candidate.row))
                 else:
                     beam.append(candidate)
@@ -137,14 +161,21 @@ def beam_search(
     if not all(endings):
         raise UserError("the model gives every continuation the probability zero; is it trained?")
     return [
-        [_trace(history, ending, mask) for ending in sorted(ended, key=lambda e: -e.score)[:n_best]]
-        for ended, mask in zip(endings, src_mask.cpu().numpy(), strict=True)
+        [_trace(history, ending, length) for ending in sorted(ended, key=lambda e: -e.score)[:n_best]]
+        for ended, length in zip(endings, lengths, strict=True)
     ]
 
 
-def _continue(log_probs: Tensor, alive: list[float], closing: list[bool], k: int) -> list[list[_Candidate]]:
-    """The k best continuations of every sentence, best first. log_probs (N, V), alive (N,) log P, closing (B,)."""
-    width = len(alive) // len(closing)
+def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:
+    """The word that must come at this step, if it is not for the model to say."""
+    if step < len(prefix):
+        return prefix[step]
+    return EOS if step == longest else None
+
+
+def _continue(log_probs: Tensor, alive: list[float], only: list[int | None], k: int) -> list[list[_Candidate]]:
+    """The k best continuations of every sentence, best first. log_probs (N, V), alive (N,) log P, only (B,)."""
+    width = len(alive) // len(only)
     # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows.
     best, words = log_probs[:, EOS:].topk(min(k, log_probs.size(1) - EOS))  # (N, k) sorted; NaN comes first
     words += EOS
@@ -153,14 +184,15 @@ def _continue(log_probs: Tensor, alive: list[float], closing: list[bool], k: int
             "the model's log-probabilities are not numbers, or above zero; "
             "its training has probably diverged: take an earlier checkpoint"
         )
-    if any(closing):
-        rows = torch.tensor(closing, device=best.device).repeat_interleave(width)  # (N,)
-        best[rows], words[rows, 0] = -torch.inf, EOS
-        best[rows, 0] = log_probs[rows, EOS].clamp(min=LOWEST)
+    for i, word in enumerate(only):
+        if word is not None:
+            of_it = slice(i * width, (i + 1) * width)
+            best[of_it], words[of_it, 0] = -torch.inf, word
+            best[of_it, 0] = log_probs[of_it, word].clamp(min=LOWEST)
     total = torch.tensor(alive, device=best.device)[:, None] + best  # (N, k)
     # A stable sort of these few, so that ties do not depend on how wide the batch-mates make the batch.
-    total, chosen = (x[:, :k] for x in total.view(len(closing), -1).sort(stable=True, descending=True))  # (B, k)
-    words = words.view(len(closing), -1).gather(1, chosen)
+    total, chosen = (x[:, :k] for x in total.view(len(only), -1).sort(stable=True, descending=True))  # (B, k)
+    words = words.view(len(only), -1).gather(1, chosen)
     first_rows = torch.arange(0, len(alive), width, device=best.device)[:, None]  # (B, 1)
     rows = chosen // best.size(1) + first_rows
     return [
@@ -180,13 +212,29 @@ def _fill(beam: list[_Candidate], width: int) -> list[_Candidate]:
     return beam + [beam[0]._replace(log_prob=-torch.inf)] * (width - len(beam))
 
 
-def _trace(history: list[_Step], ending: _Ending, mask: npt.NDArray[np.bool_]) -> Hypothesis:
-    """The hypothesis that ends there, by following the rows back to the first step. mask (S,)."""
-    ids, looks, row = [], [], ending.row
-    for step in reversed(history[: ending.step + 1]):
-        ids.append(step.words[row])
-        if step.attention is not None:
-            looks.append(step.attention[row, mask])
+def _path(history: list[_Step], row: int) -> Iterator[tuple[_Step, int]]:
+    """Every step with its row, from this row of the last one back to the first."""
+    for step in reversed(history):
+        yield step, row
         row = step.parents[row]
+
+
+def _coverage(history: list[_Step], row: int, length: int) -> float:
+    """sum_j log min(sum_t attention_tj, 1) over the source words, the end mark left out (Wu et al. 2016, eq. 14)."""
+    if history[-1].attention is None:
+        raise UserError("the coverage penalty needs attention, and this model does not look at single source words")
+    looked = sum(step.attention[row, : length - 1] for step, row in _path(history, row) if step.attention is not None)
+    return float(np.log(np.clip(looked, 1e-10, 1)).sum())
+
+
+def _trace(history: list[_Step], ending: _Ending, length: int) -> Hypothesis:
+    """The hypothesis that ends there, by following the rows back to the first step. length: S of its source."""
+    ids, sums, looks = list[int](), [ending.log_prob], []
+    for step, row in _path(history[: ending.step + 1], ending.row):
+        ids.append(step.words[row])
+        sums.append(step.log_probs[row])
+        if step.attention is not None:
+            looks.append(step.attention[row, :length])
     attention = np.stack(looks[::-1]) if looks else None
-    return Hypothesis(ids[-2::-1], ending.score, ending.log_prob, attention)  # without BOS, the last one found
+    log_probs = [after - before for before, after in itertools.pairwise(sums[::-1])]
+    return Hypothesis(ids[-2::-1], ending.score, log_probs, attention)  # without BOS, the last one found

@@ -15,7 +15,10 @@ class Scorer(Protocol):
     """
 
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
-        """(memory, state) for src (B, S), ids that close with EOS, and src_mask (B, S), True at real tokens."""
+        """(memory, state) for src (B, S), ids that close with EOS, and src_mask (B, S), True at real tokens.
+
+        An ensemble whose members read D different sources takes (B, D, S).
+        """
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
         """(log_probs (N, V) float32, state, attention (N, S) or None) after the previous words y (N,), BOS at first."""

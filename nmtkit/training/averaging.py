@@ -37,7 +37,7 @@ def average(
         for name, tensor in weights.items():
             total[name] += tensor
     step = int(chosen[0].name.removeprefix("step-")) if chosen[0].name.removeprefix("step-").isdigit() else 0
-    shutil.copytree(folder, output, ignore=_not_the_model, dirs_exist_ok=True)
+    checkpoint.copy_settings(folder, output)
     shutil.rmtree(output / "checkpoints", ignore_errors=True)
     weights_folder = checkpoint.step_folder(output, step)
     weights_folder.mkdir(parents=True)
@@ -62,8 +62,3 @@ def _kept(folder: Path, best: int | None, last: int | None) -> list[Path]:
 
 def _weights(path: Path) -> dict[str, Tensor]:
     return checkpoint.load_weights(path / "model.safetensors")
-
-
-def _not_the_model(_: str, names: list[str]) -> list[str]:
-    """What a copy of a model folder does without: checkpoints and the history of the run."""
-    return [name for name in names if name in ("checkpoints", "best", "metrics.jsonl", "train.log", "test.hyp")]

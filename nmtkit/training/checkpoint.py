@@ -170,8 +170,25 @@ def best_weights(folder: Path) -> Path:
     return step_folder(folder, updates[0]) / "model.safetensors"
 
 
+def copy_model(folder: Path, output: Path) -> None:
+    """A model folder with the best weights only, and without the history of the run."""
+    weights = best_weights(folder)
+    copy_settings(folder, output)
+    target = step_folder(output, int(weights.parent.name.removeprefix("step-")))
+    target.mkdir(parents=True)
+    shutil.copyfile(weights, target / weights.name)
+
+
+def copy_settings(folder: Path, output: Path) -> None:
+    """Everything of a model folder but weights and history."""
+    history = shutil.ignore_patterns("checkpoints", "best", "metrics.jsonl", "train.log", "test.hyp")
+    shutil.copytree(folder, output, ignore=history, dirs_exist_ok=True)
+
+
 def check_format(folder: Path) -> None:
     """Raises UserError when ``folder`` is not a model folder that this version reads."""
+    if (folder / "members").is_dir():
+        raise UserError(f"{folder}: an ensemble, where one model is needed; its members are in {folder / 'members'}")
     if not (folder / "config.yaml").exists():
         raise UserError(f"{folder}: not a model folder (no config.yaml); `nmtkit train` makes one")
     version = _text(folder / "format_version").strip()

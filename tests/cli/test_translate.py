@@ -1,4 +1,5 @@
 import gzip
+import json
 import os
 import pty
 import signal
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -153,6 +155,83 @@ def test_alignment_stands_after_the_text(filtered: Callable[..., Any]) -> None:
     assert filtered(b"a\n", "--alignment", "--n-best", "1").out == "0 ||| a ||| -0.210721 ||| 0-0\n"
 
 
+def test_scores_of_tokens_stand_after_the_text(filtered: Callable[..., Any]) -> None:
+    out = filtered(b"a\n\n", "--scores", "token").out
+    assert out == "-0.210721\ta\t-0.105361 -0.105361\n0.000000\t\t0.000000\n"
+
+
+def test_json_has_everything(filtered: Callable[..., Any]) -> None:
+    lines = filtered(b"a lower\n\n", "--json", "--alignment").out.splitlines()
+    assert json.loads(lines[0]) == {
+        "line": 0,
+        "text": "a lower",
+        "score": -0.421442,
+        "log_prob": -0.421442,
+        "tokens": ["a", "low@@", "er"],
+        "token_log_probs": [-0.105361] * 4,
+        "alignment": [[0, 0], [1, 1]],
+    }
+    assert json.loads(lines[1])["text"] == ""
+    assert [json.loads(line)["line"] for line in filtered(b"a\nb\n", "--json", "--n-best", "2").out.splitlines()] == [
+        0, 0, 1, 1
+    ]  # fmt: skip
+
+
+def test_given_translations_are_scored(folder: Path, filtered: Callable[..., Any]) -> None:
+    (folder / "refs").write_text("a b\n\nx\n")
+    out = filtered(b"a b\n\n\n", "--score-reference", "refs", "--scores", "sentence").out
+    assert out == "-0.316082\ta b\n0.000000\t\n-inf\tx\n"
+    assert json.loads(filtered(b"a\nb\n\n", "--score-reference", "refs", "--json").out.splitlines()[2])["score"] is None
+
+
+def test_translations_begin_as_they_are_told(folder: Path, filtered: Callable[..., Any]) -> None:
+    (folder / "begin").write_text("c\n\n")
+    assert filtered(b"a b\na b\n", "--prefix", "begin").out == "c b\na b\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a\nb\nc\n", "begin: ends after 2 lines, but there is more to translate; make them correspond"),
+        (b"a\n", "begin: has more lines than the 1 of standard input; make them correspond"),
+    ],
+)
+def test_a_file_beside_the_input_has_as_many_lines(
+    folder: Path, filtered: Callable[..., Any], text: bytes, message: str
+) -> None:
+    (folder / "begin").write_text("c\n\n")
+    for option in ("--prefix", "--score-reference"):
+        status, _, err = filtered(text, option, "begin")
+        assert (status, err) == (1, f"nmtkit: error: {message}\n")
+
+
+def test_attention_matrices_come_in_a_file(folder: Path, filtered: Callable[..., Any]) -> None:
+    assert filtered(b"a lower\n\n", "--attention", "looks.npz").out == "a lower\n\n"
+    with np.load(folder / "looks.npz") as arrays:
+        assert sorted(arrays) == [f"{n}.{name}" for n in (0, 1) for name in ("attention", "source", "target")]
+        assert arrays["0.source"].tolist() == arrays["0.target"].tolist() == ["a", "low@@", "er", "</s>"]
+        assert arrays["0.attention"].tolist() == np.eye(4).tolist()
+        assert arrays["1.attention"].shape == (1, 1)
+
+
+def test_a_sample_is_the_same_wherever_the_line_stands(filtered: Callable[..., Any]) -> None:
+    first = filtered(b"a b c d e f\n", "--sample").out
+    assert filtered(b"a\n\na b c d e f\n" * 2, "--sample").out.splitlines()[2::3] == 2 * first.splitlines()
+    seeds = {filtered(b"a b c d e f\n", "--sample", "--seed", seed).out for seed in range(9)}
+    assert len(seeds) > 1
+
+
+def test_an_ensemble_is_given_model_by_model(folder: Path, filtered: Callable[..., Any]) -> None:
+    write_folder(folder / "blind")
+    assert filtered(b"a b\n", "-m", "run", "-m", "blind", "--alignment", "--weights", "3,1").out == "a b\t0-0 1-1\n"
+
+
+def test_closed_standard_input_is_an_error(nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    status, _, err = nmtkit("translate")
+    assert (status, err) == (1, "nmtkit: error: standard input is closed; give a file with --input\n")
+
+
 def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable[..., Any]) -> None:
     write_folder(folder / "blind")
     status, out, err = filtered(b"a\n", "--alignment", "-m", "blind")
@@ -165,6 +244,14 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
     [
         (["--n-best", "4"], "4 best translations need a beam size of at least 4, not 3"),
         (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
+        (["--score-reference", "x", "--n-best", "2"], "--score-reference: only scores; leave --n-best"),
+        (["--sample", "--alignment"], "--sample: does not look and has no prefix"),
+        (["--attention", "x.npz", "--n-best", "2"], "--attention: of the best translation only"),
+        (["--prefix", "none.txt"], "none.txt: cannot be read"),
+        (["--weights", "1,x"], "--weights 1,x: expected one number for each model, as 2,1,1"),
+        (["--weights", "0"], "--weights 0: 0 is not a number above 0"),
+        (["--weights", "1"], "--combine and --weights: only for an ensemble; give several models"),
+        (["-m", "run", "-m", "run", "--weights", "1"], "--weights: 1 of them for 2 models; give one for each"),
         (["--alpha", "0.5"], "--alpha: without effect on --length-penalty none; it belongs to gnmt"),
         (["--device", "toaster"], "--device toaster: cannot be used here"),
     ],

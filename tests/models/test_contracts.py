@@ -1,5 +1,7 @@
 """What every architecture promises to training and search, for every preset at toy size. New presets are found."""
 
+import itertools
+import math
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +15,8 @@ from torch.nn import functional
 from nmtkit.experiment import Experiment, build_experiment, load_preset, preset_names
 from nmtkit.models.base import Decoder, Seq2Seq, count_parameters
 from nmtkit.ops.tree import Tree, repeat, select
+from nmtkit.search.beam import Search, beam_search
+from nmtkit.search.ensemble import Ensemble
 from nmtkit.symbols import BOS, EOS, PAD
 from nmtkit.training import checkpoint
 from nmtkit.training.optimizers import build_optimizer, initialise
@@ -21,6 +25,14 @@ SRC_WORDS, TGT_WORDS = 11, 13
 LENGTHS = [5, 3, 1, 4]  # source words of the batch's sentences, end marks included
 # Nematus adds a learnt scalar to every attention score. The softmax cancels it, so its gradient is zero by nature.
 CANCELLED = ".score_shift"
+
+
+def one_of_each_architecture() -> list[str]:
+    """The first preset of each."""
+    by_architecture = {load_preset(name)["architecture"]: name for name in reversed(preset_names())}
+    return sorted(by_architecture.values())
+
+
 every_preset = pytest.mark.parametrize("preset", preset_names())
 
 
@@ -311,3 +323,24 @@ def test_copying_is_learnt(preset: str) -> None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     assert right > 0.99
+
+
+PAIRS = list(itertools.combinations_with_replacement(one_of_each_architecture(), 2))
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_any_two_architectures_make_an_ensemble(first: str, second: str) -> None:
+    """Searched together, their hypotheses have the scores that the mean of their probabilities gives."""
+    members, (src, mask) = [toy_model(first), toy_model(second)], sources()
+    ensemble = Ensemble(members, [0, 0], [1.0, 1.0], "prob")
+    config = Search(beam_size=3, length_penalty="none", max_len_a=0, max_len_b=4)
+    found = beam_search(ensemble, src, mask, config, n_best=3)
+    for i, hypotheses in enumerate(found):
+        for hypothesis in hypotheses:
+            ids = torch.tensor([[*hypothesis.ids, EOS]])
+            one, length = src[i : i + 1, : LENGTHS[i]], ids.shape[1]
+            log_probs = torch.stack([m.output(m(one, one != PAD, ids)).float().log_softmax(-1)[0] for m in members])
+            mean = log_probs.logsumexp(0) - math.log(2)
+            torch.testing.assert_close(
+                torch.tensor(hypothesis.log_probs), mean[torch.arange(length), ids[0]], rtol=1e-4, atol=1e-4
+            )

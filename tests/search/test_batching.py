@@ -51,7 +51,7 @@ def test_every_sentence_is_answered_in_its_place(srcs: list[list[int]], max_toke
 
 def test_an_empty_sentence_is_translated_without_asking_the_model() -> None:
     scorer = Echo()
-    assert translate_ids(scorer, [[], []], CONFIG, device=CPU, n_best=2) == 2 * [[Hypothesis([], 0.0, 0.0, None)]]
+    assert translate_ids(scorer, [[], []], CONFIG, device=CPU, n_best=2) == 2 * [[Hypothesis([], 0.0, [0.0], None)]]
     assert scorer.shapes == []
     assert translate_ids(scorer, [], CONFIG, device=CPU) == []
 

@@ -77,7 +77,7 @@ def enumerate_all(table: Table, src: Sequence[int], config: Search) -> list[Hypo
         for ids in itertools.product(WORDS, repeat=length):
             steps = zip(itertools.count(), (*ids, EOS))
             log_prob = sum(float(table.row([*src, EOS], (BOS, *ids[:t]))[word]) for t, word in steps)
-            found.append(Hypothesis(list(ids), config.score(log_prob, length + 1), log_prob, None))
+            found.append(Hypothesis(list(ids), config.score(log_prob, length + 1), [log_prob], None))
     return sorted(found, key=lambda h: -h.score)
 
 
@@ -93,7 +93,7 @@ def textbook(table: Table, src: Sequence[int], config: Search) -> list[Hypothesi
         alive = []
         for log_prob, history in sorted(continued, reverse=True)[: config.beam_size - len(finished)]:
             if history[-1] == EOS:
-                finished.append(Hypothesis(history[1:-1], config.score(log_prob, len(history) - 1), log_prob, None))
+                finished.append(Hypothesis(history[1:-1], config.score(log_prob, len(history) - 1), [log_prob], None))
             else:
                 alive.append((log_prob, history))
     return sorted(finished, key=lambda h: -h.score)
@@ -160,13 +160,89 @@ def test_log_prob_is_the_models_and_attention_follows_the_back_pointers(
 ) -> None:
     table = Table(seed)
     for src, found in zip(srcs, beam_search(table, *batch(*srcs), config, n_best=5, attention=True), strict=True):
-        for ids, score, log_prob, attention in found:
-            history = [BOS, *ids]
-            steps = [(history[: t + 1], word) for t, word in enumerate([*ids, EOS])]
-            assert math.isclose(log_prob, sum(float(table.row([*src, EOS], h)[w]) for h, w in steps), rel_tol=1e-5)
-            assert score == config.score(log_prob, len(steps))
-            assert attention is not None
-            assert attention.tolist() == [[code(h) + j for j in range(len(src) + 1)] for h, _ in steps]
+        for hypothesis in found:
+            history = [BOS, *hypothesis.ids]
+            steps = [(history[: t + 1], word) for t, word in enumerate([*hypothesis.ids, EOS])]
+            expected = [float(table.row([*src, EOS], h)[w]) for h, w in steps]
+            np.testing.assert_allclose(hypothesis.log_probs, expected, atol=1e-5)
+            assert math.isclose(hypothesis.score, config.score(hypothesis.log_prob, len(steps)), rel_tol=1e-9)
+            assert hypothesis.attention is not None
+            assert hypothesis.attention.tolist() == [[code(h) + j for j in range(len(src) + 1)] for h, _ in steps]
+
+
+@given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_scoring_what_was_found_gives_the_scores_it_was_found_with(
+    seed: int, config: Search, srcs: list[list[int]]
+) -> None:
+    for src, found in zip(srcs, search(Table(seed), config, *srcs, n_best=config.beam_size), strict=True):
+        forced = [[*h.ids, EOS] for h in found]
+        greedy = dataclasses.replace(config, beam_size=1)
+        again = beam_search(Table(seed), *batch(*[src] * len(found)), greedy, forced=forced)
+        for hypothesis, [scored] in zip(found, again, strict=True):
+            assert scored.ids == hypothesis.ids
+            np.testing.assert_allclose(scored.log_probs, hypothesis.log_probs, atol=1e-4)
+            assert math.isclose(scored.score, hypothesis.score, abs_tol=1e-4)
+
+
+@given(seed=st.integers(0, 10**6), length=st.integers(0, 4))
+@settings(max_examples=30, deadline=None)
+def test_after_a_prefix_the_best_continuation_is_found(seed: int, length: int) -> None:
+    config = Search(length_penalty="avg", max_len_a=0.5, max_len_b=2, beam_size=100)  # at most 3 words
+    src, prefix = [4, 5], ([5, UNK, 4, 5])[:length]
+    table = Table(seed)
+    expected = [h for h in enumerate_all(table, src, config) if h.ids[:length] == prefix]
+    if length == 4:  # longer than translations are: the prefix, and then the end
+        expected = [Hypothesis(prefix, 0.0, [0.0], None)]
+    [found] = beam_search(table, *batch(src), config, n_best=100, forced=[prefix])
+    assert [h.ids for h in found] == [h.ids for h in expected]
+
+
+def test_a_prefix_is_of_its_own_sentence() -> None:
+    srcs, prefixes = [[4, 5], [6], [7, 8, 9]], [[5], [], [4, 4]]
+    together = beam_search(Table(1), *batch(*srcs), CONFIG, forced=prefixes)
+    for src, prefix, found in zip(srcs, prefixes, together, strict=True):
+        assert found[0].ids[: len(prefix)] == prefix
+        assert same(found, beam_search(Table(1), *batch(src), CONFIG, forced=[prefix])[0])
+
+
+class Looking(Table):
+    """Looks at the source with random weights that sum to one."""
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        log_probs, state, _ = super().step(memory, state, y)
+        assert isinstance(memory, tuple)
+        mask = memory[1]
+        assert isinstance(mask, Tensor)
+        draws = torch.stack([self.row([-1], [*h]).repeat(5)[: mask.size(1)] for h in state.tolist()])  # type: ignore[union-attr]
+        rows = mask.repeat_interleave(len(y) // len(mask), dim=0)
+        return log_probs, state, draws.masked_fill(~rows, -math.inf).softmax(-1)
+
+
+@given(seed=st.integers(0, 10**6), srcs=st.lists(sources, min_size=1, max_size=3))
+@settings(max_examples=30, deadline=None)
+def test_the_coverage_penalty_is_for_source_words_that_were_read_too_little(seed: int, srcs: list[list[int]]) -> None:
+    plain = dataclasses.replace(CONFIG, beam_size=100, max_len_a=0)
+    covering = dataclasses.replace(plain, coverage_penalty=0.7)
+    table = Looking(seed)
+    found = beam_search(table, *batch(*srcs), covering, n_best=100, attention=True)
+    without = beam_search(table, *batch(*srcs), plain, n_best=100)
+    for hypotheses, others in zip(found, without, strict=True):
+        for h in hypotheses:
+            assert h.attention is not None
+            penalty = 0.7 * np.log(np.minimum(h.attention[:, :-1].sum(0), 1)).sum()
+            assert math.isclose(h.score, h.log_prob + penalty, rel_tol=1e-4)
+        assert sorted(h.ids for h in hypotheses) == sorted(h.ids for h in others)
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+
+
+def test_the_coverage_penalty_needs_attention() -> None:
+    class Blind(Table):
+        def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+            return *super().step(memory, state, y)[:2], None
+
+    with pytest.raises(UserError, match="the coverage penalty needs attention"):
+        search(Blind(0), dataclasses.replace(CONFIG, coverage_penalty=0.1), [4])
 
 
 def test_attention_is_not_kept_unless_asked_for() -> None:

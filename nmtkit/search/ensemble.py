@@ -1,0 +1,53 @@
+"""Several models as one Scorer: their probabilities of the next word are combined at every step.
+
+Zhou et al. 2016 (section 4.2) and Wang et al. 2017 take the arithmetic mean of the probabilities. Members may be
+of any architecture, and read their own segmentation of the source, but they share one target vocabulary.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import torch
+from torch import Tensor
+
+from nmtkit.ops.tree import Tree
+from nmtkit.search.scorer import Scorer
+
+Combine = Literal["prob", "logprob"]
+
+
+class Ensemble:
+    """``reads[m]`` is the number, of D, of the source that member m reads; weights are taken relative to their sum."""
+
+    def __init__(
+        self, members: Sequence[Scorer], reads: Sequence[int], weights: Sequence[float], combine: Combine
+    ) -> None:
+        self.members, self.reads, self.combine = members, reads, combine
+        self.weights = [weight / sum(weights) for weight in weights]
+
+    def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
+        """See ``Scorer``: src (B, D, S) and its mask, or (B, S) for one source. Memory and state are the members'."""
+        if src.dim() == 2:
+            src, src_mask = src.unsqueeze(1), src_mask.unsqueeze(1)
+        lengths = src_mask.sum(-1).amax(0).tolist()  # (D,): a source has no padding but its own
+        begun = [
+            member.begin(src[:, d, : lengths[d]], src_mask[:, d, : lengths[d]])
+            for member, d in zip(self.members, self.reads, strict=True)
+        ]
+        return tuple(memory for memory, _ in begun), tuple(state for _, state in begun)
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        """See ``Scorer``. Attention is the mean of the members that can look, of those that read the first source."""
+        memories, states = cast(tuple[Tree, ...], memory), cast(tuple[Tree, ...], state)
+        steps = [member.step(m, s, y) for member, m, s in zip(self.members, memories, states, strict=True)]
+        looks = [look for (_, _, look), d in zip(steps, self.reads, strict=True) if look is not None and d == 0]
+        attention = torch.stack(looks).mean(0) if looks else None
+        return self._mean(torch.stack([step[0] for step in steps])), tuple(step[1] for step in steps), attention
+
+    def _mean(self, log_probs: Tensor) -> Tensor:
+        """log_probs (M, N, V) -> (N, V). The members' own to the last bit where they all agree."""
+        weights = log_probs.new_tensor(self.weights)[:, None, None]
+        if self.combine == "logprob":
+            return (log_probs * weights).sum(0) / weights.sum(0)
+        best = log_probs.amax(0).clamp(min=-1e30)  # a word may have the probability 0 everywhere
+        return best + (((log_probs - best).exp() * weights).sum(0) / weights.sum(0)).log()

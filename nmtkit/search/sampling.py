@@ -1,0 +1,53 @@
+"""Translations drawn at random from a Scorer's distribution, word by word."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nmtkit.errors import UserError
+from nmtkit.ops.tree import select
+from nmtkit.search.beam import Hypothesis, Search
+from nmtkit.search.scorer import Scorer
+from nmtkit.symbols import BOS, EOS
+
+
+@torch.inference_mode()
+def sample(
+    scorer: Scorer, src: Tensor, src_mask: Tensor, config: Search, generators: Sequence[np.random.Generator], n: int
+) -> list[list[Hypothesis]]:
+    """n independent translations of each sentence, the likeliest first.
+
+    Each sentence draws from a generator of its own, so that its batch-mates change nothing. PAD and BOS are never
+    drawn; at the longest length of ``config`` the end mark is forced. Log-probabilities are the scorer's own.
+    """
+    lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()
+    longest = [config.longest(length - 1) for length in lengths for _ in range(n)]  # (N,), N = B * n
+    drawn: list[list[int]] = [[] for _ in longest]
+    log_probs: list[list[float]] = [[] for _ in longest]
+    memory, state = scorer.begin(src, src_mask)
+    state = select(state, torch.arange(len(lengths), device=src.device).repeat_interleave(n))
+    words = torch.full((len(longest),), BOS, device=src.device)
+    for step in itertools.count():
+        scores, state, _ = scorer.step(memory, state, words)
+        sums = scores[:, EOS:].double().softmax(dim=-1).cumsum(dim=-1)  # without PAD and BOS, the ids below EOS
+        if not bool(sums.isfinite().all()):
+            raise UserError("the model's log-probabilities are not numbers; its training has probably diverged")
+        chance = torch.from_numpy(np.concatenate([generator.random(n) for generator in generators])).to(sums)
+        words = EOS + torch.searchsorted(sums, (chance * sums[:, -1])[:, None], right=True).squeeze(1)
+        words.clamp_(max=scores.size(1) - 1)
+        words[torch.tensor([most == step for most in longest], device=src.device)] = EOS
+        chosen = scores.gather(1, words[:, None]).squeeze(1)
+        for row, (word, log_prob) in enumerate(zip(words.tolist(), chosen.tolist(), strict=True)):
+            if not drawn[row] or drawn[row][-1] != EOS:
+                drawn[row].append(word)
+                log_probs[row].append(log_prob)
+        if all(ids[-1] == EOS for ids in drawn):
+            break
+    found = [
+        Hypothesis(ids[:-1], config.score(sum(each), len(ids)), each, None)
+        for ids, each in zip(drawn, log_probs, strict=True)
+    ]
+    return [sorted(found[i : i + n], key=lambda h: -h.score) for i in range(0, len(found), n)]

@@ -1,0 +1,33 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.echo import write_model
+
+
+def test_a_bundle_translates_like_its_models(
+    tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed, preset in enumerate(["rnnsearch", "deep-ed"]):
+        write_model(tmp_path / preset, preset, seed)
+    (tmp_path / "in").write_text("a b\n\nlower c\n")
+    assert nmtkit("ensemble", "rnnsearch", "deep-ed") == (0, "", "ensemble: rnnsearch, deep-ed\n")
+    bundled = nmtkit("translate", "-i", "in", "-m", "ensemble", "--scores", "sentence", "--max-len-b", "3")
+    options = ["-m", "rnnsearch", "-m", "deep-ed", "--scores", "sentence", "--max-len-b", "3"]
+    assert nmtkit("translate", "-i", "in", *options) == bundled
+    assert (bundled.status, len(bundled.out.splitlines())) == (0, 3)
+    status, _, err = nmtkit("average", "-m", "ensemble")
+    assert status == 1
+    assert err.startswith("nmtkit: error: ensemble: an ensemble, where one model is needed")
+
+
+def test_models_that_are_not_there_are_an_error_and_nothing_is_written(
+    tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, _, err = nmtkit("ensemble", "one", "two")
+    assert (status, err) == (1, "nmtkit: error: one: not a model folder (no config.yaml); `nmtkit train` makes one\n")
+    assert not (tmp_path / "ensemble").exists()

@@ -1,0 +1,50 @@
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from nmtkit.errors import UserError
+from nmtkit.search.batching import translate_ids
+from nmtkit.search.beam import Hypothesis, Search
+from nmtkit.symbols import BOS, EOS, PAD
+from tests.search.test_beam import Constant, Table
+
+CONFIG = Search(length_penalty="none", max_len_a=0, max_len_b=3)
+
+
+def draw(scorer: Table, *sources: list[int], n: int = 1, seed: int = 1) -> list[list[Hypothesis]]:
+    return translate_ids(scorer, sources, CONFIG, device=torch.device("cpu"), n_best=n, seed=seed)
+
+
+def test_translations_come_as_often_as_the_model_says() -> None:
+    [found] = draw(Constant(0.2, 0.2, 0.3, 0.1, 0.2), [9], n=4000)  # PAD and BOS are never drawn: 1/2, 1/6, 1/3 remain
+    counts = Counter(tuple(h.ids) for h in found)
+    for ids, share in (((), 1 / 2), ((3,), 1 / 12), ((4,), 1 / 6), ((4, 4), 1 / 18), ((3, 4), 1 / 36)):
+        assert math.isclose(counts[ids] / 4000, share, abs_tol=4 * math.sqrt(share / 4000))
+    assert {word for ids in counts for word in ids} == {3, 4}
+    assert max(map(len, counts)) == 3  # the end is forced there
+
+
+def test_log_probabilities_are_the_models_and_the_likeliest_comes_first() -> None:
+    table = Table(7)
+    [found] = draw(table, [4, 5], n=20)
+    assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+    for h in found:
+        history = [BOS, *h.ids]
+        expected = [float(table.row([4, 5, EOS], history[: t + 1])[w]) for t, w in enumerate([*h.ids, EOS])]
+        np.testing.assert_allclose(h.log_probs, expected, rtol=1e-5)
+        assert PAD not in h.ids
+
+
+def test_batch_mates_change_nothing_but_the_seed_does() -> None:
+    sources = [[4], [5, 6, 7, 8], [], [9, 9]]
+    together = draw(Table(3), *sources, n=5)
+    assert together == [draw(Table(3), source, n=5)[0] for source in sources]
+    assert together != draw(Table(3), *sources, n=5, seed=2)
+
+
+def test_a_broken_model_is_an_error() -> None:
+    with pytest.raises(UserError, match="not numbers"):
+        draw(Constant(0.1, 0.1, math.nan, 0.4), [4])
