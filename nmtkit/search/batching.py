@@ -45,7 +45,7 @@ def translate_ids(
     while batches:
         batch = batches.pop()
         src, src_mask = (
-            tensor.to(device) for tensor in _stack([[source[i] for i in batch] for source in (sentences, *others)])
+            tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
         )
         prefixes = None if forced is None else [forced[i] for i in batch]
         try:
@@ -87,7 +87,7 @@ def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
         yield batch
 
 
-def _stack(sources: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
+def stack(sources: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
     """What ``Scorer.begin`` takes, of D sources that have B sentences each."""
     if len(sources) == 1:
         return _pad(sources[0])
