@@ -37,14 +37,15 @@ def score_candidates(
     """For every sentence, the log-probabilities (T + 1,) of the tokens of each of its candidates.
 
     sources: the sentences as ids without end marks; more than once where the members of an ensemble read different
-    ones. Each is encoded once, whatever the number of its candidates. A batch holds at most ``max_tokens`` padded
-    target words, or one sentence.
+    ones. Each is encoded once, whatever the number of its candidates, and candidates that are alike are scored once,
+    so that they tie. A batch holds at most ``max_tokens`` padded target words, or one sentence.
     """
+    distinct = [list(dict.fromkeys(map(tuple, group))) for group in candidates]
     results: list[list[Floats]] = [[] for _ in candidates]
-    for batch in _batches(candidates, max_tokens):
+    for batch in _batches(distinct, max_tokens):
         src, mask = (tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in sources]))
-        tgt = pad([np.asarray(ids) for i in batch for ids in candidates[i]])
-        owners = torch.tensor([row for row, i in enumerate(batch) for _ in candidates[i]], device=device)  # (N,)
+        tgt = pad([np.array(ids) for i in batch for ids in distinct[i]])
+        owners = torch.tensor([row for row, i in enumerate(batch) for _ in distinct[i]], device=device)  # (N,)
         memory, state = select(scorer.begin(src, mask), owners)
         if isinstance(scorer, Seq2Seq):
             log_probs = _unrolled(scorer, memory, state, tgt.to(device))
@@ -52,7 +53,8 @@ def score_candidates(
             log_probs = _stepped(scorer, memory, state, tgt.to(device))
         rows = iter(log_probs.cpu().numpy())
         for i in batch:
-            results[i] = [next(rows)[: len(ids) + 1] for ids in candidates[i]]
+            scored = {ids: next(rows)[: len(ids) + 1] for ids in distinct[i]}
+            results[i] = [scored[tuple(ids)] for ids in candidates[i]]
     return results
 
 
