@@ -117,7 +117,7 @@ class CrossEntropy:
         return math.exp(min(self.per_token, 700.0))
 
 
-def cross_entropy(log_probs: Iterable[Sequence[float]]) -> CrossEntropy:
+def cross_entropy(log_probs: Iterable[npt.ArrayLike]) -> CrossEntropy:
     """Of sentences' token log-probabilities, end marks included."""
-    sentences = [np.asarray(found, dtype=np.float64) for found in log_probs]
+    sentences = [np.asarray(found, np.float64) for found in log_probs]
     return CrossEntropy(len(sentences), sum(map(len, sentences)), -float(sum(found.sum() for found in sentences)))
