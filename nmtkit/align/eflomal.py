@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from nmtkit.errors import UserError
+from nmtkit.lines import count_lines
 
 _PROGRAM = "eflomal-align"
 
@@ -26,7 +27,8 @@ def align_with_eflomal(src: Path, tgt: Path, forward: Path, reverse: Path) -> No
         )
     command = [program, "--overwrite", *map(str, ("-s", src, "-t", tgt, "-f", forward, "-r", reverse))]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    if done.returncode or not (forward.exists() and reverse.exists()):
+    lines = count_lines(src)
+    if done.returncode or any(not path.exists() or count_lines(path) != lines for path in (forward, reverse)):
         last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
         raise UserError(
             f"{program} failed with status {done.returncode}: {last or 'it says no more'}; "
