@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeAlias, ca
 
 import typer
 
+from nmtkit.align.lexicon import load_lexicon
 from nmtkit.data.parallel import Workers, available_cores
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, decode_line, raw_lines, read_lines
@@ -75,6 +76,12 @@ def translate(
         Path | None, typer.Option(help="File (.npz) for the attention matrix of each translation, and its tokens.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object for each translation.")] = False,
+    replace_unk: Annotated[
+        bool, typer.Option("--replace-unk", help="Translate unknown words by the model's lexicon, or copy them.")
+    ] = False,
+    lexicon: Annotated[
+        Path | None, typer.Option(help="For --replace-unk: this one of nmtkit align instead of the model's own.")
+    ] = None,
     tokenized: Annotated[
         bool, typer.Option("--tokenized", help="Read and write tokens, segmented as in the data folder.")
     ] = False,
@@ -109,15 +116,21 @@ def translate(
     stands. The arrays of --attention are N.attention (target tokens, source tokens), N.source and N.target of line N,
     counted from 0, end marks included.
 
+    With --replace-unk, a word that the model writes as unknown is replaced by the translation of a source word in the
+    lexicon that nmtkit align made, or else by that source word as it was typed: the one that the model looked at
+    most, or, if it was trained on a corpus of nmtkit vocab --unkpos, the one that it names itself.
+
     Answers are written as soon as the input pauses, so that it works in a dialogue too. A long text is shared by
     several processes.
     """
     if n_best and scores != "none":
         raise UserError("--scores: an n-best list has them already; leave it out")
-    if score_reference and (n_best or sample or prefix or alignment or attention):
+    if score_reference and (n_best or sample or prefix or alignment or attention or replace_unk):
         raise UserError("--score-reference: only scores; leave --n-best, --sample, --prefix and attention out")
-    if sample and (prefix or alignment or attention or coverage_penalty):
+    if sample and (prefix or alignment or attention or coverage_penalty or replace_unk):
         raise UserError("--sample: does not look and has no prefix; leave --prefix, --alignment and the like out")
+    if lexicon and not replace_unk:
+        raise UserError("--lexicon: is for unknown words; add --replace-unk")
     if attention and n_best:
         raise UserError("--attention: of the best translation only; leave --n-best out")
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
@@ -135,8 +148,8 @@ def translate(
     work = _Work(
         tuple(model or [Path("run")]), device, combine, parse_weights(weights),
         tuple((name, value) for name, value in asked.items() if value is not None),
-        n_best or 1, tokenized, alignment, attention is not None, prefix is not None, score_reference is not None,
-        seed if sample else None,
+        n_best or 1, tokenized, alignment, attention is not None, replace_unk, lexicon, prefix is not None,
+        score_reference is not None, seed if sample else None,
     )  # fmt: skip
 
     from nmtkit import api  # takes seconds: it imports torch
@@ -184,6 +197,8 @@ class _Work:
     tokenized: bool
     alignment: bool
     attention: bool
+    replace_unk: bool
+    lexicon: Path | None  # instead of the model's own
     has_prefixes: bool
     has_references: bool
     seed: int | None
@@ -195,7 +210,7 @@ class _Work:
             return [[best] for best in translator.forced(lines, others, tokenized=self.tokenized)]
         return translator.n_best(
             lines, self.n_best, tokenized=self.tokenized, alignment=self.alignment, attention=self.attention,
-            prefixes=others if self.has_prefixes else None, seed=self.seed,
+            lexicon=_lexicon(self), prefixes=others if self.has_prefixes else None, seed=self.seed,
         )  # fmt: skip
 
 
@@ -213,6 +228,14 @@ def _translator(work: _Work) -> "Translator":
     if "alpha" in dict(work.search) and search.length_penalty != "gnmt":
         raise UserError(f"--alpha: without effect on --length-penalty {search.length_penalty}; it belongs to gnmt")
     return replace(translator, search=search)
+
+
+@lru_cache(maxsize=1)
+def _lexicon(work: _Work) -> dict[str, str] | None:
+    if not work.replace_unk:
+        return None
+    path = work.lexicon or _translator(work).lexicon
+    return load_lexicon(path) if path else {}
 
 
 def _processes(translator: "Translator") -> int:

@@ -248,7 +248,8 @@ def _encode_chunk(vocabulary: Path, dtype: str, chunk: Chunk) -> tuple[Ids, NDAr
 
 
 def _check_annotation(folder: Path, tgt_size: int | None) -> None:
-    if load_prep(folder).tgt.segmentation == "bpe":
+    prep = load_prep(folder)
+    if "bpe" in (prep.src.segmentation, prep.tgt.segmentation):
         raise UserError(f"--unkpos: {folder} has BPE, so no words are unknown; prepare it with nmtkit prep --words")
     if not (folder / "train.align").is_file():
         raise UserError(f"{folder / 'train.align'}: not there, and --unkpos needs it; make it with nmtkit align")

@@ -82,9 +82,7 @@ class TextPipeline:
 
     def text(self, tokens: list[str]) -> str:
         """Plain text for a reader: BPE and truecasing undone, punctuation back at its words."""
-        return self.text_of_words(self.words(tokens))
-
-    def text_of_words(self, words: list[str]) -> str:
+        words = self.words(tokens)
         if self.truecaser is not None:
             words = self._detruecaser.detruecase(" ".join(words))
         if self._detokenizer is None:
