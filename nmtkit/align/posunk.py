@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from nmtkit.align.pharaoh import Link
 from nmtkit.symbols import FARTHEST, SPELLINGS, UNK, UNKPOS
 
+UNKNOWN = frozenset((SPELLINGS[UNK], *UNKPOS))  # every spelling of an unknown word
+
 _DISTANCES = {spelling: d for d, spelling in enumerate(UNKPOS[:-1], -FARTHEST)}
 _NULL = UNKPOS[-1]
 
@@ -45,7 +47,7 @@ def replace_unknown(
     source = nearest(links)
     result = list(target)
     for t, word in enumerate(target):
-        if word == SPELLINGS[UNK] or word in UNKPOS:
+        if word in UNKNOWN:
             s = source.get(t, -1) if word == SPELLINGS[UNK] else _place(word, t)
             result[t] = lexicon.get(read[s], written[s]) if 0 <= s < len(read) else SPELLINGS[UNK]
     return result

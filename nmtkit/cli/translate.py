@@ -1,7 +1,6 @@
 """``nmtkit translate``: a filter from raw text to plain translations, one line out for every line in."""
 
 import contextlib
-import io
 import itertools
 import json
 import math
@@ -16,14 +15,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from nmtkit.align.lexicon import load_lexicon
+from nmtkit.cli.options import beside_lines, open_output
 from nmtkit.data.parallel import Workers, available_cores
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, decode_line, raw_lines, read_lines
+from nmtkit.lines import atomic_write, decode_line, raw_lines
 
 if TYPE_CHECKING:
     from nmtkit.api import Translation, Translator
@@ -160,12 +160,12 @@ def translate(
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
     beside = prefix or score_reference
     lines = _decoded(raw, input)
-    pairs = _beside(lines, beside, input) if beside else ((line, "") for line in lines)
+    pairs = beside_lines(lines, beside, input) if beside else ((line, "") for line in lines)
     windows = api.windows(pairs, at_hand, api.LARGEST_WINDOW if jobs == 1 else SHARED_WINDOW)
     # No progress line where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
     number = 0
-    with _writer(output) as file, _arrays(attention) as keep, _progress(shown) as report:
+    with open_output(output) as file, _arrays(attention) as keep, _progress(shown) as report:
         for found in _answers(work, windows, jobs, at_hand):
             for best in found:
                 for translation in best:
@@ -308,20 +308,6 @@ def _pharaoh(pairs: list[tuple[int, int]]) -> str:
     return " ".join(f"{src}-{tgt}" for src, tgt in pairs)
 
 
-def _beside(lines: Iterable[str], path: Path, input: str) -> Iterator[tuple[str, str]]:
-    """Each line with the line of ``path`` that belongs to it; raises UserError where either ends first."""
-    others, number = read_lines(path), 0
-    for line in lines:
-        other = next(others, None)
-        if other is None:
-            raise UserError(f"{path}: ends after {number} lines, but there is more to translate; make them correspond")
-        number += 1
-        yield line, other
-    if next(others, None) is not None:
-        place = "standard input" if input == "-" else input
-        raise UserError(f"{path}: has more lines than the {number} of {place}; make them correspond")
-
-
 @contextlib.contextmanager
 def _arrays(path: Path | None) -> Iterator[Callable[[int, "Translation"], None]]:
     """A function that adds a translation's attention to an .npz file; one line is held in memory at a time."""
@@ -405,24 +391,6 @@ class _Stream:
             self._ended = True
             if any(self._tail):  # a last line without its end
                 self._lines.append(b"".join(self._tail))
-
-
-@contextlib.contextmanager
-def _writer(output: str) -> Iterator[TextIO]:
-    """UTF-8 whatever the locale. Standard output fills as translations come, a file appears when it is complete."""
-    if output == "-":
-        cast(io.TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", errors="replace", newline="\n")
-        yield sys.stdout
-    elif Path(output).exists() and not Path(output).is_file():  # a device or a named pipe, which a rename would replace
-        try:
-            opened = open(output, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
-        except OSError as error:
-            raise UserError(f"{output}: cannot be written: {error.strerror}") from None
-        with opened as file:
-            yield file
-    else:
-        with atomic_write(output) as file:
-            yield file
 
 
 @contextlib.contextmanager
