@@ -47,7 +47,8 @@ def align(
 
     It writes train.align and dev.align (whole words, BPE undone) and lexicon.tsv into the data folder. The lexicon
     is what translate --replace-unk takes unknown words' translations from; nmtkit vocab --unkpos needs train.align.
-    A threshold of 100 is for millions of pairs (Luong et al. 2015); a small corpus needs a lower one.
+    A threshold of 100 is for millions of pairs (Luong et al. 2015); a small corpus needs a lower one. eflomal draws
+    at random, so that two runs differ a little.
 
     With --gold nothing is made: the links of --pharaoh (or of train.align in the data folder) are scored.
     """

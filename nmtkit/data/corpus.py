@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -259,18 +259,14 @@ def _check_annotation(folder: Path, tgt_size: int | None) -> None:
 
 def _annotate_file(name: Path, dtype: str, lines: int, alignment: Path) -> str:
     """Rewrites every UNK among the ids as a symbol of UNKPOS; the hash of the alignment. Without one, all are null."""
-    offsets = np.fromfile(f"{name}.offsets", _OFFSET)
-    if not offsets[-1]:
-        return ""
-    ids = np.memmap(f"{name}.ids", dtype, "r+")
-    if not alignment.is_file():
-        ids[ids == UNK] = len(SPELLINGS) + len(UNKPOS) - 1
-        return ""
-    if count_lines(alignment) != lines:
+    if alignment.is_file() and count_lines(alignment) != lines:
         raise UserError(f"{alignment} has {count_lines(alignment)} lines but the text {lines}; run nmtkit align again")
+    links = read_lines(alignment) if alignment.is_file() else repeat("", lines)
+    offsets = np.memmap(f"{name}.offsets", _OFFSET, "r")
+    ids = np.memmap(f"{name}.ids", dtype, "r+") if offsets[-1] else np.empty(0, dtype)
     digest = hashlib.sha256()
     with progress(f"annotating {name.name}", lines) as advance:
-        for number, line in enumerate(read_lines(alignment)):
+        for number, line in enumerate(links):
             digest.update(f"{line}\n".encode())
             sentence = ids[offsets[number] : offsets[number + 1]]
             if (sentence == UNK).any():
