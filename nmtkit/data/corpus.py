@@ -20,7 +20,7 @@ from nmtkit.data.settings import SIDES, SPLITS, load_prep
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
-from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
+from nmtkit.symbols import UNK
 
 # SPLIT.SIDE.ids has all sentences one after the other, SPLIT.SIDE.offsets where each of them begins, and the end.
 # Numbers are little-endian; ids.json says of which size the ids are, and of what they are the ids.
