@@ -96,7 +96,7 @@ def test_translating_in_one_go_equals_translating_then_replacing(
     write_folder(folder / "run")
     (folder / "in").write_text("a Pontypridd b\n\nZürich\nlow@@ er x\n")
     (folder / "run" / "lexicon.tsv").write_text("x\te\t1\t101\n")
-    at_once = nmtkit("translate", "--tokenized", "--replace-unk", "-i", "in")
+    at_once = nmtkit("translate", "-m", folder / "run", "--tokenized", "--replace-unk", "-i", "in")
     assert at_once == (0, "a Pontypridd b\n\nZürich\nlow@@ er e\n", "")
     aligned = nmtkit("translate", "--tokenized", "--alignment", "-i", "in").out
     columns = [line.split("\t") for line in aligned.split("\n")]

@@ -235,14 +235,15 @@ def test_closed_standard_input_is_an_error(nmtkit: Callable[..., Any], monkeypat
 def test_unknown_words_are_replaced_by_the_models_lexicon_or_by_the_one_given(
     folder: Path, filtered: Callable[..., Any]
 ) -> None:
-    assert filtered(b"a Mr b\n\nx\n", "--replace-unk").out == "a Mr b\n\nx\n"
-    (folder / "run" / "lexicon.tsv").write_text("x\tX\t1\t1\n")
-    assert filtered(b"a y x\n", "--replace-unk").out == "a y X\n"
-    (folder / "other").write_text("y\tY\t1\t1\n")
-    assert filtered(b"a y x\n", "--replace-unk", "--lexicon", "other").out == "a Y x\n"
-    assert filtered(b"a y x\n", "--replace-unk", "--alignment", "--n-best", "1").out.startswith("0 ||| a y X ||| ")
-    (folder / "other").write_text("y Y\n")
-    assert "other:1: expected source word" in filtered(b"a\n", "--replace-unk", "--lexicon", "other").err
+    bare, own, other, bad = write_folder(folder / "bare"), write_folder(folder / "own"), folder / "other", folder / "bad"
+    (own / "lexicon.tsv").write_text("x\tX\t1\t1\n")
+    other.write_text("y\tY\t1\t1\n")
+    bad.write_text("y Y\n")
+    assert filtered(b"a Mr b\n\nx\n", "--replace-unk", "-m", bare).out == "a Mr b\n\nx\n"
+    assert filtered(b"a y x\n", "--replace-unk", "-m", own).out == "a y X\n"
+    assert filtered(b"a y x\n", "--replace-unk", "-m", own, "--lexicon", other).out == "a Y x\n"
+    assert filtered(b"y x\n", "--replace-unk", "-m", own, "--alignment").out == "y X\t0-0 1-1\n"
+    assert "bad:1: expected source word" in filtered(b"a\n", "--replace-unk", "-m", own, "--lexicon", bad).err
 
 
 def test_a_model_that_cannot_replace_unknown_words_says_so(folder: Path, filtered: Callable[..., Any]) -> None:
