@@ -235,7 +235,8 @@ def test_closed_standard_input_is_an_error(nmtkit: Callable[..., Any], monkeypat
 def test_unknown_words_are_replaced_by_the_models_lexicon_or_by_the_one_given(
     folder: Path, filtered: Callable[..., Any]
 ) -> None:
-    bare, own, other, bad = write_folder(folder / "bare"), write_folder(folder / "own"), folder / "other", folder / "bad"
+    bare, own = write_folder(folder / "bare"), write_folder(folder / "own")
+    other, bad = folder / "other", folder / "bad"
     (own / "lexicon.tsv").write_text("x\tX\t1\t1\n")
     other.write_text("y\tY\t1\t1\n")
     bad.write_text("y Y\n")
