@@ -179,7 +179,7 @@ class Translator:
                 "from; train it on a data folder of nmtkit vocab --unkpos"
             )
         pipeline = self.sources[0].pipeline
-        pieces = tokenized or pipeline.side.segmentation == "bpe"
+        pieces = tokenized or pipeline.side.segmentation == "bpe"  # which have no other spelling
         written = source if pieces else pipeline.written(line)
         tokens = self.tgt_vocab.tokens(hypothesis.ids)
         return self._text(replace_unknown(tokens, look_alignment(hypothesis), source, written, lexicon), tokenized)

@@ -25,10 +25,10 @@ def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
     totals: Counter[str] = Counter()
     for (src, _), count in counts.items():
         totals[src] += count
-    frequent = [(src, -count, tgt) for (src, tgt), count in counts.items() if count > threshold]
+    frequent = [(src, tgt, count) for (src, tgt), count in counts.items() if count > threshold]
+    frequent.sort(key=lambda entry: (entry[0], -entry[2], entry[1]))
     with atomic_write(path) as file:
-        for src, negative, tgt in sorted(frequent):
-            file.write(f"{src}\t{tgt}\t{-negative / totals[src]:.6g}\t{-negative}\n")
+        file.writelines(f"{src}\t{tgt}\t{count / totals[src]:.6g}\t{count}\n" for src, tgt, count in frequent)
     return len(frequent)
 
 

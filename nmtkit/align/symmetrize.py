@@ -4,8 +4,11 @@ The heuristics of Koehn et al. (2005), from few links that are mostly right to m
 """
 
 from collections.abc import Iterable
+from typing import Literal
 
 from nmtkit.align.pharaoh import Link
+
+Heuristic = Literal["intersection", "grow-diag", "grow-diag-final"]
 
 # In the order of Koehn's program, which the result can depend on; the four diagonals last.
 _NEIGHBOURS = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1), (1, 1))
@@ -55,3 +58,6 @@ def _add_new_words(links: set[Link], src: set[int], tgt: set[int], candidates: l
 
 def _by_target(link: Link) -> Link:
     return link[::-1]
+
+
+HEURISTICS = {"intersection": intersection, "grow-diag": grow_diag, "grow-diag-final": grow_diag_final}

@@ -1,15 +1,19 @@
 """``nmtkit align``: word alignment of a data folder, and a lexicon from it."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from nmtkit.align.pharaoh import read_alignment, read_gold
 from nmtkit.align.quality import measure
+from nmtkit.align.symmetrize import Heuristic
 from nmtkit.cli.options import log_to_stderr
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines
+
+HEURISTIC: Heuristic = "grow-diag"
+THRESHOLD = 100  # Luong et al. 2015
 
 
 def align(
@@ -19,14 +23,14 @@ def align(
         typer.Option(metavar="FILE", help="Take another aligner's links, source-target from 0, of train.src and .tgt."),
     ] = None,
     symmetrize: Annotated[
-        Literal["intersection", "grow-diag", "grow-diag-final"] | None,
-        typer.Option(help="How eflomal's two directions become one.  [default: grow-diag]", show_default=False),
+        Heuristic | None,
+        typer.Option(help=f"How eflomal's two directions become one.  [default: {HEURISTIC}]", show_default=False),
     ] = None,
     threshold: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="A word pair enters the lexicon when it is linked more often than this.  [default: 100]",
+            help=f"A word pair enters the lexicon when it is linked more often than this.  [default: {THRESHOLD}]",
             show_default=False,
         ),
     ] = None,
@@ -47,7 +51,7 @@ def align(
 
     It writes train.align and dev.align (whole words, BPE undone) and lexicon.tsv into the data folder. The lexicon
     is what translate --replace-unk takes unknown words' translations from; nmtkit vocab --unkpos needs train.align.
-    A threshold of 100 is for millions of pairs (Luong et al. 2015); a small corpus needs a lower one. eflomal draws
+    The threshold of 100 is for millions of pairs (Luong et al. 2015); a small corpus needs a lower one. eflomal draws
     at random, so that two runs differ a little.
 
     With --gold nothing is made: the links of --pharaoh (or of train.align in the data folder) are scored.
@@ -62,12 +66,12 @@ def align(
 
     from nmtkit.data.alignment import align_with_program, take_alignment
 
-    threshold = 100 if threshold is None else threshold
+    threshold = THRESHOLD if threshold is None else threshold
     with log_to_stderr():
         if pharaoh is not None:
             report = take_alignment(data, pharaoh, threshold)
         else:
-            report = align_with_program(data, symmetrize or "grow-diag", threshold)
+            report = align_with_program(data, symmetrize or HEURISTIC, threshold)
     typer.echo(report, err=True)
 
 

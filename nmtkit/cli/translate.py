@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from nmtkit.align.lexicon import load_lexicon
+from nmtkit.align.pharaoh import format_links
 from nmtkit.cli.options import beside_lines, open_output
 from nmtkit.data.parallel import Workers, available_cores
 from nmtkit.errors import UserError
@@ -276,12 +277,12 @@ def _columns(translation: "Translation", scores: str) -> str:
     """[score TAB] text [TAB token scores] [TAB alignment]: the text may have tabs of its own, no other column has."""
     score = "" if scores == "none" else f"{translation.score:.6f}\t"
     tokens = "\t" + " ".join(f"{each:.6f}" for each in translation.log_probs) if scores == "token" else ""
-    pairs = "" if translation.alignment is None else f"\t{_pharaoh(translation.alignment)}"
+    pairs = "" if translation.alignment is None else f"\t{format_links(translation.alignment)}"
     return score + translation.text + tokens + pairs
 
 
 def _moses(number: int, translation: "Translation") -> str:
-    pairs = "" if translation.alignment is None else f" ||| {_pharaoh(translation.alignment)}"
+    pairs = "" if translation.alignment is None else f" ||| {format_links(translation.alignment)}"
     return f"{number} ||| {translation.text} ||| {translation.score:.6f}{pairs}"
 
 
@@ -302,10 +303,6 @@ def _object(number: int, translation: "Translation") -> str:
 
 def _finite(score: float) -> float | None:
     return round(score, 6) if math.isfinite(score) else None
-
-
-def _pharaoh(pairs: list[tuple[int, int]]) -> str:
-    return " ".join(f"{src}-{tgt}" for src, tgt in pairs)
 
 
 @contextlib.contextmanager

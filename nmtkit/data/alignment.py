@@ -4,21 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from nmtkit.align.eflomal import align_with_eflomal
 from nmtkit.align.lexicon import WordPair, count_links, write_lexicon
 from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
-from nmtkit.align.symmetrize import grow_diag, grow_diag_final, intersection
+from nmtkit.align.symmetrize import HEURISTICS, Heuristic
 from nmtkit.data.parallel import progress
 from nmtkit.data.settings import ALIGN_FILES, Prep, load_prep
 from nmtkit.data.text import join_pieces
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
-
-Heuristic = Literal["intersection", "grow-diag", "grow-diag-final"]
-
-_HEURISTICS = {"intersection": intersection, "grow-diag": grow_diag, "grow-diag-final": grow_diag_final}
 
 
 class Aligned(NamedTuple):
@@ -63,7 +59,7 @@ def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Re
                     tgt_file.write(" ".join(tgt_words) + "\n")
         with progress("aligning with eflomal, which takes its time"):
             align_with_eflomal(src, tgt, forward, reverse)
-        links = map(_HEURISTICS[heuristic], read_alignment(forward), read_alignment(reverse))
+        links = map(HEURISTICS[heuristic], read_alignment(forward), read_alignment(reverse))
         return _write(folder, staging, prep, splits, links, forward, threshold)
 
 

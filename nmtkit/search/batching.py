@@ -49,14 +49,13 @@ def translate_each(
     seed: int | None,
     others: Sequence[Sequence[Sequence[int]]],
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Each sentence's index and up to n_best hypotheses, best first, as batches are done: so that nobody has to hold
-    the attention of all of them. Sentences are source ids without an end mark.
+    """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done.
 
-    An empty sentence has one hypothesis, empty, without asking the scorer. forced: see ``beam_search``. seed:
-    draw n_best translations at random instead, see ``sample``. others: the same sentences as the further sources of
-    an ensemble have them. A batch that does not fit into memory is searched again in halves. Raises UserError
-    where ``beam_search`` does, when n_best is more than the beam holds, and when one sentence alone does not fit
-    into memory.
+    So nobody has to hold the attention of all of them. Sentences are source ids without an end mark. An empty one
+    has one hypothesis, empty, without asking the scorer. forced: see ``beam_search``. seed: draw n_best translations
+    at random instead, see ``sample``. others: the same sentences as the further sources of an ensemble have them. A
+    batch that does not fit into memory is searched again in halves. Raises UserError where ``beam_search`` does,
+    when n_best is more than the beam holds, and when one sentence alone does not fit into memory.
     """
     if seed is not None:
         config = replace(config, beam_size=n_best)
