@@ -175,6 +175,9 @@ def prepare_folder(folder: Path, experiment: Experiment, data: Path) -> None:
     copy_prep(data, folder)
     for side in ("src", "tgt"):
         shutil.copyfile(data / f"vocab.{side}", folder / f"vocab.{side}")
+    if (data / "lexicon.tsv").is_file():
+        with atomic_write(folder / "lexicon.tsv", "wb") as lexicon:
+            lexicon.write((data / "lexicon.tsv").read_bytes())
     with atomic_write(folder / "data.json") as file:
         file.write(json.dumps(_texts(data / "ids.json")))
     checkpoint.write_config(folder, configs.to_dict(experiment))
@@ -207,9 +210,10 @@ def check_unchanged(folder: Path, experiment: Experiment, data: Path) -> None:
 
 
 def _texts(ids: Path) -> dict[str, str]:
-    """The hash of every text that a data folder's ids were made of, but for the test set's."""
+    """The hash of every text, and alignment, that a data folder's ids were made of, but for the test set's."""
     files = json.loads(ids.read_text(encoding="utf-8"))["files"]
-    return {name: entry["text"] for name, entry in files.items() if not name.startswith("test")}
+    texts = {name: entry["text"] for name, entry in files.items() if not name.startswith("test")}
+    return texts | {f"{name}, annotated": files[name]["alignment"] for name in texts if "alignment" in files[name]}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
