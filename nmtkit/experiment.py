@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from nmtkit import config as configs
@@ -23,9 +24,10 @@ from nmtkit.lines import atomic_write, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
-from nmtkit.training import checkpoint, loop, optimizers, precision
+from nmtkit.training import checkpoint, distributed, loop, optimizers, precision
 from nmtkit.training.checkpoint import Progress
 from nmtkit.training.loop import Training, Validation
+from nmtkit.training.precision import Precision
 
 log = logging.getLogger(__name__)
 
@@ -130,43 +132,54 @@ def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) 
     config = experiment.training
     corpus, dev = Corpus.open(data, "train"), Corpus.open(data, "dev")
     vocabularies = {side: Vocabulary.load(data / f"vocab.{side}") for side in ("src", "tgt")}
-    saved_steps = checkpoint.steps(folder)
-    if saved_steps:
-        check_unchanged(folder, experiment, data)
-    prepare_folder(folder, experiment, data)
-
+    pipeline = TextPipeline.load(data, "tgt")
+    references = list(read_lines(data / "dev.raw.tgt"))
     torch.manual_seed(config.seed)
     model = experiment.build(len(vocabularies["src"]), len(vocabularies["tgt"]))
     optimizers.initialise(model, config.groups)
     model.to(device)
     optimizer = optimizers.build_optimizer(model, config.optimizer, config.groups)
+
+    saved_steps = checkpoint.steps(folder)
+    if not distributed.rank():
+        if saved_steps:
+            check_unchanged(folder, experiment, data)
+        prepare_folder(folder, experiment, data)
+    distributed.copy_first(model)  # the others wait here for the first one
     progress = Progress()
     if saved_steps:
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
-        checkpoint.write_best(folder, progress.best)
         progress.finished = loop.end(config, progress)
         log.info("going on from update %d in %s", progress.update, folder)
-    checkpoint.rewind_metrics(folder, progress.update)
-    wanted = config.precision
-    if wanted == "auto" and progress.precision:  # chosen when the run began
-        wanted = "bfloat16" if progress.precision == "bfloat16" else "float32"
-    dtype = precision.resolve(wanted, device)
+    if distributed.highest(progress.update) != progress.update:
+        raise UserError(f"{folder}: not the folder that the first process sees; it must be one that all machines share")
+    if not distributed.rank():
+        checkpoint.write_best(folder, progress.best)
+        checkpoint.rewind_metrics(folder, progress.update)
+    dtype = _precision(config.precision, progress, device)
     progress.precision = str(dtype).removeprefix("torch.")
     log.info(
-        "%s: %.1f M parameters; %s pairs; %s on %s, %d threads",
+        "%s: %.1f M parameters; %s pairs; %s on %s, %d x %d threads",
         experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
-        device, torch.get_num_threads(),
+        device, distributed.size(), torch.get_num_threads(),
     )  # fmt: skip
-    pipeline = TextPipeline.load(data, "tgt")
-    references = list(read_lines(data / "dev.raw.tgt"))
 
     def validate() -> Validation:
         cross_entropy, errors = loop.teacher_forced(model, dev, config.pass_tokens, device, dtype)
-        found = translate_ids(model, [dev.src(i).tolist() for i in range(len(dev))], experiment.search, device=device)
-        hyps = [pipeline.text(vocabularies["tgt"].tokens(best[0].ids)) for best in found]
+        shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
+        found = translate_ids(model, shared, experiment.search, device=device)
+        hyps = [pipeline.text(vocabularies["tgt"].tokens(ids)) for ids in distributed.gather([b[0].ids for b in found])]
         return Validation(cross_entropy, errors, detokenized_bleu(hyps, references))
 
     return loop.train(model, optimizer, config, corpus, folder, progress, validate, dtype)
+
+
+def _precision(wanted: Precision, progress: Progress, device: torch.device) -> torch.dtype:
+    """That of the products: a run keeps what ``auto`` chose when it began, and processes take what the first chose."""
+    if wanted == "auto" and progress.precision:
+        wanted = "bfloat16" if progress.precision == "bfloat16" else "float32"
+    low = distributed.rank() == 0 and precision.resolve(wanted, device) == torch.bfloat16
+    return torch.bfloat16 if distributed.highest(low) else torch.float32
 
 
 def prepare_folder(folder: Path, experiment: Experiment, data: Path) -> None:

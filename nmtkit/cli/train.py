@@ -48,6 +48,10 @@ def train(
       nmtkit train --model deep-att
       nmtkit train --model rnnsearch --config small.yaml --set training.optimizer.lr=5e-4
       nmtkit train --model deep-att --dry-run
+
+      torchrun --nproc-per-node 4 -m nmtkit train --model deep-att
+
+    The last one shares every batch between 4 processes, on as many GPUs or, without any, on the processor's cores.
     """
     flags: dict[str, Any] = {
         "max_updates": max_updates,
@@ -68,8 +72,9 @@ def train(
         for part, count in experiment.sizes(planned, data).items():
             print(f"{part:<24}{count / 1e6:>10.2f} M")
         return
-    chosen = api.choose_device(device)
-    with _log_to(output):
+    from nmtkit.training import distributed
+
+    with distributed.processes(api.choose_device(device)) as chosen, _log_to(output, distributed.rank()):
         progress = experiment.run(planned, data, output, chosen)
         outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
         best = "".join(f"; best {planned.training.stop_metric} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
@@ -95,8 +100,14 @@ def _where(model: str | None, config: Path | None, output: Path) -> str:
 
 
 @contextmanager
-def _log_to(folder: Path) -> Iterator[None]:
-    """Log lines go to train.log and to stderr, on a terminal through rich so that they stand above the progress bar."""
+def _log_to(folder: Path, rank: int) -> Iterator[None]:
+    """Log lines go to train.log and to stderr, on a terminal through rich so that they stand above the progress bar.
+
+    Of many processes only the first one, of rank 0, logs.
+    """
+    if rank:
+        yield
+        return
     screen: logging.Handler = logging.StreamHandler()
     if sys.stderr.isatty():
         from rich.logging import RichHandler

@@ -62,7 +62,7 @@ class Workers:
     """
 
     def __init__(self, count: int | None) -> None:
-        count = _available_cores() if count is None else count
+        count = available_cores() if count is None else count
         if count < 1:
             raise UserError(f"--workers {count}: at least one process has to do the work")
         self.count = count
@@ -116,7 +116,7 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
     """The processors this process may use, which in a container are fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from nmtkit.training import distributed
+
 log = logging.getLogger(__name__)
 
 PLAIN_SECONDS = 20.0  # between plain lines
@@ -34,7 +36,7 @@ class Display:
 @contextmanager
 def display(total: int | None, done: int) -> Iterator[Display]:
     """A progress bar on stderr if that is a terminal. Log lines written meanwhile appear above it."""
-    if not (sys.stderr.isatty() and CONSOLE.is_terminal):
+    if distributed.rank() or not (sys.stderr.isatty() and CONSOLE.is_terminal):
         yield Display(None, total)
         return
     columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"))

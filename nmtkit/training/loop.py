@@ -23,7 +23,7 @@ from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import linear_cross_entropy, score
 from nmtkit.symbols import PAD
-from nmtkit.training import checkpoint
+from nmtkit.training import checkpoint, distributed
 from nmtkit.training.checkpoint import Progress, Window
 from nmtkit.training.display import Display, display
 from nmtkit.training.optimizers import Group, Optimizer, set_rates
@@ -98,49 +98,49 @@ def train(
     device = next(model.parameters()).device
     rows = batches.within(corpus, config.max_length)
     _report_rows(corpus, rows, config.max_length)
-    per_epoch = len(_epoch(corpus, rows, config, progress.epoch))
-    total = _total_updates(config, per_epoch)
-    with stop_signals() as stopping, display(total, progress.update) as shown:
-        while not progress.finished and not stopping:
-            order = _epoch(corpus, rows, config, progress.epoch)
+    order = _epoch(corpus, rows, config, progress.epoch)
+    total = _total_updates(config, len(order))
+    stop = 0  # the signal that asked for it
+    with stop_signals() as received, display(total, progress.update) as shown:
+        while not (progress.finished or stop):
             assert progress.batch < len(order), "the data are not those of this run"
-            for batch_rows in order[progress.batch :]:
-                started = time.perf_counter()
-                progress.update += 1
-                progress.batch += 1
-                torch.manual_seed(config.seed * 1_000_003 + progress.update)
-                rate = config.schedule.multiplier(progress.update, progress.decays)
-                set_rates(optimizer, rate)
-                loss, nll, tokens = accumulate(model, config, corpus, batch_rows, device, dtype)
-                limit = config.clip_norm and config.clip_norm * config.clip_factor**progress.decays
-                norm = clip(model, limit)
-                if not math.isfinite(norm) or not math.isfinite(loss):
-                    raise UserError(
-                        f"update {progress.update}: loss {loss:g}, gradient norm {norm:g} in the batch with "
-                        f"corpus lines {(batch_rows[:4] + 1).tolist()}...; start again in another folder (-o) with a "
-                        "lower learning rate or training.clip_norm"
-                    )
-                optimizer.step()
-                seconds = time.perf_counter() - started
-                progress.tokens += tokens
-                progress.window.add(nll, tokens, seconds, norm)
-                shown.show(progress.update, _facts(config, progress, rate))
+            batch_rows = order[progress.batch]
+            started = time.perf_counter()
+            progress.update += 1
+            progress.batch += 1
+            torch.manual_seed(_dropout_seed(config, progress.update))
+            rate = config.schedule.multiplier(progress.update, progress.decays)
+            set_rates(optimizer, rate)
+            loss, nll, tokens = accumulate(model, config, corpus, batch_rows, device, dtype)
+            limit = config.clip_norm and config.clip_norm * config.clip_factor**progress.decays
+            norm = clip(model, limit)
+            if not math.isfinite(norm) or not math.isfinite(loss):
+                raise UserError(
+                    f"update {progress.update}: loss {loss:g}, gradient norm {norm:g} in the batch with "
+                    f"corpus lines {(batch_rows[:4] + 1).tolist()}...; start again in another folder (-o) with a "
+                    "lower learning rate or training.clip_norm"
+                )
+            optimizer.step()
+            seconds = time.perf_counter() - started
+            progress.tokens += tokens
+            progress.window.add(nll, tokens, seconds, norm)
+            shown.show(progress.update, _facts(config, progress, rate))
+            stop = distributed.highest(max(received, default=0))
 
-                epoch_end = progress.batch == len(order)
-                if epoch_end:
-                    progress.epoch, progress.batch = progress.epoch + 1, 0
-                progress.finished = end(config, progress)
-                due = progress.update % config.valid_every == 0 if config.valid_every else epoch_end
-                if due or progress.finished:
-                    _log_window(folder, progress, rate)
-                    progress.window = Window()
-                    _validate(model, optimizer, config, folder, progress, validate, shown, regular=due)
-                if progress.finished or stopping or epoch_end:
-                    break
+            epoch_end = progress.batch == len(order)
+            if epoch_end:
+                progress.epoch, progress.batch = progress.epoch + 1, 0
+            progress.finished = end(config, progress)
+            due = progress.update % config.valid_every == 0 if config.valid_every else epoch_end
+            if due or progress.finished:
+                _log_window(folder, progress, rate)
+                progress.window = Window()
+                _validate(model, optimizer, config, folder, progress, validate, shown, regular=due)
+            if epoch_end and not (progress.finished or stop):
+                order = _epoch(corpus, rows, config, progress.epoch)
         if progress.update not in checkpoint.steps(folder):
-            checkpoint.save(folder, model, optimizer, progress)
-            _prune(folder, config, progress)
-    if signal.SIGINT in stopping:
+            _save(folder, model, optimizer, config, progress)
+    if stop == signal.SIGINT:
         log.info("stopped after update %d", progress.update)
         raise KeyboardInterrupt  # so that a script does not go on with half a model
     return progress
@@ -154,7 +154,7 @@ def accumulate(
     device: torch.device,
     dtype: torch.dtype,
 ) -> tuple[float, float, int]:
-    """The gradient of one global batch, in as many passes as memory asks for.
+    """The gradient of one global batch, shared by all processes, in as many passes as memory asks for.
 
     Gives the loss, the summed negative log-likelihood (nats) and the number of target words.
     """
@@ -163,7 +163,7 @@ def accumulate(
     tokens = int(np.asarray(corpus.tgt_lengths)[batch_rows].sum()) + len(batch_rows)
     divisor = tokens if config.loss == "tokens" else len(batch_rows)
     total_loss = total_nll = 0.0
-    for part in batches.parts(corpus, batch_rows, config.pass_tokens):
+    for part in batches.parts(corpus, distributed.share(batch_rows), config.pass_tokens):
         batch = batches.collate(corpus, part).to(device)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
             hidden = model(batch.src, batch.mask, batch.tgt)
@@ -178,6 +178,8 @@ def accumulate(
         (loss / divisor).backward()
         total_loss += float(loss.detach()) / divisor
         total_nll += float(nll)
+    distributed.sum_gradients(model)
+    total_loss, total_nll = distributed.total(total_loss, total_nll)
     return total_loss, total_nll, tokens
 
 
@@ -196,13 +198,13 @@ def teacher_forced(
 ) -> tuple[float, float]:
     """Nats per target token over a whole corpus, end marks included, and the share of tokens not ranked first.
 
-    A pair with an empty side counts nowhere.
+    A pair with an empty side counts nowhere. The processes share the work.
     """
     model.eval()
     rows = batches.within(corpus, None)
     rows = rows[np.argsort(np.asarray(corpus.tgt_lengths)[rows], kind="stable")]
     nll = wrong = tokens = 0.0
-    for part in batches.parts(corpus, rows, max_tokens):
+    for part in batches.parts(corpus, distributed.share(rows), max_tokens):
         batch = batches.collate(corpus, part).to(device)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
             hidden = model(batch.src, batch.mask, batch.tgt)
@@ -213,6 +215,7 @@ def teacher_forced(
         nll -= float(log_probs.sum(dtype=torch.float64))
         wrong += float((~right).sum())
         tokens += len(real)
+    nll, wrong, tokens = distributed.total(nll, wrong, tokens)
     if not tokens:
         raise UserError("the dev set has no pair with words on both sides; give `nmtkit prep` a real one")
     return nll / tokens, wrong / tokens
@@ -235,6 +238,11 @@ def stop_signals() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _dropout_seed(config: Training, update: int) -> int:
+    """Every update and every process has its own."""
+    return config.seed * 1_000_003 + update + (distributed.rank() << 52)
 
 
 def _epoch(corpus: Corpus, rows: np.ndarray, config: Training, epoch: int) -> list[np.ndarray]:
@@ -280,7 +288,12 @@ def _log_window(folder: Path, progress: Progress, rate: float) -> None:
         "tokens": progress.tokens,
         "tokens_per_second": round(window.speed, 1),
     }
-    checkpoint.log_metrics(folder, record)
+    _log(folder, record)
+
+
+def _log(folder: Path, record: dict[str, Any]) -> None:
+    if not distributed.rank():
+        checkpoint.log_metrics(folder, record)
 
 
 def _validate(
@@ -316,7 +329,7 @@ def _validate(
             progress.decays += 1
     progress.finished = end(config, progress)
     seconds = time.perf_counter() - started
-    checkpoint.log_metrics(
+    _log(
         folder,
         {
             "kind": "valid",
@@ -334,11 +347,16 @@ def _validate(
         progress.update, progress.current_epoch, found.cross_entropy, 100 * found.errors, found.bleu,
         "  best" if improved else "", seconds,
     )  # fmt: skip
+    _save(folder, model, optimizer, config, progress)
+
+
+def _save(
+    folder: Path, model: Seq2Seq, optimizer: torch.optim.Optimizer, config: Training, progress: Progress
+) -> None:
+    """Write a checkpoint and delete those that are neither among the best nor among the last."""
+    if distributed.rank():
+        return
     checkpoint.save(folder, model, optimizer, progress)
-    _prune(folder, config, progress)
-
-
-def _prune(folder: Path, config: Training, progress: Progress) -> None:
     checkpoint.write_best(folder, progress.best)
     best = {int(entry[0]) for entry in progress.best}
     checkpoint.prune(folder, best | set(checkpoint.steps(folder)[-config.keep_last :]))
