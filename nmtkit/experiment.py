@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 # What a run that goes on may change; everything else must be as it was.
 CHANGEABLE = ("paper", "data", "search", "training.max_updates", "training.max_epochs", "training.patience",
-              "training.valid_every", "training.keep_best", "training.keep_last", "training.pass_tokens",
-              "training.precision")  # fmt: skip
+              "training.valid_every", "training.keep_best", "training.keep_last", "training.save_every",
+              "training.pass_tokens", "training.precision")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) 
     vocabularies = {side: Vocabulary.load(data / f"vocab.{side}") for side in ("src", "tgt")}
     pipeline = TextPipeline.load(data, "tgt")
     references = list(read_lines(data / "dev.raw.tgt"))
-    torch.manual_seed(config.seed)
+    torch.manual_seed(config.seed_of(config.init_seed))
     model = experiment.build(len(vocabularies["src"]), len(vocabularies["tgt"]))
     optimizers.initialise(model, config.groups)
     model.to(device)

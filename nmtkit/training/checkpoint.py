@@ -20,6 +20,7 @@ from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, sync
 
 FORMAT_VERSION = "1"
+EXPLOSION = 20.0  # times the mean norm of the gradients since the last validation
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Window:
     nll: float = 0.0  # nats
     tokens: int = 0  # target words
     norm: float = 0.0  # of gradients
+    norm_max: float = 0.0
     seconds: float = 0.0
     updates: int = 0
 
@@ -36,8 +38,17 @@ class Window:
         self.nll += nll
         self.tokens += tokens
         self.norm += norm
+        self.norm_max = max(self.norm_max, norm)
         self.seconds += seconds
         self.updates += 1
+
+    def exploded(self, norm: float) -> bool:
+        """Whether a gradient is far larger than those before it, once there are enough of them to say so."""
+        return self.updates >= 10 and norm > EXPLOSION * self.mean_norm
+
+    @property
+    def mean_norm(self) -> float:
+        return self.norm / self.updates
 
     @property
     def loss(self) -> float:
@@ -61,7 +72,9 @@ class Progress:
     stalled: int = 0  # validations since the last improvement
     decays: int = 0  # validations that called for a reduction of the rate or of the clipping threshold
     best: list[list[float]] = field(default_factory=list)  # [update, value, dev cross-entropy], best first
+    recent: list[int] = field(default_factory=list)  # updates of the last validations
     peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
+    halvings: int = 0  # how often a batch had to be done in smaller passes for want of memory
     precision: str = ""  # of the products, float32 or bfloat16
     finished: str = ""  # why the run ended, once it has
     window: Window = field(default_factory=Window)
@@ -145,9 +158,10 @@ def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.
 
 def prune(folder: Path, keep: set[int]) -> None:
     """Delete every checkpoint whose update is not in ``keep``."""
-    for update in steps(folder):
-        if update not in keep:
-            shutil.rmtree(step_folder(folder, update))
+    for update in set(steps(folder)) - keep:
+        going = step_folder(folder, update).with_name(f".step-{update}.tmp")  # at once, so that no half of it is found
+        os.replace(step_folder(folder, update), going)
+        shutil.rmtree(going)
 
 
 def write_best(folder: Path, best: list[list[float]]) -> None:
