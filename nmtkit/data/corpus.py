@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmtkit.config import build
 from nmtkit.data.parallel import Chunk, Workers, chunks, progress
 from nmtkit.data.settings import SIDES, SPLITS
 from nmtkit.data.vocab import Vocabulary
@@ -33,6 +34,29 @@ _LINES = 5000  # of a chunk: looking words up is quick work
 Ids = NDArray[np.unsignedinteger[Any]]
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """What ids.json says of a file: how it was encoded, and the fingerprints of its text and its vocabulary."""
+
+    dtype: Literal["<u2", "<u4"]
+    lines: int
+    tokens: int
+    text: str
+    vocab: str
+
+    def __post_init__(self) -> None:
+        if min(self.lines, self.tokens) < 0:
+            raise ValueError("lines, tokens: not below 0")
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The content of ids.json."""
+
+    format_version: Literal["1"]
+    files: dict[str, Encoded]
+
+
 class Corpus:
     """Pairs of sentences as arrays of ids, numbered from 0. Sentence marks are not among the ids."""
 
@@ -43,21 +67,19 @@ class Corpus:
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
         """Quick whatever the size. Raises UserError if files are missing or cut short, or were made of another text
         or with another vocabulary than the folder has now."""
-        header = _read_json(folder / _HEADER, "make it with nmtkit vocab")["files"]
-        manifest = _read_json(folder / "manifest.json", "make the folder with nmtkit prep")["files"]
-        if f"{split}.src" not in header:
+        header, manifest = read_header(folder), _read_manifest(folder)
+        if f"{split}.src" not in header or f"{split}.tgt" not in header:
             raise UserError(f"{folder}: has no {split} set; give nmtkit prep one, then run nmtkit vocab")
         for side in SIDES:
-            entry = header[f"{split}.{side}"]
-            if entry["text"] != manifest[f"{split}.{side}"]["sha256"]:
+            if header[f"{split}.{side}"].text != manifest.get(f"{split}.{side}", {}).get("sha256"):
                 raise UserError(f"{folder}/{split}.{side}: prepared anew since it was encoded; run nmtkit vocab again")
-            if entry["vocab"] != Vocabulary.load(folder / f"vocab.{side}").fingerprint:
-                raise UserError(f"{folder}/vocab.{side}: not the one that the text was encoded with; run nmtkit vocab")
-        src, tgt = (_Sentences.open(folder, f"{split}.{side}", header[f"{split}.{side}"]) for side in SIDES)
+        src, tgt = (_Sentences.open(folder, split, side, header[f"{split}.{side}"]) for side in SIDES)
+        if len(src.lengths) != len(tgt.lengths):
+            raise UserError(f"{folder / _HEADER}: {split} has sides of different lengths; run nmtkit vocab again")
         return cls(src, tgt)
 
     def __len__(self) -> int:
-        return len(self._src.offsets) - 1
+        return len(self._src.lengths)
 
     @property
     def src_lengths(self) -> NDArray[np.int32]:
@@ -75,23 +97,31 @@ class Corpus:
 
 
 class _Sentences:
-    """One side of a corpus."""
+    """One side of a corpus. ``words`` is the size of its vocabulary."""
 
-    def __init__(self, ids: Ids, offsets: Ids) -> None:
-        self.ids, self.offsets = ids, offsets
+    def __init__(self, path: Path, ids: Ids, offsets: Ids, words: int) -> None:
+        self._path, self._ids, self._offsets, self._words = path, ids, offsets, words
+        lengths = np.empty(len(offsets) - 1, dtype=np.int32)
+        self.lengths = np.subtract(offsets[1:], offsets[:-1], out=lengths, casting="unsafe")
+        if offsets[0] != 0 or offsets[-1] != len(ids) or (offsets[1:] < offsets[:-1]).any():
+            raise UserError(f"{path}.offsets: damaged; run nmtkit vocab again")
 
     @classmethod
-    def open(cls, folder: Path, name: str, entry: Mapping[str, Any]) -> "_Sentences":
-        ids = _map(folder / f"{name}.ids", np.dtype(entry["dtype"]), entry["tokens"])
-        return cls(ids, _map(folder / f"{name}.offsets", _OFFSET, entry["lines"] + 1))
-
-    @cached_property
-    def lengths(self) -> NDArray[np.int32]:
-        lengths = np.empty(len(self.offsets) - 1, dtype=np.int32)
-        return np.subtract(self.offsets[1:], self.offsets[:-1], out=lengths, casting="unsafe")
+    def open(cls, folder: Path, split: str, side: str, entry: Encoded) -> "_Sentences":
+        vocabulary = Vocabulary.load(folder / f"vocab.{side}")
+        if entry.vocab != vocabulary.fingerprint:
+            raise UserError(f"{folder}/vocab.{side}: not the one that the text was encoded with; run nmtkit vocab")
+        path = folder / f"{split}.{side}"
+        ids = _map(Path(f"{path}.ids"), np.dtype(entry.dtype), entry.tokens)
+        return cls(path, ids, _map(Path(f"{path}.offsets"), _OFFSET, entry.lines + 1), len(vocabulary))
 
     def __getitem__(self, number: int) -> Ids:
-        return self.ids[self.offsets[number] : self.offsets[number + 1]]
+        ids = self._ids[self._offsets[number] : self._offsets[number + 1]]
+        if len(ids) and ids.max() >= self._words:
+            raise UserError(
+                f"{self._path}.ids: sentence {number + 1}: no word has number {ids.max()}; run nmtkit vocab again"
+            )
+        return ids
 
 
 def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
@@ -102,13 +132,36 @@ def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
     return np.asarray(np.memmap(path, dtype, "r")) if size else np.empty(0, dtype)
 
 
-def _read_json(path: Path, remedy: str) -> dict[str, Any]:
+def read_header(folder: Path) -> dict[str, Encoded]:
+    """What was encoded, by file. Raises UserError for anything that ``encode`` does not write."""
+    values = read_json(folder / _HEADER, "make it with nmtkit vocab")
+    return build(_Header, values, f"{folder / _HEADER} (which nmtkit vocab makes)").files
+
+
+def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    """What prep says of every file that it made."""
+    path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
+    files = read_json(path, remedy).get("files")
+    if not isinstance(files, dict) or not all(map(_describes_file, files.values())):
+        raise UserError(f"{path}: damaged; {remedy}")
+    return files
+
+
+def _describes_file(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
+
+
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """The object in a JSON file. Raises UserError with the remedy where there is none."""
     if not path.is_file():
         raise UserError(f"{path}: not there; {remedy}")
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError:
-        raise UserError(f"{path}: damaged; {remedy}") from None
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: damaged; {remedy}")
+    return values
 
 
 class Coverage(NamedTuple):
@@ -155,8 +208,11 @@ def encode(
     Sizes count every row, symbols included; None is everything. ``joint``: both sides have one list. Raises UserError
     for a folder that prep did not make.
     """
-    manifest = _read_json(folder / "manifest.json", "make the folder with nmtkit prep")["files"]
-    names = [f"{split}.{side}" for split in SPLITS for side in SIDES if f"{split}.{side}" in manifest]
+    manifest = _read_manifest(folder)
+    splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
+    if "train" not in splits:
+        raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")
+    names = [f"{split}.{side}" for split in splits for side in SIDES]
     sizes = {"src": src_size, "tgt": tgt_size}
     with Workers(workers) as pool, staging_folder(folder) as staging:
         counts = {side: _count_words(folder / f"train.{side}", manifest, pool) for side in SIDES}

@@ -1,11 +1,14 @@
 """Checkpoints: weights as safetensors, the trainer's state as text and plain tensors, folders renamed into place."""
 
 import dataclasses
+import fcntl
 import io
 import json
+import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,10 @@ from torch import Tensor, nn
 
 from nmtkit import config as configs
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, sync
+from nmtkit.lines import atomic_write, report_write_errors, sync
+from nmtkit.training import distributed
+
+log = logging.getLogger(__name__)
 
 FORMAT_VERSION = "1"
 EXPLOSION = 20.0  # times the mean norm of the gradients since the last validation
@@ -85,6 +91,35 @@ class Progress:
         return self.epoch + (self.batch > 0)
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other runs out of ``folder``, which is created if need be; the system forgets the lock of a dead process.
+
+    Of many processes the first one holds it for all.
+    """
+    if distributed.rank():
+        yield
+        return
+    with report_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("ab+", buffering=0)
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise UserError(
+                f"{folder}: another run (process {file.read().decode() or '?'}) is training there; wait for its end, "
+                "stop it, or train into another folder with -o"
+            ) from None
+        except OSError as error:  # some network file systems have no locks
+            log.warning("%s: cannot be locked (%s); do not start a second run there", folder, error.strerror)
+        with suppress(OSError):  # the number is for the message alone, and the disk may be full
+            file.truncate(0)
+            file.write(str(os.getpid()).encode())
+        yield
+
+
 def step_folder(folder: Path, update: int) -> Path:
     return folder / "checkpoints" / f"step-{update}"
 
@@ -101,18 +136,19 @@ def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progr
     for left in final.parent.glob(".step-*.tmp"):  # of a process that was killed
         shutil.rmtree(left)
     temporary = final.with_name(f".{final.name}.tmp")
-    temporary.mkdir(parents=True)
     trainer = io.BytesIO()
     torch.save({"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress)}, trainer)
     try:
-        save_weights(temporary / "model.safetensors", model.state_dict())
-        with atomic_write(temporary / "trainer.pt", "wb") as file:
-            file.write(trainer.getbuffer())
-        os.replace(temporary, final)
+        with report_write_errors(final):
+            temporary.mkdir(parents=True)
+            save_weights(temporary / "model.safetensors", model.state_dict())
+            with atomic_write(temporary / "trainer.pt", "wb") as file:
+                file.write(trainer.getbuffer())
+            os.replace(temporary, final)
+            sync(final.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs the room
         raise
-    sync(final.parent)
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
@@ -125,7 +161,9 @@ def load_weights(path: Path, device: str = "cpu") -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path, device=device)
     except (OSError, safetensors.SafetensorError) as error:
-        raise UserError(f"{path}: not a usable weights file ({error}); take another checkpoint") from None
+        raise UserError(
+            f"{path}: not a usable weights file ({error}); delete {path.parent} to use another checkpoint"
+        ) from None
 
 
 def load_into(model: nn.Module, path: Path) -> None:
@@ -152,7 +190,7 @@ def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.
     except Exception as error:  # torch raises many kinds for a damaged file
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{path / 'trainer.pt'}: cannot be used ({reason}); delete {path} to go on from the one before"
+            f"{path / 'trainer.pt'}: cannot be used ({reason}); delete {path} to go on from another checkpoint"
         ) from None
 
 
@@ -195,7 +233,7 @@ def copy_model(folder: Path, output: Path) -> None:
 
 def copy_settings(folder: Path, output: Path) -> None:
     """Everything of a model folder but weights and history."""
-    history = shutil.ignore_patterns("checkpoints", "best", "metrics.jsonl", "train.log", "test.hyp")
+    history = shutil.ignore_patterns("checkpoints", "best", "metrics.jsonl", "train.log", "test.hyp", ".lock")
     shutil.copytree(folder, output, ignore=history, dirs_exist_ok=True)
 
 
@@ -211,8 +249,11 @@ def check_format(folder: Path) -> None:
 
 
 def log_metrics(folder: Path, record: Mapping[str, Any]) -> None:
-    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+    path = folder / "metrics.jsonl"
+    with report_write_errors(path):
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        sync(path)  # before the checkpoint that counts on it
 
 
 def rewind_metrics(folder: Path, update: int) -> None:

@@ -3,8 +3,11 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -250,7 +253,7 @@ def test_a_run_does_not_go_on_with_another_text(data: Path, tmp_path: Path) -> N
         files["train.src"][key] = "of another text"
     (other / "ids.json").write_text(json.dumps(ids))
     (other / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match="other: another training or dev text than the run began with"):
+    with pytest.raises(UserError, match=r"other settings, see above: text train\.src; put them back"):
         trained(tmp_path / "run", other)
 
 
@@ -324,6 +327,45 @@ def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tm
 
     with pytest.raises(UserError, match=r"no pair to train on: all \d+ are empty or longer than training.max_length 1"):
         loop.train(empty.build(14, 14), None, empty.training, Long(), tmp_path, Progress(), None, torch.float32)  # type: ignore[arg-type]
+
+
+def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path, tmp_path: Path) -> None:
+    hold = "import pathlib, sys; from nmtkit.training.checkpoint import locked\n"
+    hold += "with locked(pathlib.Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", hold, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(UserError, match=rf"another run \(process {other.pid}\) is training there; wait for"):
+            trained(tmp_path, data)
+        assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+        other.kill()
+    trained(tmp_path, data, max_updates=1)  # what a dead process held is free
+
+
+def test_nothing_is_made_before_the_configuration_is_found_good(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no parameter of that name"):
+        trained(tmp_path / "run", data, groups={"recurent": {"lr": 1.0}})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(data: Path, tmp_path: Path) -> None:
+    """The limit on the size of files stands for the disk: what is written beyond it fails in the same way."""
+    trained(tmp_path / "whole", data, valid_every=4)
+    trained(tmp_path / "run", data, valid_every=4, max_updates=4)
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for size in (0, 500, 5_000):  # nothing at all, the configuration, the weights without the optimiser
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
+            with pytest.raises(UserError, match=r"cannot be written: File too large"):
+                trained(tmp_path / "run", data, valid_every=4)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        assert {path.name for path in before} >= {path.name for path in (tmp_path / "run").rglob("*") if path.is_file()}
+        assert checkpoint.steps(tmp_path / "run") == [4]
+    trained(tmp_path / "run", data, valid_every=4)
+    assert metrics(tmp_path / "run") == metrics(tmp_path / "whole")
 
 
 class Memory:
