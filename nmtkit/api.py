@@ -110,6 +110,11 @@ class Translator:
             scored.append(self._translation(source, hypothesis, tokenized, False, False)._replace(text=reference))
         return scored
 
+    def model_bytes(self) -> int:
+        """The memory that the weights take; 0 for a model that is none of ours."""
+        members = self.model.members if isinstance(self.model, Ensemble) else [self.model]
+        return sum(p.nbytes for m in members if isinstance(m, torch.nn.Module) for p in m.parameters())
+
     def _target(self, text: str, tokenized: bool) -> list[int]:
         return self.tgt_vocab.ids(_tokens(text, self.tgt_pipeline, tokenized))
 
@@ -177,7 +182,7 @@ def load(
     folders: Path | str | Sequence[Path],
     device: str,
     combine: Combine | None = None,
-    weights: list[float] | None = None,
+    weights: Sequence[float] | None = None,
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
 
@@ -211,7 +216,7 @@ def load(
     )
 
 
-def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: list[float] | None) -> None:
+def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: Sequence[float] | None) -> None:
     """Write an ensemble's folder, whole in itself: every command that translates takes it like a model folder."""
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: is there already; give another folder with -o, or remove it")
@@ -269,7 +274,9 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def windows(lines: Iterable[T], at_hand: Callable[[], bool]) -> Iterator[list[T]]:
+def windows(
+    lines: Iterable[T], at_hand: Callable[[], bool], largest: int = LARGEST_WINDOW
+) -> Iterator[list[T]]:
     """The lines in windows that grow, so that the first answers come soon and later batches are full.
 
     A window also ends when ``at_hand`` says that the next line would have to be waited for.
@@ -279,7 +286,7 @@ def windows(lines: Iterable[T], at_hand: Callable[[], bool]) -> Iterator[list[T]
         window.append(line)
         if len(window) == size or not at_hand():
             yield window
-            size, window = min(2 * size, LARGEST_WINDOW), []
+            size, window = min(2 * size, largest), []
     if window:
         yield window
 

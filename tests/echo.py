@@ -75,9 +75,10 @@ def load_echo(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace
     return Echo(folder.name != "blind"), SimpleNamespace(search=Search(beam_size=3, length_penalty="none"))
 
 
+if __name__ in ("__main__", "__mp_main__"):  # the command, and a worker process of it
+    api.load_model = load_echo  # type: ignore[assignment, attr-defined]
 if __name__ == "__main__":
     from nmtkit.cli.main import main
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which background jobs of a shell are born without
-    api.load_model = load_echo  # type: ignore[assignment, attr-defined]
     main()

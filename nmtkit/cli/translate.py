@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import itertools
 import json
 import math
+import multiprocessing
 import os
 import select
 import sys
@@ -11,18 +13,21 @@ import time
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeAlias, cast
 
 import typer
 
+from nmtkit.data.parallel import Workers, available_cores
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, decode_line, raw_lines, read_lines
 
 if TYPE_CHECKING:
-    from nmtkit.api import Translation
+    from nmtkit.api import Translation, Translator
 
+SHARED_WINDOW = 256  # lines that a process is given at once; fewer at hand are not worth starting processes
 PAUSE = 0.1  # seconds: someone who has not sent the next line by then wants the answers so far
 WARNINGS = 5  # about lines that are not UTF-8
 
@@ -82,6 +87,10 @@ def translate(
     ] = None,
     weights: Annotated[str | None, typer.Option(help="Of an ensemble: one number for each model, as 2,1,1.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes for a long text.  [default: one per core; 1 on a GPU]", show_default=False),
+    ] = None,
 ) -> None:
     """Translate text: one line out for every line in, in order; a blank line for a blank line.
 
@@ -100,7 +109,8 @@ def translate(
     stands. The arrays of --attention are N.attention (target tokens, source tokens), N.source and N.target of line N,
     counted from 0, end marks included.
 
-    Answers are written as soon as the input pauses, so that it works in a dialogue too.
+    Answers are written as soon as the input pauses, so that it works in a dialogue too. A long text is shared by
+    several processes.
     """
     if n_best and scores != "none":
         raise UserError("--scores: an n-best list has them already; leave it out")
@@ -113,10 +123,6 @@ def translate(
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
-
-    from nmtkit import api  # takes seconds: it imports torch
-
-    translator = api.load(model or [Path("run")], device, combine, parse_weights(weights))
     asked: dict[str, Any] = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
@@ -126,29 +132,28 @@ def translate(
         "max_len_b": max_len_b,
         "max_tokens": max_tokens,
     }
-    search = replace(translator.search, **{name: value for name, value in asked.items() if value is not None})
-    if alpha is not None and search.length_penalty != "gnmt":
-        raise UserError(f"--alpha: without effect on --length-penalty {search.length_penalty}; it belongs to gnmt")
-    translator = replace(translator, search=search)
+    work = _Work(
+        tuple(model or [Path("run")]), device, combine, parse_weights(weights),
+        tuple((name, value) for name, value in asked.items() if value is not None),
+        n_best or 1, tokenized, alignment, attention is not None, prefix is not None, score_reference is not None,
+        seed if sample else None,
+    )  # fmt: skip
 
+    from nmtkit import api  # takes seconds: it imports torch
+
+    translator = _translator(work)
+    jobs = jobs or _processes(translator)
     stream = _Stream(_standard_input()) if input == "-" else None
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
     beside = prefix or score_reference
     lines = _decoded(raw, input)
     pairs = _beside(lines, beside, input) if beside else ((line, "") for line in lines)
+    windows = api.windows(pairs, at_hand, api.LARGEST_WINDOW if jobs == 1 else SHARED_WINDOW)
     # No progress line where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
     number = 0
     with _writer(output) as file, _arrays(attention) as keep, _progress(shown) as report:
-        for window in api.windows(pairs, at_hand):
-            texts, others = [line for line, _ in window], [other for _, other in window]
-            if score_reference:
-                found = [[best] for best in translator.forced(texts, others, tokenized=tokenized)]
-            else:
-                found = translator.n_best(
-                    texts, n_best or 1, tokenized=tokenized, alignment=alignment, attention=attention is not None,
-                    prefixes=others if prefix else None, seed=seed if sample else None,
-                )  # fmt: skip
+        for found in _answers(work, windows, jobs, at_hand):
             for best in found:
                 for translation in best:
                     if as_json:
@@ -163,12 +168,79 @@ def translate(
             report(number)
 
 
-def parse_weights(text: str | None) -> list[float] | None:
+Window: TypeAlias = list[tuple[str, str]]  # lines, each with its prefix or reference
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is to be done with a window of lines; a worker process is sent it, and loads the models itself."""
+
+    models: tuple[Path, ...]
+    device: str
+    combine: Literal["prob", "logprob"] | None
+    weights: tuple[float, ...] | None
+    search: tuple[tuple[str, Any], ...]  # settings that differ from the model's own
+    n_best: int
+    tokenized: bool
+    alignment: bool
+    attention: bool
+    has_prefixes: bool
+    has_references: bool
+    seed: int | None
+
+    def __call__(self, window: Window) -> "list[list[Translation]]":
+        lines, others = [line for line, _ in window], [other for _, other in window]
+        translator = _translator(self)
+        if self.has_references:
+            return [[best] for best in translator.forced(lines, others, tokenized=self.tokenized)]
+        return translator.n_best(
+            lines, self.n_best, tokenized=self.tokenized, alignment=self.alignment, attention=self.attention,
+            prefixes=others if self.has_prefixes else None, seed=self.seed,
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _translator(work: _Work) -> "Translator":
+    """Raises UserError for models that cannot be used, and settings that do not fit together."""
+    import torch
+
+    from nmtkit import api
+
+    if multiprocessing.parent_process():  # each process has a core
+        torch.set_num_threads(1)
+    translator = api.load(work.models, work.device, work.combine, work.weights)
+    search = replace(translator.search, **dict(work.search))
+    if "alpha" in dict(work.search) and search.length_penalty != "gnmt":
+        raise UserError(f"--alpha: without effect on --length-penalty {search.length_penalty}; it belongs to gnmt")
+    return replace(translator, search=search)
+
+
+def _processes(translator: "Translator") -> int:
+    """One on a GPU, else one for each core, as far as half the memory holds their models."""
+    if translator.device.type != "cpu":
+        return 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(available_cores(), memory // 2 // max(1, translator.model_bytes())))
+
+
+def _answers(
+    work: _Work, windows: Iterator[Window], jobs: int, at_hand: Callable[[], bool]
+) -> "Iterator[list[list[Translation]]]":
+    """The translations of each window, from this process until there is enough to do for several."""
+    for window in windows:
+        if jobs == 1 or len(window) < SHARED_WINDOW:
+            yield work(window)
+            continue
+        with Workers(jobs) as workers:
+            yield from workers.map(work, itertools.chain([window], windows), at_hand)
+
+
+def parse_weights(text: str | None) -> tuple[float, ...] | None:
     """``2,1,1`` as numbers; raises UserError for anything else."""
     if text is None:
         return None
     try:
-        weights = [float(weight) for weight in text.split(",")]
+        weights = tuple(float(weight) for weight in text.split(","))
     except ValueError:
         raise UserError(f"--weights {text}: expected one number for each model, as 2,1,1") from None
     for weight in weights:

@@ -73,7 +73,7 @@ class Workers:
         if self.count > 1:
             before = set(multiprocessing.active_children())
             # Spawned, not forked: a fork copies locks that another thread may hold.
-            self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("spawn"))
+            self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("spawn"), _follow_parent)
             with _interrupts_ignored():  # and so in the processes, too: Ctrl-C is for this one to answer
                 for _ in range(self.count):
                     self._pool.submit(os.getpid)
@@ -87,8 +87,13 @@ class Workers:
                     process.terminate()
             self._pool.shutdown(cancel_futures=True)
 
-    def map(self, function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
-        """The results in the order of the items. Raises UserError if a process dies."""
+    def map(
+        self, function: Callable[[A], B], items: Iterable[A], at_hand: Callable[[], bool] = lambda: True
+    ) -> Iterator[B]:
+        """The results in the order of the items. Raises UserError if a process dies.
+
+        When ``at_hand`` says that the next item would have to be waited for, all results so far come first.
+        """
         if self._pool is None:
             yield from map(function, items)
             return
@@ -96,12 +101,24 @@ class Workers:
         try:
             for item in items:
                 waiting.append(self._pool.submit(function, item))
-                if len(waiting) > 4 * self.count:
+                while len(waiting) > 4 * self.count or (waiting and not at_hand()):
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool:
-            raise UserError("a worker process was killed, perhaps for lack of memory; use fewer --workers") from None
+            raise UserError("a worker process was killed, perhaps for lack of memory; use fewer processes") from None
+
+
+def _follow_parent() -> None:
+    """Ends this process when the one that started it is gone, however that came about; it would wait for ever."""
+
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @contextmanager

@@ -290,6 +290,30 @@ def test_a_closed_pipe_ends_quietly(start: Callable[..., Any], folder: Path) -> 
         process.wait(timeout=60)
 
 
+def test_several_processes_answer_as_one_does(start: Callable[..., Any], folder: Path) -> None:
+    (folder / "in").write_text("".join(f"{'abcdefgh'[i % 8]} b{' c' * (i % 5)}\n\n" for i in range(700)))
+    options = ["-i", "in", "--scores", "sentence", "--alignment"]
+    alone, shared = (start(*options, "--jobs", jobs).communicate() for jobs in ("1", "2"))
+    assert shared == alone
+    assert shared[0].count(b"\n") == 1400
+
+
+def test_a_dialogue_goes_on_after_much_text(start: Callable[..., Any]) -> None:
+    process = start("--jobs", "2")
+    for lines in (1000, 1, 1):
+        process.stdin.write(b"a b\n" * lines)
+        process.stdin.flush()
+        assert [process.stdout.readline() for _ in range(lines)] == [b"a b\n"] * lines
+
+
+def test_a_process_reports_what_it_cannot_do(start: Callable[..., Any], folder: Path) -> None:
+    write_folder(folder / "blind")
+    (folder / "in").write_text("\n" * 700 + "a\n" * 700)  # a blank line needs no looking
+    out, err = start("-i", "in", "-m", "blind", "--jobs", "2", "--alignment").communicate()
+    assert out.count(b"\n") < 1400
+    assert err.startswith(b"nmtkit: error: this model cannot align: it has no attention")
+
+
 def test_ctrl_c_ends_quietly(start: Callable[..., Any]) -> None:
     process = start()
     process.stdin.write(b"a\n")

@@ -55,7 +55,7 @@ def test_a_mistake_of_the_users_comes_through_as_it_is(count: int) -> None:
 
 
 def test_a_process_that_is_killed_is_reported_not_waited_for() -> None:
-    message = "a worker process was killed, perhaps for lack of memory; use fewer --workers"
+    message = "a worker process was killed, perhaps for lack of memory; use fewer processes"
     with pytest.raises(UserError, match=message), Workers(2) as workers:
         list(workers.map(die, range(3)))
 
