@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
+from nmtkit.config import require_at_least
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
@@ -69,10 +70,7 @@ class Training:
         if (self.batch_sentences is None) == (self.batch_tokens is None):
             raise ValueError("batch_sentences, batch_tokens: give one of the two, and null for the other")
         counts = ("batch_sentences", "batch_tokens", "pass_tokens", "max_length", "max_epochs", "max_updates")
-        for name in (*counts, "valid_every", "patience", "keep_best", "keep_last"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name}: {value} is not at least 1")
+        require_at_least(1, self, *counts, "valid_every", "patience", "keep_best", "keep_last")
         for name in ("seed", "init_seed", "order_seed", "dropout_seed"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1 << 31:
