@@ -52,13 +52,6 @@ def open_output(output: str) -> Iterator[TextIO]:
     if output == "-":
         cast(io.TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", errors="replace", newline="\n")
         yield sys.stdout
-    elif Path(output).exists() and not Path(output).is_file():  # a device or a named pipe, which a rename would replace
-        try:
-            opened = open(output, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
-        except OSError as error:
-            raise UserError(f"{output}: cannot be written: {error.strerror}") from None
-        with opened as file:
-            yield file
     else:
         with atomic_write(output) as file:
             yield file

@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from nmtkit.align.pharaoh import parse_links
 from nmtkit.align.posunk import annotate
+from nmtkit.config import build
 from nmtkit.data.parallel import Chunk, Workers, chunks, progress
 from nmtkit.data.settings import SIDES, SPLITS, load_prep
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
@@ -36,6 +37,30 @@ _LINES = 5000  # of a chunk: looking words up is quick work
 Ids = NDArray[np.unsignedinteger[Any]]
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """What ids.json says of a file: how it was encoded, and the hashes of its text, vocabulary and alignment if any."""
+
+    dtype: Literal["<u2", "<u4"]
+    lines: int
+    tokens: int
+    text: str
+    vocab: str
+    alignment: str | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.lines, self.tokens) < 0:
+            raise ValueError("lines, tokens: not below 0")
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The content of ids.json."""
+
+    format_version: Literal["1"]
+    files: dict[str, Encoded]
+
+
 class Corpus:
     """Pairs of sentences as arrays of ids, numbered from 0. Sentence marks are not among the ids."""
 
@@ -46,21 +71,19 @@ class Corpus:
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
         """Quick whatever the size. Raises UserError if files are missing or cut short, or were made of another text
         or with another vocabulary than the folder has now."""
-        header = _read_json(folder / _HEADER, "make it with nmtkit vocab")["files"]
-        manifest = _read_json(folder / "manifest.json", "make the folder with nmtkit prep")["files"]
-        if f"{split}.src" not in header:
+        header, manifest = read_header(folder), _read_manifest(folder)
+        if f"{split}.src" not in header or f"{split}.tgt" not in header:
             raise UserError(f"{folder}: has no {split} set; give nmtkit prep one, then run nmtkit vocab")
         for side in SIDES:
-            entry = header[f"{split}.{side}"]
-            if entry["text"] != manifest[f"{split}.{side}"]["sha256"]:
+            if header[f"{split}.{side}"].text != manifest.get(f"{split}.{side}", {}).get("sha256"):
                 raise UserError(f"{folder}/{split}.{side}: prepared anew since it was encoded; run nmtkit vocab again")
-            if entry["vocab"] != Vocabulary.load(folder / f"vocab.{side}").fingerprint:
-                raise UserError(f"{folder}/vocab.{side}: not the one that the text was encoded with; run nmtkit vocab")
-        src, tgt = (_Sentences.open(folder, f"{split}.{side}", header[f"{split}.{side}"]) for side in SIDES)
+        src, tgt = (_Sentences.open(folder, split, side, header[f"{split}.{side}"]) for side in SIDES)
+        if len(src.lengths) != len(tgt.lengths):
+            raise UserError(f"{folder / _HEADER}: {split} has sides of different lengths; run nmtkit vocab again")
         return cls(src, tgt)
 
     def __len__(self) -> int:
-        return len(self._src.offsets) - 1
+        return len(self._src.lengths)
 
     @property
     def src_lengths(self) -> NDArray[np.int32]:
@@ -78,23 +101,31 @@ class Corpus:
 
 
 class _Sentences:
-    """One side of a corpus."""
+    """One side of a corpus. ``words`` is the size of its vocabulary."""
 
-    def __init__(self, ids: Ids, offsets: Ids) -> None:
-        self.ids, self.offsets = ids, offsets
+    def __init__(self, path: Path, ids: Ids, offsets: Ids, words: int) -> None:
+        self._path, self._ids, self._offsets, self._words = path, ids, offsets, words
+        lengths = np.empty(len(offsets) - 1, dtype=np.int32)
+        self.lengths = np.subtract(offsets[1:], offsets[:-1], out=lengths, casting="unsafe")
+        if offsets[0] != 0 or offsets[-1] != len(ids) or (offsets[1:] < offsets[:-1]).any():
+            raise UserError(f"{path}.offsets: damaged; run nmtkit vocab again")
 
     @classmethod
-    def open(cls, folder: Path, name: str, entry: Mapping[str, Any]) -> "_Sentences":
-        ids = _map(folder / f"{name}.ids", np.dtype(entry["dtype"]), entry["tokens"])
-        return cls(ids, _map(folder / f"{name}.offsets", _OFFSET, entry["lines"] + 1))
-
-    @cached_property
-    def lengths(self) -> NDArray[np.int32]:
-        lengths = np.empty(len(self.offsets) - 1, dtype=np.int32)
-        return np.subtract(self.offsets[1:], self.offsets[:-1], out=lengths, casting="unsafe")
+    def open(cls, folder: Path, split: str, side: str, entry: Encoded) -> "_Sentences":
+        vocabulary = Vocabulary.load(folder / f"vocab.{side}")
+        if entry.vocab != vocabulary.fingerprint:
+            raise UserError(f"{folder}/vocab.{side}: not the one that the text was encoded with; run nmtkit vocab")
+        path = folder / f"{split}.{side}"
+        ids = _map(Path(f"{path}.ids"), np.dtype(entry.dtype), entry.tokens)
+        return cls(path, ids, _map(Path(f"{path}.offsets"), _OFFSET, entry.lines + 1), len(vocabulary))
 
     def __getitem__(self, number: int) -> Ids:
-        return self.ids[self.offsets[number] : self.offsets[number + 1]]
+        ids = self._ids[self._offsets[number] : self._offsets[number + 1]]
+        if len(ids) and ids.max() >= self._words:
+            raise UserError(
+                f"{self._path}.ids: sentence {number + 1}: no word has number {ids.max()}; run nmtkit vocab again"
+            )
+        return ids
 
 
 def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
@@ -105,13 +136,36 @@ def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
     return np.asarray(np.memmap(path, dtype, "r")) if size else np.empty(0, dtype)
 
 
-def _read_json(path: Path, remedy: str) -> dict[str, Any]:
+def read_header(folder: Path) -> dict[str, Encoded]:
+    """What was encoded, by file. Raises UserError for anything that ``encode`` does not write."""
+    values = read_json(folder / _HEADER, "make it with nmtkit vocab")
+    return build(_Header, values, f"{folder / _HEADER} (which nmtkit vocab makes)").files
+
+
+def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    """What prep says of every file that it made."""
+    path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
+    files = read_json(path, remedy).get("files")
+    if not isinstance(files, dict) or not all(map(_describes_file, files.values())):
+        raise UserError(f"{path}: damaged; {remedy}")
+    return files
+
+
+def _describes_file(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
+
+
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """The object in a JSON file. Raises UserError with the remedy where there is none."""
     if not path.is_file():
         raise UserError(f"{path}: not there; {remedy}")
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError:
-        raise UserError(f"{path}: damaged; {remedy}") from None
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: damaged; {remedy}")
+    return values
 
 
 class Coverage(NamedTuple):
@@ -166,8 +220,11 @@ def encode(
     unknown target words say where in the source they come from, by the folder's alignment. Raises UserError for a
     folder that prep did not make, and for one that cannot be annotated.
     """
-    manifest = _read_json(folder / "manifest.json", "make the folder with nmtkit prep")["files"]
-    names = [f"{split}.{side}" for split in SPLITS for side in SIDES if f"{split}.{side}" in manifest]
+    manifest = _read_manifest(folder)
+    splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
+    if "train" not in splits:
+        raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")
+    names = [f"{split}.{side}" for split in splits for side in SIDES]
     sizes = {"src": src_size, "tgt": tgt_size}
     if unkpos:
         _check_annotation(folder, tgt_size)

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
+from nmtkit.ops.memory import is_full
+from nmtkit.ops.padding import pad
 from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.search.sampling import sample
 from nmtkit.search.scorer import Scorer
-from nmtkit.symbols import EOS, PAD
+from nmtkit.symbols import PAD
 
 SHORT = 16  # a shorter sentence counts as this many tokens: each of its rows costs a whole output layer all the same
 
@@ -77,7 +79,9 @@ def translate_each(
             else:
                 generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
                 found = sample(scorer, src, src_mask, config, generators, n_best)
-        except (torch.OutOfMemoryError, MemoryError):
+        except (RuntimeError, MemoryError) as error:
+            if not is_full(error):
+                raise
             found = []
         if found:
             yield from zip(batch, found, strict=True)
@@ -107,17 +111,10 @@ def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
 
 
 def _stack(sources: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
-    """What ``Scorer.begin`` takes, of D sources that have B sentences each."""
+    """What ``Scorer.begin`` takes, of D sources that have B sentences each: ids closed with EOS, and their mask."""
     if len(sources) == 1:
-        return _pad(sources[0])
-    everything, mask = _pad([sentence for source in sources for sentence in source])  # (D * B, S)
-    shape = (len(sources), len(sources[0]), -1)
-    return everything.view(shape).transpose(0, 1), mask.view(shape).transpose(0, 1)
-
-
-def _pad(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """src (B, S), every sentence closed with EOS, and its mask (B, S)."""
-    longest = max(len(sentence) for sentence in sentences) + 1
-    src = torch.tensor([[*sentence, EOS] + [PAD] * (longest - 1 - len(sentence)) for sentence in sentences])
-    lengths = torch.tensor([len(sentence) + 1 for sentence in sentences])
-    return src, torch.arange(longest) < lengths[:, None]
+        src = pad(sources[0])
+    else:
+        everything = pad([sentence for source in sources for sentence in source])  # (D * B, S)
+        src = everything.view(len(sources), len(sources[0]), -1).transpose(0, 1)
+    return src, src != PAD

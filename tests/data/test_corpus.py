@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nmtkit.config import merge
 from nmtkit.data.corpus import Corpus, encode
 from nmtkit.data.prep import Files, prepare
 from nmtkit.data.settings import Prep, Side
@@ -164,6 +165,46 @@ def test_a_damaged_header_is_named(data: Path) -> None:
     encode_all(data)
     (data / "ids.json").write_text('{"files": ', encoding="utf-8")
     with pytest.raises(UserError, match=r"ids\.json: damaged; make it with nmtkit vocab"):
+        Corpus.open(data, "train")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format_version": "2"}, r"ids\.json .*: format_version: expected one of 1; found str '2'"),
+        ({"files": {"train.src": {"dtype": "<f8"}}}, r"ids\.json .*: files.train.src.dtype: expected one of <u2, <u4"),
+        ({"files": {"train.src": {"lines": -1}}}, r"ids\.json .*: files.train.src.lines, tokens: not below 0"),
+        ({"files": []}, r"ids\.json .*: files: expected 'key: value' pairs, found list"),
+    ],
+)
+def test_a_header_of_another_version_or_maker_is_named(data: Path, change: dict[str, object], message: str) -> None:
+    encode_all(data)
+    header = json.loads((data / "ids.json").read_text(encoding="utf-8"))
+    (data / "ids.json").write_text(json.dumps(merge(header, change)), encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        Corpus.open(data, "train")
+
+
+@pytest.mark.parametrize("manifest", ['{"files": 3}', '{"files": {"train.src": {"lines": "3"}}}', '{"files": {}}'])
+def test_a_damaged_manifest_is_named(data: Path, manifest: str) -> None:
+    (data / "manifest.json").write_text(manifest, encoding="utf-8")
+    with pytest.raises(UserError, match=r"manifest\.json: .*make the folder with nmtkit prep"):
+        encode_all(data)
+
+
+def test_ids_that_no_word_has_and_offsets_out_of_order_are_named(data: Path) -> None:
+    encode_all(data)
+    ids, offsets = np.fromfile(data / "train.src.ids", "<u2"), np.fromfile(data / "train.src.offsets", "<u8")
+    words = len(Vocabulary.load(data / "vocab.src"))
+    ids[offsets[2]] = words
+    ids.tofile(data / "train.src.ids")
+    corpus = Corpus.open(data, "train")
+    corpus.src(1)
+    with pytest.raises(UserError, match=rf"train\.src\.ids: sentence 3: no word has number {words}; run nmtkit vocab"):
+        corpus.src(2)
+    offsets[[1, 2]] = offsets[[2, 1]]
+    offsets.tofile(data / "train.src.offsets")
+    with pytest.raises(UserError, match=r"train\.src\.offsets: damaged; run nmtkit vocab again"):
         Corpus.open(data, "train")
 
 

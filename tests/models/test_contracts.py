@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from nmtkit.experiment import Experiment, build_experiment, load_preset, preset_names
 from nmtkit.models.base import Decoder, Seq2Seq, count_parameters
-from nmtkit.ops.tree import Tree, repeat, select
+from nmtkit.ops.tree import Tree, select
 from nmtkit.search.beam import Search, beam_search
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.symbols import BOS, EOS, PAD
@@ -71,6 +71,11 @@ def sources() -> tuple[Tensor, Tensor]:
 
 def targets(length: int = 6) -> Tensor:
     return torch.randint(4, TGT_WORDS, (len(LENGTHS), length), generator=torch.Generator().manual_seed(1))
+
+
+def repeat(tree: Tree, k: int) -> Tree:
+    """Every row k times, sentence-major."""
+    return select(tree, torch.arange(len(LENGTHS)).repeat_interleave(k))
 
 
 def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]:
