@@ -127,6 +127,17 @@ def build(schema: type[T], values: Any, where: str, parts: Mapping[str, type] = 
     return typing.cast(T, result)
 
 
+def require_at_least(least: int, config: Any, *names: str) -> None:
+    """For the ``__post_init__`` of a dataclass: ValueError for the first of these fields that is below ``least``.
+
+    A field that is None says that there is nothing to count.
+    """
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and value < least:
+            raise ValueError(f"{name}: {value} is not at least {least}")
+
+
 def _build(
     schema: Any, values: Any, path: str, problems: list[str], parts: Mapping[str, type] = MappingProxyType({})
 ) -> Any:

@@ -4,17 +4,18 @@ import difflib
 import importlib
 import json
 import logging
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from nmtkit import config as configs
-from nmtkit.data.corpus import Corpus
+from nmtkit.data import batches
+from nmtkit.data.corpus import Corpus, read_header, read_json
 from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -23,16 +24,17 @@ from nmtkit.lines import atomic_write, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
-from nmtkit.training import checkpoint, loop, optimizers, precision
+from nmtkit.training import checkpoint, distributed, loop, optimizers, precision
 from nmtkit.training.checkpoint import Progress
 from nmtkit.training.loop import Training, Validation
+from nmtkit.training.precision import Precision
 
 log = logging.getLogger(__name__)
 
 # What a run that goes on may change; everything else must be as it was.
 CHANGEABLE = ("paper", "data", "search", "training.max_updates", "training.max_epochs", "training.patience",
-              "training.valid_every", "training.keep_best", "training.keep_last", "training.pass_tokens",
-              "training.precision")  # fmt: skip
+              "training.valid_every", "training.keep_best", "training.keep_last", "training.save_every",
+              "training.pass_tokens", "training.precision")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,17 @@ class Experiment:
         return model
 
 
-def sizes(experiment: Experiment, data: Path) -> dict[str, int]:
-    """Parameters by part and in all, with the vocabularies of the data folder if there are any, else the paper's."""
-    words = [experiment.data.src_vocab, experiment.data.tgt_vocab]
-    if (data / "vocab.src").exists():
-        words = [len(Vocabulary.load(data / f"vocab.{side}")) for side in ("src", "tgt")]
+def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
+    """Source and target words in the vocabularies of the data folder if there are any, else in the paper's."""
+    if not (data / "vocab.src").exists():
+        return experiment.data.src_vocab, experiment.data.tgt_vocab
+    return len(Vocabulary.load(data / "vocab.src")), len(Vocabulary.load(data / "vocab.tgt"))
+
+
+def sizes(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:
+    """Parameters by part and in all."""
     with torch.device("meta"):
-        model = experiment.build(words[0], words[1])
+        model = experiment.build(src_words, tgt_words)
     parts = {
         "source embedding": model.embedding["src"],
         "encoder": model.encoder,
@@ -130,43 +136,66 @@ def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) 
     config = experiment.training
     corpus, dev = Corpus.open(data, "train"), Corpus.open(data, "dev")
     vocabularies = {side: Vocabulary.load(data / f"vocab.{side}") for side in ("src", "tgt")}
-    saved_steps = checkpoint.steps(folder)
-    if saved_steps:
-        check_unchanged(folder, experiment, data)
-    prepare_folder(folder, experiment, data)
-
-    torch.manual_seed(config.seed)
+    pipeline = TextPipeline.load(data, "tgt")
+    references = list(read_lines(data / "dev.raw.tgt"))
+    torch.manual_seed(config.seed_of(config.init_seed))
     model = experiment.build(len(vocabularies["src"]), len(vocabularies["tgt"]))
     optimizers.initialise(model, config.groups)
     model.to(device)
     optimizer = optimizers.build_optimizer(model, config.optimizer, config.groups)
+
+    dev_pairs = batches.within(dev, None)
+    train_pairs = loop.sample_pairs(corpus, config, len(dev_pairs))
+
+    def validate() -> Validation:
+        cross_entropy, errors = loop.teacher_forced(model, dev, dev_pairs, config.pass_tokens, device, dtype)
+        _, train_errors = loop.teacher_forced(model, corpus, train_pairs, config.pass_tokens, device, dtype)
+        shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
+        found = translate_ids(model, shared, experiment.search, device=device)
+        hyps = [pipeline.text(vocabularies["tgt"].tokens(ids)) for ids in distributed.gather([b[0].ids for b in found])]
+        return Validation(cross_entropy, errors, detokenized_bleu(hyps, references), train_errors)
+
+    with checkpoint.locked(folder):  # from here on something is written
+        progress = _resume(experiment, data, folder, model, optimizer)
+        dtype = _precision(config.precision, progress, device)
+        progress.precision = str(dtype).removeprefix("torch.")
+        log.info(
+            "%s: %.1f M parameters; %s pairs; %s on %s, %d x %d threads",
+            experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
+            device, distributed.size(), torch.get_num_threads(),
+        )  # fmt: skip
+        return loop.train(model, optimizer, config, corpus, folder, progress, validate, dtype)
+
+
+def _resume(
+    experiment: Experiment, data: Path, folder: Path, model: Seq2Seq, optimizer: torch.optim.Optimizer
+) -> Progress:
+    """Make ``folder`` ready, and put back the newest checkpoint in it if there is one."""
+    first, saved_steps = distributed.rank() == 0, checkpoint.steps(folder)
+    if first and saved_steps:
+        check_unchanged(folder, experiment, data)
+    if first:
+        prepare_folder(folder, experiment, data)
+    distributed.copy_first(model)  # the others wait here for the first one
     progress = Progress()
     if saved_steps:
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
-        checkpoint.write_best(folder, progress.best)
-        progress.finished = loop.end(config, progress)
+        progress.finished = loop.end(experiment.training, progress)
         log.info("going on from update %d in %s", progress.update, folder)
-    checkpoint.rewind_metrics(folder, progress.update)
-    wanted = config.precision
-    if wanted == "auto" and progress.precision:  # chosen when the run began
+    if distributed.highest(progress.update) != progress.update:
+        raise UserError(f"{folder}: not the folder that the first process sees; it must be one that all machines share")
+    if first:
+        checkpoint.write_best(folder, progress.best)
+        checkpoint.rewind_metrics(folder, progress.update)
+    return progress
+
+
+def _precision(wanted: Precision, progress: Progress, device: torch.device) -> torch.dtype:
+    """That of the products: a run keeps what ``auto`` chose when it began, and processes take what the first chose."""
+    if wanted == "auto" and progress.precision:
         wanted = "bfloat16" if progress.precision == "bfloat16" else "float32"
-    dtype = precision.resolve(wanted, device)
-    progress.precision = str(dtype).removeprefix("torch.")
-    log.info(
-        "%s: %.1f M parameters; %s pairs; %s on %s, %d threads",
-        experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
-        device, torch.get_num_threads(),
-    )  # fmt: skip
-    pipeline = TextPipeline.load(data, "tgt")
-    references = list(read_lines(data / "dev.raw.tgt"))
-
-    def validate() -> Validation:
-        cross_entropy, errors = loop.teacher_forced(model, dev, config.pass_tokens, device, dtype)
-        found = translate_ids(model, [dev.src(i).tolist() for i in range(len(dev))], experiment.search, device=device)
-        hyps = [pipeline.text(vocabularies["tgt"].tokens(best[0].ids)) for best in found]
-        return Validation(cross_entropy, errors, detokenized_bleu(hyps, references))
-
-    return loop.train(model, optimizer, config, corpus, folder, progress, validate, dtype)
+    low = distributed.rank() == 0 and precision.resolve(wanted, device) == torch.bfloat16
+    return torch.bfloat16 if distributed.highest(low) else torch.float32
 
 
 def prepare_folder(folder: Path, experiment: Experiment, data: Path) -> None:
@@ -174,9 +203,12 @@ def prepare_folder(folder: Path, experiment: Experiment, data: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     copy_prep(data, folder)
     for side in ("src", "tgt"):
-        shutil.copyfile(data / f"vocab.{side}", folder / f"vocab.{side}")
+        Vocabulary.load(data / f"vocab.{side}").save(folder / f"vocab.{side}")
+    if (data / "lexicon.tsv").is_file():
+        with atomic_write(folder / "lexicon.tsv", "wb") as lexicon:
+            lexicon.write((data / "lexicon.tsv").read_bytes())
     with atomic_write(folder / "data.json") as file:
-        file.write(json.dumps(_texts(data / "ids.json")))
+        file.write(json.dumps(_texts(data)))
     checkpoint.write_config(folder, configs.to_dict(experiment))
 
 
@@ -184,32 +216,43 @@ def check_unchanged(folder: Path, experiment: Experiment, data: Path) -> None:
     """Raises UserError with old and new values when a run in ``folder`` cannot go on as ``experiment``."""
     checkpoint.check_format(folder)
     old, new = _flat(configs.load_yaml(folder / "config.yaml")), _flat(configs.to_dict(experiment))
-    fixed = []
-    for key in sorted({*old, *new}):
-        if old.get(key) == new.get(key):
-            continue
-        change = f"{key} {old.get(key)} -> {new.get(key)}"
+    changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
+    for key, before, after in changed:
         if key.startswith(CHANGEABLE):
-            log.info("changed since the last start: %s", change)
-        else:
-            fixed.append(change)
-    if json.loads((folder / "data.json").read_text(encoding="utf-8")) != _texts(data / "ids.json"):
-        fixed.append(f"{data}: another training or dev text than the run began with")
+            log.info("changed since the last start: %s %s -> %s", key, before, after)
+    fixed = [row for row in changed if not row[0].startswith(CHANGEABLE)]
+    ours, theirs = _read_texts(folder / "data.json"), _texts(data)
+    fixed += [(f"text {name}", ours.get(name, "none")[:12], theirs.get(name, "none")[:12])
+              for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]  # fmt: skip
     for side in ("src", "tgt"):
-        ours, theirs = Vocabulary.load(folder / f"vocab.{side}"), Vocabulary.load(data / f"vocab.{side}")
-        if ours.words != theirs.words:
-            fixed.append(f"vocab.{side}: {len(ours)} -> {len(theirs)} words, or other words")
-    if fixed:
-        raise UserError(
-            f"{folder}: the run there was made with other settings: {'; '.join(fixed)}. "
-            "Put them back, or train into another folder with -o"
-        )
+        then, now = (Vocabulary.load(path / f"vocab.{side}") for path in (folder, data))
+        if then.words != now.words:
+            fixed.append((f"vocab.{side}", _summary(then), _summary(now)))
+    if not fixed:
+        return
+    widths = [max(map(len, column)) for column in zip(*fixed, ("", "in the run", ""), strict=True)]
+    for key, before, after in [("", "in the run", "now"), *fixed]:
+        log.error("%s  %s  %s", key.ljust(widths[0]), before.ljust(widths[1]), after)
+    raise UserError(
+        f"{folder}: the run there was made with other settings, see above: {', '.join(row[0] for row in fixed)}; "
+        "put them back, or train into another folder with -o"
+    )
 
 
-def _texts(ids: Path) -> dict[str, str]:
-    """The hash of every text that a data folder's ids were made of, but for the test set's."""
-    files = json.loads(ids.read_text(encoding="utf-8"))["files"]
-    return {name: entry["text"] for name, entry in files.items() if not name.startswith("test")}
+def _summary(vocabulary: Vocabulary) -> str:
+    return f"{len(vocabulary):,} words, {vocabulary.fingerprint[:12]}"
+
+
+def _texts(data: Path) -> dict[str, str]:
+    """The hash of every text, and alignment, that a data folder's ids were made of, but for the test set's."""
+    entries = {name: entry for name, entry in read_header(data).items() if not name.startswith("test")}
+    texts = {name: entry.text for name, entry in entries.items()}
+    return texts | {f"{name}, annotated": entry.alignment for name, entry in entries.items() if entry.alignment}
+
+
+def _read_texts(path: Path) -> dict[str, str]:
+    """What ``_texts`` gave when the run began."""
+    return {name: str(text) for name, text in read_json(path, "copy it from a backup, or train anew").items()}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -17,7 +17,8 @@ import zstandard
 from nmtkit.errors import UserError
 
 _BLOCK = 1 << 17
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def raw_lines(path: Path | str) -> Iterator[bytes]:
@@ -28,6 +29,8 @@ def raw_lines(path: Path | str) -> Iterator[bytes]:
     suffix = Path(path).suffix
     try:
         if str(path) == "-":
+            if sys.stdin is None:
+                raise UserError("standard input is closed; name a file")
             yield from sys.stdin.buffer
         elif suffix == ".zst":
             yield from _zstd_lines(Path(path))
@@ -104,16 +107,29 @@ def atomic_write(path: Path | str, mode: Literal["wb"]) -> AbstractContextManage
 def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractContextManager[IO[Any]]:
     """A file that appears under its name only when it is complete and on disk; an error leaves no trace of it.
 
-    Text is UTF-8 with \\n, packed if the name ends in .gz or .zst. Raises UserError where it cannot be written.
+    Text is UTF-8 with \\n, packed if the name ends in .gz or .zst. A link stays, and what it points to is replaced. A
+    device or a named pipe is written as it comes. Raises UserError where it cannot be written.
     """
-    return _atomic_write(Path(path), mode)
+    path = Path(path)
+    # /dev/stdout may be a file, of which only the shell knows whether it was to be replaced.
+    streams = path.parent in _DEVICES or (path.exists() and not path.is_file() and not path.is_dir())
+    return _stream(path, mode) if streams else _atomic_write(path.resolve() if path.is_symlink() else path, mode)
+
+
+@contextmanager
+def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
+    """Appends, because what stands before it in /dev/stdout is not ours."""
+    with report_write_errors(path):
+        opened = open(path, "ab") if mode == "wb" else _open_text(path, path.suffix, "at")  # noqa: SIM115
+    with report_write_errors(path, only=_FULL), opened as file:
+        yield file
 
 
 @contextmanager
 def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with report_write_errors(path):
-        opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix)  # noqa: SIM115
+        opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix, "wt")  # noqa: SIM115
     try:
         with report_write_errors(path, only=_FULL), opened as file:
             yield file
@@ -126,12 +142,12 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
         raise
 
 
-def _open_text(path: Path, suffix: str) -> TextIO:
+def _open_text(path: Path, suffix: str, mode: Literal["wt", "at"]) -> TextIO:
     if suffix == ".gz":
-        return cast(TextIO, gzip.open(path, "wt", encoding="utf-8", newline="\n"))
+        return cast(TextIO, gzip.open(path, mode, encoding="utf-8", newline="\n"))
     if suffix == ".zst":
-        return cast(TextIO, zstandard.open(path, "wt", encoding="utf-8", newline="\n"))
-    return open(path, "w", encoding="utf-8", newline="\n")
+        return cast(TextIO, zstandard.open(path, mode, encoding="utf-8", newline="\n"))
+    return open(path, mode, encoding="utf-8", newline="\n")
 
 
 def sync(path: Path) -> None:

@@ -2,8 +2,10 @@ import errno
 import gzip
 import io
 import os
+import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,40 @@ def test_binary_files_are_written_whole_too(tmp_path: Path) -> None:
     with atomic_write(tmp_path / "weights.gz", "wb") as file:
         file.write(b"\xff\n")
     assert (tmp_path / "weights.gz").read_bytes() == b"\xff\n"
+
+
+def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "file").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "file")
+    (tmp_path / "loose").symlink_to(tmp_path / "far" / "new")
+    for name in ("link", "loose"):
+        with atomic_write(tmp_path / name) as file:
+            file.write("new")
+        assert (tmp_path / name).is_symlink()
+    assert {path.name: path.read_text() for path in (tmp_path / "far").iterdir()} == {"file": "new", "new": "new"}
+
+
+@pytest.mark.parametrize("name", ["pipe", "pipe.gz"])
+def test_a_named_pipe_stays_and_is_written_to(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit((tmp_path / name).read_bytes)
+        with atomic_write(tmp_path / name) as file:
+            file.write("text\n")
+        content = read.result(timeout=10)
+    assert (gzip.decompress(content) if name.endswith("gz") else content) == b"text\n"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("redirection", ["> out", ">> out", "| cat > out"])
+def test_standard_output_by_its_name_is_what_the_shell_made_of_it(tmp_path: Path, redirection: str) -> None:
+    (tmp_path / "out").write_text("before\n")
+    python = "from nmtkit.lines import atomic_write as w\nwith w('/dev/stdout') as f: f.write('text\\n')"
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    command = f'"{sys.executable}" -c "$0" {redirection}'
+    subprocess.run(["bash", "-c", command, python], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "out").read_text() == ("before\ntext\n" if ">>" in redirection else "text\n")
 
 
 def test_a_file_is_readable_by_whom_the_umask_allows(tmp_path: Path) -> None:

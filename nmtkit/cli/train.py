@@ -5,12 +5,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from nmtkit.config import dump_yaml, load_yaml, merge, parse_settings, to_dict
 from nmtkit.errors import UserError
+
+if TYPE_CHECKING:
+    from nmtkit.experiment import Experiment
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +51,10 @@ def train(
       nmtkit train --model deep-att
       nmtkit train --model rnnsearch --config small.yaml --set training.optimizer.lr=5e-4
       nmtkit train --model deep-att --dry-run
+
+      torchrun --nproc-per-node 4 -m nmtkit train --model deep-att
+
+    The last one shares every batch between 4 processes, on as many GPUs or, without any, on the processor's cores.
     """
     flags: dict[str, Any] = {
         "max_updates": max_updates,
@@ -65,15 +72,29 @@ def train(
     planned = experiment.build_experiment(values, _where(model, config, output))
     if dry_run:
         print(dump_yaml(to_dict(planned)))
-        for part, count in experiment.sizes(planned, data).items():
-            print(f"{part:<24}{count / 1e6:>10.2f} M")
+        _print_sizes(planned, data)
         return
-    chosen = api.choose_device(device)
-    with _log_to(output):
+    from nmtkit.training import distributed
+
+    with distributed.processes(api.choose_device(device)) as chosen, _log_to(output, distributed.rank()):
         progress = experiment.run(planned, data, output, chosen)
         outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
         best = "".join(f"; best {planned.training.stop_metric} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
         log.info("%s after update %d%s", outcome, progress.update, best)
+
+
+def _print_sizes(planned: "Experiment", data: Path) -> None:
+    """Parameters by part with this data's vocabularies, and in all beside what the paper says."""
+    from nmtkit import experiment
+
+    words, paper_words = experiment.vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
+    counts = experiment.sizes(planned, *words)
+    counts["total with the paper's words"] = experiment.sizes(planned, *paper_words)["total"]
+    print("{:<30}{:,} source, {:,} target; in the paper {:,} and {:,}".format("words", *words, *paper_words))
+    for part, count in counts.items():
+        print(f"{part:<30}{count / 1e6:>10.2f} M")
+    stated = planned.paper.parameters
+    print(f"{'the paper says':<30}" + ("nothing" if stated is None else f"{stated:>10.2f} M"))
 
 
 def _base(model: str | None, config: Path | None, output: Path) -> dict[str, Any]:
@@ -95,8 +116,14 @@ def _where(model: str | None, config: Path | None, output: Path) -> str:
 
 
 @contextmanager
-def _log_to(folder: Path) -> Iterator[None]:
-    """Log lines go to train.log and to stderr, on a terminal through rich so that they stand above the progress bar."""
+def _log_to(folder: Path, rank: int) -> Iterator[None]:
+    """Log lines go to train.log and to stderr, on a terminal through rich so that they stand above the progress bar.
+
+    Of many processes only the first one, of rank 0, logs.
+    """
+    if rank:
+        yield
+        return
     screen: logging.Handler = logging.StreamHandler()
     if sys.stderr.isatty():
         from rich.logging import RichHandler
@@ -104,9 +131,10 @@ def _log_to(folder: Path) -> Iterator[None]:
         from nmtkit.training.display import CONSOLE  # the bar's own: log lines stand above it
 
         screen = RichHandler(console=CONSOLE, show_path=False, show_level=False, log_time_format="%H:%M:%S")
-    folder.mkdir(parents=True, exist_ok=True)
-    file = logging.FileHandler(folder / "train.log", encoding="utf-8")
+    # The file comes with the first line, when the configuration has been found good and the folder is there.
+    file = logging.FileHandler(folder / "train.log", encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logging.raiseExceptions = False  # a full disk is reported once, by what cannot do without it
     logger = logging.getLogger("nmtkit")
     logger.setLevel(logging.INFO)
     for handler in (screen, file):

@@ -1,6 +1,6 @@
 """From memory-mapped ids to padded batches, in an order that depends on seed and epoch alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -8,40 +8,26 @@ import torch
 from torch import Tensor
 
 from nmtkit.data.corpus import Corpus
-from nmtkit.symbols import EOS, PAD
+from nmtkit.ops.padding import pad
+from nmtkit.symbols import PAD
 
 WINDOW = 100  # batches: sentences are shuffled over the corpus, then sorted by length inside windows of this many
 
 
 class Batch(NamedTuple):
-    """Padded ids with end marks: src (B, S), tgt (B, T), and the sentences' numbers in the corpus (B,)."""
+    """Padded ids with end marks: src (B, S) and tgt (B, T)."""
 
     src: Tensor
     mask: Tensor  # (B, S) True at real source words
     tgt: Tensor
-    rows: np.ndarray
-
-    @property
-    def tokens(self) -> int:
-        """Target words, end marks included."""
-        return int((self.tgt != PAD).sum())
 
     def to(self, device: torch.device) -> "Batch":
-        return Batch(self.src.to(device), self.mask.to(device), self.tgt.to(device), self.rows)
-
-
-def pad(sentences: Sequence[np.ndarray]) -> Tensor:
-    """Sentences of ids -> (B, longest + 1), each closed by its end mark, then padding."""
-    ids = np.full((len(sentences), max(map(len, sentences)) + 1), PAD, dtype=np.int64)
-    for row, sentence in zip(ids, sentences, strict=True):
-        row[: len(sentence)] = sentence
-        row[len(sentence)] = EOS
-    return torch.from_numpy(ids)
+        return Batch(self.src.to(device), self.mask.to(device), self.tgt.to(device))
 
 
 def collate(corpus: Corpus, rows: np.ndarray) -> Batch:
     src = pad([corpus.src(int(row)) for row in rows])
-    return Batch(src, src != PAD, pad([corpus.tgt(int(row)) for row in rows]), rows)
+    return Batch(src, src != PAD, pad([corpus.tgt(int(row)) for row in rows]))
 
 
 def within(corpus: Corpus, max_length: int | None) -> np.ndarray:

@@ -1,23 +1,27 @@
 """The sentences of a data folder as ids in memory-mapped files: nothing is read before it is asked for."""
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
-from itertools import chain
+from functools import lru_cache, partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nmtkit.align.pharaoh import parse_links
+from nmtkit.align.posunk import annotate
+from nmtkit.config import build
 from nmtkit.data.parallel import Chunk, Workers, chunks, progress
-from nmtkit.data.settings import SIDES, SPLITS
-from nmtkit.data.vocab import Vocabulary
+from nmtkit.data.settings import SIDES, SPLITS, load_prep
+from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.lines import move_into_place, staging_folder
-from nmtkit.symbols import SPELLINGS, UNK
+from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
+from nmtkit.symbols import UNK
 
 # SPLIT.SIDE.ids has all sentences one after the other, SPLIT.SIDE.offsets where each of them begins, and the end.
 # Numbers are little-endian; ids.json says of which size the ids are, and of what they are the ids.
@@ -33,6 +37,30 @@ _LINES = 5000  # of a chunk: looking words up is quick work
 Ids = NDArray[np.unsignedinteger[Any]]
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """What ids.json says of a file: how it was encoded, and the hashes of its text, vocabulary and alignment if any."""
+
+    dtype: Literal["<u2", "<u4"]
+    lines: int
+    tokens: int
+    text: str
+    vocab: str
+    alignment: str | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.lines, self.tokens) < 0:
+            raise ValueError("lines, tokens: not below 0")
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The content of ids.json."""
+
+    format_version: Literal["1"]
+    files: dict[str, Encoded]
+
+
 class Corpus:
     """Pairs of sentences as arrays of ids, numbered from 0. Sentence marks are not among the ids."""
 
@@ -43,21 +71,19 @@ class Corpus:
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
         """Quick whatever the size. Raises UserError if files are missing or cut short, or were made of another text
         or with another vocabulary than the folder has now."""
-        header = _read_json(folder / _HEADER, "make it with nmtkit vocab")["files"]
-        manifest = _read_json(folder / "manifest.json", "make the folder with nmtkit prep")["files"]
-        if f"{split}.src" not in header:
+        header, manifest = read_header(folder), _read_manifest(folder)
+        if f"{split}.src" not in header or f"{split}.tgt" not in header:
             raise UserError(f"{folder}: has no {split} set; give nmtkit prep one, then run nmtkit vocab")
         for side in SIDES:
-            entry = header[f"{split}.{side}"]
-            if entry["text"] != manifest[f"{split}.{side}"]["sha256"]:
+            if header[f"{split}.{side}"].text != manifest.get(f"{split}.{side}", {}).get("sha256"):
                 raise UserError(f"{folder}/{split}.{side}: prepared anew since it was encoded; run nmtkit vocab again")
-            if entry["vocab"] != Vocabulary.load(folder / f"vocab.{side}").fingerprint:
-                raise UserError(f"{folder}/vocab.{side}: not the one that the text was encoded with; run nmtkit vocab")
-        src, tgt = (_Sentences.open(folder, f"{split}.{side}", header[f"{split}.{side}"]) for side in SIDES)
+        src, tgt = (_Sentences.open(folder, split, side, header[f"{split}.{side}"]) for side in SIDES)
+        if len(src.lengths) != len(tgt.lengths):
+            raise UserError(f"{folder / _HEADER}: {split} has sides of different lengths; run nmtkit vocab again")
         return cls(src, tgt)
 
     def __len__(self) -> int:
-        return len(self._src.offsets) - 1
+        return len(self._src.lengths)
 
     @property
     def src_lengths(self) -> NDArray[np.int32]:
@@ -75,23 +101,31 @@ class Corpus:
 
 
 class _Sentences:
-    """One side of a corpus."""
+    """One side of a corpus. ``words`` is the size of its vocabulary."""
 
-    def __init__(self, ids: Ids, offsets: Ids) -> None:
-        self.ids, self.offsets = ids, offsets
+    def __init__(self, path: Path, ids: Ids, offsets: Ids, words: int) -> None:
+        self._path, self._ids, self._offsets, self._words = path, ids, offsets, words
+        lengths = np.empty(len(offsets) - 1, dtype=np.int32)
+        self.lengths = np.subtract(offsets[1:], offsets[:-1], out=lengths, casting="unsafe")
+        if offsets[0] != 0 or offsets[-1] != len(ids) or (offsets[1:] < offsets[:-1]).any():
+            raise UserError(f"{path}.offsets: damaged; run nmtkit vocab again")
 
     @classmethod
-    def open(cls, folder: Path, name: str, entry: Mapping[str, Any]) -> "_Sentences":
-        ids = _map(folder / f"{name}.ids", np.dtype(entry["dtype"]), entry["tokens"])
-        return cls(ids, _map(folder / f"{name}.offsets", _OFFSET, entry["lines"] + 1))
-
-    @cached_property
-    def lengths(self) -> NDArray[np.int32]:
-        lengths = np.empty(len(self.offsets) - 1, dtype=np.int32)
-        return np.subtract(self.offsets[1:], self.offsets[:-1], out=lengths, casting="unsafe")
+    def open(cls, folder: Path, split: str, side: str, entry: Encoded) -> "_Sentences":
+        vocabulary = Vocabulary.load(folder / f"vocab.{side}")
+        if entry.vocab != vocabulary.fingerprint:
+            raise UserError(f"{folder}/vocab.{side}: not the one that the text was encoded with; run nmtkit vocab")
+        path = folder / f"{split}.{side}"
+        ids = _map(Path(f"{path}.ids"), np.dtype(entry.dtype), entry.tokens)
+        return cls(path, ids, _map(Path(f"{path}.offsets"), _OFFSET, entry.lines + 1), len(vocabulary))
 
     def __getitem__(self, number: int) -> Ids:
-        return self.ids[self.offsets[number] : self.offsets[number + 1]]
+        ids = self._ids[self._offsets[number] : self._offsets[number + 1]]
+        if len(ids) and ids.max() >= self._words:
+            raise UserError(
+                f"{self._path}.ids: sentence {number + 1}: no word has number {ids.max()}; run nmtkit vocab again"
+            )
+        return ids
 
 
 def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
@@ -102,13 +136,36 @@ def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
     return np.asarray(np.memmap(path, dtype, "r")) if size else np.empty(0, dtype)
 
 
-def _read_json(path: Path, remedy: str) -> dict[str, Any]:
+def read_header(folder: Path) -> dict[str, Encoded]:
+    """What was encoded, by file. Raises UserError for anything that ``encode`` does not write."""
+    values = read_json(folder / _HEADER, "make it with nmtkit vocab")
+    return build(_Header, values, f"{folder / _HEADER} (which nmtkit vocab makes)").files
+
+
+def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    """What prep says of every file that it made."""
+    path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
+    files = read_json(path, remedy).get("files")
+    if not isinstance(files, dict) or not all(map(_describes_file, files.values())):
+        raise UserError(f"{path}: damaged; {remedy}")
+    return files
+
+
+def _describes_file(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
+
+
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """The object in a JSON file. Raises UserError with the remedy where there is none."""
     if not path.is_file():
         raise UserError(f"{path}: not there; {remedy}")
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError:
-        raise UserError(f"{path}: damaged; {remedy}") from None
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: damaged; {remedy}")
+    return values
 
 
 class Coverage(NamedTuple):
@@ -128,13 +185,14 @@ class Report:
 
     folder: Path
     rows: dict[str, int]  # by side
+    symbols: dict[str, int]  # of these, by side
     types: dict[str, int]  # different words in the training text, by side
     coverage: dict[str, Coverage]  # by file
 
     def __str__(self) -> str:
         lines = [
-            f"{self.folder / f'vocab.{side}'}: {self.rows[side]:,} rows, which are {len(SPELLINGS)} symbols and "
-            f"{self.rows[side] - len(SPELLINGS):,} of {self.types[side]:,} different words"
+            f"{self.folder / f'vocab.{side}'}: {self.rows[side]:,} rows, which are {self.symbols[side]} symbols and "
+            f"{self.rows[side] - self.symbols[side]:,} of {self.types[side]:,} different words"
             for side in SIDES
         ]
         for split in SPLITS:
@@ -148,27 +206,40 @@ class Report:
 
 
 def encode(
-    folder: Path, src_size: int | None, tgt_size: int | None, min_count: int, joint: bool, workers: int | None
+    folder: Path,
+    src_size: int | None,
+    tgt_size: int | None,
+    min_count: int,
+    joint: bool,
+    workers: int | None,
+    unkpos: bool = False,
 ) -> Report:
     """Make the vocabularies of a data folder from its training text, and the files of ids that training maps.
 
-    Sizes count every row, symbols included; None is everything. ``joint``: both sides have one list. Raises UserError
-    for a folder that prep did not make.
+    Sizes count every row, symbols included; None is everything. ``joint``: both sides have one list. ``unkpos``:
+    unknown target words say where in the source they come from, by the folder's alignment. Raises UserError for a
+    folder that prep did not make, and for one that cannot be annotated.
     """
-    manifest = _read_json(folder / "manifest.json", "make the folder with nmtkit prep")["files"]
-    names = [f"{split}.{side}" for split in SPLITS for side in SIDES if f"{split}.{side}" in manifest]
+    manifest = _read_manifest(folder)
+    splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
+    if "train" not in splits:
+        raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")
+    names = [f"{split}.{side}" for split in splits for side in SIDES]
     sizes = {"src": src_size, "tgt": tgt_size}
+    if unkpos:
+        _check_annotation(folder, tgt_size)
     with Workers(workers) as pool, staging_folder(folder) as staging:
         counts = {side: _count_words(folder / f"train.{side}", manifest, pool) for side in SIDES}
         if joint:
             counts = dict.fromkeys(SIDES, counts["src"] + counts["tgt"])
         rows: dict[str, int] = {}
+        symbols: dict[str, int] = {}
         coverage: dict[str, Coverage] = {}
         header: dict[str, dict[str, Any]] = {}
         for side in SIDES:
-            vocabulary = Vocabulary.choose(counts[side], sizes[side], min_count)
+            vocabulary = Vocabulary.choose(counts[side], sizes[side], min_count, unkpos and (joint or side == "tgt"))
             vocabulary.save(staging / f"vocab.{side}")
-            rows[side] = len(vocabulary)
+            rows[side], symbols[side] = len(vocabulary), vocabulary.symbols
             fingerprint = vocabulary.fingerprint
             dtype = "<u2" if len(vocabulary) <= 1 << 16 else "<u4"
             for name in (name for name in names if name.endswith(side)):
@@ -180,6 +251,9 @@ def encode(
                     "text": manifest[name]["sha256"],
                     "vocab": fingerprint,
                 }
+                if unkpos and side == "tgt":
+                    alignment = folder / f"{name.removesuffix('.tgt')}.align"
+                    header[name]["alignment"] = _annotate_file(staging / name, dtype, lines, alignment)
         for src, tgt in zip(names[::2], names[1::2], strict=True):
             if header[src]["lines"] != header[tgt]["lines"]:
                 raise UserError(
@@ -188,8 +262,8 @@ def encode(
                 )
         (staging / _HEADER).write_text(json.dumps({"format_version": "1", "files": header}, indent=1) + "\n", "utf-8")
         move_into_place(staging, folder, _FILES)
-    types: dict[str, int] = {side: len(counts[side].keys() - set(SPELLINGS)) for side in SIDES}
-    return Report(folder, rows, types, coverage)
+    types: dict[str, int] = {side: len(counts[side].keys() - ALL_SYMBOLS) for side in SIDES}
+    return Report(folder, rows, symbols, types, coverage)
 
 
 def _count_words(path: Path, manifest: Mapping[str, Any], pool: Workers) -> Counter[str]:
@@ -228,6 +302,34 @@ def _encode_chunk(vocabulary: Path, dtype: str, chunk: Chunk) -> tuple[Ids, NDAr
     sentences = [line.decode().split() for line in chunk.lines]
     ids = _vocabulary(vocabulary).ids(chain.from_iterable(sentences))
     return np.array(ids, np.dtype(dtype)), np.array([len(sentence) for sentence in sentences])
+
+
+def _check_annotation(folder: Path, tgt_size: int | None) -> None:
+    prep = load_prep(folder)
+    if "bpe" in (prep.src.segmentation, prep.tgt.segmentation):
+        raise UserError(f"--unkpos: {folder} has BPE, so no words are unknown; prepare it with nmtkit prep --words")
+    if not (folder / "train.align").is_file():
+        raise UserError(f"{folder / 'train.align'}: not there, and --unkpos needs it; make it with nmtkit align")
+    if tgt_size is not None and tgt_size <= len(ALL_SYMBOLS):
+        raise UserError(f"--tgt-size {tgt_size}: with --unkpos, {len(ALL_SYMBOLS)} rows are symbols; give it more")
+
+
+def _annotate_file(name: Path, dtype: str, lines: int, alignment: Path) -> str:
+    """Rewrites every UNK among the ids as a symbol of UNKPOS; the hash of the alignment. Without one, all are null."""
+    if alignment.is_file() and count_lines(alignment) != lines:
+        raise UserError(f"{alignment} has {count_lines(alignment)} lines but the text {lines}; run nmtkit align again")
+    links = read_lines(alignment) if alignment.is_file() else repeat("", lines)
+    offsets = np.memmap(f"{name}.offsets", _OFFSET, "r")
+    ids = np.memmap(f"{name}.ids", dtype, "r+") if offsets[-1] else np.empty(0, dtype)
+    digest = hashlib.sha256()
+    with progress(f"annotating {name.name}", lines) as advance:
+        for number, line in enumerate(links):
+            digest.update(f"{line}\n".encode())
+            sentence = ids[offsets[number] : offsets[number + 1]]
+            if (sentence == UNK).any():
+                sentence[:] = annotate(sentence.tolist(), parse_links(line, alignment, number + 1))
+            advance(1)
+    return digest.hexdigest()
 
 
 # One for each side per process; the path is in a staging folder, whose name never comes again.

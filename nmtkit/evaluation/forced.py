@@ -13,9 +13,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmtkit.data.batches import pad
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import score
+from nmtkit.ops.padding import pad
 from nmtkit.ops.tree import Tree, select
 from nmtkit.search.batching import stack
 from nmtkit.search.scorer import Scorer

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmtkit.config import require_at_least
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops import attention
@@ -48,18 +49,15 @@ class Config:
     dropout: float
 
     def __post_init__(self) -> None:
-        for name in ("bidirectional_layers", "encoder_transitions", "decoder_layers", "output_layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
-        if self.forward_layers < 0:
-            raise ValueError(f"forward_layers: {self.forward_layers} is below 0")
+        require_at_least(1, self, "embedding", "hidden", "bidirectional_layers", "encoder_transitions")
+        require_at_least(1, self, "decoder_layers", "output_layers")
+        require_at_least(0, self, "forward_layers")
         if self.base_transitions < 2:
             raise ValueError(f"base_transitions: {self.base_transitions} is not at least 2, around the attention")
         if self.decoder_layers > 1 and (self.high_cell is None or self.high_transitions is None):
             raise ValueError(f"high_cell, high_transitions: needed with decoder_layers {self.decoder_layers}")
         least = 2 if self.high_cell in ("cgru", "crgru") else 1
-        if self.high_transitions is not None and self.high_transitions < least:
-            raise ValueError(f"high_transitions: {self.high_transitions} is not at least {least}")
+        require_at_least(least, self, "high_transitions")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
 

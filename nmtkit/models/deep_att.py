@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmtkit.config import require_at_least
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import LSTMState, PeepholeLSTM
@@ -43,8 +44,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.columns not in (1, 2):
             raise ValueError(f"columns: {self.columns} is not 1 or 2")
-        if min(self.encoder_layers, self.decoder_layers) < 1:
-            raise ValueError("encoder_layers, decoder_layers: at least 1 layer each")
+        require_at_least(1, self, "encoder_layers", "decoder_layers", "embedding", "width", "attention")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
         if (self.interface == "attention") != (self.attention is not None):

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmtkit.config import require_at_least
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import GRU, LAU
@@ -43,8 +44,7 @@ class Config:
     dropout: float  # on what the softmax sees
 
     def __post_init__(self) -> None:
-        if min(self.encoder_layers, self.decoder_layers) < 1:
-            raise ValueError("encoder_layers, decoder_layers: at least 1 layer each")
+        require_at_least(1, self, "encoder_layers", "decoder_layers", "width", "embedding", "attention")
         for name, value in (("embedding_dropout", self.embedding_dropout), ("dropout", self.dropout)):
             if not 0 <= value < 1:
                 raise ValueError(f"{name}: {value} is not in [0, 1)")

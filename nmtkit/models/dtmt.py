@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmtkit.config import require_at_least
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
@@ -45,9 +46,9 @@ class Config:
     dropout: float  # on what the output layer sees
 
     def __post_init__(self) -> None:
-        if self.transitions < 0:
-            raise ValueError(f"transitions: {self.transitions} is below 0")
-        if self.heads < 1 or self.width % self.heads:
+        require_at_least(0, self, "transitions")
+        require_at_least(1, self, "width", "embedding", "heads")
+        if self.width % self.heads:
             raise ValueError(f"heads: a width of {self.width} cannot be divided by {self.heads}")
         for name in ("embedding_dropout", "candidate_dropout", "dropout"):
             if not 0 <= getattr(self, name) < 1:

@@ -16,11 +16,6 @@ def select(tree: T, rows: Tensor) -> T:
     return cast(T, _map(lambda tensor: tensor.index_select(0, rows), tree))
 
 
-def repeat(tree: T, k: int) -> T:
-    """Every row k times, sentence-major: rows b*k to b*k + k-1 of the result are row b of the tree."""
-    return cast(T, _map(lambda tensor: tensor.repeat_interleave(k, dim=0), tree))
-
-
 def _map(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
     if tree is None:
         return None

@@ -1,11 +1,14 @@
 """Checkpoints: weights as safetensors, the trainer's state as text and plain tensors, folders renamed into place."""
 
 import dataclasses
+import fcntl
 import io
 import json
+import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +20,13 @@ from torch import Tensor, nn
 
 from nmtkit import config as configs
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, sync
+from nmtkit.lines import atomic_write, report_write_errors, sync
+from nmtkit.training import distributed
+
+log = logging.getLogger(__name__)
 
 FORMAT_VERSION = "1"
+EXPLOSION = 20.0  # times the mean norm of the gradients since the last validation
 
 
 @dataclass
@@ -29,6 +36,7 @@ class Window:
     nll: float = 0.0  # nats
     tokens: int = 0  # target words
     norm: float = 0.0  # of gradients
+    norm_max: float = 0.0
     seconds: float = 0.0
     updates: int = 0
 
@@ -36,8 +44,17 @@ class Window:
         self.nll += nll
         self.tokens += tokens
         self.norm += norm
+        self.norm_max = max(self.norm_max, norm)
         self.seconds += seconds
         self.updates += 1
+
+    def exploded(self, norm: float) -> bool:
+        """Whether a gradient is far larger than those before it, once there are enough of them to say so."""
+        return self.updates >= 10 and norm > EXPLOSION * self.mean_norm
+
+    @property
+    def mean_norm(self) -> float:
+        return self.norm / self.updates
 
     @property
     def loss(self) -> float:
@@ -61,7 +78,9 @@ class Progress:
     stalled: int = 0  # validations since the last improvement
     decays: int = 0  # validations that called for a reduction of the rate or of the clipping threshold
     best: list[list[float]] = field(default_factory=list)  # [update, value, dev cross-entropy], best first
+    recent: list[int] = field(default_factory=list)  # updates of the last validations
     peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
+    halvings: int = 0  # how often a batch had to be done in smaller passes for want of memory
     precision: str = ""  # of the products, float32 or bfloat16
     finished: str = ""  # why the run ended, once it has
     window: Window = field(default_factory=Window)
@@ -70,6 +89,35 @@ class Progress:
     def current_epoch(self) -> int:
         """From 1: the epoch that the last update was part of."""
         return self.epoch + (self.batch > 0)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other runs out of ``folder``, which is created if need be; the system forgets the lock of a dead process.
+
+    Of many processes the first one holds it for all.
+    """
+    if distributed.rank():
+        yield
+        return
+    with report_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("ab+", buffering=0)
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise UserError(
+                f"{folder}: another run (process {file.read().decode() or '?'}) is training there; wait for its end, "
+                "stop it, or train into another folder with -o"
+            ) from None
+        except OSError as error:  # some network file systems have no locks
+            log.warning("%s: cannot be locked (%s); do not start a second run there", folder, error.strerror)
+        with suppress(OSError):  # the number is for the message alone, and the disk may be full
+            file.truncate(0)
+            file.write(str(os.getpid()).encode())
+        yield
 
 
 def step_folder(folder: Path, update: int) -> Path:
@@ -88,18 +136,19 @@ def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progr
     for left in final.parent.glob(".step-*.tmp"):  # of a process that was killed
         shutil.rmtree(left)
     temporary = final.with_name(f".{final.name}.tmp")
-    temporary.mkdir(parents=True)
     trainer = io.BytesIO()
     torch.save({"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress)}, trainer)
     try:
-        save_weights(temporary / "model.safetensors", model.state_dict())
-        with atomic_write(temporary / "trainer.pt", "wb") as file:
-            file.write(trainer.getbuffer())
-        os.replace(temporary, final)
+        with report_write_errors(final):
+            temporary.mkdir(parents=True)
+            save_weights(temporary / "model.safetensors", model.state_dict())
+            with atomic_write(temporary / "trainer.pt", "wb") as file:
+                file.write(trainer.getbuffer())
+            os.replace(temporary, final)
+            sync(final.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs the room
         raise
-    sync(final.parent)
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
@@ -112,7 +161,9 @@ def load_weights(path: Path, device: str = "cpu") -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path, device=device)
     except (OSError, safetensors.SafetensorError) as error:
-        raise UserError(f"{path}: not a usable weights file ({error}); take another checkpoint") from None
+        raise UserError(
+            f"{path}: not a usable weights file ({error}); delete {path.parent} to use another checkpoint"
+        ) from None
 
 
 def load_into(model: nn.Module, path: Path) -> None:
@@ -139,15 +190,16 @@ def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.
     except Exception as error:  # torch raises many kinds for a damaged file
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{path / 'trainer.pt'}: cannot be used ({reason}); delete {path} to go on from the one before"
+            f"{path / 'trainer.pt'}: cannot be used ({reason}); delete {path} to go on from another checkpoint"
         ) from None
 
 
 def prune(folder: Path, keep: set[int]) -> None:
     """Delete every checkpoint whose update is not in ``keep``."""
-    for update in steps(folder):
-        if update not in keep:
-            shutil.rmtree(step_folder(folder, update))
+    for update in set(steps(folder)) - keep:
+        going = step_folder(folder, update).with_name(f".step-{update}.tmp")  # at once, so that no half of it is found
+        os.replace(step_folder(folder, update), going)
+        shutil.rmtree(going)
 
 
 def write_best(folder: Path, best: list[list[float]]) -> None:
@@ -181,7 +233,7 @@ def copy_model(folder: Path, output: Path) -> None:
 
 def copy_settings(folder: Path, output: Path) -> None:
     """Everything of a model folder but weights and history."""
-    history = shutil.ignore_patterns("checkpoints", "best", "metrics.jsonl", "train.log", "test.hyp")
+    history = shutil.ignore_patterns("checkpoints", "best", "metrics.jsonl", "train.log", "test.hyp", ".lock")
     shutil.copytree(folder, output, ignore=history, dirs_exist_ok=True)
 
 
@@ -197,8 +249,11 @@ def check_format(folder: Path) -> None:
 
 
 def log_metrics(folder: Path, record: Mapping[str, Any]) -> None:
-    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+    path = folder / "metrics.jsonl"
+    with report_write_errors(path):
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        sync(path)  # before the checkpoint that counts on it
 
 
 def rewind_metrics(folder: Path, update: int) -> None:

@@ -5,9 +5,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from nmtkit.training import distributed
 
 log = logging.getLogger(__name__)
 
@@ -18,29 +21,33 @@ CONSOLE = Console(stderr=True)
 class Display:
     """``show`` is called after every update; ``total`` is the number of updates, None when nobody knows."""
 
-    def __init__(self, bar: Progress | None, total: int | None):
-        self._bar, self._total = bar, total
-        self._task = bar.add_task("", total=total, facts="starting") if bar else None
-        self._last = time.monotonic()
+    def __init__(self, bar: Progress | None, total: int | None, done: int):
+        self._bar, self._total, self._first = bar, total, done
+        self._task = bar.add_task("", total=total, completed=done, facts="starting") if bar else None
+        self._started = self._last = time.monotonic()
 
     def show(self, update: int, facts: str) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=update, facts=facts)
         elif time.monotonic() - self._last >= PLAIN_SECONDS:
             self._last = time.monotonic()
-            log.info("update %d%s  %s", update, f"/{self._total}" if self._total else "", facts)
+            log.info("update %d%s  %s%s", update, f"/{self._total}" if self._total else "", facts, self._left(update))
+
+    def _left(self, update: int) -> str:
+        """How long the rest will take at the speed so far, if it is known how much that is."""
+        if not self._total or update <= self._first:
+            return ""
+        seconds = (self._last - self._started) / (update - self._first) * (self._total - update)
+        return f"  {timedelta(seconds=round(seconds))} left"
 
 
 @contextmanager
 def display(total: int | None, done: int) -> Iterator[Display]:
     """A progress bar on stderr if that is a terminal. Log lines written meanwhile appear above it."""
-    if not (sys.stderr.isatty() and CONSOLE.is_terminal):
-        yield Display(None, total)
+    if distributed.rank() or not (sys.stderr.isatty() and CONSOLE.is_terminal):
+        yield Display(None, total, done)
         return
-    columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"))
-    with Progress(
-        *columns, TextColumn("{task.fields[facts]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=CONSOLE
-    ) as bar:
-        shown = Display(bar, total)
-        shown.show(done, "starting")
-        yield shown
+    updates = "{task.completed}/{task.total}" if total else "{task.completed}"
+    columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn(updates), TextColumn("{task.fields[facts]}"))
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=CONSOLE) as bar:
+        yield Display(bar, total, done)

@@ -2,6 +2,7 @@
 
     python recipes/benchmark/train.py rnnsearch --vocab 10000 10000 --set model.embedding=256 --set model.hidden=512
     python recipes/benchmark/train.py deep-att --length 30 --updates 1
+    torchrun --nproc-per-node 2 recipes/benchmark/train.py rnnsearch
 
 Prints the median target words per second (end marks included) of whole updates: batch, forward, backward,
 clipping, optimiser. The ceiling is the measured rate of float32 products of this size, and how many words a
@@ -19,7 +20,7 @@ import torch
 from nmtkit import config as configs
 from nmtkit import experiment
 from nmtkit.models.base import count_parameters
-from nmtkit.training import loop, optimizers, precision
+from nmtkit.training import distributed, loop, optimizers, precision
 
 
 class RandomCorpus:
@@ -81,12 +82,16 @@ def main() -> None:
     per_word = 6 * sum(p.numel() for n, p in model.named_parameters() if "embedding" not in n and p.ndim == 2)
     a, b = torch.randn(tokens, 512), torch.randn(512, 1536)
     rate = 2 * a.numel() * b.shape[1] / statistics.median(seconds(lambda: a @ b, 20))
+    if distributed.rank():
+        return
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{args.preset}: {count_parameters(model) / 1e6:.1f} M parameters, vocabulary {words[0]}/{words[1]}")
-    print(f"{size} sentences, {tokens} target words a batch, {torch.get_num_threads()} threads, {dtype}")
+    workers = f"{distributed.size()} x {torch.get_num_threads()} threads"
+    print(f"{size} sentences, {tokens} target words a batch, {workers}, {dtype}")
     print(f"{tokens / median:,.0f} target words/s ({median:.2f} s an update), peak memory {peak:.1f} GiB")
     print(f"float32 products: {rate / 1e9:,.0f} GFLOP/s; at that rate alone: {rate / per_word:,.0f} target words/s")
 
 
 if __name__ == "__main__":
-    main()
+    with distributed.processes(torch.device("cpu")):
+        main()

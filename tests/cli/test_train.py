@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -96,12 +97,41 @@ def test_a_run_cannot_go_on_as_another_model(prepared: Path, nmtkit: Nmtkit) -> 
     before = (prepared / "run" / "config.yaml").read_bytes()
     wider = nmtkit(*TRAIN, "--set", "model.hidden=9", "--seed", 4)
     assert wider.status == 1
-    assert "made with other settings: model.hidden 8 -> 9; training.seed 1 -> 4" in wider.err
+    table = "               in the run  now\nmodel.hidden   8           9\ntraining.seed  1           4\n"
+    assert table in wider.err
+    assert "the run there was made with other settings, see above: model.hidden, training.seed; put" in wider.err
     nmtkit("vocab", "--tgt-size", 8, "-j", "1")
     vocabulary = nmtkit(*TRAIN)
     assert vocabulary.status == 1
-    assert "vocab.tgt: " in vocabulary.err
+    assert re.search(r"\nvocab.tgt +15 words, [0-9a-f]{12} +8 words, [0-9a-f]{12}\n", vocabulary.err)
     assert (prepared / "run" / "config.yaml").read_bytes() == before
+
+
+def test_the_lexicon_goes_with_the_model(prepared: Path, nmtkit: Nmtkit) -> None:
+    (prepared / "links").write_text("0-0\n" * 50)
+    assert nmtkit("align", "--pharaoh", "links", "--threshold", "0").status == 0
+    nmtkit(*TRAIN, "--max-updates", 1)
+    nmtkit("average", "--last", "1")
+    lexicon = (prepared / "data" / "lexicon.tsv").read_bytes()
+    assert lexicon
+    for folder in ("run", "averaged"):
+        assert (prepared / folder / "lexicon.tsv").read_bytes() == lexicon
+
+
+def test_a_run_cannot_go_on_with_another_annotation(prepared: Path, nmtkit: Nmtkit) -> None:
+    def annotate(links: str) -> None:
+        (prepared / "links").write_text(f"{links}\n" * 50)
+        nmtkit("align", "--pharaoh", "links")
+        assert nmtkit("vocab", "--unkpos", "--tgt-size", "23", "-j", "1").status == 0
+
+    annotate("0-0")
+    assert nmtkit(*TRAIN, "--max-updates", 1).status == 0
+    annotate("0-0")
+    assert nmtkit(*TRAIN, "--max-updates", 2).status == 0
+    annotate("1-0")
+    outcome = nmtkit(*TRAIN)
+    assert outcome.status == 1
+    assert "made with other settings, see above: text train.tgt, annotated; put them back" in outcome.err
 
 
 def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(folder: Path, nmtkit: Nmtkit) -> None:
@@ -114,8 +144,16 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(folder
     assert values["training"]["seed"] == 7
     assert values["model"]["hidden"] == 8  # file
     assert values["training"]["clip_norm"] == 1.0  # preset
-    assert "total" in counts
+    assert "words                         30,000 source, 30,000 target; in the paper 30,000 and 30,000" in counts
+    assert re.search(r"total +0.7\d M", counts)
+    assert "the paper says                nothing" in counts
     assert not (folder / "run").exists()
+
+
+def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: Path, nmtkit: Nmtkit) -> None:
+    shown = nmtkit("train", "--model", "dtmt4", "--dry-run").out
+    assert re.search(r"words +\d\d source, \d\d target; in the paper [\d,]{6} and [\d,]{6}\n", shown)
+    assert re.search(r"total with the paper's words +\d+\.\d\d M\nthe paper says +208.40 M\n", shown)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +180,7 @@ def test_a_mistake_is_one_line_that_says_what_to_do(
     assert message in outcome.err
     assert outcome.out == ""
     assert len([line for line in outcome.err.splitlines() if "error:" in line]) == 1
+    assert not (prepared / "run").exists()
 
 
 def test_all_mistakes_of_a_configuration_are_reported_at_once(prepared: Path, nmtkit: Nmtkit) -> None:

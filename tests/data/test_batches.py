@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from nmtkit.data import batches
-from nmtkit.data.batches import Batch, collate, cut, epoch_batches, pad, parts, within
+from nmtkit.data.batches import Batch, collate, cut, epoch_batches, parts, within
 from nmtkit.symbols import EOS, PAD
 
 
@@ -126,22 +126,11 @@ def test_runs_are_as_long_as_the_budget_allows(
     assert [len(lengths[run]) for run in runs] == sizes
 
 
-def test_a_sentence_is_closed_by_its_end_mark_and_then_padded() -> None:
-    ids = pad([np.array([7, 8, 9]), np.array([5]), np.array([], dtype=np.int64)])
-    assert ids.tolist() == [[7, 8, 9, EOS], [5, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]]
-    assert ids.dtype == torch.int64
-
-
 def test_a_batch_has_both_sides_and_a_mask_of_real_source_words() -> None:
     batch = collate(Pairs([2, 1, 5], [1, 3, 5]), np.array([1, 0]))
     assert batch.src.tolist() == [[5, EOS, PAD], [4, 4, EOS]]
     assert batch.mask.tolist() == [[True, True, False], [True, True, True]]
     assert batch.tgt.tolist() == [[5, 5, 5, EOS], [4, EOS, PAD, PAD]]
-    assert batch.rows.tolist() == [1, 0]
-
-
-def test_tokens_are_target_words_with_end_marks_without_padding() -> None:
-    assert collate(Pairs([2, 1], [1, 3]), np.array([0, 1])).tokens == (1 + 1) + (3 + 1)
 
 
 def test_a_batch_moves_with_all_its_tensors() -> None:

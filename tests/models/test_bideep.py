@@ -363,7 +363,7 @@ def test_dropout_acts_on_what_the_softmax_sees_and_on_embeddings() -> None:
         ({"encoder_transitions": 0}, "encoder_transitions: 0 is not at least 1"),
         ({"decoder_layers": 0}, "decoder_layers: 0 is not at least 1"),
         ({"output_layers": 0}, "output_layers: 0 is not at least 1"),
-        ({"forward_layers": -1}, "forward_layers: -1 is below 0"),
+        ({"forward_layers": -1}, "forward_layers: -1 is not at least 0"),
         ({"base_transitions": 1}, "base_transitions: 1 is not at least 2, around the attention"),
         ({"decoder_layers": 2}, "high_cell, high_transitions: needed with decoder_layers 2"),
         ({"decoder_layers": 2, "high_cell": "gru"}, "high_cell, high_transitions: needed with decoder_layers 2"),

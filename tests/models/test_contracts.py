@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from nmtkit.experiment import Experiment, build_experiment, load_preset, preset_names
 from nmtkit.models.base import Decoder, Seq2Seq, count_parameters
-from nmtkit.ops.tree import Tree, repeat, select
+from nmtkit.ops.tree import Tree, select
 from nmtkit.search.beam import Search, beam_search
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.symbols import BOS, EOS, PAD
@@ -41,9 +41,12 @@ def preset_experiment(name: str) -> Experiment:
 
 
 def toy(experiment: Experiment, shrink: int = 64) -> Experiment:
-    """With every width (a whole number of 64 or more) divided by ``shrink``; depths and switches stay."""
+    """With every width (a whole number of 64 or more) divided by ``shrink``, but 2; depths and switches stay.
+
+    The direction of a weight-normalised row of one element has no gradient.
+    """
     values = {field.name: getattr(experiment.model, field.name) for field in fields(experiment.model)}
-    widths = {name: value // shrink for name, value in values.items() if type(value) is int and value >= 64}
+    widths = {name: max(2, value // shrink) for name, value in values.items() if type(value) is int and value >= 64}
     return replace(experiment, model=replace(experiment.model, **widths))
 
 
@@ -68,6 +71,11 @@ def sources() -> tuple[Tensor, Tensor]:
 
 def targets(length: int = 6) -> Tensor:
     return torch.randint(4, TGT_WORDS, (len(LENGTHS), length), generator=torch.Generator().manual_seed(1))
+
+
+def repeat(tree: Tree, k: int) -> Tree:
+    """Every row k times, sentence-major."""
+    return select(tree, torch.arange(len(LENGTHS)).repeat_interleave(k))
 
 
 def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]:

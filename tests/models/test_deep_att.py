@@ -302,8 +302,8 @@ def test_a_word_starts_from_the_zero_vector() -> None:
     ("changes", "message"),
     [
         ({"columns": 3}, "columns: 3 is not 1 or 2"),
-        ({"encoder_layers": 0}, "encoder_layers, decoder_layers: at least 1 layer each"),
-        ({"decoder_layers": -1}, "encoder_layers, decoder_layers: at least 1 layer each"),
+        ({"encoder_layers": 0}, "encoder_layers: 0 is not at least 1"),
+        ({"decoder_layers": -1}, "decoder_layers: -1 is not at least 1"),
         ({"dropout": 1.0}, "dropout: 1.0 is not in [0, 1)"),
         ({"attention": None}, "attention: None does not go with interface attention"),
         ({"interface": "constant"}, "attention: 5 does not go with interface constant"),

@@ -236,8 +236,8 @@ def test_embedding_dropout_acts_on_the_words_of_both_sides() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"encoder_layers": 0}, "encoder_layers, decoder_layers: at least 1 layer each"),
-        ({"decoder_layers": -1}, "encoder_layers, decoder_layers: at least 1 layer each"),
+        ({"encoder_layers": 0}, "encoder_layers: 0 is not at least 1"),
+        ({"decoder_layers": -1}, "decoder_layers: -1 is not at least 1"),
         ({"dropout": 1.0}, "dropout: 1.0 is not in [0, 1)"),
         ({"embedding_dropout": -0.1}, "embedding_dropout: -0.1 is not in [0, 1)"),
         ({"cell": "lstm"}, "cell: expected one of lau, gru; found str 'lstm'"),

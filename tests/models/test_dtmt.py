@@ -280,7 +280,7 @@ def test_everything_but_layer_normalisation_starts_uniform(preset: str) -> None:
     ("changes", "message"),
     [
         ({"heads": 3}, "heads: a width of 1024 cannot be divided by 3"),
-        ({"transitions": -1}, "transitions: -1 is below 0"),
+        ({"transitions": -1}, "transitions: -1 is not at least 0"),
         ({"candidate_dropout": 1.0}, "candidate_dropout: 1.0 is not in [0, 1)"),
     ],
 )

@@ -4,6 +4,7 @@ from importlib import resources
 from typing import Any
 
 import pytest
+import torch
 
 from nmtkit.config import build, dump_yaml, parse_yaml, to_dict
 from nmtkit.errors import UserError
@@ -76,3 +77,22 @@ def test_a_part_that_the_schema_leaves_open_has_the_schema_that_is_given() -> No
     values = load_preset("rnnsearch")
     with pytest.raises(UserError, match="model: missing"):
         build(Experiment, {key: value for key, value in values.items() if key != "model"}, "run.yaml", {"model": dict})
+
+
+ARCHITECTURES = sorted({(values := load_preset(name))["architecture"]: name for name in preset_names()}.items())
+
+
+@pytest.mark.parametrize("preset", [preset for _, preset in ARCHITECTURES])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_size_that_no_model_can_have_is_refused_by_name(preset: str, value: int) -> None:
+    values = load_preset(preset)
+    for name in [name for name, size in values["model"].items() if type(size) is int]:
+        changed = {**values, "model": {**values["model"], name: value}}
+        try:
+            with torch.device("meta"):
+                model = build_experiment(changed, preset).build(8, 9)
+        except UserError as error:
+            assert f"model.{name}: {value}" in str(error)  # noqa: PT017
+        else:
+            assert value == 0
+            assert all(parameter.numel() for parameter in model.parameters()), name

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmtkit.ops.tree import Tree, repeat, select
+from nmtkit.ops.tree import Tree, select
 
 
 class Layer(NamedTuple):
@@ -43,13 +43,8 @@ def test_select_takes_rows_in_the_order_asked_for(tree: tuple[Layer, Tensor, Non
     assert nothing is None
 
 
-def test_repeat_is_sentence_major(tree: tuple[Layer, Tensor, None]) -> None:
-    assert repeat(tree, 2)[1].tolist() == [0, 0, 1, 1, 2, 2]
-
-
 def test_named_tuples_keep_their_type(tree: tuple[Layer, Tensor, None]) -> None:
     assert type(select(tree, torch.tensor([1]))[0]) is Layer
-    assert type(repeat(tree, 2)[0]) is Layer
 
 
 def test_the_tree_given_is_left_alone(tree: tuple[Layer, Tensor, None]) -> None:
@@ -63,10 +58,3 @@ def test_selecting_twice_is_selecting_once(tree: Tree, first: list[int], data: s
     second = data.draw(st.lists(st.integers(0, len(first) - 1), max_size=6))
     twice = select(select(tree, torch.tensor(first)), torch.tensor(second, dtype=torch.long))
     assert equal(twice, select(tree, torch.tensor([first[i] for i in second], dtype=torch.long)))
-
-
-@given(trees(4), st.integers(1, 3), st.lists(st.integers(0, 3), min_size=1, max_size=6))
-def test_repeat_is_a_select_and_commutes_with_it(tree: Tree, k: int, rows: list[int]) -> None:
-    assert equal(repeat(tree, k), select(tree, torch.arange(4).repeat_interleave(k)))
-    expanded = [row * k + i for row in rows for i in range(k)]
-    assert equal(repeat(select(tree, torch.tensor(rows)), k), select(repeat(tree, k), torch.tensor(expanded)))

@@ -23,7 +23,7 @@ class Echo:
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
         self.shapes.append((src.size(0), src.size(1)))
         if len(src) > self.most:
-            raise torch.OutOfMemoryError
+            torch.empty(1 << 55)  # raises what the processor's allocator raises
         return src, torch.zeros(len(src), dtype=torch.long)
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
@@ -100,6 +100,15 @@ def test_a_batch_that_does_not_fit_into_memory_is_searched_in_halves() -> None:
 def test_a_sentence_that_does_not_fit_into_memory_is_an_error() -> None:
     with pytest.raises(UserError, match="a sentence of 7 tokens does not fit into the memory of cpu with a beam of 2"):
         translate_ids(Echo(most=0), [[5] * 7], CONFIG, device=CPU)
+
+
+def test_other_errors_of_a_model_are_not_taken_for_a_lack_of_memory() -> None:
+    class Wrong(Echo):
+        def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
+            raise RuntimeError("shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        translate_ids(Wrong(), [[5], [6]], CONFIG, device=CPU)
 
 
 def test_more_translations_than_the_beam_holds_are_refused() -> None:

@@ -17,8 +17,11 @@ WORDS = "ba be bi bo bu da de di do du".split()
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_data(tmp_path_factory.mktemp("small"))
+
+
+def make_data(folder: Path) -> Path:
     """Sixty pairs to train on and ten to validate with; a translation is its source backwards."""
-    folder = tmp_path_factory.mktemp("small")
     choose = random.Random(1)
     raw = {}
     for split, size in (("train", 60), ("dev", 10), ("test", 5)):

@@ -2,10 +2,15 @@
 
 import json
 import os
+import re
+import resource
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,6 +20,7 @@ from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
 from nmtkit.training import checkpoint, loop
 from nmtkit.training.checkpoint import Progress, Window
+from nmtkit.training.diagnosis import first_offender
 from nmtkit.training.loop import Training, Validation
 from tests.training.conftest import small_experiment
 
@@ -77,16 +83,18 @@ def test_a_killed_run_repeats_what_was_not_saved_and_logs_it_once(
     assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "killed", 12).items())
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_after_the_update_and_the_run_goes_on_as_if_nothing_had_been(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # also where nohup runs the tests
     trained(tmp_path / "whole", data, valid_every=5)
     accumulate, calls = loop.accumulate, []
 
     def signalled(*arguments: object) -> object:
         calls.append(1)
         if len(calls) == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
         return accumulate(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(loop, "accumulate", signalled)
@@ -95,6 +103,24 @@ def test_a_signal_stops_after_the_update_and_the_run_goes_on_as_if_nothing_had_b
     assert checkpoint.steps(tmp_path / "stopped") == [3]
     trained(tmp_path / "stopped", data, valid_every=5)
     assert metrics(tmp_path / "stopped") == metrics(tmp_path / "whole")
+
+
+def test_a_run_that_nohup_protects_goes_on_when_its_terminal_closes() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with loop.stop_signals() as received:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert received == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_second_ctrl_c_stops_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), loop.stop_signals() as received:  # noqa: PT012
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert received == [signal.SIGTERM, signal.SIGINT]
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> None:
@@ -109,7 +135,7 @@ def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> N
     found = []
     for pass_tokens in (100_000, 30):
         config = small_experiment(pass_tokens=pass_tokens, label_smoothing=0.1).training
-        loss, nll, tokens = loop.accumulate(model, config, corpus, rows, CPU, torch.float32)
+        loss, nll, tokens, _ = loop.accumulate(model, config, corpus, rows, CPU, torch.float32)
         found.append((loss, nll, tokens, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
     (loss, nll, tokens, gradients), (loss2, nll2, tokens2, gradients2) = found
     assert tokens == tokens2 == int(corpus.tgt_lengths[:20].sum()) + 20
@@ -123,10 +149,10 @@ def test_the_loss_is_divided_by_words_or_by_sentences(data: Path) -> None:
     corpus, rows = Corpus.open(data, "train"), torch.arange(12).numpy()
     torch.manual_seed(3)
     model = small_experiment().build(14, 14)
-    by_words, nll, tokens = loop.accumulate(model, small_experiment().training, corpus, rows, CPU, torch.float32)
+    by_words, nll, tokens, _ = loop.accumulate(model, small_experiment().training, corpus, rows, CPU, torch.float32)
     torch.manual_seed(0)
     assert by_words == pytest.approx(nll / tokens)
-    by_sentences, nll, _ = loop.accumulate(
+    by_sentences, nll, *_ = loop.accumulate(
         model, small_experiment(loss="sentences").training, corpus, rows, CPU, torch.float32
     )
     assert by_sentences == pytest.approx(nll / 12)
@@ -151,7 +177,7 @@ def test_cross_entropy_of_a_corpus_is_the_mean_over_its_words(data: Path) -> Non
     torch.manual_seed(3)
     model: Seq2Seq = small_experiment().build(14, 14)
     corpus = Corpus.open(data, "dev")
-    together, errors = loop.teacher_forced(model, corpus, 8192, CPU, torch.float32)
+    together, errors = loop.teacher_forced(model, corpus, np.arange(len(corpus)), 8192, CPU, torch.float32)
     nll = tokens = wrong = 0.0
     for i in range(len(corpus)):
         src = torch.tensor([[*corpus.src(i).tolist(), 2]])
@@ -172,9 +198,22 @@ def test_bfloat16_products_train_as_float32_ones_do(data: Path, tmp_path: Path) 
     assert rough == pytest.approx(exact, rel=0.02)
 
 
+def test_every_validation_measures_the_token_errors_of_the_same_training_pairs(data: Path, tmp_path: Path) -> None:
+    trained(tmp_path, data, max_updates=4, valid_every=2, keep_best=4)
+    corpus, planned = Corpus.open(data, "train"), small_experiment()
+    rows = loop.sample_pairs(corpus, planned.training, len(Corpus.open(data, "dev")))
+    assert len(set(rows.tolist())) == len(rows) <= len(corpus)
+    for record in metrics(tmp_path):
+        if record["kind"] == "valid":
+            model = planned.build(14, 14)
+            checkpoint.load_into(model, checkpoint.step_folder(tmp_path, int(record["update"])) / "model.safetensors")
+            _, errors = loop.teacher_forced(model, corpus, rows, 8192, CPU, torch.float32)
+            assert record["train_token_error_rate"] == errors
+
+
 def validations(values: list[float]) -> object:
     found = iter(values)
-    return lambda: Validation(cross_entropy=1.0, errors=0.5, bleu=next(found))
+    return lambda: Validation(cross_entropy=1.0, errors=0.5, bleu=next(found), train_errors=0.5)
 
 
 def run_with_scores(tmp_path: Path, data: Path, scores: list[float], **training: object) -> Progress:
@@ -201,7 +240,7 @@ def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> No
     model = planned.build(14, 14)
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
-    validate = lambda: Validation(next(entropies), 0.5, 0.0)  # noqa: E731
+    validate = lambda: Validation(next(entropies), 0.5, 0.0, 0.5)  # noqa: E731
     progress = loop.train(
         model, optimizer, planned.training, corpus, tmp_path, Progress(), validate, torch.float32
     )
@@ -228,7 +267,7 @@ def test_a_run_does_not_go_on_with_another_text(data: Path, tmp_path: Path) -> N
         files["train.src"][key] = "of another text"
     (other / "ids.json").write_text(json.dumps(ids))
     (other / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match="other: another training or dev text than the run began with"):
+    with pytest.raises(UserError, match=r"other settings, see above: text train\.src; put them back"):
         trained(tmp_path / "run", other)
 
 
@@ -272,6 +311,21 @@ def test_the_plateau_schedule_reduces_the_rate_at_each_validation_without_improv
     assert rates == [1, 1, 0.5, 0.25, 0.25]
 
 
+def test_a_falling_plateau_reduces_the_rate_at_every_validation_after_the_first_rise(
+    data: Path, tmp_path: Path
+) -> None:
+    run_with_scores(tmp_path, data, [4, 5, 3, 6, 7], schedule={"kind": "plateau", "factor": 0.1, "falling": True})
+    rates = [record["lr_factor"] for record in metrics(tmp_path) if record["kind"] == "train"]
+    assert rates == pytest.approx([1, 1, 1, 0.1, 0.01])
+
+
+def test_the_run_ends_below_the_least_learning_rate(data: Path, tmp_path: Path) -> None:
+    plateau = {"kind": "plateau", "factor": 0.1, "warmup": 3}  # a rate that has yet to rise ends nothing
+    progress = run_with_scores(tmp_path, data, [5, 6, 4, 3, 2, 1], schedule=plateau, min_lr=5e-4)
+    assert progress.update == 4  # from 0.01 to 1e-4
+    assert progress.finished == "a learning rate below 0.0005"
+
+
 def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_path: Path) -> None:
     planned = small_experiment()
     experiment.prepare_folder(tmp_path, planned, data)
@@ -280,7 +334,8 @@ def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_p
         model.output.bias[5] = float("nan")
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
-    with pytest.raises(UserError, match=r"update 1: loss nan.*corpus lines \[\d+, .*start again in another folder"):
+    place = r"update 1 \(epoch 1, batch 1\): loss nan, gradient norm nan, first in the weights output.bias; "
+    with pytest.raises(UserError, match=place + r"corpus lines \d+, .*\(8 in all\); start again in another folder"):
         loop.train(
             model, optimizer, planned.training, corpus, tmp_path, Progress(), validations([]), torch.float32
         )  # type: ignore[arg-type]
@@ -303,12 +358,186 @@ def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tm
         loop.train(empty.build(14, 14), None, empty.training, Long(), tmp_path, Progress(), None, torch.float32)  # type: ignore[arg-type]
 
 
+def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path, tmp_path: Path) -> None:
+    hold = "import pathlib, sys; from nmtkit.training.checkpoint import locked\n"
+    hold += "with locked(pathlib.Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", hold, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(UserError, match=rf"another run \(process {other.pid}\) is training there; wait for"):
+            trained(tmp_path, data)
+        assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+        other.kill()
+    trained(tmp_path, data, max_updates=1)  # what a dead process held is free
+
+
+def test_nothing_is_made_before_the_configuration_is_found_good(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no parameter of that name"):
+        trained(tmp_path / "run", data, groups={"recurent": {"lr": 1.0}})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(data: Path, tmp_path: Path) -> None:
+    """The limit on the size of files stands for the disk: what is written beyond it fails in the same way."""
+    trained(tmp_path / "whole", data, valid_every=4)
+    trained(tmp_path / "run", data, valid_every=4, max_updates=4)
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for size in (0, 500, 5_000):  # nothing at all, the configuration, the weights without the optimiser
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
+            with pytest.raises(UserError, match=r"cannot be written: File too large"):
+                trained(tmp_path / "run", data, valid_every=4)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        assert {path.name for path in before} >= {path.name for path in (tmp_path / "run").rglob("*") if path.is_file()}
+        assert checkpoint.steps(tmp_path / "run") == [4]
+    trained(tmp_path / "run", data, valid_every=4)
+    assert metrics(tmp_path / "run") == metrics(tmp_path / "whole")
+
+
+class Memory:
+    """Too little for more than so many sentences at once: raises what the processor's allocator raises."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, sentences: int):
+        self.forward, self.passes = Seq2Seq.forward, list[int]()
+
+        def forward(model: Seq2Seq, src: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+            self.passes.append(len(src))
+            if len(src) > sentences and torch.is_grad_enabled():
+                torch.empty(1 << 55)
+            return self.forward(model, src, *others)
+
+        monkeypatch.setattr(Seq2Seq, "forward", forward)
+
+
+def test_a_batch_that_memory_does_not_hold_is_done_in_halves_with_the_same_gradient(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus, rows = Corpus.open(data, "train"), torch.arange(20).numpy()
+    model = small_experiment().build(14, 14).eval()
+    model.train = lambda: model  # type: ignore[assignment, method-assign, misc]  # without dropout
+    found = []
+    for sentences in (20, 6):
+        memory = Memory(monkeypatch, sentences)
+        sums = loop.accumulate(model, small_experiment().training, corpus, rows, CPU, torch.float32)
+        found.append((*sums, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
+    assert memory.passes == [20, 10, 5, 5, 5, 5]
+    (*whole, gradients), (*halved, others) = found
+    assert halved == pytest.approx([*whole[:3], 2])
+    torch.testing.assert_close(others, gradients)
+    assert caplog.messages == [
+        f"out of memory in {n} passes; again in halves: training.pass_tokens is too high" for n in (1, 2)
+    ]
+
+
+def test_a_pair_that_memory_does_not_hold_is_an_error(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Memory(monkeypatch, 0)
+    corpus, rows = Corpus.open(data, "train"), torch.arange(2).numpy()
+    with pytest.raises(UserError, match=r"a pair of \d and \d tokens does not fit into the memory of cpu: take a"):
+        loop.accumulate(small_experiment().build(14, 14), small_experiment().training, corpus, rows, CPU, torch.float32)
+
+
+def test_how_often_memory_ran_out_is_kept_and_logged(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Memory(monkeypatch, 5)
+    trained(tmp_path, data, valid_every=2, max_updates=4)
+    halvings = [record["memory_halvings"] for record in metrics(tmp_path) if record["kind"] == "train"]
+    assert halvings == [2, 4]
+
+
+def test_the_first_module_whose_output_is_no_number_is_named() -> None:
+    torch.manual_seed(1)
+    planned = small_experiment()
+    model = planned.build(14, 14)
+    src = torch.tensor([[5, 6, 2]])
+
+    def run() -> None:
+        model.zero_grad()
+        (model(src, src != 0, src) * model.output.weight[:1].sum()).sum().backward()
+
+    assert first_offender(model, run) == "the loss"
+    broken = model.get_submodule("encoder.columns.0.recurrent.1")
+    broken.register_forward_hook(lambda module, given, output: (output[0] * float("inf"), output[1]))
+    assert first_offender(model, run) == "the output of encoder.columns.0.recurrent.1"
+
+
+def test_a_gradient_that_is_no_number_is_named_from_the_loss_backwards() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+
+    def run() -> None:
+        model.zero_grad()
+        (model(torch.ones(1, 2)).clamp(min=0) * 0).sqrt().sum().backward()  # the slope of a root is infinite at 0
+
+    assert first_offender(model, run) == "the gradient of 1.bias"
+
+
+def test_a_gradient_that_explodes_is_logged_with_its_batch(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    norms = iter([1.0] * 11 + [50.0])
+    monkeypatch.setattr(loop, "clip", lambda model, limit: next(norms))
+    trained(tmp_path, data, valid_every=20)
+    found = [message for message in caplog.messages if "gradient norm" in message]
+    assert len(found) == 1
+    assert re.match(r"update 12 \(epoch 2, batch 4\): gradient norm 50, mean so far 1; corpus lines \d+, ", found[0])
+    assert [record.get("gradient_norm_max") for record in metrics(tmp_path)][-2:] == [50.0, None]
+
+
+def test_checkpoints_by_the_clock_replace_each_other_and_change_nothing(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained(tmp_path / "whole", data, valid_every=5, save_every=None)
+    save, saved = checkpoint.save, []
+
+    def killed(folder: Path, model: object, optimizer: object, progress: Progress) -> None:
+        save(folder, model, optimizer, progress)  # type: ignore[arg-type]
+        saved.append(checkpoint.steps(folder))
+        if progress.update == 8:
+            raise KeyboardInterrupt  # before older ones are deleted
+
+    monkeypatch.setattr(checkpoint, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "often", data, valid_every=5, save_every=1e-9)
+    assert saved == [[1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6], [5, 6, 7], [5, 7, 8]]
+    monkeypatch.undo()
+    trained(tmp_path / "often", data, valid_every=5, save_every=1e-9)
+    assert metrics(tmp_path / "often") == metrics(tmp_path / "whole")
+    assert checkpoint.steps(tmp_path / "often") == checkpoint.steps(tmp_path / "whole")
+    whole = everything(tmp_path / "whole", 12)
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "often", 12).items())
+
+
+@pytest.mark.parametrize("name", ["init_seed", "order_seed", "dropout_seed"])
+def test_each_seed_changes_its_own_random_numbers_and_no_others(name: str, data: Path, tmp_path: Path) -> None:
+    corpus = Corpus.open(data, "train")
+
+    def numbers(folder: Path, **seeds: int) -> tuple[object, ...]:
+        training = small_experiment(max_updates=1, **seeds).training
+        trained(folder, data, max_updates=1, optimizer={"lr": 1e-30, "decay": 0.0}, **seeds)
+        order = [rows.tolist() for rows in loop._epoch(corpus, loop.usable_pairs(corpus, None), training, 0)]
+        weights = checkpoint.load_weights(checkpoint.step_folder(folder, 1) / "model.safetensors")
+        return float(weights["output.weight"].sum()), order, loop._dropout_seed(training, 1)
+
+    plain = numbers(tmp_path / "plain", seed=1)
+    assert numbers(tmp_path / "same", seed=9, init_seed=1, order_seed=1, dropout_seed=1) == plain
+    other = numbers(tmp_path / "other", seed=1, **{name: 9})
+    changed = [ours != theirs for ours, theirs in zip(plain, other, strict=True)]
+    assert changed == [name == "init_seed", name == "order_seed", name == "dropout_seed"]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"batch_sentences": None}, "batch_sentences, batch_tokens: give one of the two"),
         ({"batch_tokens": 100}, "batch_sentences, batch_tokens: give one of the two"),
         ({"patience": 0}, "patience: 0 is not at least 1"),
+        ({"min_lr": 1e-4}, "min_lr: 0.0001 is not above 0, or the schedule is no plateau"),
+        ({"seed": 1 << 31}, r"seed: 2147483648 is not in \[0, 2147483648\)"),
+        ({"dropout_seed": -1}, r"dropout_seed: -1 is not in"),
+        ({"save_every": 0}, "save_every: 0.0 is not above 0; null: at validations only"),
         ({"label_smoothing": 1}, r"label_smoothing: 1.0 is not in \[0, 1\)"),
     ],
 )

@@ -1,0 +1,13 @@
+"""What PyTorch raises when memory is full, of which there is no one kind."""
+
+import torch
+
+# Of the allocators of processors, of cuBLAS, and of oneDNN; only a GPU's allocator has a class of its own.
+_SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory")
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether ``error`` says that memory, of a GPU or of the machine, did not suffice."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)

@@ -1,0 +1,18 @@
+"""Sentences of different lengths as one tensor."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nmtkit.symbols import EOS, PAD
+
+
+def pad(sentences: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
+    """Sentences of ids -> (B, longest + 1), each closed by its end mark, then padding."""
+    ids = np.full((len(sentences), max(map(len, sentences)) + 1), PAD, dtype=np.int64)
+    for row, sentence in zip(ids, sentences, strict=True):
+        row[: len(sentence)] = sentence
+        row[len(sentence)] = EOS
+    return torch.from_numpy(ids)

@@ -1,0 +1,121 @@
+"""Many processes, started by torchrun: each computes its share of every batch, and the gradients are added up.
+
+Every process holds the whole model and makes every update. What they decide by (gradients, losses, requests to stop)
+is summed over all of them first, so they decide alike; only the first one writes files. Without torchrun there is
+one process, and nothing here does anything.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from nmtkit.data.parallel import available_cores
+from nmtkit.errors import UserError
+
+PATIENCE = timedelta(minutes=30)  # of processes that wait for another, which may be writing a checkpoint
+
+
+@contextmanager
+def processes(device: torch.device) -> Iterator[torch.device]:
+    """Join the processes that torchrun started; gives the device of this one.
+
+    Each takes the GPU of its own number on its machine, or its share of the processor's cores. A UserError says
+    which process it came from.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield device
+        return
+    rank, count, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if device.type == "cuda":
+        if here > torch.cuda.device_count():
+            raise UserError(f"{here} processes on a machine with {torch.cuda.device_count()} GPUs: --nproc-per-node")
+        device = torch.device("cuda", local)
+        torch.cuda.set_device(device)
+    elif os.environ.get("OMP_NUM_THREADS", "1") == "1":  # what torchrun sets where nothing was said
+        torch.set_num_threads(max(1, available_cores() // here))
+    dist.init_process_group(timeout=PATIENCE)  # gloo for tensors of the CPU, nccl for a GPU's
+    try:
+        yield device
+    except UserError as error:
+        raise UserError(f"process {rank} of {count}: {error}") from None
+    dist.destroy_process_group()
+
+
+def rank() -> int:
+    """The number of this process, from 0."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def size() -> int:
+    """How many processes there are."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def share(rows: np.ndarray) -> np.ndarray:
+    """What this process takes of something sorted by length: every n-th, so that all have equally much to do."""
+    return rows[rank() :: size()]
+
+
+def total(*numbers: float) -> list[float]:
+    """Each number summed over all processes."""
+    sums = torch.tensor(numbers, dtype=torch.float64)
+    _sum(sums)
+    return sums.tolist()
+
+
+def highest(number: int) -> int:
+    """The highest that any process gives."""
+    return int(max(total(*(number if i == rank() else 0 for i in range(size())))))
+
+
+def sum_gradients(model: nn.Module) -> None:
+    """Each gradient becomes its sum over all processes, in one exchange."""
+    if size() == 1:
+        return
+    parameters = list(model.parameters())
+    flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
+    _sum(flat)
+    for parameter, gradient in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+        parameter.grad = gradient.view_as(parameter)
+
+
+def copy_first(model: nn.Module) -> None:
+    """Give every process the weights of the first: random numbers may differ between kinds of machines."""
+    if size() > 1:
+        for parameter in model.parameters():
+            with _together():
+                dist.broadcast(parameter.detach(), 0)
+
+
+def gather(shared: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The sentences that every process made of its ``share``, in the order of the whole."""
+    count, longest = int(total(len(shared))[0]), highest(max(map(len, shared), default=0))
+    table = torch.zeros(count, longest + 1, dtype=torch.int64)  # each row a length, then words; the others' rows are 0
+    for row, words in zip(table[rank() :: size()], shared, strict=True):
+        row[: len(words) + 1] = torch.tensor([len(words), *words])
+    _sum(table)
+    return [row[1 : row[0] + 1] for row in table.tolist()]
+
+
+def _sum(tensor: Tensor) -> None:
+    """In place."""
+    if size() > 1:
+        with _together():
+            dist.all_reduce(tensor)
+
+
+@contextmanager
+def _together() -> Iterator[None]:
+    """An exchange, which fails when another process has."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"another process has ended or hangs; its own message says why ({reason})") from None

@@ -1,0 +1,22 @@
+import pytest
+import torch
+
+from nmtkit.ops.memory import is_full
+
+
+def test_what_the_processor_s_allocator_raises_is_recognised() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 55)
+    assert type(caught.value) is RuntimeError  # no class of its own, hence the look at its words
+    assert is_full(caught.value)
+
+
+def test_what_a_gpu_and_python_raise_is_recognised() -> None:
+    assert is_full(torch.OutOfMemoryError("CUDA out of memory"))
+    assert is_full(MemoryError())
+    assert is_full(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes cannot be multiplied"), ValueError("not enough memory")])
+def test_other_errors_are_not(error: Exception) -> None:
+    assert not is_full(error)

@@ -1,0 +1,135 @@
+"""Many processes: the same run as one process to rounding, and the end of one is the end of all."""
+
+import json
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmtkit import experiment
+from nmtkit.config import dump_yaml, to_dict
+from nmtkit.errors import UserError
+from nmtkit.experiment import Experiment
+from nmtkit.training import checkpoint, distributed
+from tests.training.conftest import small_experiment
+
+CPU = torch.device("cpu")
+FORKS = multiprocessing.get_context("forkserver")  # which imports torch once
+FORKS.set_forkserver_preload(["nmtkit.experiment", "sacrebleu"])
+
+
+def planned(**training: object) -> Experiment:
+    """Without dropout, whose random numbers every process has its own of; and SGD, which does not blow rounding up."""
+    made = small_experiment(valid_every=4, optimizer={"name": "sgd", "lr": 0.5}, **training)
+    return replace(made, model=replace(made.model, dropout=0.0))
+
+
+def one_of(rank: int, count: int, port: int, folder: Path, data: Path, plan: Experiment) -> None:
+    """A process as torchrun would start it. A UserError is its exit status 7."""
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": "2",
+                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # fmt: skip
+    try:
+        with distributed.processes(CPU) as device:
+            experiment.run(plan, data, folder, device)
+    except UserError as error:
+        (folder / f"error.{rank}").write_text(str(error))
+        sys.exit(7)
+
+
+def train(processes: int, folder: Path, data: Path, **training: object) -> list[int | None]:
+    """Train in that many processes; their exit statuses."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    started = [
+        FORKS.Process(target=one_of, args=(rank, processes, port, folder, data, planned(**training)))
+        for rank in range(processes)
+    ]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    return [process.exitcode for process in started]
+
+
+def assert_same_run(folder: Path, expected: Path) -> None:
+    runs = [[json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+            for path in (folder, expected)]  # fmt: skip
+    for record, other in zip(*runs, strict=True):
+        assert record.keys() == other.keys()
+        for key in record.keys() - {"kind", "seconds", "tokens_per_second"}:
+            assert record[key] == pytest.approx(other[key], rel=1e-4), key
+    weights, others = (
+        checkpoint.load_weights(checkpoint.step_folder(path, 12) / "model.safetensors") for path in (folder, expected)
+    )
+    for name, tensor in others.items():
+        torch.testing.assert_close(weights[name], tensor, rtol=1e-4, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of one process."""
+    folder = tmp_path_factory.mktemp("alone")
+    experiment.run(planned(), data, folder, CPU)
+    return folder
+
+
+def test_many_processes_make_the_run_of_one(alone: Path, data: Path, tmp_path: Path) -> None:
+    assert train(3, tmp_path, data) == [0, 0, 0]
+    assert_same_run(tmp_path, alone)
+
+
+@pytest.mark.parametrize(("first", "then"), [(1, 2), (2, 1)])
+def test_a_run_goes_on_with_another_number_of_processes(
+    first: int, then: int, alone: Path, data: Path, tmp_path: Path
+) -> None:
+    train(first, tmp_path, data, max_updates=8)
+    assert checkpoint.steps(tmp_path)[-1] == 8
+    train(then, tmp_path, data)
+    assert_same_run(tmp_path, alone)
+
+
+def test_more_processes_than_sentences_in_a_batch_make_the_run_of_one(data: Path, tmp_path: Path) -> None:
+    experiment.run(planned(batch_sentences=1), data, tmp_path / "alone", CPU)
+    (tmp_path / "two").mkdir()
+    train(2, tmp_path / "two", data, batch_sentences=1)
+    assert_same_run(tmp_path / "two", tmp_path / "alone")
+
+
+def test_dropout_differs_between_processes_and_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    from nmtkit.training import loop
+
+    training = small_experiment().training
+    seeds = set()
+    for rank in range(3):
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        seeds |= {loop._dropout_seed(training, update) for update in range(100)}
+    assert len(seeds) == 300
+
+
+def test_a_process_that_fails_ends_all_and_says_why(data: Path, tmp_path: Path) -> None:
+    checkpoint.write_config(tmp_path, to_dict(planned()))  # of a later version
+    (tmp_path / "format_version").write_text("99\n")
+    (tmp_path / "checkpoints" / "step-3").mkdir(parents=True)
+    assert train(2, tmp_path, data) == [7, 7]
+    assert "process 0 of 2: " in (tmp_path / "error.0").read_text()
+    assert "format_version is 99" in (tmp_path / "error.0").read_text()
+    assert "process 1 of 2: another process has ended" in (tmp_path / "error.1").read_text()
+
+
+def test_torchrun_starts_them_and_only_the_first_one_speaks(data: Path, tmp_path: Path) -> None:
+    config, folder = tmp_path / "small.yaml", tmp_path / "run"
+    config.write_text(dump_yaml(to_dict(planned(max_updates=4))))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, "-m", "nmtkit", "train", "-c", str(config), "-d", str(data), "-o", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("update 4  epoch 1  dev cross-entropy") == 1
+    assert "float32 on cpu, 2 x " in done.stderr
+    assert checkpoint.steps(folder) == [4]
