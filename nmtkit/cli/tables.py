@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_FIGURE = re.compile(r"[-+<>≥]?[\d.,]*( ±[ \d.]+)?[%M]?")  # or a dash, or nothing
+_FIGURE = re.compile(r"[-+<>]?[\d.,]*(e[-+]\d+)?")  # or a dash, or nothing
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
