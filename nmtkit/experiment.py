@@ -212,7 +212,8 @@ def prepare_folder(folder: Path, experiment: Experiment, data: Path) -> None:
 def check_unchanged(folder: Path, experiment: Experiment, data: Path) -> None:
     """Raises UserError with old and new values when a run in ``folder`` cannot go on as ``experiment``."""
     checkpoint.check_format(folder)
-    old, new = _flat(configs.load_yaml(folder / "config.yaml")), _flat(configs.to_dict(experiment))
+    began = build_experiment(configs.load_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
+    old, new = _flat(configs.to_dict(began)), _flat(configs.to_dict(experiment))
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
     for key, before, after in changed:
         if key.startswith(CHANGEABLE):

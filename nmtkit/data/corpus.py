@@ -20,7 +20,7 @@ from nmtkit.data.parallel import Chunk, Workers, chunks, progress
 from nmtkit.data.settings import SIDES, SPLITS, load_prep
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
+from nmtkit.lines import count_lines, move_into_place, parse_line, read_lines, staging_folder
 from nmtkit.symbols import UNK
 
 # SPLIT.SIDE.ids has all sentences one after the other, SPLIT.SIDE.offsets where each of them begins, and the end.
@@ -269,26 +269,31 @@ def encode(
 def _count_words(path: Path, manifest: Mapping[str, Any], pool: Workers) -> Counter[str]:
     counts: Counter[str] = Counter()
     with progress(f"counting words of {path.name}", manifest[path.name]["lines"]) as advance:
-        for lines, found in pool.map(_count_chunk, chunks(path, _LINES)):
+        for lines, found in pool.map(partial(_count_chunk, path), chunks(path, _LINES)):
             counts.update(found)
             advance(lines)
     return counts
 
 
-def _count_chunk(chunk: Chunk) -> tuple[int, Counter[str]]:
-    return len(chunk.lines), Counter(b"".join(chunk.lines).decode().split())
+def _count_chunk(path: Path, chunk: Chunk) -> tuple[int, Counter[str]]:
+    return len(chunk.lines), Counter(chain.from_iterable(_sentences(path, chunk)))
+
+
+def _sentences(path: Path, chunk: Chunk) -> list[list[str]]:
+    return [parse_line(line, path, number).split() for number, line in enumerate(chunk.lines, chunk.first)]
 
 
 def _encode_file(text: Path, staging: Path, side: str, dtype: str, lines: int, pool: Workers) -> tuple[int, Coverage]:
     """Writes the ids and offsets of a file of tokens; how many lines it has, and what the vocabulary covers."""
     tokens = unknown = done = 0
+    encode_chunk = partial(_encode_chunk, text, staging / f"vocab.{side}", dtype)
     with (
         progress(f"encoding {text.name}", lines) as advance,
         open(staging / f"{text.name}.ids", "wb") as ids_file,
         open(staging / f"{text.name}.offsets", "wb") as offsets_file,
     ):
         offsets_file.write(np.zeros(1, _OFFSET).tobytes())
-        for ids, lengths in pool.map(partial(_encode_chunk, staging / f"vocab.{side}", dtype), chunks(text, _LINES)):
+        for ids, lengths in pool.map(encode_chunk, chunks(text, _LINES)):
             ids_file.write(ids.tobytes())
             offsets_file.write((tokens + np.cumsum(lengths, dtype=_OFFSET)).astype(_OFFSET).tobytes())
             tokens += len(ids)
@@ -298,8 +303,8 @@ def _encode_file(text: Path, staging: Path, side: str, dtype: str, lines: int, p
     return done, Coverage(tokens, unknown)
 
 
-def _encode_chunk(vocabulary: Path, dtype: str, chunk: Chunk) -> tuple[Ids, NDArray[np.int64]]:
-    sentences = [line.decode().split() for line in chunk.lines]
+def _encode_chunk(text: Path, vocabulary: Path, dtype: str, chunk: Chunk) -> tuple[Ids, NDArray[np.int64]]:
+    sentences = _sentences(text, chunk)
     ids = _vocabulary(vocabulary).ids(chain.from_iterable(sentences))
     return np.array(ids, np.dtype(dtype)), np.array([len(sentence) for sentence in sentences])
 

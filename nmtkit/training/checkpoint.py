@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -136,12 +137,13 @@ def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progr
     for left in final.parent.glob(".step-*.tmp"):  # of a process that was killed
         shutil.rmtree(left)
     temporary = final.with_name(f".{final.name}.tmp")
-    trainer = io.BytesIO()
-    torch.save({"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress)}, trainer)
     try:
         with report_write_errors(final):
             temporary.mkdir(parents=True)
-            save_weights(temporary / "model.safetensors", model.state_dict())
+            trainer = io.BytesIO()
+            crc = save_weights(temporary / "model.safetensors", model.state_dict())
+            state = {"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress), "crc32": crc}
+            torch.save(state, trainer)
             with atomic_write(temporary / "trainer.pt", "wb") as file:
                 file.write(trainer.getbuffer())
             os.replace(temporary, final)
@@ -151,9 +153,12 @@ def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progr
         raise
 
 
-def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
+def save_weights(path: Path, weights: Mapping[str, Tensor]) -> int:
+    """Gives the CRC-32 of the file."""
+    content = safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in weights.items()})
     with atomic_write(path, "wb") as file:
-        file.write(safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in weights.items()}))
+        file.write(content)
+    return zlib.crc32(content)
 
 
 def load_weights(path: Path, device: str = "cpu") -> dict[str, Tensor]:
@@ -185,8 +190,18 @@ def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.
         raise UserError(f"{path}: has weights but no trainer.pt: an average, say, which cannot be trained on")
     try:
         saved: dict[str, Any] = torch.load(path / "trainer.pt", map_location="cpu", weights_only=True)
+        crc = zlib.crc32((path / "model.safetensors").read_bytes())
+        if saved.get("crc32", crc) != crc:
+            raise ValueError("the weights beside it are not those it was saved with")
         optimizer.load_state_dict(saved["optimizer"])
-        return Progress(**{**saved["progress"], "window": Window(**saved["progress"]["window"])})
+        for parameter, state in optimizer.state.items():
+            for name, value in state.items():
+                if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
+                    raise ValueError(f"{name} has shape {tuple(value.shape)} instead of {tuple(parameter.shape)}")
+        progress = configs.build(Progress, saved["progress"], "progress")
+        if progress.update != update:
+            raise ValueError(f"it is of update {progress.update}")
+        return progress
     except Exception as error:  # torch raises many kinds for a damaged file
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
@@ -279,4 +294,4 @@ def write_config(folder: Path, values: Any) -> None:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
