@@ -306,7 +306,7 @@ def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_p
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
     place = r"update 1 \(epoch 1, batch 1\): loss nan, gradient norm nan, first in the weights output.bias; "
-    with pytest.raises(UserError, match=place + r"corpus lines \d+, .*\(8 in all\); start again in another folder"):
+    with pytest.raises(UserError, match=place + r"corpus lines \d+, .* of 8 in the batch; start again in another folder"):
         loop.train(
             model, optimizer, planned.training, corpus, tmp_path, Progress(), validations([]), torch.float32
         )  # type: ignore[arg-type]
