@@ -3,7 +3,7 @@
 import itertools
 import math
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from nmtkit.align.posunk import replace_unknown
 from nmtkit.config import build, dump_yaml, load_yaml, to_dict
 from nmtkit.data.settings import load_prep
 from nmtkit.data.text import TextPipeline
@@ -18,7 +19,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment import load_model
 from nmtkit.lines import atomic_write
-from nmtkit.search.batching import translate_ids
+from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Floats, Hypothesis, Search
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.scorer import Scorer
@@ -60,6 +61,7 @@ class Translator:
     sources: Sequence[Source]  # those of an ensemble that differ; attention is over the first
     tgt_pipeline: TextPipeline
     tgt_vocab: Vocabulary
+    lexicon: Path | None  # of single words, if the first model has one
 
     def translate(self, lines: Iterable[str]) -> Iterator[str]:
         """The best translation of every line, in order and as the lines come; blank for blank."""
@@ -74,6 +76,7 @@ class Translator:
         tokenized: bool = False,
         alignment: bool = False,
         attention: bool = False,
+        lexicon: Mapping[str, str] | None = None,
         prefixes: Sequence[str] | None = None,
         seed: int | None = None,
     ) -> list[list[Translation]]:
@@ -81,16 +84,21 @@ class Translator:
 
         tokenized: lines are tokens with spaces between, segmented as the model's own data are, and so is the text
         returned. alignment: each target word with the source word that the model looked at most; words are
-        tokens, with the pieces of a word joined unless tokenized. attention: the whole matrix. prefixes: what the
+        tokens, with the pieces of a word joined unless tokenized. attention: the whole matrix. lexicon: replace unknown
+        words by its translation, else by a copy, of the source words they come from. prefixes: what the
         translation of each line must begin with. seed: draw n translations at random instead of searching the best.
         Raises UserError if the model cannot look where it has to.
         """
         forced = None if prefixes is None else [self._target(prefix, tokenized) for prefix in prefixes]
-        sources, found = self._search(lines, n, tokenized, alignment or attention, forced, seed)
-        return [
-            [self._translation(source, hypothesis, tokenized, alignment, attention) for hypothesis in hypotheses]
-            for source, hypotheses in zip(sources, found, strict=True)
-        ]
+        look = alignment or attention or (lexicon is not None and not self.tgt_vocab.annotated)
+        sources, each = self._search(lines, n, tokenized, look, forced, seed)
+        found: dict[int, list[Translation]] = {}
+        for i, hypotheses in each:
+            found[i] = [self._translation(sources[i], h, tokenized, alignment, attention) for h in hypotheses]
+            if lexicon is not None:
+                texts = [self._replaced(lines[i], sources[i], h, tokenized, lexicon) for h in hypotheses]
+                found[i] = [best._replace(text=text) for best, text in zip(found[i], texts, strict=True)]
+        return [found[i] for i in range(len(lines))]
 
     def forced(
         self, lines: Sequence[str], references: Sequence[str], *, tokenized: bool = False
@@ -102,9 +110,10 @@ class Translator:
         """
         targets = [self._target(reference, tokenized) for reference in references]
         greedy = replace(self, search=replace(self.search, beam_size=1))
-        sources, found = greedy._search(lines, 1, tokenized, False, [[*ids, EOS] for ids in targets], None)
-        scored = []
-        for source, target, reference, (hypothesis,) in zip(sources, targets, references, found, strict=True):
+        sources, each = greedy._search(lines, 1, tokenized, False, [[*ids, EOS] for ids in targets], None)
+        scored, found = [], dict(each)
+        for i, (source, target, reference) in enumerate(zip(sources, targets, references, strict=True)):
+            [hypothesis] = found[i]
             if target and not source:
                 hypothesis = Hypothesis(target, -math.inf, [-math.inf] * (len(target) + 1), None)
             scored.append(self._translation(source, hypothesis, tokenized, False, False)._replace(text=reference))
@@ -126,21 +135,20 @@ class Translator:
         attention: bool,
         forced: Sequence[Sequence[int]] | None,
         seed: int | None,
-    ) -> tuple[list[list[str]], list[list[Hypothesis]]]:
-        """The tokens of every line, as the first source has them, and its hypotheses."""
+    ) -> tuple[list[list[str]], Iterator[tuple[int, list[Hypothesis]]]]:
+        """The tokens of every line, as the first source has them, and its index and hypotheses as they are found."""
         read = [[_tokens(line, source.pipeline, tokenized) for line in lines] for source in self.sources]
         ids = [list(map(source.vocab.ids, tokens)) for source, tokens in zip(self.sources, read, strict=True)]
-        found = translate_ids(
+        each = translate_each(
             self.model, ids[0], self.search,
             device=self.device, n_best=n, attention=attention, forced=forced, seed=seed, others=ids[1:],
         )  # fmt: skip
-        return read[0], found
+        return read[0], each
 
     def _translation(
         self, source: list[str], hypothesis: Hypothesis, tokenized: bool, alignment: bool, attention: bool
     ) -> Translation:
         tokens = self.tgt_vocab.tokens(hypothesis.ids)
-        text = " ".join(tokens) if tokenized or not tokens else self.tgt_pipeline.text(tokens)
         pairs = None
         if (alignment or attention) and tokens and hypothesis.attention is None:
             raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
@@ -151,7 +159,7 @@ class Translator:
                 tgt_words = word_numbers(tokens, self.tgt_pipeline)
                 pairs = sorted({(src_words[s], tgt_words[t]) for s, t in pairs}, key=lambda pair: pair[::-1])
         return Translation(
-            text=text.replace("\r", " ").replace("\n", " "),
+            text=self._text(tokens, tokenized),
             score=hypothesis.score,
             log_prob=hypothesis.log_prob,
             tokens=tokens,
@@ -160,6 +168,25 @@ class Translator:
             alignment=pairs,
             attention=hypothesis.attention if attention else None,
         )
+
+    def _replaced(
+        self, line: str, source: list[str], hypothesis: Hypothesis, tokenized: bool, lexicon: Mapping[str, str]
+    ) -> str:
+        """The text of a translation without unknown words, as far as it is known where they come from."""
+        if hypothesis.ids and hypothesis.attention is None and not self.tgt_vocab.annotated:
+            raise UserError(
+                "this model cannot replace unknown words: it has no attention, so it does not say where they come "
+                "from; train it on a data folder of nmtkit vocab --unkpos"
+            )
+        pipeline = self.sources[0].pipeline
+        pieces = tokenized or pipeline.side.segmentation == "bpe"  # which have no other spelling
+        written = source if pieces else pipeline.written(line)
+        tokens = self.tgt_vocab.tokens(hypothesis.ids)
+        return self._text(replace_unknown(tokens, look_alignment(hypothesis), source, written, lexicon), tokenized)
+
+    def _text(self, tokens: list[str], tokenized: bool) -> str:
+        text = " ".join(tokens) if tokenized or not tokens else self.tgt_pipeline.text(tokens)
+        return text.replace("\r", " ").replace("\n", " ")
 
 
 @dataclass(frozen=True)
@@ -213,6 +240,7 @@ def load(
         list(readers.values()),
         TextPipeline.load(paths[0], "tgt"),
         Vocabulary.load(paths[0] / "vocab.tgt"),
+        paths[0] / "lexicon.tsv" if (paths[0] / "lexicon.tsv").is_file() else None,
     )
 
 

@@ -201,6 +201,9 @@ def prepare_folder(folder: Path, experiment: Experiment, data: Path) -> None:
     copy_prep(data, folder)
     for side in ("src", "tgt"):
         Vocabulary.load(data / f"vocab.{side}").save(folder / f"vocab.{side}")
+    if (data / "lexicon.tsv").is_file():
+        with atomic_write(folder / "lexicon.tsv", "wb") as lexicon:
+            lexicon.write((data / "lexicon.tsv").read_bytes())
     with atomic_write(folder / "data.json") as file:
         file.write(json.dumps(_texts(data)))
     checkpoint.write_config(folder, configs.to_dict(experiment))
@@ -239,8 +242,10 @@ def _summary(vocabulary: Vocabulary) -> str:
 
 
 def _texts(data: Path) -> dict[str, str]:
-    """The hash of every text that a data folder's ids were made of, but for the test set's."""
-    return {name: entry.text for name, entry in read_header(data).items() if not name.startswith("test")}
+    """The hash of every text, and alignment, that a data folder's ids were made of, but for the test set's."""
+    entries = {name: entry for name, entry in read_header(data).items() if not name.startswith("test")}
+    texts = {name: entry.text for name, entry in entries.items()}
+    return texts | {f"{name}, annotated": entry.alignment for name, entry in entries.items() if entry.alignment}
 
 
 def _read_texts(path: Path) -> dict[str, str]:

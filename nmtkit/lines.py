@@ -29,6 +29,8 @@ def raw_lines(path: Path | str) -> Iterator[bytes]:
     suffix = Path(path).suffix
     try:
         if str(path) == "-":
+            if sys.stdin is None:
+                raise UserError("standard input is closed; name a file")
             yield from sys.stdin.buffer
         elif suffix == ".zst":
             yield from _zstd_lines(Path(path))

@@ -1,4 +1,9 @@
-"""The four symbols that open every vocabulary, with ids and spellings that never change."""
+"""The symbols that open vocabularies, with ids and spellings that never change."""
 
 PAD, BOS, EOS, UNK = range(4)
 SPELLINGS = ("<pad>", "<s>", "</s>", "<unk>")
+
+# They follow in the target vocabulary of an annotated corpus (Luong et al. 2015): unkpos_d is an unknown word at
+# place j that is aligned to the source word at place i = j - d, null one that is not, or that is farther away.
+FARTHEST = 7
+UNKPOS = (*(f"<unkpos_{d}>" for d in range(-FARTHEST, FARTHEST + 1)), "<unkpos_null>")

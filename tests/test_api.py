@@ -1,18 +1,29 @@
 import math
 import shutil
+import weakref
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import nmtkit
 from nmtkit import api
 from nmtkit.api import FIRST_WINDOW, LARGEST_WINDOW, Translator, windows
+from nmtkit.config import dump_yaml, to_dict
+from nmtkit.data.settings import Prep, Side
+from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
+from nmtkit.ops.tree import Tree
+from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Hypothesis, Search
+from nmtkit.symbols import EOS
 from tests.echo import load_echo, write_folder, write_model
 
 
@@ -67,6 +78,90 @@ def test_a_model_without_attention_says_that_it_cannot_align(tmp_path: Path, mon
     assert list(blind.translate(["a"])) == ["a"]
     with pytest.raises(UserError, match="this model cannot align: it has no attention"):
         blind.n_best(["a"], 1, alignment=True)
+
+
+def test_a_window_does_not_hold_the_attention_of_all_its_lines(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrices = []
+    held = []
+
+    def watched(*arguments: Any, **options: Any) -> Iterator[tuple[int, list[Hypothesis]]]:
+        for i, hypotheses in translate_each(*arguments, **options):
+            matrices.append(weakref.ref(hypotheses[0].attention))
+            held.append(sum(matrix() is not None for matrix in matrices))
+            yield i, hypotheses
+
+    monkeypatch.setattr(api, "translate_each", watched)
+    one_by_one = replace(translator, search=replace(translator.search, max_tokens=1))
+    found = one_by_one.n_best(["a b"] * 10, 1, alignment=True)
+    assert [best[0].alignment for best in found] == 10 * [[(0, 0), (1, 1)]]
+    assert len(held) == 10
+    assert max(held) <= 2  # this batch's, and the one that the next replaces
+
+
+def test_an_unknown_word_is_translated_by_the_lexicon_or_copied(translator: Translator) -> None:
+    [[copied]] = translator.n_best(["a z lower"], 1, lexicon={})
+    assert (copied.text, copied.tokens, copied.alignment) == ("a z lower", ["a", "<unk>", "low@@", "er"], None)
+    [[translated], [blank]] = translator.n_best(["a z", ""], 1, lexicon={"z": "\r\u017e", "a": "no"}, alignment=True)
+    assert (translated.text, translated.alignment) == ("a  \u017e", [(0, 0), (1, 1)])
+    assert blank.text == ""
+
+
+def test_unknown_pieces_of_a_word_are_copied_piece_by_piece(translator: Translator) -> None:
+    lines = ["Zürich b", "b Žižkov"]
+    assert [best.text for [best] in translator.n_best(lines, 1, lexicon={})] == lines
+    [[pieces]] = translator.n_best(["Z@@ ü@@ rich b"], 1, tokenized=True, lexicon={})
+    assert pieces.text == "Z@@ ü@@ rich b"
+
+
+class Says:
+    """Says the same whatever the source is; it cannot look."""
+
+    def __init__(self, ids: list[int], words: int) -> None:
+        self.ids, self.words = [*ids, EOS], words
+
+    def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
+        return None, torch.zeros(len(src), dtype=torch.long)
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        assert isinstance(state, Tensor)
+        said = torch.tensor(self.ids)[state.clamp(max=len(self.ids) - 1)]
+        return torch.nn.functional.one_hot(said, self.words).float().log(), state + 1, None
+
+
+def test_what_an_annotated_model_says_leads_to_the_word_as_the_user_wrote_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path / "run")
+    side = Side("en", lowercase=True, segmentation="words")
+    (folder / "prep.yaml").write_text(dump_yaml(to_dict(Prep(side, side))))
+    vocabulary = Vocabulary.choose(Counter({"monsieur": 2, "arrive": 1}), None, 1, annotated=True)
+    vocabulary.save(folder / "vocab.tgt")
+    said = [vocabulary.words.index(word) for word in ("monsieur", "<unkpos_0>", "arrive", "<unkpos_-1>", "<unkpos_7>")]
+    search = SimpleNamespace(search=Search(beam_size=1))
+    monkeypatch.setattr(api, "load_model", lambda *_: (Says(said, len(vocabulary)), search))
+    blind = nmtkit.load(folder, device="cpu")
+    line = "Mr. McPherson comes to Rome."
+    assert blind.n_best([line], 1)[0][0].text == "monsieur <unkpos_0> arrive <unkpos_-1> <unkpos_7>"
+    assert blind.n_best([line], 1, lexicon={})[0][0].text == "monsieur McPherson arrive Rome <unk>"
+    assert blind.n_best([line], 1, lexicon={"rome": "Roma"})[0][0].text == "monsieur McPherson arrive Roma <unk>"
+
+
+def test_a_model_that_cannot_say_where_words_come_from_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "load_model", load_echo)
+    blind = nmtkit.load(write_folder(tmp_path / "blind"), device="cpu")
+    with pytest.raises(UserError, match=r"this model cannot replace unknown words: it has no attention, .* --unkpos"):
+        blind.n_best(["a"], 1, lexicon={})
+    assert blind.n_best([""], 1, lexicon={})[0][0].text == ""
+
+
+def test_the_lexicon_is_that_of_the_model_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "load_model", load_echo)
+    folder = write_folder(tmp_path / "run")
+    assert nmtkit.load(folder, device="cpu").lexicon is None
+    (folder / "lexicon.tsv").write_text("")
+    assert nmtkit.load(folder, device="cpu").lexicon == folder / "lexicon.tsv"
 
 
 def test_scores_of_given_translations_are_those_they_were_found_with(translator: Translator) -> None:

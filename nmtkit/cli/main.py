@@ -14,9 +14,11 @@ from typing import Annotated
 import typer
 
 from nmtkit import __version__
+from nmtkit.cli.align import align
 from nmtkit.cli.average import average
 from nmtkit.cli.ensemble import ensemble
 from nmtkit.cli.models import models
+from nmtkit.cli.posunk import posunk
 from nmtkit.cli.prep import prep
 from nmtkit.cli.score import score
 from nmtkit.cli.train import train
@@ -44,7 +46,7 @@ def _help(function: Callable[..., None]) -> str:
 
 
 # In the order in which they are used.
-for command in (prep, vocab, train, average, ensemble, translate, score, models):
+for command in (prep, align, vocab, train, average, ensemble, translate, posunk, score, models):
     text = _help(command)
     app.command(help=text, short_help=re.split(r"(?<=\.)\s", text)[0])(command)  # its first sentence
 

@@ -1,11 +1,19 @@
 """What several commands share."""
 
+import io
 import logging
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, TextIO, TypeVar, cast
 
 import typer
+
+from nmtkit.errors import UserError
+from nmtkit.lines import atomic_write, read_lines
+
+T = TypeVar("T")
 
 Workers = Annotated[
     int | None, typer.Option("--workers", "-j", help="Processes to use.  [default: one per core]", show_default=False)
@@ -22,3 +30,28 @@ def log_to_stderr() -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+def beside_lines(lines: Iterable[T], path: Path, input: str) -> Iterator[tuple[T, str]]:
+    """Each line with the line of ``path`` that belongs to it; raises UserError where either ends first."""
+    others, number = read_lines(path), 0
+    place = "standard input" if input == "-" else input
+    for line in lines:
+        other = next(others, None)
+        if other is None:
+            raise UserError(f"{path}: ends after {number} lines, but {place} goes on; make them correspond")
+        number += 1
+        yield line, other
+    if next(others, None) is not None:
+        raise UserError(f"{path}: has more lines than the {number} of {place}; make them correspond")
+
+
+@contextmanager
+def open_output(output: str) -> Iterator[TextIO]:
+    """UTF-8 whatever the locale. Standard output fills as translations come, a file appears when it is complete."""
+    if output == "-":
+        cast(io.TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", errors="replace", newline="\n")
+        yield sys.stdout
+    else:
+        with atomic_write(output) as file:
+            yield file

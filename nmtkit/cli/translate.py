@@ -1,7 +1,6 @@
 """``nmtkit translate``: a filter from raw text to plain translations, one line out for every line in."""
 
 import contextlib
-import io
 import itertools
 import json
 import math
@@ -16,13 +15,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from nmtkit.align.lexicon import load_lexicon
+from nmtkit.align.pharaoh import format_links
+from nmtkit.cli.options import beside_lines, open_output
 from nmtkit.data.parallel import Workers, available_cores
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, decode_line, raw_lines, read_lines
+from nmtkit.lines import atomic_write, decode_line, raw_lines
 
 if TYPE_CHECKING:
     from nmtkit.api import Translation, Translator
@@ -75,6 +77,12 @@ def translate(
         Path | None, typer.Option(help="File (.npz) for the attention matrix of each translation, and its tokens.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object for each translation.")] = False,
+    replace_unk: Annotated[
+        bool, typer.Option("--replace-unk", help="Translate unknown words by the model's lexicon, or copy them.")
+    ] = False,
+    lexicon: Annotated[
+        Path | None, typer.Option(help="For --replace-unk: this one of nmtkit align instead of the model's own.")
+    ] = None,
     tokenized: Annotated[
         bool, typer.Option("--tokenized", help="Read and write tokens, segmented as in the data folder.")
     ] = False,
@@ -109,15 +117,21 @@ def translate(
     stands. The arrays of --attention are N.attention (target tokens, source tokens), N.source and N.target of line N,
     counted from 0, end marks included.
 
+    With --replace-unk, a word that the model writes as unknown is replaced by the translation of a source word in the
+    lexicon that nmtkit align made, or else by that source word as it was typed: the one that the model looked at
+    most, or, if it was trained on a corpus of nmtkit vocab --unkpos, the one that it names itself.
+
     Answers are written as soon as the input pauses, so that it works in a dialogue too. A long text is shared by
     several processes.
     """
     if n_best and scores != "none":
         raise UserError("--scores: an n-best list has them already; leave it out")
-    if score_reference and (n_best or sample or prefix or alignment or attention):
+    if score_reference and (n_best or sample or prefix or alignment or attention or replace_unk):
         raise UserError("--score-reference: only scores; leave --n-best, --sample, --prefix and attention out")
-    if sample and (prefix or alignment or attention or coverage_penalty):
+    if sample and (prefix or alignment or attention or coverage_penalty or replace_unk):
         raise UserError("--sample: does not look and has no prefix; leave --prefix, --alignment and the like out")
+    if lexicon and not replace_unk:
+        raise UserError("--lexicon: is for unknown words; add --replace-unk")
     if attention and n_best:
         raise UserError("--attention: of the best translation only; leave --n-best out")
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
@@ -135,8 +149,8 @@ def translate(
     work = _Work(
         tuple(model or [Path("run")]), device, combine, parse_weights(weights),
         tuple((name, value) for name, value in asked.items() if value is not None),
-        n_best or 1, tokenized, alignment, attention is not None, prefix is not None, score_reference is not None,
-        seed if sample else None,
+        n_best or 1, tokenized, alignment, attention is not None, replace_unk, lexicon, prefix is not None,
+        score_reference is not None, seed if sample else None,
     )  # fmt: skip
 
     from nmtkit import api  # takes seconds: it imports torch
@@ -147,12 +161,12 @@ def translate(
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
     beside = prefix or score_reference
     lines = _decoded(raw, input)
-    pairs = _beside(lines, beside, input) if beside else ((line, "") for line in lines)
+    pairs = beside_lines(lines, beside, input) if beside else ((line, "") for line in lines)
     windows = api.windows(pairs, at_hand, api.LARGEST_WINDOW if jobs == 1 else SHARED_WINDOW)
     # No progress line where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
     number = 0
-    with _writer(output) as file, _arrays(attention) as keep, _progress(shown) as report:
+    with open_output(output) as file, _arrays(attention) as keep, _progress(shown) as report:
         for found in _answers(work, windows, jobs, at_hand):
             for best in found:
                 for translation in best:
@@ -184,6 +198,8 @@ class _Work:
     tokenized: bool
     alignment: bool
     attention: bool
+    replace_unk: bool
+    lexicon: Path | None  # instead of the model's own
     has_prefixes: bool
     has_references: bool
     seed: int | None
@@ -195,7 +211,7 @@ class _Work:
             return [[best] for best in translator.forced(lines, others, tokenized=self.tokenized)]
         return translator.n_best(
             lines, self.n_best, tokenized=self.tokenized, alignment=self.alignment, attention=self.attention,
-            prefixes=others if self.has_prefixes else None, seed=self.seed,
+            lexicon=_lexicon(self), prefixes=others if self.has_prefixes else None, seed=self.seed,
         )  # fmt: skip
 
 
@@ -213,6 +229,14 @@ def _translator(work: _Work) -> "Translator":
     if "alpha" in dict(work.search) and search.length_penalty != "gnmt":
         raise UserError(f"--alpha: without effect on --length-penalty {search.length_penalty}; it belongs to gnmt")
     return replace(translator, search=search)
+
+
+@lru_cache(maxsize=1)
+def _lexicon(work: _Work) -> dict[str, str] | None:
+    if not work.replace_unk:
+        return None
+    path = work.lexicon or _translator(work).lexicon
+    return load_lexicon(path) if path else {}
 
 
 def _processes(translator: "Translator") -> int:
@@ -253,12 +277,12 @@ def _columns(translation: "Translation", scores: str) -> str:
     """[score TAB] text [TAB token scores] [TAB alignment]: the text may have tabs of its own, no other column has."""
     score = "" if scores == "none" else f"{translation.score:.6f}\t"
     tokens = "\t" + " ".join(f"{each:.6f}" for each in translation.log_probs) if scores == "token" else ""
-    pairs = "" if translation.alignment is None else f"\t{_pharaoh(translation.alignment)}"
+    pairs = "" if translation.alignment is None else f"\t{format_links(translation.alignment)}"
     return score + translation.text + tokens + pairs
 
 
 def _moses(number: int, translation: "Translation") -> str:
-    pairs = "" if translation.alignment is None else f" ||| {_pharaoh(translation.alignment)}"
+    pairs = "" if translation.alignment is None else f" ||| {format_links(translation.alignment)}"
     return f"{number} ||| {translation.text} ||| {translation.score:.6f}{pairs}"
 
 
@@ -279,24 +303,6 @@ def _object(number: int, translation: "Translation") -> str:
 
 def _finite(score: float) -> float | None:
     return round(score, 6) if math.isfinite(score) else None
-
-
-def _pharaoh(pairs: list[tuple[int, int]]) -> str:
-    return " ".join(f"{src}-{tgt}" for src, tgt in pairs)
-
-
-def _beside(lines: Iterable[str], path: Path, input: str) -> Iterator[tuple[str, str]]:
-    """Each line with the line of ``path`` that belongs to it; raises UserError where either ends first."""
-    others, number = read_lines(path), 0
-    for line in lines:
-        other = next(others, None)
-        if other is None:
-            raise UserError(f"{path}: ends after {number} lines, but there is more to translate; make them correspond")
-        number += 1
-        yield line, other
-    if next(others, None) is not None:
-        place = "standard input" if input == "-" else input
-        raise UserError(f"{path}: has more lines than the {number} of {place}; make them correspond")
 
 
 @contextlib.contextmanager
@@ -382,17 +388,6 @@ class _Stream:
             self._ended = True
             if any(self._tail):  # a last line without its end
                 self._lines.append(b"".join(self._tail))
-
-
-@contextlib.contextmanager
-def _writer(output: str) -> Iterator[TextIO]:
-    """UTF-8 whatever the locale. Standard output fills as translations come, a file appears when it is complete."""
-    if output == "-":
-        cast(io.TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", errors="replace", newline="\n")
-        yield sys.stdout
-    else:
-        with atomic_write(output) as file:
-            yield file
 
 
 @contextlib.contextmanager

@@ -19,6 +19,9 @@ def vocab(
     ] = None,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often in training.")] = 1,
     joint: Annotated[bool, typer.Option("--joint", help="One list for both sides, from both sides' words.")] = False,
+    unkpos: Annotated[
+        bool, typer.Option("--unkpos", help="Unknown target words say where they come from, for any model to learn.")
+    ] = False,
     workers: Workers = None,
 ) -> None:
     """Count the words of the training text, make vocabularies, and encode the data folder for training.
@@ -27,7 +30,13 @@ def vocab(
 
       nmtkit vocab --src-size 200000 --tgt-size 80000
 
+      nmtkit vocab --src-size 30000 --tgt-size 30000 --unkpos
+
     It shows how many of all words the vocabularies cover, in each part of the data.
+
+    With --unkpos, an unknown word of the target at place j that nmtkit align linked to the source word at place i
+    becomes <unkpos_d> with i = j - d, or <unkpos_null> (Luong et al. 2015): 16 more symbols in the target vocabulary.
+    The model learns them as words, and translate --replace-unk puts in what stands there; no attention is needed.
     """
     if joint and src_size is not None and tgt_size is not None and src_size != tgt_size:
         raise UserError(f"--joint has one size for its one list, not --src-size {src_size} and --tgt-size {tgt_size}")
@@ -37,5 +46,5 @@ def vocab(
     if joint:
         src_size = tgt_size = src_size or tgt_size
     with log_to_stderr():
-        report = encode(data, src_size, tgt_size, min_count, joint, workers)
+        report = encode(data, src_size, tgt_size, min_count, joint, workers, unkpos)
     typer.echo(report, err=True)

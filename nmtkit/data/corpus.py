@@ -1,24 +1,27 @@
 """The sentences of a data folder as ids in memory-mapped files: nothing is read before it is asked for."""
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nmtkit.align.pharaoh import parse_links
+from nmtkit.align.posunk import annotate
 from nmtkit.config import build
 from nmtkit.data.parallel import Chunk, Workers, chunks, progress
-from nmtkit.data.settings import SIDES, SPLITS
-from nmtkit.data.vocab import Vocabulary
+from nmtkit.data.settings import SIDES, SPLITS, load_prep
+from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.lines import move_into_place, parse_line, staging_folder
-from nmtkit.symbols import SPELLINGS, UNK
+from nmtkit.lines import count_lines, move_into_place, parse_line, read_lines, staging_folder
+from nmtkit.symbols import UNK
 
 # SPLIT.SIDE.ids has all sentences one after the other, SPLIT.SIDE.offsets where each of them begins, and the end.
 # Numbers are little-endian; ids.json says of which size the ids are, and of what they are the ids.
@@ -36,13 +39,14 @@ Ids = NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class Encoded:
-    """What ids.json says of a file: how it was encoded, and the fingerprints of its text and its vocabulary."""
+    """What ids.json says of a file: how it was encoded, and the hashes of its text, vocabulary and alignment if any."""
 
     dtype: Literal["<u2", "<u4"]
     lines: int
     tokens: int
     text: str
     vocab: str
+    alignment: str | None = None
 
     def __post_init__(self) -> None:
         if min(self.lines, self.tokens) < 0:
@@ -181,13 +185,14 @@ class Report:
 
     folder: Path
     rows: dict[str, int]  # by side
+    symbols: dict[str, int]  # of these, by side
     types: dict[str, int]  # different words in the training text, by side
     coverage: dict[str, Coverage]  # by file
 
     def __str__(self) -> str:
         lines = [
-            f"{self.folder / f'vocab.{side}'}: {self.rows[side]:,} rows, which are {len(SPELLINGS)} symbols and "
-            f"{self.rows[side] - len(SPELLINGS):,} of {self.types[side]:,} different words"
+            f"{self.folder / f'vocab.{side}'}: {self.rows[side]:,} rows, which are {self.symbols[side]} symbols and "
+            f"{self.rows[side] - self.symbols[side]:,} of {self.types[side]:,} different words"
             for side in SIDES
         ]
         for split in SPLITS:
@@ -201,12 +206,19 @@ class Report:
 
 
 def encode(
-    folder: Path, src_size: int | None, tgt_size: int | None, min_count: int, joint: bool, workers: int | None
+    folder: Path,
+    src_size: int | None,
+    tgt_size: int | None,
+    min_count: int,
+    joint: bool,
+    workers: int | None,
+    unkpos: bool = False,
 ) -> Report:
     """Make the vocabularies of a data folder from its training text, and the files of ids that training maps.
 
-    Sizes count every row, symbols included; None is everything. ``joint``: both sides have one list. Raises UserError
-    for a folder that prep did not make.
+    Sizes count every row, symbols included; None is everything. ``joint``: both sides have one list. ``unkpos``:
+    unknown target words say where in the source they come from, by the folder's alignment. Raises UserError for a
+    folder that prep did not make, and for one that cannot be annotated.
     """
     manifest = _read_manifest(folder)
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
@@ -214,17 +226,20 @@ def encode(
         raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")
     names = [f"{split}.{side}" for split in splits for side in SIDES]
     sizes = {"src": src_size, "tgt": tgt_size}
+    if unkpos:
+        _check_annotation(folder, tgt_size)
     with Workers(workers) as pool, staging_folder(folder) as staging:
         counts = {side: _count_words(folder / f"train.{side}", manifest, pool) for side in SIDES}
         if joint:
             counts = dict.fromkeys(SIDES, counts["src"] + counts["tgt"])
         rows: dict[str, int] = {}
+        symbols: dict[str, int] = {}
         coverage: dict[str, Coverage] = {}
         header: dict[str, dict[str, Any]] = {}
         for side in SIDES:
-            vocabulary = Vocabulary.choose(counts[side], sizes[side], min_count)
+            vocabulary = Vocabulary.choose(counts[side], sizes[side], min_count, unkpos and (joint or side == "tgt"))
             vocabulary.save(staging / f"vocab.{side}")
-            rows[side] = len(vocabulary)
+            rows[side], symbols[side] = len(vocabulary), vocabulary.symbols
             fingerprint = vocabulary.fingerprint
             dtype = "<u2" if len(vocabulary) <= 1 << 16 else "<u4"
             for name in (name for name in names if name.endswith(side)):
@@ -236,6 +251,9 @@ def encode(
                     "text": manifest[name]["sha256"],
                     "vocab": fingerprint,
                 }
+                if unkpos and side == "tgt":
+                    alignment = folder / f"{name.removesuffix('.tgt')}.align"
+                    header[name]["alignment"] = _annotate_file(staging / name, dtype, lines, alignment)
         for src, tgt in zip(names[::2], names[1::2], strict=True):
             if header[src]["lines"] != header[tgt]["lines"]:
                 raise UserError(
@@ -244,8 +262,8 @@ def encode(
                 )
         (staging / _HEADER).write_text(json.dumps({"format_version": "1", "files": header}, indent=1) + "\n", "utf-8")
         move_into_place(staging, folder, _FILES)
-    types: dict[str, int] = {side: len(counts[side].keys() - set(SPELLINGS)) for side in SIDES}
-    return Report(folder, rows, types, coverage)
+    types: dict[str, int] = {side: len(counts[side].keys() - ALL_SYMBOLS) for side in SIDES}
+    return Report(folder, rows, symbols, types, coverage)
 
 
 def _count_words(path: Path, manifest: Mapping[str, Any], pool: Workers) -> Counter[str]:
@@ -289,6 +307,34 @@ def _encode_chunk(text: Path, vocabulary: Path, dtype: str, chunk: Chunk) -> tup
     sentences = _sentences(text, chunk)
     ids = _vocabulary(vocabulary).ids(chain.from_iterable(sentences))
     return np.array(ids, np.dtype(dtype)), np.array([len(sentence) for sentence in sentences])
+
+
+def _check_annotation(folder: Path, tgt_size: int | None) -> None:
+    prep = load_prep(folder)
+    if "bpe" in (prep.src.segmentation, prep.tgt.segmentation):
+        raise UserError(f"--unkpos: {folder} has BPE, so no words are unknown; prepare it with nmtkit prep --words")
+    if not (folder / "train.align").is_file():
+        raise UserError(f"{folder / 'train.align'}: not there, and --unkpos needs it; make it with nmtkit align")
+    if tgt_size is not None and tgt_size <= len(ALL_SYMBOLS):
+        raise UserError(f"--tgt-size {tgt_size}: with --unkpos, {len(ALL_SYMBOLS)} rows are symbols; give it more")
+
+
+def _annotate_file(name: Path, dtype: str, lines: int, alignment: Path) -> str:
+    """Rewrites every UNK among the ids as a symbol of UNKPOS; the hash of the alignment. Without one, all are null."""
+    if alignment.is_file() and count_lines(alignment) != lines:
+        raise UserError(f"{alignment} has {count_lines(alignment)} lines but the text {lines}; run nmtkit align again")
+    links = read_lines(alignment) if alignment.is_file() else repeat("", lines)
+    offsets = np.memmap(f"{name}.offsets", _OFFSET, "r")
+    ids = np.memmap(f"{name}.ids", dtype, "r+") if offsets[-1] else np.empty(0, dtype)
+    digest = hashlib.sha256()
+    with progress(f"annotating {name.name}", lines) as advance:
+        for number, line in enumerate(links):
+            digest.update(f"{line}\n".encode())
+            sentence = ids[offsets[number] : offsets[number + 1]]
+            if (sentence == UNK).any():
+                sentence[:] = annotate(sentence.tolist(), parse_links(line, alignment, number + 1))
+            advance(1)
+    return digest.hexdigest()
 
 
 # One for each side per process; the path is in a staging folder, whose name never comes again.

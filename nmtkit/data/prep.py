@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.parallel import Chunk, Workers, chunks, progress
-from nmtkit.data.settings import PREP_FILES, SIDES, SPLITS, Cleaning, Prep, Side
+from nmtkit.data.settings import ALIGN_FILES, PREP_FILES, SIDES, SPLITS, Cleaning, Prep, Side
 from nmtkit.data.text import (
     CONTROL,
     Segmenter,
@@ -46,6 +46,7 @@ _DATA_FILES = (
     *PREP_FILES,
     *(f"{split}.{side}" for split in SPLITS for side in SIDES),
     *(f"{split}.raw.{side}" for split in SPLITS[1:] for side in SIDES),
+    *ALIGN_FILES,  # never made here: those of another text go
     "manifest.json",
 )
 _LINES = 500  # of a chunk: a tenth of a second's work or more, and little memory

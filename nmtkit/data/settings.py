@@ -10,6 +10,7 @@ from nmtkit.errors import UserError
 SIDES: tuple[Literal["src", "tgt"], ...] = ("src", "tgt")
 SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
 PREP_FILES = ("prep.yaml", "bpe.src", "bpe.tgt", "truecase.src", "truecase.tgt")
+ALIGN_FILES = ("dev.align", "lexicon.tsv", "train.align")
 
 
 @dataclass(frozen=True)

@@ -58,12 +58,17 @@ class TextPipeline:
         return self.segment(self.truecase(self.tokenize(line)))
 
     def tokenize(self, line: str) -> list[str]:
+        words = self.written(line)
+        return [word.lower() for word in words] if self.side.lowercase else words
+
+    def written(self, line: str) -> list[str]:
+        """The words of a raw line in the user's own spelling: before lower-casing, truecasing and BPE."""
         if not line.isprintable():
             line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")
         for pattern, replacement in self._normalizations:
             line = pattern.sub(replacement, line)
         words: list[str] = line.split() if self._tokenizer is None else self._tokenizer.tokenize(line, escape=False)
-        return [word.lower() for word in words] if self.side.lowercase else words
+        return words
 
     def truecase(self, words: list[str]) -> list[str]:
         return words if self.truecaser is None else self.truecaser.apply(words)

@@ -7,11 +7,15 @@ from pathlib import Path
 
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, read_lines
-from nmtkit.symbols import SPELLINGS, UNK
+from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
+
+ALL_SYMBOLS = frozenset((*SPELLINGS, *UNKPOS))
 
 
 class Vocabulary:
     """Words by id: the four symbols, then words by falling frequency. Its size counts every row, symbols included.
+
+    That of an annotated target text has the sixteen of ``UNKPOS`` after the four (``annotated``).
 
     On disk a row is ``word<TAB>count``, and line n has the id n - 1. A word of a text that is spelled like a
     symbol is unknown: text cannot say ``</s>``.
@@ -22,18 +26,22 @@ class Vocabulary:
         assert len(words) == len(counts)
         self.words = list(words)
         self.counts = list(counts)  # in the training text; 0 for the symbols
-        self._ids = {word: id for id, word in enumerate(words) if id >= len(SPELLINGS)}
+        self.annotated = UNKPOS[0] in words
+        self.symbols = len(SPELLINGS) + (len(UNKPOS) if self.annotated else 0)  # rows of them
+        assert not self.annotated or tuple(words[len(SPELLINGS) : self.symbols]) == UNKPOS
+        self._ids = {word: id for id, word in enumerate(words) if id >= self.symbols}
 
     @classmethod
-    def choose(cls, counts: Counter[str], size: int | None, min_count: int) -> "Vocabulary":
-        """The most frequent words, at most ``size`` rows of them, that occur ``min_count`` times or more.
+    def choose(cls, counts: Counter[str], size: int | None, min_count: int, annotated: bool = False) -> "Vocabulary":
+        """The most frequent words, at most ``size`` rows with the symbols, that occur ``min_count`` times or more.
 
         Ties go by the alphabet, so that a text has one vocabulary.
         """
-        frequent = [(word, n) for word, n in counts.items() if n >= min_count and word not in SPELLINGS]
+        symbols = (*SPELLINGS, *UNKPOS) if annotated else SPELLINGS
+        frequent = [(word, n) for word, n in counts.items() if n >= min_count and word not in ALL_SYMBOLS]
         frequent.sort(key=lambda item: (-item[1], item[0]))
-        del frequent[size - len(SPELLINGS) if size else len(frequent) :]
-        return cls([*SPELLINGS, *(word for word, _ in frequent)], [0] * len(SPELLINGS) + [n for _, n in frequent])
+        del frequent[size - len(symbols) if size else len(frequent) :]
+        return cls([*symbols, *(word for word, _ in frequent)], [0] * len(symbols) + [n for _, n in frequent])
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
@@ -56,6 +64,8 @@ class Vocabulary:
             counts.append(int(count))
         if len(words) < len(SPELLINGS):
             raise UserError(f"{path}: ends before the last of the symbols {' '.join(SPELLINGS)}")
+        if not set(UNKPOS).isdisjoint(seen) and tuple(words[len(SPELLINGS) :][: len(UNKPOS)]) != UNKPOS:
+            raise UserError(f"{path}: the symbols {UNKPOS[0]} to {UNKPOS[-1]} must be its lines 5 to 20, or not there")
         return cls(words, counts)
 
     def save(self, path: Path) -> None:

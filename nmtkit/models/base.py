@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from nmtkit.layers.conv import NormedLinear
 from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
 from nmtkit.ops.tree import Tree
 from nmtkit.symbols import BOS
@@ -60,7 +61,7 @@ class Seq2Seq(nn.Module):
         encoder: nn.Module,
         tgt: nn.Module,
         decoder: Decoder,
-        output: OutputLayer | TiedOutputLayer,
+        output: OutputLayer | TiedOutputLayer | NormedLinear,
     ):
         super().__init__()
         self.embedding = nn.ModuleDict({"src": src, "tgt": tgt})

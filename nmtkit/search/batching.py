@@ -30,19 +30,40 @@ def translate_ids(
     seed: int | None = None,
     others: Sequence[Sequence[Sequence[int]]] = (),
 ) -> list[list[Hypothesis]]:
-    """Up to n_best hypotheses for each sentence, best first; sentences are source ids without an end mark.
+    """The hypotheses of every sentence, in order; see ``translate_each``."""
+    each = translate_each(
+        scorer, sentences, config,
+        device=device, n_best=n_best, attention=attention, forced=forced, seed=seed, others=others,
+    )  # fmt: skip
+    found = dict(each)
+    return [found[i] for i in range(len(sentences))]
 
-    An empty sentence has one hypothesis, empty, without asking the scorer. forced: see ``beam_search``. seed:
-    draw n_best translations at random instead, see ``sample``. others: the same sentences as the further sources of
-    an ensemble have them. A batch that does not fit into memory is searched again in halves. Raises UserError
-    where ``beam_search`` does, when n_best is more than the beam holds, and when one sentence alone does not fit
-    into memory.
+
+def translate_each(
+    scorer: Scorer,
+    sentences: Sequence[Sequence[int]],
+    config: Search,
+    *,
+    device: torch.device,
+    n_best: int,
+    attention: bool,
+    forced: Sequence[Sequence[int]] | None,
+    seed: int | None,
+    others: Sequence[Sequence[Sequence[int]]],
+) -> Iterator[tuple[int, list[Hypothesis]]]:
+    """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done.
+
+    So nobody has to hold the attention of all of them. Sentences are source ids without an end mark. An empty one
+    has one hypothesis, empty, without asking the scorer. forced: see ``beam_search``. seed: draw n_best translations
+    at random instead, see ``sample``. others: the same sentences as the further sources of an ensemble have them. A
+    batch that does not fit into memory is searched again in halves. Raises UserError where ``beam_search`` does,
+    when n_best is more than the beam holds, and when one sentence alone does not fit into memory.
     """
     if seed is not None:
         config = replace(config, beam_size=n_best)
     if n_best > config.beam_size:
         raise UserError(f"{n_best} best translations need a beam size of at least {n_best}, not {config.beam_size}")
-    results = [[Hypothesis([], 0.0, [0.0], None)] for _ in sentences]
+    yield from ((i, [Hypothesis([], 0.0, [0.0], None)]) for i, sentence in enumerate(sentences) if not sentence)
     batches = list(token_batches([len(sentence) for sentence in sentences], config.max_tokens // config.beam_size))
     while batches:
         batch = batches.pop()
@@ -63,8 +84,7 @@ def translate_ids(
                 raise
             found = []
         if found:
-            for i, hypotheses in zip(batch, found, strict=True):
-                results[i] = hypotheses
+            yield from zip(batch, found, strict=True)
         elif len(batch) > 1:  # outside the handler, whose traceback would keep the tensors alive
             batches += [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
         else:
@@ -72,7 +92,6 @@ def translate_ids(
                 f"a sentence of {len(sentences[batch[0]])} tokens does not fit into the memory of {device} "
                 f"with a beam of {config.beam_size}; use a smaller beam or the cpu"
             )
-    return results
 
 
 def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

@@ -57,6 +57,7 @@ class Training:
     valid_every: int | None = None  # updates; null: at the end of every epoch
     stop_metric: Literal["bleu", "cross_entropy"] = "bleu"
     patience: int | None = None  # validations without improvement
+    min_lr: float | None = None  # stop when reductions on a plateau have brought the learning rate below this
     keep_best: int = 3  # what `nmtkit average` averages
     keep_last: int = 1
     save_every: float | None = 30.0  # minutes; such a checkpoint is to go on from, and the next one replaces it
@@ -83,6 +84,8 @@ class Training:
             raise ValueError(f"clip_factor: {self.clip_factor} is not in (0, 1]")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing: {self.label_smoothing} is not in [0, 1)")
+        if self.min_lr is not None and not (self.min_lr > 0 and self.schedule.kind == "plateau"):
+            raise ValueError(f"min_lr: {self.min_lr} is not above 0, or the schedule is no plateau")
 
     def seed_of(self, what: int | None) -> int:
         """``init_seed``, ``order_seed`` or ``dropout_seed`` where it is given, else ``seed``."""
@@ -409,8 +412,7 @@ def _validate(
     if regular:
         progress.peak = max(rank, progress.peak)
         progress.stalled = 0 if improved else progress.stalled + 1
-        if progress.stalled > config.schedule.tolerance:
-            progress.decays += 1
+        progress.decays += config.schedule.reduces(progress.stalled, progress.decays)
     progress.finished = end(config, progress)
     seconds = time.perf_counter() - started
     _log(
@@ -447,6 +449,8 @@ def end(config: Training, progress: Progress) -> str:
     """Why a run that is this far is over; empty when it is not."""
     if config.patience and progress.stalled >= config.patience:
         return f"no better {config.stop_metric} in {config.patience} validations"
+    if config.min_lr and config.optimizer.lr * config.schedule.factor**progress.decays < config.min_lr:
+        return f"a learning rate below {config.min_lr:g}"
     if config.max_updates and progress.update >= config.max_updates:
         return f"{config.max_updates} updates"
     if config.max_epochs and progress.epoch >= config.max_epochs:

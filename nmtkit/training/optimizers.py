@@ -35,7 +35,7 @@ class Group:
 class Optimizer:
     """Which rule, and its constants. ``lr`` and ``decay`` hold for every group that does not say otherwise."""
 
-    name: Literal["adam", "adamw", "sgd", "adadelta"]
+    name: Literal["adam", "adamw", "sgd", "nag", "adadelta"]  # nag: sgd with Nesterov's momentum
     lr: float
     decay: float = 0.0
     betas: tuple[float, ...] = (0.9, 0.999)
@@ -55,6 +55,8 @@ class Optimizer:
                 raise ValueError(f"{name}: {value} is not in [0, 1)")
         if not 0 <= self.decay < math.inf:
             raise ValueError(f"decay: {self.decay} is not 0 or above")
+        if self.name == "nag" and not self.momentum:
+            raise ValueError("momentum: nag needs one above 0")
 
 
 def _parse_init(init: str) -> tuple[str, float]:
@@ -109,8 +111,9 @@ def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, 
         return torch.optim.Adam(grouped, betas=betas, eps=config.eps, fused=True)
     if config.name == "adamw":
         return torch.optim.AdamW(grouped, betas=betas, eps=config.eps, fused=True)
-    if config.name == "sgd":
-        return torch.optim.SGD(grouped, lr=config.lr, momentum=config.momentum, fused=True)
+    if config.name in ("sgd", "nag"):
+        nesterov = config.name == "nag"
+        return torch.optim.SGD(grouped, lr=config.lr, momentum=config.momentum, nesterov=nesterov, fused=True)
     return torch.optim.Adadelta(grouped, rho=config.rho, eps=config.eps)
 
 

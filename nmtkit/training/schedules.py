@@ -10,7 +10,8 @@ class Schedule:
     """The factor of all learning rates, as a function of the update and of how often training stalled.
 
     ``constant``: 1.
-    ``plateau``: times ``factor`` at every validation after ``tolerance`` others without improvement.
+    ``plateau``: times ``factor`` at every validation after ``tolerance`` others without improvement, and from the
+    first of these on at every validation if ``falling``.
     ``inverse_sqrt``: sqrt(warmup / update) (Vaswani et al. 2017, eq. 3, as a share of its highest rate).
     ``rnmt``: rises to ``replicas``, stays, and falls to half the base rate (Chen et al. 2018; Meng & Zhang 2019,
     eq. 17, with the paper's n, p, s and e). The number of replicas is part of the formula, not of the machine.
@@ -22,6 +23,7 @@ class Schedule:
     warmup: int = 0  # of rnmt: p
     factor: float = 0.5
     tolerance: int = 0
+    falling: bool = False
     replicas: int = 1  # n
     start: int = 0  # s: where the decay starts, counted in updates times replicas
     end: int = 1  # e: where it has reached one half, counted likewise
@@ -36,6 +38,10 @@ class Schedule:
             raise ValueError(f"warmup: {self.kind} needs at least 1")
         if self.replicas < 1 or not 0 <= self.start < self.end:
             raise ValueError("replicas, start, end: at least 1, and 0 <= start < end")
+
+    def reduces(self, stalled: int, decays: int) -> bool:
+        """Whether a validation calls for a reduction: so long without improvement, after so many reductions."""
+        return stalled > self.tolerance or (self.falling and decays > 0)
 
     def multiplier(self, update: int, decays: int) -> float:
         """For update number ``update`` (from 1) after ``decays`` validations that called for a reduction."""

@@ -107,6 +107,33 @@ def test_a_run_cannot_go_on_as_another_model(prepared: Path, nmtkit: Nmtkit) -> 
     assert (prepared / "run" / "config.yaml").read_bytes() == before
 
 
+def test_the_lexicon_goes_with_the_model(prepared: Path, nmtkit: Nmtkit) -> None:
+    (prepared / "links").write_text("0-0\n" * 50)
+    assert nmtkit("align", "--pharaoh", "links", "--threshold", "0").status == 0
+    nmtkit(*TRAIN, "--max-updates", 1)
+    nmtkit("average", "--last", "1")
+    lexicon = (prepared / "data" / "lexicon.tsv").read_bytes()
+    assert lexicon
+    for folder in ("run", "averaged"):
+        assert (prepared / folder / "lexicon.tsv").read_bytes() == lexicon
+
+
+def test_a_run_cannot_go_on_with_another_annotation(prepared: Path, nmtkit: Nmtkit) -> None:
+    def annotate(links: str) -> None:
+        (prepared / "links").write_text(f"{links}\n" * 50)
+        nmtkit("align", "--pharaoh", "links")
+        assert nmtkit("vocab", "--unkpos", "--tgt-size", "23", "-j", "1").status == 0
+
+    annotate("0-0")
+    assert nmtkit(*TRAIN, "--max-updates", 1).status == 0
+    annotate("0-0")
+    assert nmtkit(*TRAIN, "--max-updates", 2).status == 0
+    annotate("1-0")
+    outcome = nmtkit(*TRAIN)
+    assert outcome.status == 1
+    assert "made with other settings, see above: text train.tgt, annotated; put them back" in outcome.err
+
+
 def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(folder: Path, nmtkit: Nmtkit) -> None:
     shown = nmtkit(*TRAIN, "--set", "training.optimizer.lr=5e-3", "--seed", 7, "--dry-run")
     assert shown.status == 0

@@ -192,7 +192,7 @@ def test_translations_begin_as_they_are_told(folder: Path, filtered: Callable[..
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a\nb\nc\n", "begin: ends after 2 lines, but there is more to translate; make them correspond"),
+        (b"a\nb\nc\n", "begin: ends after 2 lines, but standard input goes on; make them correspond"),
         (b"a\n", "begin: has more lines than the 1 of standard input; make them correspond"),
     ],
 )
@@ -232,6 +232,28 @@ def test_closed_standard_input_is_an_error(nmtkit: Callable[..., Any], monkeypat
     assert (status, err) == (1, "nmtkit: error: standard input is closed; give a file with --input\n")
 
 
+def test_unknown_words_are_replaced_by_the_models_lexicon_or_by_the_one_given(
+    folder: Path, filtered: Callable[..., Any]
+) -> None:
+    bare, own = write_folder(folder / "bare"), write_folder(folder / "own")
+    other, bad = folder / "other", folder / "bad"
+    (own / "lexicon.tsv").write_text("x\tX\t1\t1\n")
+    other.write_text("y\tY\t1\t1\n")
+    bad.write_text("y Y\n")
+    assert filtered(b"a Mr b\n\nx\n", "--replace-unk", "-m", bare).out == "a Mr b\n\nx\n"
+    assert filtered(b"a y x\n", "--replace-unk", "-m", own).out == "a y X\n"
+    assert filtered(b"a y x\n", "--replace-unk", "-m", own, "--lexicon", other).out == "a Y x\n"
+    assert filtered(b"y x\n", "--replace-unk", "-m", own, "--alignment").out == "y X\t0-0 1-1\n"
+    assert "bad:1: expected source word" in filtered(b"a\n", "--replace-unk", "-m", own, "--lexicon", bad).err
+
+
+def test_a_model_that_cannot_replace_unknown_words_says_so(folder: Path, filtered: Callable[..., Any]) -> None:
+    write_folder(folder / "blind")
+    status, out, err = filtered(b"a\n", "--replace-unk", "-m", "blind")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "this model cannot replace unknown words: it has no attention" in err
+
+
 def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable[..., Any]) -> None:
     write_folder(folder / "blind")
     status, out, err = filtered(b"a\n", "--alignment", "-m", "blind")
@@ -245,6 +267,9 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--n-best", "4"], "4 best translations need a beam size of at least 4, not 3"),
         (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
         (["--score-reference", "x", "--n-best", "2"], "--score-reference: only scores; leave --n-best"),
+        (["--lexicon", "other"], "--lexicon: is for unknown words; add --replace-unk"),
+        (["--score-reference", "x", "--replace-unk"], "--score-reference: only scores; leave --n-best"),
+        (["--sample", "--replace-unk"], "--sample: does not look and has no prefix"),
         (["--sample", "--alignment"], "--sample: does not look and has no prefix"),
         (["--attention", "x.npz", "--n-best", "2"], "--attention: of the best translation only"),
         (["--prefix", "none.txt"], "none.txt: cannot be read"),

@@ -63,3 +63,19 @@ def test_two_sizes_for_one_list_are_refused(nmtkit: Run) -> None:
 def test_a_folder_without_text_is_named_with_the_remedy(nmtkit: Run) -> None:
     status, _, err = nmtkit("vocab", "--data", "none")
     assert (status, err) == (1, "nmtkit: error: none/manifest.json: not there; make the folder with nmtkit prep\n")
+
+
+def test_unknown_target_words_are_annotated_if_asked(nmtkit: Run, data: Path) -> None:
+    assert "train.align: not there" in nmtkit("vocab", "--unkpos", "-j1").err
+    (data / "train.align").write_text("7-10\n")
+    assert nmtkit("vocab", "--unkpos", "--tgt-size", "24", "-j1").status == 0
+    vocabulary = Vocabulary.load(data / "vocab.tgt")
+    assert vocabulary.tokens(Corpus.open(data, "train").tgt(0))[-1] == "<unkpos_3>"
+    assert not Vocabulary.load(data / "vocab.src").annotated
+
+
+def test_a_joint_list_has_the_symbols_of_annotation_too(nmtkit: Run, data: Path) -> None:
+    (data / "train.align").write_text("\n")
+    assert nmtkit("vocab", "--unkpos", "--joint", "-j1").status == 0
+    assert (data / "vocab.src").read_bytes() == (data / "vocab.tgt").read_bytes()
+    assert Vocabulary.load(data / "vocab.src").annotated

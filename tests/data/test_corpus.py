@@ -13,7 +13,7 @@ from nmtkit.data.prep import Files, prepare
 from nmtkit.data.settings import Prep, Side
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.symbols import SPELLINGS, UNK
+from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
 
 OWN = Side("en", normalize=False, tokenizer="none", segmentation="words")
 SENTENCES = [("the cat", "le chat"), ("the", "le"), ("a cat <s> sat", "un chat"), ("the cat sat", "le chat est assis")]
@@ -219,3 +219,65 @@ def test_the_header_is_text_that_says_what_the_files_hold(data: Path) -> None:
     encode_all(data)
     entry = json.loads((data / "ids.json").read_text(encoding="utf-8"))["files"]["train.src"]
     assert {key: entry[key] for key in ("dtype", "lines", "tokens")} == {"dtype": "<u2", "lines": 4, "tokens": 10}
+
+
+def annotated(data: Path, tgt_size: int) -> list[list[list[str]]]:
+    """The target sentences of training and development text after encoding, as words."""
+    encode(data, None, tgt_size, 1, False, 1, unkpos=True)
+    vocabulary = Vocabulary.load(data / "vocab.tgt")
+    corpora = Corpus.open(data, "train"), Corpus.open(data, "dev")
+    return [[vocabulary.tokens(corpus.tgt(n)) for n in range(len(corpus))] for corpus in corpora]
+
+
+def test_an_annotated_corpus_says_where_unknown_words_come_from(data: Path) -> None:
+    (data / "train.align").write_text("0-0 1-1\n\n3-1\n2-0 1-2\n")
+    (data / "dev.align").write_text("0-1\n\n0-1\n")
+    train, dev = annotated(data, 21)  # one word: chat, which occurs as often as le
+    assert train == [["<unkpos_0>", "chat"], [UNKPOS[-1]], [UNKPOS[-1], "chat"],
+                     ["<unkpos_-2>", "chat", "<unkpos_1>", UNKPOS[-1]]]  # fmt: skip
+    assert dev == [[UNKPOS[-1], "<unkpos_1>"], [], ["chat", "<unkpos_1>"]]
+    assert "20 symbols and 1 of 5 different words" in str(encode(data, None, 21, 1, False, 1, unkpos=True))
+
+
+def test_annotation_changes_nothing_but_unknown_target_words(data: Path) -> None:
+    (data / "train.align").write_text("0-0\n" * 4)
+    annotated(data, 22)
+    found = Corpus.open(data, "train")
+    found_src, found_tgt = ([side(n).tolist() for n in range(4)] for side in (found.src, found.tgt))
+    encode(data, None, 22 - len(UNKPOS), 1, False, 1)
+    plain = Corpus.open(data, "train")
+    assert found_src == [plain.src(n).tolist() for n in range(4)]
+    for n in range(4):
+        pairs = zip(found_tgt[n], plain.tgt(n).tolist(), strict=True)
+        assert all(4 <= a < 20 if b == UNK else a == b + len(UNKPOS) for a, b in pairs)
+
+
+def test_text_without_alignment_has_unknown_words_from_nowhere(data: Path) -> None:
+    (data / "train.align").write_text("0-0\n" * 4)
+    assert annotated(data, 21)[1] == [[UNKPOS[-1], UNKPOS[-1]], [], ["chat", UNKPOS[-1]]]
+
+
+def test_another_alignment_is_another_text_to_train_on(data: Path) -> None:
+    hashes = []
+    for links in ("0-0", "1-0", "0-0"):
+        (data / "train.align").write_text(f"{links}\n" * 4)
+        annotated(data, 21)
+        hashes.append(json.loads((data / "ids.json").read_text())["files"]["train.tgt"]["alignment"])
+    assert hashes[0] == hashes[2] != hashes[1]
+
+
+def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(UserError, match=r"train\.align: not there, and --unkpos needs it; make it with nmtkit align"):
+        annotated(data, 21)
+    (data / "train.align").write_text("0-0\n")
+    with pytest.raises(UserError, match="--tgt-size 20: with --unkpos, 20 rows are symbols; give it more"):
+        annotated(data, 20)
+    with pytest.raises(UserError, match=r"train\.align has 1 lines but the text 4; run nmtkit align again"):
+        annotated(data, 21)
+    (data / "train.align").write_text("0-0\n\n0\n\n")
+    with pytest.raises(UserError, match=r"train\.align:3: expected links source-target"):
+        annotated(data, 21)
+    settings = (data / "prep.yaml").read_text().replace("segmentation: words", "segmentation: bpe")
+    (data / "prep.yaml").write_text(settings)
+    with pytest.raises(UserError, match=r"--unkpos: .*data has BPE, so no words are unknown; prepare it with"):
+        annotated(data, 21)

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.symbols import BOS, EOS, PAD, SPELLINGS, UNK
+from nmtkit.symbols import BOS, EOS, PAD, SPELLINGS, UNK, UNKPOS
 
 SYMBOLS = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"
 COUNTS = Counter({"the": 9, "cat": 5, "a": 5, "mat": 2, "once": 1, "<s>": 7})
 
-words = st.text(min_size=1).filter(lambda word: word.split() == [word] and word not in SPELLINGS)
+words = st.text(min_size=1).filter(lambda word: word.split() == [word] and word not in (*SPELLINGS, *UNKPOS))
 
 
 def test_words_are_ordered_by_count_then_by_the_alphabet_after_the_symbols() -> None:
@@ -44,6 +44,23 @@ def test_what_is_saved_is_what_is_loaded(tmp_path_factory: pytest.TempPathFactor
     loaded = Vocabulary.load(path)
     assert (loaded.words, loaded.counts, loaded.fingerprint) == (saved.words, saved.counts, saved.fingerprint)
     assert loaded.tokens(loaded.ids(counts)) == list(counts)
+
+
+def test_an_annotated_vocabulary_has_sixteen_more_symbols_that_text_cannot_say(tmp_path: Path) -> None:
+    counts = COUNTS + Counter({"<unkpos_1>": 8})
+    Vocabulary.choose(counts, 22, 1, annotated=True).save(tmp_path / "vocab.tgt")
+    annotated, plain = Vocabulary.load(tmp_path / "vocab.tgt"), Vocabulary.choose(counts, None, 1)
+    assert annotated.words == [*SPELLINGS, *UNKPOS, "the", "a"]
+    assert (annotated.annotated, annotated.symbols) == (True, 20)
+    assert (plain.annotated, plain.symbols) == (False, 4)
+    assert annotated.ids(["<unkpos_1>", "the"]) == [UNK, 20]
+    assert plain.ids(["<unkpos_1>", "the"]) == [UNK, 4]
+
+
+def test_symbols_of_annotation_in_other_places_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "vocab.tgt").write_text(SYMBOLS + "the\t9\n<unkpos_-7>\t0\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"vocab\.tgt: the symbols <unkpos_-7> to <unkpos_null> must be its lines 5"):
+        Vocabulary.load(tmp_path / "vocab.tgt")
 
 
 def test_a_row_is_a_word_a_tab_and_a_count_and_the_line_number_gives_the_id(tmp_path: Path) -> None:

@@ -41,9 +41,12 @@ def preset_experiment(name: str) -> Experiment:
 
 
 def toy(experiment: Experiment, shrink: int = 64) -> Experiment:
-    """With every width (a whole number of 64 or more) divided by ``shrink``; depths and switches stay."""
+    """With every width (a whole number of 64 or more) divided by ``shrink``, but 2; depths and switches stay.
+
+    The direction of a weight-normalised row of one element has no gradient.
+    """
     values = {field.name: getattr(experiment.model, field.name) for field in fields(experiment.model)}
-    widths = {name: value // shrink for name, value in values.items() if type(value) is int and value >= 64}
+    widths = {name: max(2, value // shrink) for name, value in values.items() if type(value) is int and value >= 64}
     return replace(experiment, model=replace(experiment.model, **widths))
 
 

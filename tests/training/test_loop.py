@@ -297,6 +297,21 @@ def test_the_plateau_schedule_reduces_the_rate_at_each_validation_without_improv
     assert rates == [1, 1, 0.5, 0.25, 0.25]
 
 
+def test_a_falling_plateau_reduces_the_rate_at_every_validation_after_the_first_rise(
+    data: Path, tmp_path: Path
+) -> None:
+    run_with_scores(tmp_path, data, [4, 5, 3, 6, 7], schedule={"kind": "plateau", "factor": 0.1, "falling": True})
+    rates = [record["lr_factor"] for record in metrics(tmp_path) if record["kind"] == "train"]
+    assert rates == pytest.approx([1, 1, 1, 0.1, 0.01])
+
+
+def test_the_run_ends_below_the_least_learning_rate(data: Path, tmp_path: Path) -> None:
+    plateau = {"kind": "plateau", "factor": 0.1, "warmup": 3}  # a rate that has yet to rise ends nothing
+    progress = run_with_scores(tmp_path, data, [5, 6, 4, 3, 2, 1], schedule=plateau, min_lr=5e-4)
+    assert progress.update == 4  # from 0.01 to 1e-4
+    assert progress.finished == "a learning rate below 0.0005"
+
+
 def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_path: Path) -> None:
     planned = small_experiment()
     experiment.prepare_folder(tmp_path, planned, data)
@@ -306,7 +321,7 @@ def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_p
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
     place = r"update 1 \(epoch 1, batch 1\): loss nan, gradient norm nan, first in the weights output.bias; "
-    with pytest.raises(UserError, match=place + r"corpus lines \d+, .* of 8 in the batch; start again in another folder"):
+    with pytest.raises(UserError, match=place + r"corpus lines \d+, .* of 8 in the batch; start again"):
         loop.train(
             model, optimizer, planned.training, corpus, tmp_path, Progress(), validations([]), torch.float32
         )  # type: ignore[arg-type]
@@ -526,6 +541,7 @@ def test_each_seed_changes_its_own_random_numbers_and_no_others(name: str, data:
         ({"batch_sentences": None}, "batch_sentences, batch_tokens: give one of the two"),
         ({"batch_tokens": 100}, "batch_sentences, batch_tokens: give one of the two"),
         ({"patience": 0}, "patience: 0 is not at least 1"),
+        ({"min_lr": 1e-4}, "min_lr: 0.0001 is not above 0, or the schedule is no plateau"),
         ({"seed": 1 << 31}, r"seed: 2147483648 is not in \[0, 2147483648\)"),
         ({"dropout_seed": -1}, r"dropout_seed: -1 is not in"),
         ({"save_every": 0}, "save_every: 0.0 is not above 0; null: at validations only"),

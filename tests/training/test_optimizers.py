@@ -97,6 +97,24 @@ def test_sgd_with_momentum_remembers_the_step_before() -> None:
     torch.testing.assert_close(start - model.output.bias, torch.full_like(start, 0.1 * (1 + 1.9)))
 
 
+def test_nag_is_its_closed_form_on_a_quadratic() -> None:
+    """p <- p + mu^2 b - (1 + mu) lr g, then b <- mu b - lr g, as fairseq has it: b is scaled when the rate changes."""
+    model, lr, mu = Model(), 0.01, 0.99
+    optimizer = build_optimizer(model, Optimizer("nag", lr, momentum=mu), {})
+    p, b = model.output.bias.detach().clone(), torch.zeros(30).double()
+    for update in range(50):
+        rate = 1.0 if update < 20 else 0.1
+        set_rates(optimizer, rate)
+        if update == 20:
+            b *= 0.1
+        model.zero_grad()
+        (model.output.bias - 3).square().sum().backward()
+        optimizer.step()
+        g = 2 * (p - 3)
+        p, b = p + mu**2 * b - (1 + mu) * lr * rate * g, mu * b - lr * rate * g
+        torch.testing.assert_close(model.output.bias.detach(), p)
+
+
 def test_the_first_step_of_adadelta_is_the_papers() -> None:
     model, config = Model(), Optimizer("adadelta", 1.0, rho=0.95, eps=1e-6)
     start = model.output.bias.detach().clone()
@@ -182,7 +200,8 @@ def test_an_unknown_initialiser_is_explained(init: str) -> None:
         ({"name": "adam", "lr": 0.0}, "lr: 0.0 is not above 0"),
         ({"name": "adam", "lr": -1}, "lr: -1.0 is not above 0"),
         ({"name": "adam", "lr": 1, "betas": [0.9]}, "betas: two numbers, not 1"),
-        ({"name": "adagrad", "lr": 1}, "name: expected one of adam, adamw, sgd, adadelta; found str 'adagrad'"),
+        ({"name": "nag", "lr": 1}, "momentum: nag needs one above 0"),
+        ({"name": "adagrad", "lr": 1}, "name: expected one of adam, adamw, sgd, nag, adadelta; found str 'adagrad'"),
     ],
 )
 def test_an_impossible_optimiser_is_explained(values: dict[str, Any], message: str) -> None:

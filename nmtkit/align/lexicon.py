@@ -1,0 +1,51 @@
+"""Translations of single words, counted from alignment links (Luong et al. 2015).
+
+A line of the file is ``source<TAB>target<TAB>probability<TAB>count``: how often the two words are linked, and what
+share that is of all links of the source word.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from nmtkit.align.pharaoh import Link
+from nmtkit.errors import UserError
+from nmtkit.lines import atomic_write, read_lines
+
+WordPair = tuple[str, str]
+
+
+def count_links(src: Sequence[str], tgt: Sequence[str], links: Iterable[Link]) -> Counter[WordPair]:
+    """How often each source word of a sentence pair is linked to each target word."""
+    return Counter((src[s], tgt[t]) for s, t in links)
+
+
+def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
+    """Writes the pairs that are linked more than ``threshold`` times, a word's best first; how many they are."""
+    totals: Counter[str] = Counter()
+    for (src, _), count in counts.items():
+        totals[src] += count
+    frequent = [(src, tgt, count) for (src, tgt), count in counts.items() if count > threshold]
+    frequent.sort(key=lambda entry: (entry[0], -entry[2], entry[1]))
+    with atomic_write(path) as file:
+        file.writelines(f"{src}\t{tgt}\t{count / totals[src]:.6g}\t{count}\n" for src, tgt, count in frequent)
+    return len(frequent)
+
+
+def load_lexicon(path: Path) -> dict[str, str]:
+    """For each source word its most probable translation. Raises UserError for a line that is none."""
+    best: dict[str, tuple[float, str]] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            src, tgt, probability, count = line.split("\t")
+            entry = float(probability), tgt
+            if [src, tgt] != f"{src} {tgt}".split() or not 0 < entry[0] <= 1 or int(count) < 1:
+                raise ValueError
+        except ValueError:
+            raise UserError(
+                f"{path}:{number}: expected source word, target word, probability and count with tabs between, "
+                f"as nmtkit align writes them; found {line!r}"
+            ) from None
+        if src not in best or entry[0] > best[src][0]:
+            best[src] = entry
+    return {src: tgt for src, (_, tgt) in best.items()}

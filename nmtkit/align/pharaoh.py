@@ -1,0 +1,66 @@
+"""Word alignments as text: a line per sentence pair, with links ``source-target`` counted from 0 ("0-0 1-2")."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from nmtkit.errors import UserError
+from nmtkit.lines import read_lines
+
+Link = tuple[int, int]  # source word, target word
+
+_LINK = re.compile(r"([0-9]+)-([0-9]+)")
+_GOLD_LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
+
+
+class Gold(NamedTuple):
+    """What people say of a sentence pair. Sure links are possible ones, too."""
+
+    sure: set[Link]
+    possible: set[Link]
+
+
+def format_links(links: Iterable[Link]) -> str:
+    return " ".join(f"{src}-{tgt}" for src, tgt in links)
+
+
+def parse_links(line: str, path: Path | str, number: int) -> list[Link]:
+    """The links of line ``number`` of ``path``. Raises UserError for anything else."""
+    links = []
+    for text in line.split():
+        match = _LINK.fullmatch(text)
+        if not match:
+            raise UserError(f"{path}:{number}: expected links source-target counted from 0, as 0-0 1-2; found {text!r}")
+        links.append((int(match[1]), int(match[2])))
+    return links
+
+
+def check_links(links: Iterable[Link], src: int, tgt: int, path: Path | str, number: int) -> None:
+    """Raises UserError for a link that is outside a pair of ``src`` and ``tgt`` words."""
+    for s, t in links:
+        if s >= src or t >= tgt:
+            raise UserError(
+                f"{path}:{number}: the link {s}-{t} is outside its pair of {src} and {tgt} words; "
+                "align these very words, and count from 0"
+            )
+
+
+def read_alignment(path: Path) -> Iterator[list[Link]]:
+    for number, line in enumerate(read_lines(path), 1):
+        yield parse_links(line, path, number)
+
+
+def read_gold(path: Path) -> Iterator[Gold]:
+    """Reads ``1-2`` as a sure link and ``1p2`` as a possible one. Raises UserError for anything else."""
+    for number, line in enumerate(read_lines(path), 1):
+        gold = Gold(set(), set())
+        for text in line.split():
+            match = _GOLD_LINK.fullmatch(text)
+            if not match:
+                raise UserError(f"{path}:{number}: expected sure links as 1-2 and possible ones as 1p2; found {text!r}")
+            link = int(match[1]), int(match[3])
+            gold.possible.add(link)
+            if match[2] == "-":
+                gold.sure.add(link)
+        yield gold

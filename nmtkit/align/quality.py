@@ -1,0 +1,29 @@
+"""How good an alignment is beside one that people made (Och & Ney 2003)."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from nmtkit.align.pharaoh import Gold, Link
+
+
+class Quality(NamedTuple):
+    """Over all sentence pairs; A are the links found, S the sure and P the possible ones, which S are part of."""
+
+    precision: float  # |A & P| / |A|
+    recall: float  # |A & S| / |S|
+    aer: float  # alignment error rate, 1 - (|A & S| + |A & P|) / (|A| + |S|)
+
+
+def measure(found: Iterable[Iterable[Link]], golds: Iterable[Gold]) -> Quality:
+    """Both must have the same number of sentence pairs; without links there is no precision, which is then 0."""
+    links = sure = right_sure = right_possible = 0
+    for alignment, gold in zip(map(set, found), golds, strict=True):
+        links += len(alignment)
+        sure += len(gold.sure)
+        right_sure += len(alignment & gold.sure)
+        right_possible += len(alignment & gold.possible)
+    return Quality(
+        right_possible / max(1, links),
+        right_sure / max(1, sure),
+        1 - (right_sure + right_possible) / max(1, links + sure),
+    )

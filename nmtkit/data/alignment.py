@@ -1,0 +1,124 @@
+"""``nmtkit align``: a data folder's words aligned, and a lexicon of single words counted from the links."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from nmtkit.align.eflomal import align_with_eflomal
+from nmtkit.align.lexicon import WordPair, count_links, write_lexicon
+from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
+from nmtkit.align.symmetrize import HEURISTICS, Heuristic
+from nmtkit.data.parallel import progress
+from nmtkit.data.settings import ALIGN_FILES, Prep, load_prep
+from nmtkit.data.text import join_pieces
+from nmtkit.errors import UserError
+from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
+
+
+class Aligned(NamedTuple):
+    """Of one split: sentence pairs, links, target words, and how many of these have a link."""
+
+    pairs: int
+    links: int
+    words: int
+    linked: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was made; ``str`` of it is for people."""
+
+    folder: Path
+    splits: dict[str, Aligned]
+    word_pairs: int  # different ones that are linked
+    entries: int  # of the lexicon
+    threshold: int
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.folder / split}.align: {found.pairs:,} pairs, {found.links:,} links, "
+            f"{found.linked / max(1, found.words):.1%} of the target words linked"
+            for split, found in self.splits.items()
+        ]
+        lexicon = f"{self.folder / 'lexicon.tsv'}: {self.entries:,} of {self.word_pairs:,} word pairs"
+        return "\n".join([*lines, f"{lexicon}, those linked more than {self.threshold} times"])
+
+
+def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Report:
+    """Aligns the training and development text of a data folder with eflomal."""
+    prep = load_prep(folder)
+    splits = [split for split in ("train", "dev") if split == "train" or (folder / "dev.src").is_file()]
+    with staging_folder(folder) as staging:
+        src, tgt, forward, reverse = (staging / name for name in ("src", "tgt", "forward", "reverse"))
+        with open(src, "w", encoding="utf-8") as src_file, open(tgt, "w", encoding="utf-8") as tgt_file:
+            for split in splits:
+                for src_words, tgt_words in _sentences(folder, split, prep):
+                    src_file.write(" ".join(src_words) + "\n")
+                    tgt_file.write(" ".join(tgt_words) + "\n")
+        with progress("aligning with eflomal, which takes its time"):
+            align_with_eflomal(src, tgt, forward, reverse)
+        links = map(HEURISTICS[heuristic], read_alignment(forward), read_alignment(reverse))
+        return _write(folder, staging, prep, splits, links, forward, threshold)
+
+
+def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> Report:
+    """Takes the alignment of the training text from a file. Raises UserError if it is not one of that text."""
+    prep = load_prep(folder)
+    if not pharaoh.is_file():
+        raise UserError(f"{pharaoh}: no such file")
+    found, wanted = count_lines(pharaoh), count_lines(folder / "train.src")
+    if found != wanted:
+        raise UserError(
+            f"{pharaoh} has {found} lines but {folder / 'train.src'} has {wanted}; align the text of that folder, "
+            "which is without the pairs that nmtkit prep left out"
+        )
+    with staging_folder(folder) as staging:
+        return _write(folder, staging, prep, ["train"], read_alignment(pharaoh), pharaoh, threshold)
+
+
+def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str], list[str]]]:
+    """The pairs of a split as words, BPE undone."""
+    paths = [folder / f"{split}.{side}" for side in ("src", "tgt")]
+    lines = [count_lines(path) for path in paths]
+    if lines[0] != lines[1]:
+        raise UserError(f"{paths[0]} has {lines[0]} lines but {paths[1]} has {lines[1]}; run nmtkit prep again")
+    src_bpe, tgt_bpe = prep.src.segmentation == "bpe", prep.tgt.segmentation == "bpe"
+    for src_line, tgt_line in zip(*map(read_lines, paths), strict=True):
+        src, tgt = src_line.split(), tgt_line.split()
+        yield join_pieces(src) if src_bpe else src, join_pieces(tgt) if tgt_bpe else tgt
+
+
+def _write(
+    folder: Path,
+    staging: Path,
+    prep: Prep,
+    splits: list[str],
+    links: Iterator[list[Link]],
+    origin: Path,
+    threshold: int,
+) -> Report:
+    """Puts SPLIT.align and the lexicon into the folder; ``links`` are those of all splits, one after the other."""
+    counts: Counter[WordPair] = Counter()
+    aligned = {}
+    for split in splits:
+        pairs = number = words = linked = 0
+        with (
+            progress(f"counting links of {split}", count_lines(folder / f"{split}.src")) as advance,
+            open(staging / f"{split}.align", "w", encoding="utf-8") as file,
+        ):
+            for (src, tgt), sentence in zip(_sentences(folder, split, prep), links, strict=False):
+                pairs += 1
+                check_links(sentence, len(src), len(tgt), origin, pairs)
+                file.write(format_links(sentence) + "\n")
+                number += len(sentence)
+                words += len(tgt)
+                linked += len({t for _, t in sentence})
+                if split == "train":
+                    counts.update(count_links(src, tgt, sentence))
+                advance(1)
+        aligned[split] = Aligned(pairs, number, words, linked)
+    entries = write_lexicon(staging / "lexicon.tsv", counts, threshold)
+    move_into_place(staging, folder, ALIGN_FILES)
+    return Report(folder, aligned, len(counts), entries, threshold)

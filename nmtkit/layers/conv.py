@@ -1,0 +1,101 @@
+"""Parts of convolutional models: weight-normalised products, gated convolutions, and positions with learnt vectors."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmtkit.symbols import BOS, EOS
+
+
+class NormedLinear(nn.Module):
+    """x W^T + b with W = g v / |v| by row (Salimans and Kingma 2016). The scale g/|v| is applied to the product.
+
+    The rows of v start from N(0, gain (1 - p) / D) for inputs (D,) with dropout p, and g = |v| (Gehring et al. 2017,
+    section 3.5).
+    """
+
+    def __init__(self, rows: int, width: int, *, dropout: float = 0.0, gain: float = 1.0):
+        super().__init__()
+        self.v = nn.Parameter(torch.empty(width, rows))
+        self.bias = nn.Parameter(torch.zeros(width))
+        nn.init.normal_(self.v, std=math.sqrt(gain * (1 - dropout) / rows))
+        self.g = nn.Parameter(self.v.detach().norm(dim=1))
+
+    @property
+    def weight(self) -> Tensor:
+        """W (E, D): what the loss of an output layer multiplies with."""
+        return self.v * self._scale().unsqueeze(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., D) -> (..., E) in float32."""
+        return functional.linear(x, self.v).float() * self._scale() + self.bias
+
+    def _scale(self) -> Tensor:
+        scale: Tensor = self.g / self.v.norm(dim=1)
+        return scale
+
+
+class GatedConv(nn.Module):
+    """GLU(Conv_k(Drop(x))) (Gehring et al. 2017, 3.2), as one product over windows of k inputs side by side."""
+
+    def __init__(self, rows: int, width: int, kernel: int, *, dropout: float):
+        super().__init__()
+        self.kernel, self.dropout = kernel, dropout
+        # 4 (1 - p) / (k D): the gate halves what goes through.
+        self.product = NormedLinear(kernel * rows, 2 * width, dropout=dropout, gain=4.0)
+
+    def forward(self, x: Tensor, before: int) -> Tensor:
+        """x (B, T, D) -> (B, T, E); each output sees ``before`` inputs before its own. Zeros stand around x."""
+        x = functional.dropout(x, self.dropout, self.training)
+        padded = functional.pad(x, (0, 0, before, self.kernel - 1 - before))
+        windows = torch.cat([padded[:, i : i + x.shape[1]] for i in range(self.kernel)], dim=-1)
+        return functional.glu(self.product(windows), dim=-1)
+
+    def first(self, rows: int, like: Tensor) -> Tensor | None:
+        """What ``step`` is given before the first input: zeros (rows, k-1, D), or None for k = 1."""
+        if self.kernel == 1:
+            return None
+        return like.new_zeros(rows, self.kernel - 1, self.product.v.shape[1] // self.kernel)
+
+    def step(self, x: Tensor, last: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The next output (N, E), seeing only what came before, from x (N, D) and the last inputs (N, k-1, D)."""
+        if last is None:
+            return functional.glu(self.product(x), dim=-1), None
+        window = torch.cat([last, x.unsqueeze(1)], dim=1)  # (N, k, D)
+        return functional.glu(self.product(window.flatten(1)), dim=-1), window[:, 1:]
+
+
+class PositionEmbedding(nn.Module):
+    """A vector for every position, from 0. Positions beyond the table have its last vector."""
+
+    def __init__(self, positions: int, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(positions, width))
+        nn.init.normal_(self.weight, std=0.1)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """positions (...) -> (..., E)."""
+        return functional.embedding(positions.clamp(max=len(self.weight) - 1), self.weight)
+
+
+class TokenEmbedding(nn.Module):
+    """A table (V, E) of word vectors. The first previous word is the end mark, as in fairseq."""
+
+    def __init__(self, words: int, width: int, *, std: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(words, width))
+        nn.init.normal_(self.weight, std=std)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Ids of any shape -> vectors (..., E)."""
+        return functional.embedding(ids.masked_fill(ids == BOS, EOS), self.weight)
+
+
+def scale_gradient(x: Tensor, factor: float) -> Tensor:
+    """x itself, whose gradient is multiplied by ``factor`` on the way back."""
+    same = x.view_as(x)
+    if same.requires_grad:
+        same.register_hook(lambda gradient: gradient * factor)
+    return same

@@ -1,0 +1,277 @@
+"""DenseNMT, and the ConvS2S models it is compared with.
+
+Shen, Tan, He, Qin and Liu 2018, "Dense information flow for neural machine translation" (NAACL), on Gehring et al.
+2017, "Convolutional sequence to sequence learning" (ICML). A ConvS2S layer adds its input to its output; a *dense*
+layer sees the outputs of all layers below it side by side, and adds d channels of its own. Every so many layers a
+*summary* layer brings the width down again. Dense attention of the second kind looks at every encoder layer by itself.
+
+Every product is weight-normalised. Where the paper is silent this follows the first author's release (rulings E1
+to E13): the stacks start from an embedding projected to their width, a summary layer is one of the layers counted,
+small embeddings and their positions are mapped to the attention's width each by a product of its own.
+
+Words beyond the learnt positions share the last one, so that no line is too long.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmtkit.layers.conv import GatedConv, NormedLinear, PositionEmbedding, TokenEmbedding, scale_gradient
+from nmtkit.models.base import Decoder, Seq2Seq, Step
+
+HALF = math.sqrt(0.5)  # two terms of variance 1 add up to variance 1 with it
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Consecutive layers of one width; the encoder and the decoder have the same ones."""
+
+    layers: int
+    times: int  # their width, and what a dense layer adds, in units of the first stage's
+    kernel: int
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "times", "kernel"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        if self.kernel % 2 == 0:
+            raise ValueError(f"kernel: {self.kernel} is even; an encoder sees as many words before as after")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes of section 4.2 and of the release."""
+
+    embedding: int  # E, of both sides and of the output layer's input
+    attention: int  # N; embeddings of another width are mapped to it
+    output: int  # width before the output layer
+    width: int  # of the first stage
+    growth: int  # d: channels that a dense layer of the first stage adds
+    stages: tuple[Stage, ...]
+    summary: int | None  # every so many layers a dense stack is summarised; null: never
+    dense_encoder: bool
+    dense_decoder: bool
+    dense_attention: Literal[1, 2]  # DenseAtt-1: one set of keys, of the encoder's top; 2: one for every layer
+    positions: int
+    dropout: float
+
+    def __post_init__(self) -> None:
+        for name in ("embedding", "attention", "output", "width", "growth", "positions"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        if not self.stages:
+            raise ValueError("stages: at least one")
+        if self.summary is not None and self.summary < 1:
+            raise ValueError(f"summary: {self.summary} is not at least 1; null: never")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
+
+
+class Plan(NamedTuple):
+    """A layer's place in its stack."""
+
+    rows: int  # channels it sees
+    width: int  # channels its convolution makes
+    kernel: int
+    top: int  # channels the layer above sees
+    dense: bool  # hands on what it saw beside what it made; else it adds the two
+
+
+def plan(config: Config, dense: bool, made: int) -> list[Plan]:
+    """The layers of a stack. A dense layer hands on ``made`` times d new channels (2 in a decoder: eq. 7)."""
+    layers: list[Plan] = []
+    rows = config.width
+    for stage in config.stages:
+        for _ in range(stage.layers):
+            summary = config.summary is not None and (len(layers) + 1) % config.summary == 0
+            grows = dense and not summary
+            width = stage.times * (config.growth if grows else config.width)
+            top = rows + made * width if grows else width
+            layers.append(Plan(rows, width, stage.kernel, top, grows))
+            rows = top
+    return layers
+
+
+def residual(layer: Plan, *, dense: bool) -> nn.Module:
+    """What a layer's input goes through before it is added: nothing in a residual stack unless widths differ."""
+    if layer.dense or (not dense and layer.rows == layer.width):
+        return nn.Identity()
+    return NormedLinear(layer.rows, layer.width)
+
+
+class Input(nn.Module):
+    """g = token + position, each mapped from E to N where these differ; then dropout."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.position = PositionEmbedding(config.positions, config.embedding)
+        mapped = config.embedding != config.attention
+        self.maps = nn.ModuleList(NormedLinear(config.embedding, config.attention) for _ in range(2 * mapped))
+        self.dropout = config.dropout
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        """x (..., E) at ``positions`` (...) or (T,) for x (B, T, E) -> g (..., N)."""
+        place = self.position(positions)
+        if len(self.maps):
+            x, place = self.maps[0](x), self.maps[1](place)
+        return functional.dropout(x + place, self.dropout, self.training)
+
+
+class Encoded(NamedTuple):
+    """One set of keys and values for DenseAtt-1, one for every part of the encoder for DenseAtt-2."""
+
+    keys: tuple[Tensor, ...]  # (B, S, N) each
+    values: tuple[Tensor, ...]  # (B, S, N) each
+
+
+class Encoder(nn.Module):
+    """x (B, S, E) and its mask -> keys and values."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        layers = plan(config, config.dense_encoder, made=1)
+        self.input = Input(config)
+        self.first = NormedLinear(config.attention, config.width, dropout=config.dropout)
+        self.convs = nn.ModuleList(
+            GatedConv(layer.rows, layer.width, layer.kernel, dropout=config.dropout) for layer in layers
+        )
+        self.residuals = nn.ModuleList(residual(layer, dense=config.dense_encoder) for layer in layers)
+        self.dense = [layer.dense for layer in layers]
+        self.parts = config.dense_attention == 2
+        widths = self._part_widths(config, layers) if self.parts else [layers[-1].top]
+        self.keys = nn.ModuleList(NormedLinear(width, config.attention) for width in widths)
+        self.attentions = len(layers)  # every layer of the decoder attends
+
+    @staticmethod
+    def _part_widths(config: Config, layers: Sequence[Plan]) -> list[int]:
+        """Of what DenseAtt-2 looks at: each layer of a residual encoder (ruling E11); in a dense one, the base since
+        the last summary and each layer after it (eq. 10, ruling E4)."""
+        if not config.dense_encoder:
+            return [layer.width for layer in layers]
+        widths = [config.width]
+        for layer in layers:
+            widths = [layer.width, *widths] if layer.dense else [layer.width]
+        return widths
+
+    def forward(self, x: Tensor, mask: Tensor) -> Encoded:
+        g = self.input(x, torch.arange(x.shape[1], device=x.device))
+        real = mask.unsqueeze(-1)
+        h = self.first(g)
+        made, parts = [], [h]  # of a residual stack all layers; of a dense one what the next layer sees, newest first
+        for conv, added, dense in zip(self.convs, self.residuals, self.dense, strict=True):
+            gated = cast(GatedConv, conv)
+            new = gated(h * real, (gated.kernel - 1) // 2)
+            parts = [new, *parts] if dense else [HALF * (new + added(h))]
+            h = torch.cat(parts, dim=-1)
+            made.append(h)
+        if self.parts:
+            seen = parts if any(self.dense) else made
+            keys = tuple(key(part) for key, part in zip(self.keys, seen, strict=True))
+        else:
+            keys = (scale_gradient(self.keys[0](h), 1 / (2 * self.attentions)),)
+        return Encoded(keys, tuple(HALF * (key + g) for key in keys))
+
+
+class Memory(NamedTuple):
+    keys: tuple[Tensor, ...]  # (B, S, N) each
+    values: tuple[Tensor, ...]  # (B, S, N) each
+    mask: Tensor  # (B, S)
+    length: Tensor  # (B, 1, 1): sqrt(m), m source words
+
+
+class Attention(nn.Module):
+    """q = sqrt(.5) (u W_q + b + g); a = (sum_i softmax(q K_i^T) V_i / sqrt(parts) sqrt(m)) W_a + b (eqs. 5 and 10)."""
+
+    def __init__(self, width: int, attention: int):
+        super().__init__()
+        self.query = NormedLinear(width, attention)
+        self.output = NormedLinear(attention, width)
+
+    def forward(self, u: Tensor, g: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """u (B, T, d), embedded words g (B, T, N) -> a (B, T, d), mean weights (B, T, S)."""
+        query = HALF * (self.query(u) + g)
+        context, looks = torch.zeros_like(query), torch.zeros((), device=u.device)
+        for keys, values in zip(memory.keys, memory.values, strict=True):
+            scores = (query.to(keys.dtype) @ keys.transpose(1, 2)).float()
+            weights = scores.masked_fill(~memory.mask.unsqueeze(1), float("-inf")).softmax(dim=-1)
+            context = context + weights.to(values.dtype) @ values
+            looks = looks + weights
+        parts = len(memory.keys)
+        return self.output(context * (memory.length / math.sqrt(parts))), looks / parts
+
+
+class State(NamedTuple):
+    """What the layers saw last, and the position of the next word."""
+
+    windows: tuple[Tensor | None, ...]  # (N, k-1, channels) each; None for k = 1
+    position: Tensor  # (N,)
+
+
+class ConvDecoder(Decoder):
+    """Every layer convolves over the words so far, attends, and hands both on (eq. 7 if it is dense)."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        layers = plan(config, config.dense_decoder, made=2)
+        self.input = Input(config)
+        self.first = NormedLinear(config.attention, config.width, dropout=config.dropout)
+        self.convs = nn.ModuleList(
+            GatedConv(layer.rows, layer.width, layer.kernel, dropout=config.dropout) for layer in layers
+        )
+        self.attentions = nn.ModuleList(Attention(layer.width, config.attention) for layer in layers)
+        self.residuals = nn.ModuleList(residual(layer, dense=config.dense_decoder) for layer in layers)
+        self.dense = [layer.dense for layer in layers]
+        self.last = NormedLinear(layers[-1].top, config.output)
+        self.dropout = config.dropout
+
+    def begin(self, encoded: Encoded, mask: Tensor) -> tuple[Memory, State]:  # type: ignore[override]
+        length = mask.sum(dim=1).sqrt()[:, None, None]
+        windows = tuple(cast(GatedConv, conv).first(len(mask), encoded.keys[0]) for conv in self.convs)
+        return Memory(*encoded, mask, length), State(windows, mask.new_zeros(len(mask), dtype=torch.long))
+
+    def step(self, memory: Memory, state: State, y: Tensor) -> Step:  # type: ignore[override]
+        g = self.input(y, state.position)
+        h, windows, looks = self.first(g), [], []
+        for k, conv in enumerate(self.convs):
+            u, window = cast(GatedConv, conv).step(h, state.windows[k])
+            a, look = self.attentions[k](*(x.unflatten(0, (len(memory.mask), -1)) for x in (u, g)), memory)
+            h = self.join(k, h, u, a.flatten(0, 1))
+            windows.append(window)
+            looks.append(look.flatten(0, 1))
+        return Step(self.readout(h), State(tuple(windows), state.position + 1), torch.stack(looks).mean(dim=0))
+
+    def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:  # type: ignore[override]
+        """All positions at once, from the first state."""
+        g = self.input(y, torch.arange(y.shape[1], device=y.device))
+        h = self.first(g)
+        for k, conv in enumerate(self.convs):
+            gated = cast(GatedConv, conv)
+            u = gated(h, gated.kernel - 1)
+            a, _ = self.attentions[k](u, g, memory)
+            h = self.join(k, h, u, a)
+        return self.readout(h)
+
+    def join(self, k: int, h: Tensor, u: Tensor, a: Tensor) -> Tensor:
+        """What layer k hands on, from what it saw, made and looked at."""
+        if self.dense[k]:
+            return torch.cat([h, a, u], dim=-1)
+        joined: Tensor = HALF * (HALF * (u + a) + self.residuals[k](h))
+        return joined
+
+    def readout(self, h: Tensor) -> Tensor:
+        return functional.dropout(self.last(h), self.dropout, self.training)
+
+
+def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    return Seq2Seq(
+        TokenEmbedding(src_words, config.embedding, std=0.1),
+        Encoder(config),
+        TokenEmbedding(tgt_words, config.embedding, std=0.1),
+        ConvDecoder(config),
+        NormedLinear(config.output, tgt_words, dropout=config.dropout),
+    )

@@ -1,0 +1,54 @@
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nmtkit.align.eflomal import align_with_eflomal
+from nmtkit.errors import UserError
+
+
+@pytest.fixture
+def align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Aligns with a program in eflomal's place, the only one on the PATH, that runs the given line of Python."""
+
+    python = sys.executable
+
+    def run(code: str) -> None:
+        (tmp_path / "bin").mkdir()
+        if code:
+            program = tmp_path / "bin" / "eflomal-align"
+            program.write_text(f"#!{python}\n{code}\n")
+            program.chmod(0o755)
+        monkeypatch.setattr("sys.executable", str(tmp_path / "bin" / "python"))
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")
+        (tmp_path / "src").write_text("a\nb\n")
+        (tmp_path / "tgt").write_text("x\ny\n")
+        align_with_eflomal(*(tmp_path / name for name in ("src", "tgt", "forward", "reverse")))
+
+    return run
+
+
+def test_eflomal_gets_both_files_and_writes_both_directions(align: Callable[[str], None], tmp_path: Path) -> None:
+    align(
+        "import sys; value = dict(zip(sys.argv[2::2], sys.argv[3::2])); "
+        "[open(value[flag], 'w').write(open(value[text]).read()) for flag, text in (('-f', '-s'), ('-r', '-t'))]"
+    )
+    assert (tmp_path / "forward").read_text() == "a\nb\n"
+    assert (tmp_path / "reverse").read_text() == "x\ny\n"
+
+
+def test_without_eflomal_both_remedies_are_named(align: Callable[[str], None]) -> None:
+    with pytest.raises(UserError, match=r"eflomal-align is not installed; .*nmtkit\[align\].*--pharaoh FILE"):
+        align("")
+
+
+def test_what_eflomal_complains_of_is_passed_on(align: Callable[[str], None]) -> None:
+    with pytest.raises(UserError, match=r"failed with status 3: out of luck; mend that, or give .* --pharaoh FILE"):
+        align("import sys; print('Traceback\\nout of luck', file=sys.stderr); sys.exit(3)")
+
+
+@pytest.mark.parametrize("code", ["pass", "import sys; [open(path, 'w').write('0-0\\n') for path in sys.argv[7::2]]"])
+def test_an_aligner_that_leaves_lines_out_has_failed(align: Callable[[str], None], code: str) -> None:
+    with pytest.raises(UserError, match="failed with status 0: it says no more"):
+        align(code)

@@ -1,0 +1,34 @@
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from nmtkit.align.lexicon import count_links, load_lexicon, write_lexicon
+from nmtkit.errors import UserError
+
+
+def test_words_are_counted_once_for_each_link() -> None:
+    counts = count_links(["the", "house", "the"], ["la", "maison"], [(0, 0), (2, 0), (1, 1), (1, 0)])
+    assert counts == {("the", "la"): 2, ("house", "maison"): 1, ("house", "la"): 1}
+
+
+def test_probability_is_the_share_of_all_links_and_a_pair_must_exceed_the_threshold(tmp_path: Path) -> None:
+    counts = Counter({("a", "x"): 3, ("a", "y"): 6, ("a", "z"): 1, ("b", "x"): 2})
+    assert write_lexicon(tmp_path / "lexicon", counts, 2) == 2
+    assert (tmp_path / "lexicon").read_text() == "a\ty\t0.6\t6\na\tx\t0.3\t3\n"
+    assert write_lexicon(tmp_path / "lexicon", counts, 0) == 4
+    assert load_lexicon(tmp_path / "lexicon") == {"a": "y", "b": "x"}
+
+
+def test_of_several_translations_the_most_probable_is_taken_wherever_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "lexicon").write_text("a\tx\t0.2\t2\na\ty\t0.5\t5\na\tz\t0.3\t3\n")
+    assert load_lexicon(tmp_path / "lexicon") == {"a": "y"}
+
+
+@pytest.mark.parametrize(
+    "line", ["a", "a\tb", "a\tb\t0.5", "a\tb\thalf\t2", "a\tb\t1.5\t2", "a\tb\t0.5\t0", "a a\tb\t0.5\t2", "\tb\t1\t2"]
+)
+def test_what_is_no_entry_is_named_with_its_place(tmp_path: Path, line: str) -> None:
+    (tmp_path / "lexicon").write_text(f"a\tb\t1\t2\n{line}\n")
+    with pytest.raises(UserError, match="lexicon:2: expected source word, target word, probability and count"):
+        load_lexicon(tmp_path / "lexicon")

@@ -1,0 +1,39 @@
+from pathlib import Path
+
+import pytest
+
+from nmtkit.align.pharaoh import check_links, format_links, parse_links, read_alignment, read_gold
+from nmtkit.errors import UserError
+
+
+def test_links_come_back_as_they_were_written(tmp_path: Path) -> None:
+    sentences = [[(0, 0), (12, 3)], [], [(1, 0)]]
+    (tmp_path / "a").write_text("".join(format_links(links) + "\n" for links in sentences))
+    assert (tmp_path / "a").read_text() == "0-0 12-3\n\n1-0\n"
+    assert list(read_alignment(tmp_path / "a")) == sentences
+
+
+@pytest.mark.parametrize("text", ["0", "0-", "-1-2", "0-1-2", "0:1", "a-b", "1p2", "٠-١"])
+def test_what_is_no_link_is_named_with_its_place(text: str) -> None:
+    with pytest.raises(UserError, match=r"a\.txt:7: expected links source-target counted from 0, as 0-0 1-2; found"):
+        parse_links(f"0-0 {text}", "a.txt", 7)
+
+
+def test_a_link_outside_its_sentences_is_named() -> None:
+    check_links([(1, 2)], 2, 3, "a", 1)
+    for link in ("2-0", "0-3"):
+        with pytest.raises(UserError, match=f"a:4: the link {link} is outside its pair of 2 and 3 words; align these"):
+            check_links(parse_links(link, "a", 4), 2, 3, "a", 4)
+
+
+def test_sure_links_of_a_gold_file_are_possible_too(tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text("0-0 1p2\n\n")
+    first, blank = read_gold(tmp_path / "gold")
+    assert first == ({(0, 0)}, {(0, 0), (1, 2)})
+    assert blank == (set(), set())
+
+
+def test_what_is_no_gold_link_is_named_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text("0-0\n0x1\n")
+    with pytest.raises(UserError, match="gold:2: expected sure links as 1-2 and possible ones as 1p2; found '0x1'"):
+        list(read_gold(tmp_path / "gold"))

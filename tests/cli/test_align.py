@@ -1,0 +1,166 @@
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit.data.prep import Files, prepare
+from nmtkit.data.settings import Prep, Side
+from nmtkit.errors import UserError
+
+Run = Callable[..., Any]  # the command line of tests/conftest.py
+
+FILES = ["dev.align", "lexicon.tsv", "train.align"]
+
+
+def make(folder: Path, segmentation: Any) -> Path:
+    """A data folder of three training pairs, of which the second one is left out, and of one for development."""
+    for name, text in {
+        "train.en": "the cat\n\nthe dog sleeps\n", "train.fr": "le chat\nvide\nle chien dort\n",
+        "dev.en": "a cat\n", "dev.fr": "un chat\n",
+    }.items():  # fmt: skip
+        (folder / name).write_text(text)
+    raw = {split: Files(folder / f"{split}.en", folder / f"{split}.fr") for split in ("train", "dev")}
+    settings = Prep(Side("en", segmentation=segmentation), Side("fr", segmentation=segmentation), merges=3)
+    prepare(raw, folder / "data", settings, workers=1)
+    return folder / "data"
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return make(tmp_path, "words")
+
+
+@pytest.fixture
+def eflomal(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What the aligner was given. This one links word by word, and in reverse the first target word only."""
+    seen: list[list[str]] = []
+
+    def align(src: Path, tgt: Path, forward: Path, reverse: Path) -> None:
+        seen[:] = [path.read_text().splitlines() for path in (src, tgt)]
+        words = [min(len(s.split()), len(t.split())) for s, t in zip(*seen, strict=True)]
+        forward.write_text("".join(" ".join(f"{i}-{i}" for i in range(n)) + "\n" for n in words))
+        reverse.write_text("0-0\n" * len(words))
+
+    monkeypatch.setattr("nmtkit.data.alignment.align_with_eflomal", align)
+    return seen
+
+
+def test_training_and_development_text_are_aligned_together(nmtkit: Run, data: Path, eflomal: list[list[str]]) -> None:
+    assert nmtkit("align", "--threshold", "0") == (
+        0,
+        "",
+        "aligning with eflomal, which takes its time\n"
+        "data/train.align: 2 pairs, 5 links, 100.0% of the target words linked\n"
+        "data/dev.align: 1 pairs, 2 links, 100.0% of the target words linked\n"
+        "data/lexicon.tsv: 4 of 4 word pairs, those linked more than 0 times\n",
+    )
+    assert eflomal == [["the cat", "the dog sleeps", "a cat"], ["le chat", "le chien dort", "un chat"]]
+    assert (data / "train.align").read_text() == "0-0 1-1\n0-0 1-1 2-2\n"
+    assert (data / "dev.align").read_text() == "0-0 1-1\n"
+    assert (data / "lexicon.tsv").read_text() == (
+        "cat\tchat\t1\t1\ndog\tchien\t1\t1\nsleeps\tdort\t1\t1\nthe\tle\t1\t2\n"
+    )
+
+
+@pytest.mark.parametrize(("heuristic", "line"), [("intersection", "0-0"), ("grow-diag-final", "0-0 1-1 2-2")])
+def test_the_two_directions_become_one_as_asked(
+    nmtkit: Run, data: Path, eflomal: list[list[str]], heuristic: str, line: str
+) -> None:
+    assert nmtkit("align", "--symmetrize", heuristic).status == 0
+    assert (data / "train.align").read_text().splitlines()[1] == line
+
+
+def test_a_pair_enters_the_lexicon_only_above_the_threshold(nmtkit: Run, data: Path, eflomal: list[list[str]]) -> None:
+    assert nmtkit("align").err.endswith("lexicon.tsv: 0 of 4 word pairs, those linked more than 100 times\n")
+    nmtkit("align", "--threshold", "1")
+    assert (data / "lexicon.tsv").read_text() == "the\tle\t1\t2\n"
+
+
+def test_the_pieces_of_bpe_are_joined_to_words(nmtkit: Run, tmp_path: Path, eflomal: list[list[str]]) -> None:
+    data = make(tmp_path, "bpe")
+    assert "@@" in (data / "train.src").read_text()
+    assert nmtkit("align").status == 0
+    assert eflomal[0] == ["the cat", "the dog sleeps", "a cat"]
+
+
+def test_another_aligners_links_are_taken_as_they_are(nmtkit: Run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "links.gz").write_bytes(gzip.compress(b"0-1 1-0\n\n"))
+    outcome = nmtkit("align", "--pharaoh", "links.gz", "--threshold", "0")
+    assert outcome.err.splitlines()[0] == "data/train.align: 2 pairs, 2 links, 40.0% of the target words linked"
+    assert (data / "train.align").read_text() == "0-1 1-0\n\n"
+    assert (data / "lexicon.tsv").read_text() == "cat\tle\t1\t1\nthe\tchat\t1\t1\n"
+    assert not (data / "dev.align").exists()
+
+
+def test_text_that_is_prepared_anew_has_no_alignment_left(
+    nmtkit: Run, data: Path, tmp_path: Path, eflomal: list[list[str]]
+) -> None:
+    nmtkit("align")
+    assert all((data / name).exists() for name in FILES)
+    make(tmp_path, "words")
+    assert not any((data / name).exists() for name in FILES)
+
+
+def test_an_aligner_that_fails_leaves_the_folder_as_it_was(
+    nmtkit: Run, data: Path, eflomal: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*paths: Path) -> None:
+        raise UserError("out of luck")
+
+    nmtkit("align")
+    before = {path: path.read_bytes() for path in data.iterdir()}
+    monkeypatch.setattr("nmtkit.data.alignment.align_with_eflomal", fail)
+    assert nmtkit("align").err.endswith("nmtkit: error: out of luck\n")
+    assert {path: path.read_bytes() for path in data.iterdir()} == before
+
+
+
+
+def test_gold_prints_precision_recall_and_error_rate(nmtkit: Run, tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text("0-0 1-1 1p2\n0-0\n")
+    (tmp_path / "links").write_text("0-0 1-2 2-2\n0-0\n")
+    # Of 4 links found, 2 are sure and 3 possible; 3 are sure in the gold: AER is 1 - 5 / 7.
+    assert nmtkit("align", "--pharaoh", "links", "--gold", "gold") == (
+        0, "precision 75.00%  recall 66.67%  AER 28.57%  (links)\n", "",
+    )  # fmt: skip
+
+
+def test_gold_scores_the_folders_alignment_where_no_other_is_given(
+    nmtkit: Run, tmp_path: Path, eflomal: list[list[str]]
+) -> None:
+    nmtkit("align")
+    (tmp_path / "gold").write_text("0-0 1-1\n0-0 1-1 2-2\n")
+    assert nmtkit("align", "--gold", "gold").out == "precision 100.00%  recall 100.00%  AER 0.00%  (data/train.align)\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--pharaoh one", "one has 1 lines but data/train.src has 2; align the text of that folder"),
+        ("--pharaoh far", "far:2: the link 3-0 is outside its pair of 3 and 3 words; align these very words"),
+        ("--pharaoh bad", "bad:1: expected links source-target counted from 0, as 0-0 1-2; found 'x'"),
+        ("--pharaoh none", "none: no such file"),
+        ("--pharaoh one --gold bad", "one has 1 lines but bad has 2; they must align the same sentences"),
+        ("--pharaoh one --symmetrize grow-diag", "--symmetrize: the links of --pharaoh are taken as they are"),
+        ("--gold one --threshold 3", "--gold only scores an alignment that is there"),
+        ("--gold one", "data/train.align: cannot be read: No such file"),
+        ("--data none", "none/prep.yaml: not there; make the folder with nmtkit prep"),
+    ],
+)
+def test_what_cannot_be_aligned_is_an_error(nmtkit: Run, tmp_path: Path, arguments: str, message: str) -> None:
+    (tmp_path / "one").write_text("0-0\n")
+    (tmp_path / "far").write_text("0-0\n3-0\n")
+    (tmp_path / "bad").write_text("x\n\n")
+    status, out, err = nmtkit("align", *arguments.split())
+    assert (status, out) == (1, "")
+    assert message in err
+
+
+def test_a_folder_whose_sides_differ_is_an_error(nmtkit: Run, data: Path, eflomal: list[list[str]]) -> None:
+    with open(data / "train.src", "a") as file:
+        file.write("one more\n")
+    message = "data/train.src has 3 lines but data/train.tgt has 2; run nmtkit prep again"
+    assert message in nmtkit("align").err

@@ -1,0 +1,111 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.echo import load_echo, write_folder
+
+Run = Callable[..., Any]  # the command line of tests/conftest.py
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def filtered(folder: Path, nmtkit: Run) -> Run:
+    """``filtered("a <unk>", "b c", "1-1")``: what posunk makes of translations, sources and alignment, if any."""
+
+    def run(translations: str, source: str, alignment: str | None = None, *arguments: object) -> Any:
+        for name, text in (("translations", translations), ("source", source), ("links", alignment)):
+            if text is not None:
+                (folder / name).write_text(text + "\n", encoding="utf-8")
+        aligned = [] if alignment is None else ["-a", "links"]
+        return nmtkit("posunk", "-i", "translations", "-s", "source", *aligned, *arguments)
+
+    return run
+
+
+def test_positions_and_links_lead_to_the_lexicons_translation_or_to_a_copy(filtered: Run, folder: Path) -> None:
+    (folder / "lexicon").write_text("house\tmaison\t0.9\t200\n")
+    source = "the house of Pontypridd"
+    for translation, links in (
+        ("la <unkpos_0> de <unkpos_0>", None),
+        ("la <unk> de <unk>", "0-0 1-1 3-3"),
+        ("la <unkpos_0> de <unk>", "0-1 3-3"),
+    ):
+        assert filtered(translation, source, links, "-l", "lexicon") == (0, "la maison de Pontypridd\n", "")
+    assert filtered("la <unkpos_0> de <unkpos_0>", source).out == "la house de Pontypridd\n"
+
+
+def test_words_that_come_from_nowhere_stay_unknown(filtered: Run) -> None:
+    assert filtered("<unkpos_null> <unkpos_-7> <unkpos_3> a", "one").out == "<unk> <unk> <unk> a\n"
+    assert filtered("<unk> a", "one", "").out == "<unk> a\n"
+
+
+def test_the_result_of_a_file_appears_whole(filtered: Run, folder: Path) -> None:
+    assert filtered("<unkpos_0>", "one", None, "-o", "out") == (0, "", "")
+    assert (folder / "out").read_text() == "one\n"
+    assert filtered("<unkpos_0>\n<unk>", "one\ntwo", None, "-o", "other").status == 1
+    assert not (folder / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("translations", "source", "links", "message"),
+    [
+        ("a\n<unk>", "a\nb", None, "translations:2: <unk> may come from anywhere; give an --alignment"),
+        ("a\nb", "a", None, "source: ends after 1 lines, but translations goes on; make them correspond"),
+        ("a", "a\nb", None, "source: has more lines than the 1 of translations; make them correspond"),
+        ("a\nb", "a\nb", "0-0", "links: ends after 1 lines, but translations goes on; make them correspond"),
+        ("<unk>", "a", "0_0", "links:1: expected links source-target counted from 0"),
+        ("<unk>", "a", "1-0", "links:1: the link 1-0 is outside its pair of 1 and 1 words"),
+    ],
+)
+def test_files_that_do_not_belong_together_are_an_error(
+    filtered: Run, translations: str, source: str, links: str | None, message: str
+) -> None:
+    status, _, err = filtered(translations, source, links)
+    assert status == 1
+    assert message in err
+
+
+awkward = st.sampled_from(["\r", "\u2028", "\x85", "\x00", "\x0c", " ", "\t", "a", "<unkpos_0>", "<unkpos_null>"])
+
+
+@given(lines=st.lists(st.lists(awkward | st.characters(codec="utf-8", exclude_characters="\n")).map("".join)))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_line_is_lost_split_or_moved(filtered: Run, lines: list[str]) -> None:
+    numbered = [f"{i} {line}".rstrip("\r\ufeff") for i, line in enumerate(lines)]
+    status, out, _ = filtered("\n".join(numbered), "\n".join(numbered))
+    found = out.split("\n")[:-1]
+    assert status == 0
+    assert [line.split(" ")[0] for line in found] == ([str(i) for i in range(len(lines))] or [""])
+    for line, before in zip(found, numbered, strict=False):
+        assert line == before or "<unkpos_" in before
+
+
+def test_translating_in_one_go_equals_translating_then_replacing(
+    filtered: Run, nmtkit: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmtkit.api.load_model", load_echo)
+    write_folder(folder / "run")
+    (folder / "in").write_text("a Pontypridd b\n\nZürich\nlow@@ er x\n")
+    (folder / "run" / "lexicon.tsv").write_text("x\te\t1\t101\n")
+    at_once = nmtkit("translate", "-m", folder / "run", "--tokenized", "--replace-unk", "-i", "in")
+    assert at_once == (0, "a Pontypridd b\n\nZürich\nlow@@ er e\n", "")
+    aligned = nmtkit("translate", "--tokenized", "--alignment", "-i", "in").out
+    columns = [line.split("\t") for line in aligned.split("\n")]
+    assert columns[0] == ["a <unk> b", "0-0 1-1 2-2"]
+    texts, links = ("\n".join(column) for column in zip(*columns[:-1], strict=True))
+    assert filtered(texts, (folder / "in").read_text()[:-1], links, "-l", "run/lexicon.tsv").out == at_once.out
+
+
+def test_closed_standard_input_is_an_error(folder: Path, nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "source").write_text("a\n")
+    monkeypatch.setattr("sys.stdin", None)
+    assert nmtkit("posunk", "-s", "source") == (1, "", "nmtkit: error: standard input is closed; name a file\n")
