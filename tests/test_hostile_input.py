@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from nmtkit.align.lexicon import load_lexicon
+from nmtkit.align.pharaoh import read_alignment, read_gold
 from nmtkit.config import dump_yaml, load_yaml, parse_settings, parse_yaml, to_dict
 from nmtkit.data.corpus import Corpus, encode
 from nmtkit.data.settings import Prep, Side
@@ -68,8 +70,10 @@ def damaged(draw: st.DrawFn, good: bytes) -> bytes:
 
 # What means something to one of the readers.
 PIECES = st.sampled_from(
-    b"\n|\r\n|\t| |\0|\xff|\xe2\x80\xa8|\xef\xbb\xbf|-1|1e999|nan|null|[|{|]|}|\"|&a [*a]|*a|<<: |: |- |"
-    b"!!python/object:os.system|999999999999999999999999999999".split(b"|")
+    [
+        *b"\n|\r\n|\t| |\0|\xff|\xe2\x80\xa8|\xef\xbb\xbf|-1|1e999|nan|null|[|{|]|}|\"".split(b"|"),
+        *(b"&a [*a]", b"*a", b"<<: ", b": ", b"- ", b"!!python/object:os.system", b"9" * 30, b"9" * 5000),
+    ]
 )
 
 
@@ -115,6 +119,15 @@ def test_merges_and_truecasing(folder: Path, bpe: bytes, truecase: bytes, line: 
         for other, good in (("bpe.src", BPE), ("truecase.src", TRUECASE)):
             (words / other).write_bytes(good)
         survives(words / name, content, lambda: TextPipeline.load(words, "src").tokens(f"The lower {line}"))
+
+
+@given(damaged(b"0-0 1-2\n\n3-1 2-2 10-0\n" * 3), damaged(b"cat\tchat\t0.9\t9\ndog\tchien\t1\t2\n" * 2))
+@fuzz
+def test_alignments_and_a_lexicon(folder: Path, links: bytes, lexicon: bytes) -> None:
+    survives(folder / "words.align", links, lambda: list(read_alignment(folder / "words.align")))
+    survives(folder / "words.gold", links, lambda: list(read_gold(folder / "words.gold")))
+    survives(folder / "lexicon.tsv", lexicon, lambda: load_lexicon(folder / "lexicon.tsv"))
+    (folder / "lexicon.tsv").unlink()
 
 
 @given(damaged("".join(f"{word}\t{9 * (i > 3)}\n" for i, word in enumerate([*SPELLINGS, "the", "cat"])).encode()))

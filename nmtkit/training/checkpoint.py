@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -189,6 +190,9 @@ def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.
     if not (path / "trainer.pt").exists():
         raise UserError(f"{path}: has weights but no trainer.pt: an average, say, which cannot be trained on")
     try:
+        with zipfile.ZipFile(path / "trainer.pt") as packed:
+            if damaged := packed.testzip():  # torch.load does not look at the check sums
+                raise ValueError(f"{damaged} is damaged")
         saved: dict[str, Any] = torch.load(path / "trainer.pt", map_location="cpu", weights_only=True)
         crc = zlib.crc32((path / "model.safetensors").read_bytes())
         if saved.get("crc32", crc) != crc:

@@ -255,7 +255,7 @@ def _check_numbers(
     """Log a gradient that explodes; raise UserError where loss or gradient is no number, with the place."""
     place = f"update {progress.update} (epoch {progress.epoch + 1}, batch {progress.batch})"
     shown = ", ".join(str(row + 1) for row in batch_rows[:4])
-    lines = f"corpus lines {shown}, ... ({len(batch_rows)} in all)"
+    lines = f"corpus lines {shown} of {len(batch_rows)} in the batch"
     if not math.isfinite(norm) or not math.isfinite(loss):
         torch.manual_seed(_dropout_seed(config, progress.update))
         raise UserError(
