@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from nmtkit import config as configs
+from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus, read_header, read_json
 from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
@@ -143,14 +144,16 @@ def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) 
     model.to(device)
     optimizer = optimizers.build_optimizer(model, config.optimizer, config.groups)
 
-    loop.usable_pairs(corpus, config.max_length)
+    dev_pairs = batches.within(dev, None)
+    train_pairs = loop.sample_pairs(corpus, config, len(dev_pairs))
 
     def validate() -> Validation:
-        cross_entropy, errors = loop.teacher_forced(model, dev, config.pass_tokens, device, dtype)
+        cross_entropy, errors = loop.teacher_forced(model, dev, dev_pairs, config.pass_tokens, device, dtype)
+        _, train_errors = loop.teacher_forced(model, corpus, train_pairs, config.pass_tokens, device, dtype)
         shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
         found = translate_ids(model, shared, experiment.search, device=device)
         hyps = [pipeline.text(vocabularies["tgt"].tokens(ids)) for ids in distributed.gather([b[0].ids for b in found])]
-        return Validation(cross_entropy, errors, detokenized_bleu(hyps, references))
+        return Validation(cross_entropy, errors, detokenized_bleu(hyps, references), train_errors)
 
     with checkpoint.locked(folder):  # from here on something is written
         progress = _resume(experiment, data, folder, model, optimizer)
