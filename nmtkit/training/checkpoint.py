@@ -129,7 +129,7 @@ def step_folder(folder: Path, update: int) -> Path:
 def steps(folder: Path) -> list[int]:
     """Updates of all complete checkpoints, oldest first."""
     found = (folder / "checkpoints").glob("step-*")
-    return sorted(int(path.name[5:]) for path in found if path.name[5:].isdigit())
+    return sorted(int(path.name[5:]) for path in found if path.name[5:].isascii() and path.name[5:].isdigit())
 
 
 def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
@@ -228,8 +228,9 @@ def write_best(folder: Path, best: list[list[float]]) -> None:
 
 def best_steps(folder: Path) -> list[int]:
     """Updates of the kept checkpoints that were the best when validated, best first."""
-    names = [line.partition("\t")[0].removeprefix("step-") for line in _text(folder / "best").splitlines()]
-    return [int(name) for name in names if name.isdigit() and int(name) in steps(folder)]
+    there = {f"step-{update}": update for update in steps(folder)}
+    names = [line.partition("\t")[0] for line in _text(folder / "best").splitlines()]
+    return [there[name] for name in names if name in there]
 
 
 def best_weights(folder: Path) -> Path:
@@ -262,7 +263,7 @@ def check_format(folder: Path) -> None:
         raise UserError(f"{folder}: an ensemble, where one model is needed; its members are in {folder / 'members'}")
     if not (folder / "config.yaml").exists():
         raise UserError(f"{folder}: not a model folder (no config.yaml); `nmtkit train` makes one")
-    version = _text(folder / "format_version").strip()
+    version = _text(folder / "format_version").strip()[:20]
     if version != FORMAT_VERSION:
         raise UserError(f"{folder}: format_version is {version or 'missing'}, this nmtkit reads {FORMAT_VERSION}")
 
