@@ -23,6 +23,7 @@ source "$recipe/../lib.sh"
 # 1. What a paper reads. Wang et al. 2017: the 30K most frequent words of each language, MT02 to develop on. Meng and
 #    Zhang 2019: BPE with 30K merges for each language by itself, MT06 to develop on.
 case $model in
+    *-ende* | *-enfr | dtmt4-plain) stop "$model is a preset of recipes/wmt14-en-de or recipes/wmt14-en-fr" ;;
     deep-lau* | deep-gru*)
         data=data-words segmentation=(--words) vocab=(--src-size 30000 --tgt-size 30000) dev=mt02
         tests=(mt03 mt04 mt05 mt06)

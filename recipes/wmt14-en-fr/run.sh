@@ -23,8 +23,8 @@ source "$recipe/../lib.sh"
 case $model in
     deep-att-12m) text=12m data=data-12m vocab=(--src-size 30000 --tgt-size 30000 --unkpos) ;;
     deep-lau-enfr | rnnsearch*) text=12m data=data-12m-plain vocab=(--src-size 30000 --tgt-size 30000) ;;
-    *-enfr) text=36m data=data-36m-bpe vocab=(--joint) ;;
-    deep-*) text=36m data=data-36m vocab=(--src-size 200000 --tgt-size 80000 --unkpos) ;;
+    dtmt*-enfr | shallow-rnmt-enfr) text=36m data=data-36m-bpe vocab=(--joint) ;;
+    deep-ed* | deep-att | deep-att-[!e]*) text=36m data=data-36m vocab=(--src-size 200000 --tgt-size 80000 --unkpos) ;;
     *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
 esac
 
