@@ -149,7 +149,7 @@ HOST12M = "~schwenk/cslm_joint_paper/data"
 
 
 @pytest.mark.slow
-def test_wmt14_en_fr_of_12m_pairs_runs_end_to_end_with_an_ensemble(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+def test_wmt14_en_fr_of_12m_pairs_runs_with_an_ensemble(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
     serve({
         f"{HOST12M}/bitexts.tgz": texts("train", "bitexts.selected/ep7_pc45.{en,fr}.gz"),
         f"{HOST12M}/dev+test.tgz": texts("dev", "dev/ntst1213.{en,fr}") | texts("test", "dev/ntst14.{en,fr}"),
@@ -178,6 +178,83 @@ def test_wmt14_en_fr_of_36m_pairs_runs_end_to_end(serve: Serve, recipe: Recipe, 
     recipe("wmt14-en-fr", preset)
     translations = tmp_path / "work" / f"test.run-{preset}-1.fr"
     assert len(translations.read_text().splitlines()) == 20
+
+
+@pytest.mark.slow
+def test_wmt14_en_de_runs_end_to_end_and_goes_on_where_it_stopped(
+    serve: Serve, recipe: Recipe, tmp_path: Path
+) -> None:
+    serve({
+        "wmt13/training-parallel-europarl-v7.tgz": texts("train", "training/europarl-v7.de-en.{en,de}"),
+        "wmt13/training-parallel-commoncrawl.tgz": texts("train", "commoncrawl.de-en.{en,de}"),
+        "wmt14/training-parallel-nc-v9.tgz": texts("train", "training/news-commentary-v9.de-en.{en,de}"),
+        "wmt12/test.tgz": texts_of_year(2012, "de"),
+        "wmt13/test.tgz": texts_of_year(2013, "de"),
+        "wmt14/test-full.tgz": sgml("test", *(f"test-full/newstest2014-deen-{x}.sgm" for x in ("src.en", "ref.de"))),
+    })  # fmt: skip
+    recipe("wmt14-en-de", "deep-lau-ende")
+    work = tmp_path / "work"
+    for name in ("test.run-deep-lau-ende-1.de", "test.run-deep-lau-ende-1.posunk.de"):
+        assert len((work / name).read_text().splitlines()) == 20
+    made = {path: path.stat().st_mtime_ns for path in work.rglob("*") if path.is_file() and "lau" not in path.name}
+    recipe("wmt14-en-de", "deep-lau-ende", SEEDS="1 2")
+    assert (work / "ensemble-deep-lau-ende").is_dir()
+    assert {path: path.stat().st_mtime_ns for path in made} == made
+
+
+@pytest.mark.slow
+def test_wmt17_en_de_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+    wmt17 = "wmt17/translation-task"
+    serve({
+        "wmt13/training-parallel-europarl-v7.tgz": texts("train", "training/europarl-v7.de-en.{en,de}"),
+        "wmt13/training-parallel-commoncrawl.tgz": texts("train", "commoncrawl.de-en.{en,de}"),
+        f"{wmt17}/training-parallel-nc-v12.tgz": texts("train", "training/news-commentary-v12.de-en.{en,de}"),
+        f"{wmt17}/rapid2016.tgz": texts("train", "rapid2016.de-en.{en,de}"),
+        "wmt13/test.tgz": texts_of_year(2013, "de"),
+        "wmt14/test-full.tgz": sgml("test", *(f"test-full/newstest2014-deen-{x}.sgm" for x in ("src.en", "ref.de"))),
+        "wmt15/test.tgz": sgml("test", *(f"test/newstest2015-ende-{x}.sgm" for x in ("src.en", "ref.de"))),
+        "wmt16/translation-task/test.tgz": sgml(
+            "test", *(f"test/newstest2016-ende-{x}.sgm" for x in ("src.en", "ref.de"))
+        ),
+    })  # fmt: skip
+    recipe("wmt17-en-de", "nematus-baseline")
+    for year in (2013, 2014, 2015, 2016):
+        assert len((tmp_path / "work" / f"newstest{year}.nematus-baseline.de").read_text().splitlines()) == 20
+
+
+@pytest.mark.slow
+def test_iwslt14_tr_en_runs_end_to_end_on_subwords_and_on_morphemes(
+    serve: Serve, recipe: Recipe, tmp_path: Path
+) -> None:
+    sets = {f"tr-en/IWSLT14.TED.{name}.tr-en.{{}}.xml": "dev" for name in ("dev2010", "tst2010")}
+    sets |= {f"tr-en/IWSLT14.TED.tst{year}.tr-en.{{}}.xml": "test" for year in (2011, 2012, 2013, 2014)}
+    members = {name: f"<url>x</url>\n<title>A title</title>\n{text}"
+               for name, text in texts("train", "tr-en/train.tags.tr-en.{tr,en}").items()}  # fmt: skip
+    for name, split in sets.items():
+        members |= sgml(split, name.format("tr"), name.format("en"))
+    serve({"archive/2014-01/texts/tr/en/tr-en.tgz": members})
+    recipe("iwslt14-tr-en", "densenmt-4l-1-e64")
+    work = tmp_path / "work"
+    assert len((work / "all.run-densenmt-4l-1-e64-bpe.en").read_text().splitlines()) == 80
+    assert (work / "raw" / "train.en").read_text().startswith("A title\n")
+    recipe("iwslt14-tr-en", "densenmt-4l-1-e64", MORPH=str(work / "raw"))
+    assert len((work / "all.run-densenmt-4l-1-e64-morph.en").read_text().splitlines()) == 80
+
+
+@pytest.mark.slow
+def test_nist_zh_en_runs_end_to_end_on_text_of_the_users(recipe: Recipe, tmp_path: Path) -> None:
+    ldc = tmp_path / "ldc"
+    ldc.mkdir()
+    for name, text in texts("train", "train.{zh,en}").items():
+        (ldc / name).write_text(text)
+    for mt in ("mt02", "mt03", "mt04", "mt05", "mt06", "mt08"):
+        for reference in range(4):
+            for name, text in texts("test", f"{mt}.{{zh,en{reference}}}").items():
+                (ldc / name).write_text(text)
+    printed = recipe("nist-zh-en", "deep-gru-2x1", LDC=str(ldc), SEEDS="1 2")
+    for mt in ("mt03", "mt04", "mt05", "mt06"):
+        assert re.search(rf"^{mt} \d+\.\d\d$", printed, re.MULTILINE)
+        assert re.search(rf"^{mt} \+PosUnk \d+\.\d\d$", printed, re.MULTILINE)
 
 
 def texts_of_year(year: int, language: str) -> dict[str, str]:
