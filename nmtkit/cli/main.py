@@ -22,6 +22,7 @@ from nmtkit.cli.inspect import inspect as inspect_model
 from nmtkit.cli.models import models
 from nmtkit.cli.posunk import posunk
 from nmtkit.cli.prep import prep
+from nmtkit.cli.report import report
 from nmtkit.cli.score import score
 from nmtkit.cli.train import train
 from nmtkit.cli.translate import translate
@@ -49,7 +50,7 @@ def _help(function: Callable[..., None]) -> str:
 
 # In the order in which they are used.
 COMMANDS: tuple[Callable[..., None], ...] = (
-    prep, align, vocab, train, average, ensemble, translate, posunk, score, contrast, inspect_model, models
+    prep, align, vocab, train, average, ensemble, translate, posunk, score, contrast, report, inspect_model, models
 )  # fmt: skip
 for command in COMMANDS:
     text = _help(command)

@@ -14,7 +14,7 @@ from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, read_lines
 
 if TYPE_CHECKING:
-    from nmtkit.api import Translation
+    from nmtkit.api import Translator
     from nmtkit.evaluation.comparison import Read
 
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Translated:
     """The test set of a data folder, and what a model made of it."""
 
+    translator: "Translator"
     reference: Path
     sources: list[str]
-    translations: "list[Translation]"
     read: "Read"
 
 
@@ -46,10 +46,10 @@ def describe(side: Side) -> str:
     return f"{kind} ({', '.join([side.language, *(name for name, applied in done.items() if applied)])})"
 
 
-def translate_test_set(model: Path, data: Path, device: str, *, attention: bool = False) -> Translated:
+def translate_test_set(model: Path, data: Path, device: str) -> Translated:
     """Translate the test set of a data folder into MODEL/test.hyp; tokenised BLEU is counted on the model's own words.
 
-    attention: keep where the model looked. Raises UserError if there is no test set, or none that corresponds.
+    Raises UserError if there is no test set, or none that corresponds.
     """
     from nmtkit import api
     from nmtkit.evaluation.comparison import Read, System
@@ -66,7 +66,7 @@ def translate_test_set(model: Path, data: Path, device: str, *, attention: bool 
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("translating", total=len(sources))
         for window in api.windows(sources, lambda: True):
-            translations += [best[0] for best in translator.n_best(window, 1, attention=attention)]
+            translations += [best[0] for best in translator.n_best(window, 1)]
             progress.advance(task, len(window))
     texts = [translation.text for translation in translations]
     with atomic_write(hyp_path) as file:
@@ -87,4 +87,4 @@ def translate_test_set(model: Path, data: Path, device: str, *, attention: bool 
     )
     lengths = [len(reader.tokenize(line)) for line in sources]  # before BPE
     free = unknown_free([[writer.segment(words) for words in ref_words]], translator.tgt_vocab.known)
-    return Translated(ref_path, sources, translations, Read([system], lengths, free))
+    return Translated(translator, ref_path, sources, Read([system], lengths, free))

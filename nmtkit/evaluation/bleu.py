@@ -52,3 +52,8 @@ def metric_named(name: str) -> Metric:
 def detokenized_bleu(hyps: Sequence[str], refs: Sequence[str]) -> float:
     """The figure to select checkpoints by: sacreBLEU 13a of plain text."""
     return score("sacreBLEU-13a", hyps, [refs]).value
+
+
+def sentence_chrf(hyp: str, ref: str) -> float:
+    """chrF2 of one sentence: BLEU says little about so few words."""
+    return float(CHRF().sentence_score(hyp, [ref]).score)

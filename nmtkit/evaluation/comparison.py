@@ -97,9 +97,11 @@ def part(systems: Sequence[System], subset: Subset) -> Part:
 
 
 def differences(systems: Sequence[System], test: Test) -> list[Difference]:
-    """Every system tested against the first."""
+    """Every system tested against the first, by the metrics that have one kind of words for all of them."""
     found = []
     for metric, (_, _, refs) in _metrics(systems[0]).items():
+        if any(_metrics(system)[metric][2] != refs for system in systems):
+            continue
         signature, tested = paired_test(test, metric, [_metrics(system)[metric][1] for system in systems], refs)
         found.append(Difference(metric, signature, tested))
     return found

@@ -278,7 +278,7 @@ class ShoutingTranslator:
         found = [[self.tgt_pipeline.tokens(candidate) for candidate in group] for group in candidates]
         return [[np.full(len(tokens) + 1, -math.log(2)) for tokens in group] for group in found]
 
-    def n_best(self, lines: list[str], n: int, *, attention: bool) -> list[list[Translation]]:
+    def n_best(self, lines: list[str], n: int) -> list[list[Translation]]:
         pipeline = self.tgt_pipeline
         found = [["<unk>" if len(word) > 6 else word for word in pipeline.tokens(line)] for line in lines]
         return [[Translation(pipeline.text(tokens), tokens)] for tokens in found]
