@@ -1,6 +1,7 @@
 # What the recipes share; each run.sh sources this file. Bash 4.4 or later, curl, tar and gzip.
 #
-#   SCALE=tiny      the whole script in minutes: 2,000 training pairs, 20 sentences to develop and to test on, 3 updates
+#   SCALE=tiny      the whole script in minutes: 2,000 training pairs, 20 sentences to develop and to test on, 3 updates;
+#                   in a folder of its own, work/RECIPE-tiny
 #   MIRROR=http://host:port/folder      takes every download from there, under the path that it has on its own host.
 #                   Published sizes and checksums are not asked of a mirror: the tests serve small files of these names.
 

@@ -54,6 +54,24 @@ def test_scripts_are_bash_and_say_what_they_were_checked_on(script: Path) -> Non
         assert "SCALE=tiny" in (script.parent / "README.md").read_text()
 
 
+@pytest.mark.slow
+def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path: Path) -> None:
+    (tmp_path / "ldc").mkdir()
+    for script in SCRIPTS:
+        if "lib.sh" not in script.read_text():
+            continue                                         # quickstart and multi30k come without presets
+        commands = re.findall(rf"{script.parent.name}/run\.sh ([a-z0-9-]+)`", (RECIPES / "README.md").read_text())
+        assert commands
+        for preset in {*commands, "transformer"}:            # downloads fail: nothing listens there
+            environment = {
+                **os.environ, "MIRROR": "http://127.0.0.1:9", "WORK": str(tmp_path / "work"),
+                "LDC": str(tmp_path / "ldc"),
+            }  # fmt: skip
+            done = subprocess.run([script, preset], env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode != 0
+            assert ("preset" in done.stderr) == (preset == "transformer"), done.stderr
+
+
 Serve = Callable[[Mapping[str, Mapping[str, str]]], None]
 Recipe = Callable[..., str]
 

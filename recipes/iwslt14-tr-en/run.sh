@@ -13,7 +13,7 @@ set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-densenmt-8l-2}
 morph=${MORPH:+$(realpath "$MORPH")}
-work=${WORK:-work/iwslt14-tr-en}
+work=${WORK:-work/iwslt14-tr-en${SCALE:+-$SCALE}}
 mkdir -p "$work"
 cd "$work"
 source "$recipe/../lib.sh"
@@ -50,7 +50,7 @@ fi
 #    English words, which are tokenised here because your text already is. All is lower-cased, which the paper leaves open.
 if [ -n "$morph" ]; then
     data=data-morph
-    if [ ! -e $data/prep.yaml ]; then
+    if [ ! -e $data/manifest.json ]; then
         mkdir -p morph
         for set in train dev "${tests[@]}"; do
             check_lines "$morph/$set.tr" raw/$set.en
@@ -61,11 +61,11 @@ if [ -n "$morph" ]; then
     fi
 else
     data=data-bpe
-    if [ ! -e $data/prep.yaml ]; then
+    if [ ! -e $data/manifest.json ]; then
         nmtkit prep --train raw/train.{tr,en} --dev raw/dev.{tr,en} --lowercase --bpe 30000 --separate --output $data
     fi
 fi
-if [ ! -e $data/vocab.tgt ]; then
+if [ ! -e $data/ids.json ]; then
     nmtkit vocab --data $data
 fi
 

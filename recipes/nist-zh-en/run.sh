@@ -15,7 +15,7 @@ recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-dtmt4}
 seeds=(${SEEDS:-1})
 ldc=$(realpath "${LDC:?is not set: the folder of your LDC text, see the head of this script}")
-work=${WORK:-work/nist-zh-en}
+work=${WORK:-work/nist-zh-en${SCALE:+-$SCALE}}
 mkdir -p "$work"
 cd "$work"
 source "$recipe/../lib.sh"
@@ -48,21 +48,21 @@ if [ ! -e raw/mt08.en3 ]; then
 fi
 
 # 3. A data folder; the lengths of the papers, 80 words and 128 subwords, are in their presets.
-if [ ! -e $data/prep.yaml ]; then
+if [ ! -e $data/manifest.json ]; then
     nmtkit prep -s zh -t en --train raw/train.{zh,en} --dev raw/$dev.{zh,en0} \
         --tokenizer none --lowercase "${segmentation[@]}" --output $data
 fi
 
 # 4. Which word translates which, for whatever replaces unknown words; a slice has no pair that is linked 100 times.
 #    LINKS=file takes the links of another aligner instead of eflomal's (see nmtkit align --help).
-if [ $data = data-words ] && [ ! -e $data/lexicon.tsv ]; then
+if [ $data = data-words ] && [ ! -e $data/train.align ]; then
     threshold=100
     if [ "${SCALE:-full}" = tiny ]; then threshold=3; fi
     nmtkit align --data $data --threshold $threshold ${LINKS:+--pharaoh "$LINKS"}
 fi
 
 # 5. The vocabularies, and the text as numbers.
-if [ ! -e $data/vocab.tgt ]; then
+if [ ! -e $data/ids.json ]; then
     nmtkit vocab --data $data "${vocab[@]}"
 fi
 

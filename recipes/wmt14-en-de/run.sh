@@ -12,7 +12,7 @@ set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-dtmt4-ende}
 seeds=(${SEEDS:-1})
-work=${WORK:-work/wmt14-en-de}
+work=${WORK:-work/wmt14-en-de${SCALE:+-$SCALE}}
 mkdir -p "$work"
 cd "$work"
 source "$recipe/../lib.sh"
@@ -71,21 +71,21 @@ if [ ! -e raw/test.de ]; then
 fi
 
 # 3. A data folder: tokenised as Moses does; the case is kept.
-if [ ! -e $data/prep.yaml ]; then
+if [ ! -e $data/manifest.json ]; then
     nmtkit prep --train raw/train.{en,de} --dev raw/$dev.{en,de} --test raw/test.{en,de} \
         "${segmentation[@]}" --output $data
 fi
 
 # 4. Which word translates which, for whatever replaces unknown words; a slice has no pair that is linked 100 times.
 #    LINKS=file takes the links of another aligner instead of eflomal's (see nmtkit align --help).
-if [ "${segmentation[0]}" = --words ] && [ ! -e $data/lexicon.tsv ]; then
+if [ "${segmentation[0]}" = --words ] && [ ! -e $data/train.align ]; then
     threshold=100
     if [ "${SCALE:-full}" = tiny ]; then threshold=3; fi
     nmtkit align --data $data --threshold $threshold ${LINKS:+--pharaoh "$LINKS"}
 fi
 
 # 5. The vocabularies, and the text as numbers.
-if [ ! -e $data/vocab.tgt ]; then
+if [ ! -e $data/ids.json ]; then
     nmtkit vocab --data $data "${vocab[@]}"
 fi
 

@@ -12,7 +12,7 @@ set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-deep-att}
 seeds=(${SEEDS:-1})
-work=${WORK:-work/wmt14-en-fr}
+work=${WORK:-work/wmt14-en-fr${SCALE:+-$SCALE}}
 mkdir -p "$work"
 cd "$work"
 source "$recipe/../lib.sh"
@@ -102,7 +102,7 @@ fi
 
 # 4. Data folders. The 36M pairs are tokenised as Moses does; the case is kept; pairs of more than 175 words or a ratio
 #    of lengths above 1.5 are left out. The 12M pairs are taken as they are.
-if [ ! -e $data/prep.yaml ]; then
+if [ ! -e $data/manifest.json ]; then
     case $data in
         data-36m) nmtkit prep --raw raw-36m -s en -t fr --words --max-length 175 --max-ratio 1.5 --output $data ;;
         data-36m-bpe)
@@ -115,14 +115,14 @@ fi
 
 # 5. Which word translates which, for whatever replaces unknown words; a slice has no pair that is linked 100 times.
 #    LINKS=file takes the links of another aligner, as the papers did, instead of eflomal's (see nmtkit align --help).
-if [ $data != data-36m-bpe ] && [ ! -e $data/lexicon.tsv ]; then
+if [ $data != data-36m-bpe ] && [ ! -e $data/train.align ]; then
     threshold=100
     if [ "${SCALE:-full}" = tiny ]; then threshold=3; fi
     nmtkit align --data $data --threshold $threshold ${LINKS:+--pharaoh "$LINKS"}
 fi
 
 # 6. The vocabularies, and the text as numbers.
-if [ ! -e $data/vocab.tgt ]; then
+if [ ! -e $data/ids.json ]; then
     nmtkit vocab --data $data "${vocab[@]}"
 fi
 

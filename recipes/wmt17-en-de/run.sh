@@ -8,7 +8,7 @@
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-bideep}
-work=${WORK:-work/wmt17-en-de}
+work=${WORK:-work/wmt17-en-de${SCALE:+-$SCALE}}
 mkdir -p "$work"
 cd "$work"
 source "$recipe/../lib.sh"
@@ -65,10 +65,10 @@ fi
 
 # 2. A data folder: tokenised and truecased as the WMT'17 systems of the same group; joint BPE. The number of merges is
 #    not in our text of the paper; 90,000 are what those systems used. A vocabulary for each side.
-if [ ! -e data/prep.yaml ]; then
+if [ ! -e data/manifest.json ]; then
     nmtkit prep --train raw/train.{en,de} --dev raw/newstest2013.{en,de} --truecase --bpe 90000 --joint
 fi
-if [ ! -e data/vocab.tgt ]; then
+if [ ! -e data/ids.json ]; then
     nmtkit vocab
 fi
 
