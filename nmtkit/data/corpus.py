@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmtkit.data.counts import merged, write_run
 from nmtkit.data.parallel import Chunk, Workers, chunks, progress
 from nmtkit.data.settings import SIDES, SPLITS
 from nmtkit.data.vocab import Vocabulary
@@ -29,6 +30,7 @@ _FILES = (
     _HEADER,
 )
 _LINES = 5000  # of a chunk: looking words up is quick work
+_MOST_COUNTED = 500_000  # different words in memory: a hundred megabytes
 
 Ids = NDArray[np.unsignedinteger[Any]]
 
@@ -59,13 +61,9 @@ class Corpus:
     def __len__(self) -> int:
         return len(self._src.offsets) - 1
 
-    @property
-    def src_lengths(self) -> NDArray[np.int32]:
-        return self._src.lengths
-
-    @property
-    def tgt_lengths(self) -> NDArray[np.int32]:
-        return self._tgt.lengths
+    def lengths(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How many words both sides of some pairs have."""
+        return self._src.lengths(rows), self._tgt.lengths(rows)
 
     def src(self, number: int) -> Ids:
         return self._src[number]
@@ -85,10 +83,9 @@ class _Sentences:
         ids = _map(folder / f"{name}.ids", np.dtype(entry["dtype"]), entry["tokens"])
         return cls(ids, _map(folder / f"{name}.offsets", _OFFSET, entry["lines"] + 1))
 
-    @cached_property
-    def lengths(self) -> NDArray[np.int32]:
-        lengths = np.empty(len(self.offsets) - 1, dtype=np.int32)
-        return np.subtract(self.offsets[1:], self.offsets[:-1], out=lengths, casting="unsafe")
+    def lengths(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        lengths: NDArray[np.int64] = (self.offsets[1:][rows] - self.offsets[:-1][rows]).astype(np.int64)
+        return lengths
 
     def __getitem__(self, number: int) -> Ids:
         return self.ids[self.offsets[number] : self.offsets[number + 1]]
@@ -159,16 +156,18 @@ def encode(
     names = [f"{split}.{side}" for split in SPLITS for side in SIDES if f"{split}.{side}" in manifest]
     sizes = {"src": src_size, "tgt": tgt_size}
     with Workers(workers) as pool, staging_folder(folder) as staging:
-        counts = {side: _count_words(folder / f"train.{side}", manifest, pool) for side in SIDES}
+        runs = {side: _count_words(folder / f"train.{side}", staging, manifest, pool) for side in SIDES}
         if joint:
-            counts = dict.fromkeys(SIDES, counts["src"] + counts["tgt"])
+            runs = dict.fromkeys(SIDES, runs["src"] + runs["tgt"])
         rows: dict[str, int] = {}
+        types: dict[str, int] = {}
         coverage: dict[str, Coverage] = {}
         header: dict[str, dict[str, Any]] = {}
         for side in SIDES:
-            vocabulary = Vocabulary.choose(counts[side], sizes[side], min_count)
+            vocabulary = Vocabulary.choose(merged(runs[side]), sizes[side], min_count)
             vocabulary.save(staging / f"vocab.{side}")
             rows[side] = len(vocabulary)
+            types[side] = sum(word not in SPELLINGS for word, _ in merged(runs[side]))
             fingerprint = vocabulary.fingerprint
             dtype = "<u2" if len(vocabulary) <= 1 << 16 else "<u4"
             for name in (name for name in names if name.endswith(side)):
@@ -188,17 +187,27 @@ def encode(
                 )
         (staging / _HEADER).write_text(json.dumps({"format_version": "1", "files": header}, indent=1) + "\n", "utf-8")
         move_into_place(staging, folder, _FILES)
-    types: dict[str, int] = {side: len(counts[side].keys() - set(SPELLINGS)) for side in SIDES}
     return Report(folder, rows, types, coverage)
 
 
-def _count_words(path: Path, manifest: Mapping[str, Any], pool: Workers) -> Counter[str]:
+def _count_words(path: Path, staging: Path, manifest: Mapping[str, Any], pool: Workers) -> list[Path]:
+    """Runs of how often each word occurs; a new one is begun where a Counter would grow too large."""
+    runs: list[Path] = []
     counts: Counter[str] = Counter()
+
+    def write() -> None:
+        runs.append(staging / f"{path.name}.{len(runs)}.words")
+        write_run(runs[-1], counts)
+        counts.clear()
+
     with progress(f"counting words of {path.name}", manifest[path.name]["lines"]) as advance:
         for lines, found in pool.map(_count_chunk, chunks(path, _LINES)):
             counts.update(found)
             advance(lines)
-    return counts
+            if len(counts) > _MOST_COUNTED:
+                write()
+        write()
+    return runs
 
 
 def _count_chunk(chunk: Chunk) -> tuple[int, Counter[str]]:

@@ -98,45 +98,44 @@ def train(
     device = next(model.parameters()).device
     rows = batches.within(corpus, config.max_length)
     _report_rows(corpus, rows, config.max_length)
-    per_epoch = len(_epoch(corpus, rows, config, progress.epoch))
-    total = _total_updates(config, per_epoch)
+    order = _epoch(corpus, rows, config, progress.epoch)
+    total = _total_updates(config, len(order))
     with stop_signals() as stopping, display(total, progress.update) as shown:
         while not progress.finished and not stopping:
-            order = _epoch(corpus, rows, config, progress.epoch)
             assert progress.batch < len(order), "the data are not those of this run"
-            for batch_rows in order[progress.batch :]:
-                started = time.perf_counter()
-                progress.update += 1
-                progress.batch += 1
-                torch.manual_seed(config.seed * 1_000_003 + progress.update)
-                rate = config.schedule.multiplier(progress.update, progress.decays)
-                set_rates(optimizer, rate)
-                loss, nll, tokens = accumulate(model, config, corpus, batch_rows, device, dtype)
-                limit = config.clip_norm and config.clip_norm * config.clip_factor**progress.decays
-                norm = clip(model, limit)
-                if not math.isfinite(norm) or not math.isfinite(loss):
-                    raise UserError(
-                        f"update {progress.update}: loss {loss:g}, gradient norm {norm:g} in the batch with "
-                        f"corpus lines {(batch_rows[:4] + 1).tolist()}...; start again in another folder (-o) with a "
-                        "lower learning rate or training.clip_norm"
-                    )
-                optimizer.step()
-                seconds = time.perf_counter() - started
-                progress.tokens += tokens
-                progress.window.add(nll, tokens, seconds, norm)
-                shown.show(progress.update, _facts(config, progress, rate))
+            batch_rows = order[progress.batch]
+            started = time.perf_counter()
+            progress.update += 1
+            progress.batch += 1
+            torch.manual_seed(config.seed * 1_000_003 + progress.update)
+            rate = config.schedule.multiplier(progress.update, progress.decays)
+            set_rates(optimizer, rate)
+            loss, nll, tokens = accumulate(model, config, corpus, batch_rows, device, dtype)
+            limit = config.clip_norm and config.clip_norm * config.clip_factor**progress.decays
+            norm = clip(model, limit)
+            if not math.isfinite(norm) or not math.isfinite(loss):
+                raise UserError(
+                    f"update {progress.update}: loss {loss:g}, gradient norm {norm:g} in the batch with "
+                    f"corpus lines {(batch_rows[:4] + 1).tolist()}...; start again in another folder (-o) with a "
+                    "lower learning rate or training.clip_norm"
+                )
+            optimizer.step()
+            seconds = time.perf_counter() - started
+            progress.tokens += tokens
+            progress.window.add(nll, tokens, seconds, norm)
+            shown.show(progress.update, _facts(config, progress, rate))
 
-                epoch_end = progress.batch == len(order)
-                if epoch_end:
-                    progress.epoch, progress.batch = progress.epoch + 1, 0
-                progress.finished = end(config, progress)
-                due = progress.update % config.valid_every == 0 if config.valid_every else epoch_end
-                if due or progress.finished:
-                    _log_window(folder, progress, rate)
-                    progress.window = Window()
-                    _validate(model, optimizer, config, folder, progress, validate, shown, regular=due)
-                if progress.finished or stopping or epoch_end:
-                    break
+            epoch_end = progress.batch == len(order)
+            if epoch_end:
+                progress.epoch, progress.batch = progress.epoch + 1, 0
+            progress.finished = end(config, progress)
+            due = progress.update % config.valid_every == 0 if config.valid_every else epoch_end
+            if due or progress.finished:
+                _log_window(folder, progress, rate)
+                progress.window = Window()
+                _validate(model, optimizer, config, folder, progress, validate, shown, regular=due)
+            if epoch_end and not progress.finished:
+                order = _epoch(corpus, rows, config, progress.epoch)
         if progress.update not in checkpoint.steps(folder):
             checkpoint.save(folder, model, optimizer, progress)
             _prune(folder, config, progress)
@@ -160,7 +159,7 @@ def accumulate(
     """
     model.train()
     model.zero_grad(set_to_none=True)
-    tokens = int(np.asarray(corpus.tgt_lengths)[batch_rows].sum()) + len(batch_rows)
+    tokens = int(corpus.lengths(batch_rows)[1].sum()) + len(batch_rows)
     divisor = tokens if config.loss == "tokens" else len(batch_rows)
     total_loss = total_nll = 0.0
     for part in batches.parts(corpus, batch_rows, config.pass_tokens):
@@ -200,7 +199,7 @@ def teacher_forced(
     """
     model.eval()
     rows = batches.within(corpus, None)
-    rows = rows[np.argsort(np.asarray(corpus.tgt_lengths)[rows], kind="stable")]
+    rows = rows[np.argsort(corpus.lengths(rows)[1], kind="stable")]
     nll = wrong = tokens = 0.0
     for part in batches.parts(corpus, rows, max_tokens):
         batch = batches.collate(corpus, part).to(device)
@@ -237,7 +236,7 @@ def stop_signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _epoch(corpus: Corpus, rows: np.ndarray, config: Training, epoch: int) -> list[np.ndarray]:
+def _epoch(corpus: Corpus, rows: np.ndarray, config: Training, epoch: int) -> batches.Epoch:
     return batches.epoch_batches(
         corpus, rows, sentences=config.batch_sentences, tokens=config.batch_tokens, seed=config.seed, epoch=epoch
     )

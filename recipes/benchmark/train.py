@@ -28,9 +28,12 @@ class RandomCorpus:
     def __init__(self, sentences: int, length: int, src_words: int, tgt_words: int):
         random = np.random.default_rng(1)
         spread = max(1, length // 5)
-        self.src_lengths, self.tgt_lengths = random.integers(length - spread, length + spread + 1, (2, sentences))
-        self._src = [random.integers(4, src_words, n) for n in self.src_lengths]
-        self._tgt = [random.integers(4, tgt_words, n) for n in self.tgt_lengths]
+        self._lengths = random.integers(length - spread, length + spread + 1, (2, sentences))
+        self._src = [random.integers(4, src_words, n) for n in self._lengths[0]]
+        self._tgt = [random.integers(4, tgt_words, n) for n in self._lengths[1]]
+
+    def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._lengths[0][rows], self._lengths[1][rows]
 
     def src(self, i: int) -> np.ndarray:
         return self._src[i]
@@ -67,7 +70,7 @@ def main() -> None:
     optimizers.initialise(model, training.groups)
     optimizer = optimizers.build_optimizer(model, training.optimizer, training.groups)
     dtype = precision.resolve(training.precision, torch.device("cpu"))
-    rows = np.arange(size)[np.lexsort((corpus.src_lengths, corpus.tgt_lengths))]
+    rows = np.lexsort(corpus.lengths(np.arange(size)))
 
     def update() -> None:
         loop.accumulate(model, training, corpus, rows, torch.device("cpu"), dtype)
@@ -77,7 +80,7 @@ def main() -> None:
     if args.updates > 1:
         seconds(update, 2)
     median = statistics.median(seconds(update, args.updates))
-    tokens = int(corpus.tgt_lengths.sum()) + size
+    tokens = int(corpus.lengths(rows)[1].sum()) + size
     per_word = 6 * sum(p.numel() for n, p in model.named_parameters() if "embedding" not in n and p.ndim == 2)
     a, b = torch.randn(tokens, 512), torch.randn(512, 1536)
     rate = 2 * a.numel() * b.shape[1] / statistics.median(seconds(lambda: a @ b, 20))
