@@ -31,9 +31,12 @@ class RandomCorpus:
     def __init__(self, sentences: int, length: int, src_words: int, tgt_words: int):
         random = np.random.default_rng(1)
         spread = max(1, length // 5)
-        self.src_lengths, self.tgt_lengths = random.integers(length - spread, length + spread + 1, (2, sentences))
-        self._src = [random.integers(4, src_words, n) for n in self.src_lengths]
-        self._tgt = [random.integers(4, tgt_words, n) for n in self.tgt_lengths]
+        self._lengths = random.integers(length - spread, length + spread + 1, (2, sentences))
+        self._src = [random.integers(4, src_words, n) for n in self._lengths[0]]
+        self._tgt = [random.integers(4, tgt_words, n) for n in self._lengths[1]]
+
+    def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._lengths[0][rows], self._lengths[1][rows]
 
     def src(self, i: int) -> np.ndarray:
         return self._src[i]
@@ -73,7 +76,7 @@ def main() -> None:
     optimizers.initialise(model, training.groups)
     optimizer = optimizers.build_optimizer(model, training.optimizer, training.groups)
     dtype = precision.resolve(training.precision, torch.device("cpu"))
-    rows = np.arange(size)[np.lexsort((corpus.src_lengths, corpus.tgt_lengths))]
+    rows = np.lexsort(corpus.lengths(np.arange(size)))
 
     def update() -> None:
         loop.accumulate(model, training, corpus, rows, torch.device("cpu"), dtype)
@@ -83,7 +86,7 @@ def main() -> None:
     if args.updates > 1:
         seconds(update, 2)
     median = statistics.median(seconds(update, args.updates))
-    tokens = int(corpus.tgt_lengths.sum()) + size
+    tokens = int(corpus.lengths(rows)[1].sum()) + size
     tables = ("embedding.", "output.", "encoder.input.position", "decoder.input.position")
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and not name.startswith(tables)]
     per_word = 6 * sum(p.numel() for p in [*matrices, model.output.weight])  # the output layer's may be a table's

@@ -138,7 +138,7 @@ def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> N
         loss, nll, tokens, _ = loop.accumulate(model, config, corpus, rows, CPU, torch.float32)
         found.append((loss, nll, tokens, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
     (loss, nll, tokens, gradients), (loss2, nll2, tokens2, gradients2) = found
-    assert tokens == tokens2 == int(corpus.tgt_lengths[:20].sum()) + 20
+    assert tokens == tokens2 == int(corpus.lengths(rows)[1].sum()) + 20
     assert loss == pytest.approx(loss2)
     assert nll == pytest.approx(nll2)
     for one, several in zip(gradients, gradients2, strict=True):
@@ -346,13 +346,14 @@ def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tm
     trained(tmp_path / "enough", data, max_length=3, max_updates=1)
     empty = small_experiment(max_length=1)
     corpus = Corpus.open(data, "train")
-    long = [i for i in range(len(corpus)) if corpus.src_lengths[i] > 1]
+    long = np.flatnonzero(corpus.lengths(np.arange(len(corpus)))[0] > 1)
 
     class Long:
-        src_lengths, tgt_lengths = corpus.src_lengths[long], corpus.tgt_lengths[long]
-
         def __len__(self) -> int:
             return len(long)
+
+        def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return corpus.lengths(long[rows])
 
     with pytest.raises(UserError, match=r"no pair to train on: all \d+ are empty or longer than training.max_length 1"):
         loop.train(empty.build(14, 14), None, empty.training, Long(), tmp_path, Progress(), None, torch.float32)  # type: ignore[arg-type]
