@@ -7,9 +7,10 @@ The traps of YAML 1.1 are closed: ``5e-4`` is a number here, ``1:30`` and ``010`
 import dataclasses
 import difflib
 import re
+import reprlib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -46,10 +47,13 @@ for _side in (_Loader, _Dumper):
 
 def _unique_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     """A mapping in which no key is given twice (YAML itself would silently keep the last)."""
-    keys = [loader.construct_object(key) for key, _ in node.value]
-    for key, (key_node, _) in zip(keys, node.value, strict=True):
-        if keys.count(key) > 1:
-            raise yaml.MarkedYAMLError(problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark)
+    seen = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, Hashable) or key in seen:
+            problem = f"key {_repr(key)} is {'given twice' if isinstance(key, Hashable) else 'no text'}"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
+        seen.add(key)
     return loader.construct_mapping(node, deep=True)
 
 
@@ -181,9 +185,9 @@ def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
         problems.append(f"{path}: expected one of {', '.join(map(str, arguments))}; found {_describe(value)}")
     elif dataclasses.is_dataclass(hint):
         return _build(hint, value, path, problems)
-    elif origin is tuple:
+    elif origin in (tuple, list):
         if isinstance(value, list | tuple):
-            return tuple(_convert(arguments[0], v, f"{path}[{i}]", problems) for i, v in enumerate(value))
+            return origin(_convert(arguments[0], v, f"{path}[{i}]", problems) for i, v in enumerate(value))
         problems.append(f"{path}: expected a list, found {_describe(value)}")
     elif origin is dict:
         if isinstance(value, Mapping):
@@ -204,7 +208,17 @@ _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 def _describe(value: Any) -> str:
-    return "nothing" if value is None else f"{type(value).__name__} {value!r}"
+    return "nothing" if value is None else f"{type(value).__name__} {_repr(value)}"
+
+
+def _repr(value: Any) -> str:
+    """Short, whatever the value: a few lines of YAML can stand for billions of items."""
+    return _SHORT.repr(value)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 2
+_SHORT.maxstring = _SHORT.maxother = 200
 
 
 def _plain(value: Any) -> Any:

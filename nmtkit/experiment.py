@@ -20,6 +20,7 @@ from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import detokenized_bleu
+from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.search.batching import translate_ids
@@ -140,6 +141,11 @@ def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) 
     references = list(read_lines(data / "dev.raw.tgt"))
     torch.manual_seed(config.seed_of(config.init_seed))
     model = experiment.build(len(vocabularies["src"]), len(vocabularies["tgt"]))
+    if isinstance(model.embedding["src"], SharedEmbedding) and vocabularies["src"].words != vocabularies["tgt"].words:
+        raise UserError(
+            f"{data}: the model has one table for the words of both sides, which have two vocabularies here; "
+            "make one with nmtkit vocab --joint, or set model.tied: target"
+        )
     optimizers.initialise(model, config.groups)
     model.to(device)
     optimizer = optimizers.build_optimizer(model, config.optimizer, config.groups)
@@ -215,7 +221,8 @@ def prepare_folder(folder: Path, experiment: Experiment, data: Path) -> None:
 def check_unchanged(folder: Path, experiment: Experiment, data: Path) -> None:
     """Raises UserError with old and new values when a run in ``folder`` cannot go on as ``experiment``."""
     checkpoint.check_format(folder)
-    old, new = _flat(configs.load_yaml(folder / "config.yaml")), _flat(configs.to_dict(experiment))
+    began = build_experiment(configs.load_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
+    old, new = _flat(configs.to_dict(began)), _flat(configs.to_dict(experiment))
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
     for key, before, after in changed:
         if key.startswith(CHANGEABLE):

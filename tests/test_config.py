@@ -119,8 +119,8 @@ def test_numbers_are_numbers_and_words_are_words(text: str, value: object) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: 2\na: 3\n", "run.yaml:1: not valid YAML: key 'a' is given twice"),
-        ("x:\n  a: 1\n  a: 1\n", "run.yaml:2: not valid YAML: key 'a' is given twice"),
+        ("a: 1\nb: 2\na: 3\n", "run.yaml:3: not valid YAML: key 'a' is given twice"),
+        ("x:\n  a: 1\n  a: 1\n", "run.yaml:3: not valid YAML: key 'a' is given twice"),
         ("a: [1, 2\nb: 3\n", "run.yaml:2: not valid YAML: "),
         ("a: b: c", "run.yaml:1: not valid YAML: mapping values are not allowed here"),
         ("a: !!python/object/apply:os.getcwd []", "run.yaml:1: not valid YAML: could not determine a constructor"),

@@ -1,22 +1,24 @@
 """Kill a training at random moments, start it again with the same command, and compare it with one left in peace.
 
-    TMPDIR=/dev/shm python -m tests.torture           # 50 kill -9; where fsync costs nothing, it is quicker
-    python -m tests.torture --kills 1000 --processes 2  # of torchrun
+    python -m tests.torture                             # 50 kill -9
+    python -m tests.torture --kills 1000 --processes 2  # as torchrun starts them, all killed at once
 
-Checkpoints are written at nearly every update, so that many kills meet one that is being written. Runs are repeated
-until there were enough kills; every one has to end with the weights, the optimiser's state, the metrics (but for
-speed) and the checkpoints of the undisturbed run.
+Checkpoints are written several times a second, so that kills meet one that is being written. Runs are repeated until
+there were enough kills; every one has to end with the weights, the optimiser's state, the metrics (but for speed) and
+the checkpoints of the undisturbed run. TMPDIR=/dev/shm makes it quicker: there fsync costs nothing.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
+import socket
 import sys
 import tempfile
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +28,14 @@ from nmtkit.config import dump_yaml, to_dict
 from nmtkit.training import checkpoint
 from tests.training.conftest import make_data, small_experiment
 
+FORKS = multiprocessing.get_context("forkserver")  # which imports torch once
+FORKS.set_forkserver_preload(["nmtkit.cli.main", "nmtkit.experiment", "nmtkit.api"])
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--updates", type=int, default=600, help="of one run")
+    parser.add_argument("--updates", type=int, default=200, help="of one run")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     args = parser.parse_args()
@@ -41,42 +46,70 @@ def main() -> None:
 def torture(folder: Path, kills: int, updates: int, processes: int, choose: random.Random) -> str:
     """What happened; AssertionError if a run did not end as the undisturbed one."""
     data = make_data(folder)
-    planned = small_experiment(max_updates=updates, valid_every=25, save_every=0.001, keep_last=2)
+    planned = small_experiment(max_updates=updates, valid_every=20, save_every=0.003, keep_last=2)
     (folder / "small.yaml").write_text(dump_yaml(to_dict(planned)))
-    launch = [sys.executable, "-m"]
-    if processes > 1:
-        launch += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
-    command = [*launch, "nmtkit", "train", "-c", str(folder / "small.yaml"), "-d", str(data), "-o"]
+    arguments = ["train", "-c", str(folder / "small.yaml"), "-d", str(data), "-o"]
 
     began = time.monotonic()
-    subprocess.run([*command, str(folder / "peace")], check=True, capture_output=True)
+    assert ended(started([*arguments, str(folder / "peace")], folder / "shown", processes), None) == [0] * processes
     longest = time.monotonic() - began
-    done = runs = lost = resumed = 0
-    while done < kills:
+    killed = runs = resumed = fruitless = 0
+    while killed < kills:
         runs += 1
-        war = folder / f"war-{runs}"
-        while True:
+        war, codes = folder / f"war-{runs}", [-1]
+        while codes != [0] * processes:
             before = newest(war)
-            # In sessions of their own, so that all processes of one can be killed together.
-            with subprocess.Popen([*command, str(war)], stderr=subprocess.PIPE, start_new_session=True) as process:
-                try:
-                    process.wait(choose.uniform(0, longest))
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    done += 1
-                assert process.stderr is not None
-                shown = process.stderr.read().decode()
-            assert process.returncode in (0, -signal.SIGKILL), shown
+            codes = ended(started([*arguments, str(war)], folder / "shown", processes), choose.uniform(0, longest))
+            shown = (folder / "shown").read_text()
+            assert set(codes) <= {0, -signal.SIGKILL}, shown
             assert "Traceback" not in shown, shown
+            killed += -signal.SIGKILL in codes
             resumed += "going on from update" in shown
-            lost += newest(war) == before
-            if process.returncode == 0:
-                break
+            fruitless += newest(war) == before
         assert summary(war) == summary(folder / "peace"), f"run {runs} ended otherwise"
     return (
-        f"{done} kills in {runs} runs of {updates} updates by {processes} process(es); {resumed} starts went on from a "
-        f"checkpoint, {lost} came no further; every run ended as the undisturbed one"
+        f"{killed} kills in {runs} runs of {updates} updates with {processes} process(es); {resumed} starts went on "
+        f"from a checkpoint, {fruitless} made none; every run ended as the undisturbed one"
     )
+
+
+def started(arguments: list[str], shown: Path, count: int) -> list[BaseProcess]:
+    """The command line in ``count`` new processes, which write what they show to a file."""
+    shown.write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    common = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1",
+              "MASTER_PORT": str(port)}  # fmt: skip
+    made = [
+        FORKS.Process(target=command_line, args=(arguments, shown, {**common, "RANK": str(i), "LOCAL_RANK": str(i)}))
+        for i in range(count)
+    ]
+    for process in made:
+        process.start()
+    return made
+
+
+def ended(processes: list[BaseProcess], seconds: float | None) -> list[int | None]:
+    """Exit statuses, after a kill -9 of all if they take longer."""
+    processes[0].join(seconds)
+    if seconds is not None and processes[0].is_alive():
+        for process in processes:
+            process.kill()
+    for process in processes:
+        process.join()
+    return [process.exitcode for process in processes]
+
+
+def command_line(arguments: list[str], shown: Path, environment: dict[str, str]) -> None:
+    """What ``python -m nmtkit`` does, without the time it takes to import torch."""
+    from nmtkit.cli.main import main
+
+    with shown.open("a") as file:
+        os.dup2(file.fileno(), 2)
+    os.environ |= environment
+    torch.set_num_threads(1)
+    sys.argv = ["nmtkit", *arguments]
+    main()
 
 
 def newest(folder: Path) -> int:

@@ -11,7 +11,11 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.ops.padding import pad
 from nmtkit.symbols import PAD
 
+ROW = np.uint32  # the number of a sentence: 4 bytes, because an order holds one for each
+Rows = np.ndarray  # of such numbers
+
 WINDOW = 100  # batches: sentences are shuffled over the corpus, then sorted by length inside windows of this many
+_BLOCK = 1_000_000  # sentences that are looked at together
 
 
 class Batch(NamedTuple):
@@ -30,51 +34,84 @@ def collate(corpus: Corpus, rows: np.ndarray) -> Batch:
     return Batch(src, src != PAD, pad([corpus.tgt(int(row)) for row in rows]))
 
 
-def within(corpus: Corpus, max_length: int | None) -> np.ndarray:
+def within(corpus: Corpus, max_length: int | None) -> Rows:
     """Numbers of the pairs that can be trained on: neither side empty, neither longer than ``max_length``."""
-    src, tgt = np.asarray(corpus.src_lengths), np.asarray(corpus.tgt_lengths)
-    keep = (src > 0) & (tgt > 0)
-    if max_length is not None:
-        keep &= (src <= max_length) & (tgt <= max_length)
-    return np.flatnonzero(keep)
+    kept = [np.empty(0, ROW)]
+    for start in range(0, len(corpus), _BLOCK):
+        rows = np.arange(start, min(start + _BLOCK, len(corpus)), dtype=ROW)
+        src, tgt = corpus.lengths(rows)
+        keep = (src > 0) & (tgt > 0)
+        if max_length is not None:
+            keep &= (src <= max_length) & (tgt <= max_length)
+        kept.append(rows[keep])
+    return np.concatenate(kept)
 
 
 def cut(lengths: np.ndarray, sentences: int | None, tokens: int | None) -> list[slice]:
     """Consecutive runs of at most ``sentences``, or at most ``tokens`` padded words, and never empty."""
     if sentences is not None:
-        return [slice(i, i + sentences) for i in range(0, len(lengths), sentences)]
+        return [slice(i, min(i + sentences, len(lengths))) for i in range(0, len(lengths), sentences)]
     assert tokens is not None
-    runs, start, longest = [], 0, 0
-    for i, length in enumerate(lengths):
-        longest = max(longest, int(length))
-        if i > start and longest * (i + 1 - start) > tokens:
-            runs.append(slice(start, i))
-            start, longest = i, int(length)
-    return [*runs, slice(start, len(lengths))] if len(lengths) else []
+    runs, start = [], 0
+    while start < len(lengths):
+        most = max(1, tokens // int(lengths[start]))
+        longest = np.maximum.accumulate(lengths[start : start + most])
+        padded = longest * np.arange(1, len(longest) + 1)
+        end = start + max(1, int(np.searchsorted(padded, tokens, side="right")))
+        runs.append(slice(start, end))
+        start = end
+    return runs
+
+
+class Epoch:
+    """The batches of one epoch in their order; each is an array of sentence numbers."""
+
+    def __init__(self, rows: Rows, starts: np.ndarray, order: np.ndarray) -> None:
+        self._rows, self._starts, self._order = rows, starts, order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __getitem__(self, number: int) -> Rows:
+        batch = self._order[number]
+        return self._rows[self._starts[batch] : self._starts[batch + 1]]
+
+    def __iter__(self) -> Iterator[Rows]:
+        return map(self.__getitem__, range(len(self)))
 
 
 def epoch_batches(
-    corpus: Corpus, rows: np.ndarray, *, sentences: int | None, tokens: int | None, seed: int, epoch: int
-) -> list[np.ndarray]:
-    """One epoch over ``rows``: arrays of sentence numbers, a global batch each, similar lengths together.
+    corpus: Corpus, rows: Rows, *, sentences: int | None, tokens: int | None, seed: int, epoch: int
+) -> Epoch:
+    """One epoch over ``rows`` in global batches, similar lengths together: in memory a number for each pair.
 
     The batch is counted in ``sentences`` or in ``tokens`` (sentences times the longest side, end mark included).
     """
     random = np.random.default_rng((seed, epoch))
     rows = random.permutation(rows)
-    src, tgt = np.asarray(corpus.src_lengths)[rows] + 1, np.asarray(corpus.tgt_lengths)[rows] + 1
-    longest = np.maximum(src, tgt)
-    size = sentences if sentences is not None else max(1, int((tokens or 1) // max(1.0, float(longest.mean()))))
-    batches: list[np.ndarray] = []
+    size = sentences if sentences is not None else max(1, int((tokens or 1) // max(1.0, _mean_length(corpus, rows))))
+    starts = [0]
     for start in range(0, len(rows), WINDOW * size):
-        window = slice(start, start + WINDOW * size)
-        order = np.lexsort((src[window], tgt[window], longest[window])) + start
-        batches += [rows[order[run]] for run in cut(longest[order], sentences, tokens)]
-    return [batches[i] for i in random.permutation(len(batches))]
+        window = rows[start : start + WINDOW * size]
+        src, tgt = corpus.lengths(window)
+        longest = np.maximum(src, tgt) + 1
+        order = np.lexsort((src, tgt, longest))
+        window[:] = window[order]
+        starts += [start + run.stop for run in cut(longest[order], sentences, tokens)]
+    return Epoch(rows, np.array(starts), random.permutation(len(starts) - 1))
 
 
-def parts(corpus: Corpus, rows: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
+def _mean_length(corpus: Corpus, rows: Rows) -> float:
+    """Of the longer sides, end mark included."""
+    total = 0
+    for start in range(0, len(rows), _BLOCK):
+        src, tgt = corpus.lengths(rows[start : start + _BLOCK])
+        total += int(np.maximum(src, tgt).sum(dtype=np.int64)) + len(src)
+    return total / max(1, len(rows))
+
+
+def parts(corpus: Corpus, rows: Rows, tokens: int) -> Iterator[Rows]:
     """A global batch in pieces of at most ``tokens`` padded words, for gradient accumulation."""
-    longest = np.maximum(np.asarray(corpus.src_lengths)[rows], np.asarray(corpus.tgt_lengths)[rows]) + 1
-    for run in cut(longest, None, tokens):
+    src, tgt = corpus.lengths(rows)
+    for run in cut(np.maximum(src, tgt) + 1, None, tokens):
         yield rows[run]

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from nmtkit.align.pharaoh import parse_links
 from nmtkit.align.posunk import annotate
 from nmtkit.config import build
+from nmtkit.data.counts import merged, write_run
 from nmtkit.data.parallel import Chunk, Workers, chunks, progress
 from nmtkit.data.settings import SIDES, SPLITS, load_prep
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
+from nmtkit.lines import count_lines, move_into_place, parse_line, read_lines, staging_folder
 from nmtkit.symbols import UNK
 
 # SPLIT.SIDE.ids has all sentences one after the other, SPLIT.SIDE.offsets where each of them begins, and the end.
@@ -33,6 +34,7 @@ _FILES = (
     _HEADER,
 )
 _LINES = 5000  # of a chunk: looking words up is quick work
+_MOST_COUNTED = 500_000  # different words in memory: a hundred megabytes
 
 Ids = NDArray[np.unsignedinteger[Any]]
 
@@ -78,20 +80,16 @@ class Corpus:
             if header[f"{split}.{side}"].text != manifest.get(f"{split}.{side}", {}).get("sha256"):
                 raise UserError(f"{folder}/{split}.{side}: prepared anew since it was encoded; run nmtkit vocab again")
         src, tgt = (_Sentences.open(folder, split, side, header[f"{split}.{side}"]) for side in SIDES)
-        if len(src.lengths) != len(tgt.lengths):
+        if len(src) != len(tgt):
             raise UserError(f"{folder / _HEADER}: {split} has sides of different lengths; run nmtkit vocab again")
         return cls(src, tgt)
 
     def __len__(self) -> int:
-        return len(self._src.lengths)
+        return len(self._src)
 
-    @property
-    def src_lengths(self) -> NDArray[np.int32]:
-        return self._src.lengths
-
-    @property
-    def tgt_lengths(self) -> NDArray[np.int32]:
-        return self._tgt.lengths
+    def lengths(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How many words both sides of some pairs have."""
+        return self._src.lengths(rows), self._tgt.lengths(rows)
 
     def src(self, number: int) -> Ids:
         return self._src[number]
@@ -105,8 +103,6 @@ class _Sentences:
 
     def __init__(self, path: Path, ids: Ids, offsets: Ids, words: int) -> None:
         self._path, self._ids, self._offsets, self._words = path, ids, offsets, words
-        lengths = np.empty(len(offsets) - 1, dtype=np.int32)
-        self.lengths = np.subtract(offsets[1:], offsets[:-1], out=lengths, casting="unsafe")
         if offsets[0] != 0 or offsets[-1] != len(ids) or (offsets[1:] < offsets[:-1]).any():
             raise UserError(f"{path}.offsets: damaged; run nmtkit vocab again")
 
@@ -118,6 +114,13 @@ class _Sentences:
         path = folder / f"{split}.{side}"
         ids = _map(Path(f"{path}.ids"), np.dtype(entry.dtype), entry.tokens)
         return cls(path, ids, _map(Path(f"{path}.offsets"), _OFFSET, entry.lines + 1), len(vocabulary))
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def lengths(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        lengths: NDArray[np.int64] = (self._offsets[1:][rows] - self._offsets[:-1][rows]).astype(np.int64)
+        return lengths
 
     def __getitem__(self, number: int) -> Ids:
         ids = self._ids[self._offsets[number] : self._offsets[number + 1]]
@@ -229,17 +232,20 @@ def encode(
     if unkpos:
         _check_annotation(folder, tgt_size)
     with Workers(workers) as pool, staging_folder(folder) as staging:
-        counts = {side: _count_words(folder / f"train.{side}", manifest, pool) for side in SIDES}
+        runs = {side: _count_words(folder / f"train.{side}", staging, manifest, pool) for side in SIDES}
         if joint:
-            counts = dict.fromkeys(SIDES, counts["src"] + counts["tgt"])
+            runs = dict.fromkeys(SIDES, runs["src"] + runs["tgt"])
         rows: dict[str, int] = {}
         symbols: dict[str, int] = {}
+        types: dict[str, int] = {}
         coverage: dict[str, Coverage] = {}
         header: dict[str, dict[str, Any]] = {}
         for side in SIDES:
-            vocabulary = Vocabulary.choose(counts[side], sizes[side], min_count, unkpos and (joint or side == "tgt"))
+            annotated = unkpos and (joint or side == "tgt")
+            vocabulary = Vocabulary.choose(merged(runs[side]), sizes[side], min_count, annotated)
             vocabulary.save(staging / f"vocab.{side}")
             rows[side], symbols[side] = len(vocabulary), vocabulary.symbols
+            types[side] = sum(word not in ALL_SYMBOLS for word, _ in merged(runs[side]))
             fingerprint = vocabulary.fingerprint
             dtype = "<u2" if len(vocabulary) <= 1 << 16 else "<u4"
             for name in (name for name in names if name.endswith(side)):
@@ -262,33 +268,48 @@ def encode(
                 )
         (staging / _HEADER).write_text(json.dumps({"format_version": "1", "files": header}, indent=1) + "\n", "utf-8")
         move_into_place(staging, folder, _FILES)
-    types: dict[str, int] = {side: len(counts[side].keys() - ALL_SYMBOLS) for side in SIDES}
     return Report(folder, rows, symbols, types, coverage)
 
 
-def _count_words(path: Path, manifest: Mapping[str, Any], pool: Workers) -> Counter[str]:
+def _count_words(path: Path, staging: Path, manifest: Mapping[str, Any], pool: Workers) -> list[Path]:
+    """Runs of how often each word occurs; a new one is begun where a Counter would grow too large."""
+    runs: list[Path] = []
     counts: Counter[str] = Counter()
+
+    def write() -> None:
+        runs.append(staging / f"{path.name}.{len(runs)}.words")
+        write_run(runs[-1], counts)
+        counts.clear()
+
     with progress(f"counting words of {path.name}", manifest[path.name]["lines"]) as advance:
-        for lines, found in pool.map(_count_chunk, chunks(path, _LINES)):
+        for lines, found in pool.map(partial(_count_chunk, path), chunks(path, _LINES)):
             counts.update(found)
             advance(lines)
-    return counts
+            if len(counts) > _MOST_COUNTED:
+                write()
+        write()
+    return runs
 
 
-def _count_chunk(chunk: Chunk) -> tuple[int, Counter[str]]:
-    return len(chunk.lines), Counter(b"".join(chunk.lines).decode().split())
+def _count_chunk(path: Path, chunk: Chunk) -> tuple[int, Counter[str]]:
+    return len(chunk.lines), Counter(chain.from_iterable(_sentences(path, chunk)))
+
+
+def _sentences(path: Path, chunk: Chunk) -> list[list[str]]:
+    return [parse_line(line, path, number).split() for number, line in enumerate(chunk.lines, chunk.first)]
 
 
 def _encode_file(text: Path, staging: Path, side: str, dtype: str, lines: int, pool: Workers) -> tuple[int, Coverage]:
     """Writes the ids and offsets of a file of tokens; how many lines it has, and what the vocabulary covers."""
     tokens = unknown = done = 0
+    encode_chunk = partial(_encode_chunk, text, staging / f"vocab.{side}", dtype)
     with (
         progress(f"encoding {text.name}", lines) as advance,
         open(staging / f"{text.name}.ids", "wb") as ids_file,
         open(staging / f"{text.name}.offsets", "wb") as offsets_file,
     ):
         offsets_file.write(np.zeros(1, _OFFSET).tobytes())
-        for ids, lengths in pool.map(partial(_encode_chunk, staging / f"vocab.{side}", dtype), chunks(text, _LINES)):
+        for ids, lengths in pool.map(encode_chunk, chunks(text, _LINES)):
             ids_file.write(ids.tobytes())
             offsets_file.write((tokens + np.cumsum(lengths, dtype=_OFFSET)).astype(_OFFSET).tobytes())
             tokens += len(ids)
@@ -298,8 +319,8 @@ def _encode_file(text: Path, staging: Path, side: str, dtype: str, lines: int, p
     return done, Coverage(tokens, unknown)
 
 
-def _encode_chunk(vocabulary: Path, dtype: str, chunk: Chunk) -> tuple[Ids, NDArray[np.int64]]:
-    sentences = [line.decode().split() for line in chunk.lines]
+def _encode_chunk(text: Path, vocabulary: Path, dtype: str, chunk: Chunk) -> tuple[Ids, NDArray[np.int64]]:
+    sentences = _sentences(text, chunk)
     ids = _vocabulary(vocabulary).ids(chain.from_iterable(sentences))
     return np.array(ids, np.dtype(dtype)), np.array([len(sentence) for sentence in sentences])
 

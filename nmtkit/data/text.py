@@ -26,7 +26,7 @@ CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 
 _LINE_BREAKS = re.compile("[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _JOINED = "@@"  # ends every piece of a word but the last
-_CACHED_WORDS = 500_000
+_CACHED_WORDS = 200_000  # a hundred megabytes
 
 
 class TextPipeline:
@@ -193,9 +193,13 @@ class Segmenter:
 
     @classmethod
     def load(cls, path: Path) -> "Segmenter":
-        """Reads merges as subword-nmt writes them. Raises UserError for a line that is not two symbols."""
+        """Reads merges as subword-nmt writes them. Raises UserError for another version, or a line that is not two
+        symbols."""
         lines = list(read_lines(path))
-        merges = lines[1:] if lines[:1] and lines[0].startswith("#version:") else lines
+        versioned = bool(lines) and lines[0].startswith("#version:")
+        if versioned and lines[0].split(" ") not in (["#version:", "0.1"], ["#version:", "0.2"]):
+            raise UserError(f"{path}:1: {lines[0]!r} is not a version that subword-nmt reads; it reads 0.1 and 0.2")
+        merges = lines[1:] if versioned else lines
         for number, line in enumerate(merges, len(lines) - len(merges) + 1):
             if len(line.strip(" ").split(" ")) != 2:
                 raise UserError(f"{path}:{number}: expected two symbols to merge, found {line!r}")

@@ -1,7 +1,8 @@
 """Vocabularies: which words have a number, and which number."""
 
 import hashlib
-from collections import Counter
+import heapq
+import sys
 from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 
@@ -32,15 +33,17 @@ class Vocabulary:
         self._ids = {word: id for id, word in enumerate(words) if id >= self.symbols}
 
     @classmethod
-    def choose(cls, counts: Counter[str], size: int | None, min_count: int, annotated: bool = False) -> "Vocabulary":
+    def choose(
+        cls, counts: Iterable[tuple[str, int]], size: int | None, min_count: int, annotated: bool = False
+    ) -> "Vocabulary":
         """The most frequent words, at most ``size`` rows with the symbols, that occur ``min_count`` times or more.
 
-        Ties go by the alphabet, so that a text has one vocabulary.
+        Ties go by the alphabet, so that a text has one vocabulary. No more words are held in memory than it has.
         """
         symbols = (*SPELLINGS, *UNKPOS) if annotated else SPELLINGS
-        frequent = [(word, n) for word, n in counts.items() if n >= min_count and word not in ALL_SYMBOLS]
-        frequent.sort(key=lambda item: (-item[1], item[0]))
-        del frequent[size - len(symbols) if size else len(frequent) :]
+        enough = ((word, n) for word, n in counts if n >= min_count and word not in ALL_SYMBOLS)
+        limit = sys.maxsize if size is None else size - len(symbols)
+        frequent = heapq.nsmallest(limit, enough, key=lambda item: (-item[1], item[0]))
         return cls([*symbols, *(word for word, _ in frequent)], [0] * len(symbols) + [n for _, n in frequent])
 
     @classmethod

@@ -7,6 +7,8 @@ import json
 import logging
 import os
 import shutil
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -127,7 +129,7 @@ def step_folder(folder: Path, update: int) -> Path:
 def steps(folder: Path) -> list[int]:
     """Updates of all complete checkpoints, oldest first."""
     found = (folder / "checkpoints").glob("step-*")
-    return sorted(int(path.name[5:]) for path in found if path.name[5:].isdigit())
+    return sorted(int(path.name[5:]) for path in found if path.name[5:].isascii() and path.name[5:].isdigit())
 
 
 def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
@@ -136,12 +138,13 @@ def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progr
     for left in final.parent.glob(".step-*.tmp"):  # of a process that was killed
         shutil.rmtree(left)
     temporary = final.with_name(f".{final.name}.tmp")
-    trainer = io.BytesIO()
-    torch.save({"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress)}, trainer)
     try:
         with report_write_errors(final):
             temporary.mkdir(parents=True)
-            save_weights(temporary / "model.safetensors", model.state_dict())
+            trainer = io.BytesIO()
+            crc = save_weights(temporary / "model.safetensors", model.state_dict())
+            state = {"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress), "crc32": crc}
+            torch.save(state, trainer)
             with atomic_write(temporary / "trainer.pt", "wb") as file:
                 file.write(trainer.getbuffer())
             os.replace(temporary, final)
@@ -151,9 +154,12 @@ def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progr
         raise
 
 
-def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
+def save_weights(path: Path, weights: Mapping[str, Tensor]) -> int:
+    """Gives the CRC-32 of the file."""
+    content = safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in weights.items()})
     with atomic_write(path, "wb") as file:
-        file.write(safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in weights.items()}))
+        file.write(content)
+    return zlib.crc32(content)
 
 
 def load_weights(path: Path, device: str = "cpu") -> dict[str, Tensor]:
@@ -184,9 +190,22 @@ def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.
     if not (path / "trainer.pt").exists():
         raise UserError(f"{path}: has weights but no trainer.pt: an average, say, which cannot be trained on")
     try:
+        with zipfile.ZipFile(path / "trainer.pt") as packed:
+            if damaged := packed.testzip():  # torch.load does not look at the check sums
+                raise ValueError(f"{damaged} is damaged")
         saved: dict[str, Any] = torch.load(path / "trainer.pt", map_location="cpu", weights_only=True)
+        crc = zlib.crc32((path / "model.safetensors").read_bytes())
+        if saved.get("crc32", crc) != crc:
+            raise ValueError("the weights beside it are not those it was saved with")
         optimizer.load_state_dict(saved["optimizer"])
-        return Progress(**{**saved["progress"], "window": Window(**saved["progress"]["window"])})
+        for parameter, state in optimizer.state.items():
+            for name, value in state.items():
+                if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
+                    raise ValueError(f"{name} has shape {tuple(value.shape)} instead of {tuple(parameter.shape)}")
+        progress = configs.build(Progress, saved["progress"], "progress")
+        if progress.update != update:
+            raise ValueError(f"it is of update {progress.update}")
+        return progress
     except Exception as error:  # torch raises many kinds for a damaged file
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
@@ -209,8 +228,9 @@ def write_best(folder: Path, best: list[list[float]]) -> None:
 
 def best_steps(folder: Path) -> list[int]:
     """Updates of the kept checkpoints that were the best when validated, best first."""
-    names = [line.partition("\t")[0].removeprefix("step-") for line in _text(folder / "best").splitlines()]
-    return [int(name) for name in names if name.isdigit() and int(name) in steps(folder)]
+    there = {f"step-{update}": update for update in steps(folder)}
+    names = [line.partition("\t")[0] for line in _text(folder / "best").splitlines()]
+    return [there[name] for name in names if name in there]
 
 
 def best_weights(folder: Path) -> Path:
@@ -243,7 +263,7 @@ def check_format(folder: Path) -> None:
         raise UserError(f"{folder}: an ensemble, where one model is needed; its members are in {folder / 'members'}")
     if not (folder / "config.yaml").exists():
         raise UserError(f"{folder}: not a model folder (no config.yaml); `nmtkit train` makes one")
-    version = _text(folder / "format_version").strip()
+    version = _text(folder / "format_version").strip()[:20]
     if version != FORMAT_VERSION:
         raise UserError(f"{folder}: format_version is {version or 'missing'}, this nmtkit reads {FORMAT_VERSION}")
 
@@ -279,4 +299,4 @@ def write_config(folder: Path, values: Any) -> None:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

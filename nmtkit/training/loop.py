@@ -196,7 +196,7 @@ def accumulate(
     ran out, so that all was done again in twice as many passes.
     """
     model.train()
-    tokens = int(np.asarray(corpus.tgt_lengths)[batch_rows].sum()) + len(batch_rows)
+    tokens = int(corpus.lengths(batch_rows)[1].sum()) + len(batch_rows)
     divisor = tokens if config.loss == "tokens" else len(batch_rows)
     parts = list(batches.parts(corpus, distributed.share(batch_rows), config.pass_tokens))
     halvings = 0
@@ -204,7 +204,7 @@ def accumulate(
         log.warning("out of memory in %d passes; again in halves: training.pass_tokens is too high", len(parts))
         halvings += 1
         if max(map(len, parts)) == 1:
-            src, tgt = (int(lengths[parts].max()) for lengths in (corpus.src_lengths, corpus.tgt_lengths))
+            src, tgt = (int(lengths.max()) for lengths in corpus.lengths(np.concatenate(parts)))
             raise UserError(
                 f"a pair of {src} and {tgt} tokens does not fit into the memory of {device}: take a smaller "
                 "training.max_length or a smaller model"
@@ -262,7 +262,7 @@ def _check_numbers(
     """Log a gradient that explodes; raise UserError where loss or gradient is no number, with the place."""
     place = f"update {progress.update} (epoch {progress.epoch + 1}, batch {progress.batch})"
     shown = ", ".join(str(row + 1) for row in batch_rows[:4])
-    lines = f"corpus lines {shown}, ... ({len(batch_rows)} in all)"
+    lines = f"corpus lines {shown} of {len(batch_rows)} in the batch"
     if not math.isfinite(norm) or not math.isfinite(loss):
         torch.manual_seed(_dropout_seed(config, progress.update))
         raise UserError(
@@ -291,7 +291,7 @@ def teacher_forced(
     The processes share the work.
     """
     model.eval()
-    rows = rows[np.argsort(np.asarray(corpus.tgt_lengths)[rows], kind="stable")]
+    rows = rows[np.argsort(corpus.lengths(rows)[1], kind="stable")]
     nll = wrong = tokens = 0.0
     for part in batches.parts(corpus, distributed.share(rows), max_tokens):
         batch = batches.collate(corpus, part).to(device)
@@ -342,7 +342,7 @@ def _dropout_seed(config: Training, update: int) -> int:
     return config.seed_of(config.dropout_seed) * 1_000_003 + update + (distributed.rank() << 52)
 
 
-def _epoch(corpus: Corpus, rows: np.ndarray, config: Training, epoch: int) -> list[np.ndarray]:
+def _epoch(corpus: Corpus, rows: np.ndarray, config: Training, epoch: int) -> batches.Epoch:
     seed = config.seed_of(config.order_seed)
     return batches.epoch_batches(
         corpus, rows, sentences=config.batch_sentences, tokens=config.batch_tokens, seed=seed, epoch=epoch

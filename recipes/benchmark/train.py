@@ -2,6 +2,7 @@
 
     python recipes/benchmark/train.py rnnsearch --vocab 10000 10000 --set model.embedding=256 --set model.hidden=512
     python recipes/benchmark/train.py deep-att --length 30 --updates 1
+    python recipes/benchmark/train.py dtmt1 --config recipes/multi30k/dtmt1.yaml --vocab 8000 8000
     torchrun --nproc-per-node 2 recipes/benchmark/train.py rnnsearch
 
 Prints the median target words per second (end marks included) of whole updates: batch, forward, backward,
@@ -13,6 +14,7 @@ import argparse
 import resource
 import statistics
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -29,9 +31,12 @@ class RandomCorpus:
     def __init__(self, sentences: int, length: int, src_words: int, tgt_words: int):
         random = np.random.default_rng(1)
         spread = max(1, length // 5)
-        self.src_lengths, self.tgt_lengths = random.integers(length - spread, length + spread + 1, (2, sentences))
-        self._src = [random.integers(4, src_words, n) for n in self.src_lengths]
-        self._tgt = [random.integers(4, tgt_words, n) for n in self.tgt_lengths]
+        self._lengths = random.integers(length - spread, length + spread + 1, (2, sentences))
+        self._src = [random.integers(4, src_words, n) for n in self._lengths[0]]
+        self._tgt = [random.integers(4, tgt_words, n) for n in self._lengths[1]]
+
+    def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._lengths[0][rows], self._lengths[1][rows]
 
     def src(self, i: int) -> np.ndarray:
         return self._src[i]
@@ -52,13 +57,16 @@ def seconds(function, times: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("preset")
+    parser.add_argument("--config", type=Path, help="YAML with values other than the preset's")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--vocab", type=int, nargs=2, help="source and target words; default: the paper's")
     parser.add_argument("--length", type=int, default=14)
     parser.add_argument("--updates", type=int, default=10)
     args = parser.parse_args()
 
-    values = configs.merge(experiment.load_preset(args.preset), configs.parse_settings(args.set))
+    values = experiment.load_preset(args.preset)
+    for other in (configs.load_yaml(args.config) if args.config else {}, configs.parse_settings(args.set)):
+        values = configs.merge(values, other)
     planned = experiment.build_experiment(values, args.preset)
     training = planned.training
     words = args.vocab or (planned.data.src_vocab, planned.data.tgt_vocab)
@@ -68,7 +76,7 @@ def main() -> None:
     optimizers.initialise(model, training.groups)
     optimizer = optimizers.build_optimizer(model, training.optimizer, training.groups)
     dtype = precision.resolve(training.precision, torch.device("cpu"))
-    rows = np.arange(size)[np.lexsort((corpus.src_lengths, corpus.tgt_lengths))]
+    rows = np.lexsort(corpus.lengths(np.arange(size)))
 
     def update() -> None:
         loop.accumulate(model, training, corpus, rows, torch.device("cpu"), dtype)
@@ -78,8 +86,10 @@ def main() -> None:
     if args.updates > 1:
         seconds(update, 2)
     median = statistics.median(seconds(update, args.updates))
-    tokens = int(corpus.tgt_lengths.sum()) + size
-    per_word = 6 * sum(p.numel() for n, p in model.named_parameters() if "embedding" not in n and p.ndim == 2)
+    tokens = int(corpus.lengths(rows)[1].sum()) + size
+    tables = ("embedding.", "output.", "encoder.input.position", "decoder.input.position")
+    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and not name.startswith(tables)]
+    per_word = 6 * sum(p.numel() for p in [*matrices, model.output.weight])  # the output layer's may be a table's
     a, b = torch.randn(tokens, 512), torch.randn(512, 1536)
     rate = 2 * a.numel() * b.shape[1] / statistics.median(seconds(lambda: a @ b, 20))
     if distributed.rank():
@@ -89,7 +99,8 @@ def main() -> None:
     workers = f"{distributed.size()} x {torch.get_num_threads()} threads"
     print(f"{size} sentences, {tokens} target words a batch, {workers}, {dtype}")
     print(f"{tokens / median:,.0f} target words/s ({median:.2f} s an update), peak memory {peak:.1f} GiB")
-    print(f"float32 products: {rate / 1e9:,.0f} GFLOP/s; at that rate alone: {rate / per_word:,.0f} target words/s")
+    print(f"float32 products: {rate / 1e9:,.0f} GFLOP/s; at that rate alone: {rate / per_word:,.0f} target words/s, "
+          f"of which these are {tokens / median * per_word / rate:.0%}")  # fmt: skip
 
 
 if __name__ == "__main__":

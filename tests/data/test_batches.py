@@ -1,5 +1,7 @@
 """Batches: every pair once an epoch, in an order of seed and epoch alone, within the budget, padded right."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,9 @@ class Pairs:
 
     def __init__(self, src_lengths: list[int], tgt_lengths: list[int]):
         self.src_lengths, self.tgt_lengths = np.array(src_lengths), np.array(tgt_lengths)
+
+    def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.src_lengths[rows], self.tgt_lengths[rows]
 
     def src(self, i: int) -> np.ndarray:
         return np.full(self.src_lengths[i], 4 + i, dtype=np.uint16)
@@ -40,7 +45,7 @@ def batches_of(
     corpus: Pairs, sentences: int | None = None, tokens: int | None = None, seed: int = 1, epoch: int = 0
 ) -> list[np.ndarray]:
     rows = np.arange(len(corpus))
-    return epoch_batches(corpus, rows, sentences=sentences, tokens=tokens, seed=seed, epoch=epoch)
+    return list(epoch_batches(corpus, rows, sentences=sentences, tokens=tokens, seed=seed, epoch=epoch))
 
 
 SIZES = [(16, None), (None, 300), (1, None), (None, 1), (10**6, None), (None, 10**9)]
@@ -95,7 +100,8 @@ def test_batches_come_in_no_order_of_length() -> None:
 
 def test_only_the_given_rows_are_used() -> None:
     found = epoch_batches(random_pairs(), np.array([7, 3, 400]), sentences=2, tokens=None, seed=1, epoch=0)
-    assert sorted(np.concatenate(found).tolist()) == [3, 7, 400]
+    assert len(found) == 2
+    assert sorted(np.concatenate(list(found)).tolist()) == [3, 7, 400]
 
 
 @pytest.mark.parametrize("tokens", [1, 60, 200, 10**6])
@@ -143,3 +149,35 @@ def test_pairs_with_an_empty_or_an_overlong_side_are_not_trained_on() -> None:
     corpus = Pairs([0, 1, 5, 6, 5], [1, 0, 5, 1, 6])
     assert within(corpus, 5).tolist() == [2]
     assert within(corpus, None).tolist() == [2, 3, 4]
+
+
+def test_pairs_and_lengths_are_looked_at_in_blocks_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = random_pairs()
+    whole = within(corpus, 20).tolist(), [rows.tolist() for rows in batches_of(corpus, tokens=300)]
+    monkeypatch.setattr(batches, "_BLOCK", 7)
+    assert (within(corpus, 20).tolist(), [rows.tolist() for rows in batches_of(corpus, tokens=300)]) == whole
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("tokens", [1, 37, 300, 10**6])
+def test_runs_are_those_of_adding_sentence_by_sentence(tokens: int, ordered: bool) -> None:
+    lengths = np.random.default_rng(1).integers(1, 50, 1000)
+    lengths = np.sort(lengths) if ordered else lengths
+    expected, start = [], 0
+    for i in range(1, len(lengths) + 1):
+        if i == len(lengths) or lengths[start : i + 1].max() * (i + 1 - start) > tokens:
+            expected.append(slice(start, i))
+            start = i
+    assert cut(lengths, None, tokens) == expected
+
+
+def test_an_epoch_takes_a_few_bytes_for_each_pair() -> None:
+    corpus = random_pairs(200_000)
+    rows = within(corpus, None)
+    tracemalloc.start()
+    epoch = epoch_batches(corpus, rows, sentences=80, tokens=None, seed=1, epoch=0)
+    kept, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(epoch) == 2500
+    assert kept < 6 * len(corpus)
+    assert most < 20 * len(corpus)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from nmtkit.config import merge
 from nmtkit.data.corpus import Corpus, encode
-from nmtkit.data.prep import Files, prepare
+from nmtkit.data.prep import prepare
+from nmtkit.data.raw import Files
 from nmtkit.data.settings import Prep, Side
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -50,9 +51,9 @@ def test_a_corpus_has_the_sentences_of_the_folder_in_order(data: Path) -> None:
         for number, (english, french) in enumerate(pairs):
             assert corpus.src(number).tolist() == src.ids(english.split())
             assert corpus.tgt(number).tolist() == tgt.ids(french.split())
-        assert corpus.src_lengths.tolist() == [len(english.split()) for english, _ in pairs]
-        assert corpus.tgt_lengths.tolist() == [len(french.split()) for _, french in pairs]
-        assert corpus.src_lengths.dtype == corpus.tgt_lengths.dtype == np.int32
+        rows = np.arange(len(pairs))[::-1]
+        lengths = [(len(english.split()), len(french.split())) for english, french in pairs]
+        assert np.stack(corpus.lengths(rows), axis=1).tolist() == [list(pair) for pair in lengths[::-1]]
 
 
 def test_words_spelled_like_symbols_are_unknown_words(data: Path) -> None:
@@ -68,7 +69,7 @@ def test_lengths_and_sentences_agree(tmp_path: Path, shapes: list[tuple[int, int
     encode_all(data)
     corpus = Corpus.open(data, "train")
     pairs = [(len(corpus.src(n)), len(corpus.tgt(n))) for n in range(len(corpus))]
-    assert pairs == shapes == list(zip(corpus.src_lengths, corpus.tgt_lengths, strict=True))
+    assert pairs == shapes == list(zip(*corpus.lengths(np.arange(len(corpus))), strict=True))
 
 
 @pytest.mark.parametrize(("words", "dtype"), [(65_532, np.uint16), (65_533, np.uint32)])
@@ -133,7 +134,7 @@ def test_a_folder_that_prep_did_not_make_is_refused(tmp_path: Path) -> None:
 
 def test_a_vocabulary_made_since_is_noticed(data: Path) -> None:
     encode_all(data)
-    Vocabulary.choose(Counter(["le", "chat"]), None, 1).save(data / "vocab.tgt")
+    Vocabulary.choose(Counter(["le", "chat"]).items(), None, 1).save(data / "vocab.tgt")
     with pytest.raises(UserError, match=r"vocab\.tgt: not the one that the text was encoded with; run nmtkit vocab"):
         Corpus.open(data, "train")
 

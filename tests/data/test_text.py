@@ -242,6 +242,12 @@ def test_merges_that_are_not_two_symbols_are_reported_with_their_line(tmp_path: 
         Segmenter.load(tmp_path / "bpe.src")
 
 
+def test_merges_of_another_version_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "bpe.src").write_text("#version: 0.3\na b\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"bpe.src:1: '#version: 0.3' is not a version that subword-nmt"):
+        Segmenter.load(tmp_path / "bpe.src")
+
+
 @pytest.mark.parametrize("text", ["", "#version: 0.2\n"])
 def test_a_file_without_merges_is_not_taken_for_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "bpe.src").write_text(text, encoding="utf-8")

@@ -92,7 +92,7 @@ def test_a_size_that_no_model_can_have_is_refused_by_name(preset: str, value: in
             with torch.device("meta"):
                 model = build_experiment(changed, preset).build(8, 9)
         except UserError as error:
-            assert f"model.{name}: {value}" in str(error)  # noqa: PT017
+            assert f"model.{name}: " in str(error)  # noqa: PT017
         else:
             assert value == 0
             assert all(parameter.numel() for parameter in model.parameters()), name

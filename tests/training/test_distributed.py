@@ -3,10 +3,14 @@
 import json
 import multiprocessing
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -45,17 +49,25 @@ def one_of(rank: int, count: int, port: int, folder: Path, data: Path, plan: Exp
 
 def train(processes: int, folder: Path, data: Path, **training: object) -> list[int | None]:
     """Train in that many processes; their exit statuses."""
+    return ended(start(processes, folder, data, **training))
+
+
+def ended(processes: list[BaseProcess]) -> list[int | None]:
+    for process in processes:
+        process.join()
+    return [process.exitcode for process in processes]
+
+
+def start(processes: int, folder: Path, data: Path, **training: object) -> list[BaseProcess]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    started = [
+    started: list[BaseProcess] = [
         FORKS.Process(target=one_of, args=(rank, processes, port, folder, data, planned(**training)))
         for rank in range(processes)
     ]
     for process in started:
         process.start()
-    for process in started:
-        process.join()
-    return [process.exitcode for process in started]
+    return started
 
 
 def assert_same_run(folder: Path, expected: Path) -> None:
@@ -121,6 +133,35 @@ def test_a_process_that_fails_ends_all_and_says_why(data: Path, tmp_path: Path) 
     assert "process 0 of 2: " in (tmp_path / "error.0").read_text()
     assert "format_version is 99" in (tmp_path / "error.0").read_text()
     assert "process 1 of 2: another process has ended" in (tmp_path / "error.1").read_text()
+
+
+@pytest.fixture
+def endless(data: Path, tmp_path: Path) -> Iterator[list[BaseProcess]]:
+    """Two processes that train for ever, once they have begun."""
+    processes = start(2, tmp_path, data, max_updates=10**9, save_every=1e-9)
+    while not checkpoint.steps(tmp_path):
+        assert all(process.is_alive() for process in processes)
+        time.sleep(0.05)
+    yield processes
+    for process in processes:
+        process.kill()
+        process.join()
+
+
+def test_a_process_that_is_killed_ends_all(endless: list[BaseProcess], tmp_path: Path) -> None:
+    endless[1].kill()
+    assert ended(endless) == [7, -signal.SIGKILL]
+    assert "process 0 of 2: another process has ended or hangs" in (tmp_path / "error.0").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_one_process_stops_all_after_the_same_update(
+    number: int, endless: list[BaseProcess], tmp_path: Path
+) -> None:
+    assert endless[1].pid is not None
+    os.kill(endless[1].pid, number)
+    assert ended(endless) == [0, 0]
+    assert len(checkpoint.steps(tmp_path)) >= 1
 
 
 def test_torchrun_starts_them_and_only_the_first_one_speaks(data: Path, tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> N
         loss, nll, tokens, _ = loop.accumulate(model, config, corpus, rows, CPU, torch.float32)
         found.append((loss, nll, tokens, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
     (loss, nll, tokens, gradients), (loss2, nll2, tokens2, gradients2) = found
-    assert tokens == tokens2 == int(corpus.tgt_lengths[:20].sum()) + 20
+    assert tokens == tokens2 == int(corpus.lengths(rows)[1].sum()) + 20
     assert loss == pytest.approx(loss2)
     assert nll == pytest.approx(nll2)
     for one, several in zip(gradients, gradients2, strict=True):
@@ -335,7 +335,7 @@ def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_p
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
     place = r"update 1 \(epoch 1, batch 1\): loss nan, gradient norm nan, first in the weights output.bias; "
-    with pytest.raises(UserError, match=place + r"corpus lines \d+, .*\(8 in all\); start again in another folder"):
+    with pytest.raises(UserError, match=place + r"corpus lines \d+, .* of 8 in the batch; start again"):
         loop.train(
             model, optimizer, planned.training, corpus, tmp_path, Progress(), validations([]), torch.float32
         )  # type: ignore[arg-type]
@@ -346,16 +346,38 @@ def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tm
     trained(tmp_path / "enough", data, max_length=3, max_updates=1)
     empty = small_experiment(max_length=1)
     corpus = Corpus.open(data, "train")
-    long = [i for i in range(len(corpus)) if corpus.src_lengths[i] > 1]
+    long = np.flatnonzero(corpus.lengths(np.arange(len(corpus)))[0] > 1)
 
     class Long:
-        src_lengths, tgt_lengths = corpus.src_lengths[long], corpus.tgt_lengths[long]
-
         def __len__(self) -> int:
             return len(long)
 
+        def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return corpus.lengths(long[rows])
+
     with pytest.raises(UserError, match=r"no pair to train on: all \d+ are empty or longer than training.max_length 1"):
         loop.train(empty.build(14, 14), None, empty.training, Long(), tmp_path, Progress(), None, torch.float32)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "trainer.pt"])
+def test_a_run_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_before_as_its_message_says(
+    name: str, data: Path, tmp_path: Path
+) -> None:
+    trained(tmp_path / "whole", data, valid_every=4)
+    trained(tmp_path / "run", data, valid_every=4, max_updates=8)
+    newest = checkpoint.step_folder(tmp_path / "run", 8)
+    content = bytearray((newest / name).read_bytes())
+    number = everything(tmp_path / "run", 8)["0.exp_avg" if name == "trainer.pt" else "output.bias"]
+    content[content.find(number.numpy())] ^= 1  # a single bit
+    (newest / name).write_bytes(content)
+    with pytest.raises(UserError) as error:
+        trained(tmp_path / "run", data, valid_every=4)
+    assert str(error.value).endswith(f"delete {newest} to go on from another checkpoint")
+    shutil.rmtree(newest)
+    trained(tmp_path / "run", data, valid_every=4)
+    assert metrics(tmp_path / "run") == metrics(tmp_path / "whole")
+    whole = everything(tmp_path / "whole", 12)
+    assert all(torch.equal(tensor, whole[key]) for key, tensor in everything(tmp_path / "run", 12).items())
 
 
 def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path, tmp_path: Path) -> None:

@@ -1,0 +1,300 @@
+"""Whatever stands in a file that nmtkit reads, the answer is a result or a UserError: no traceback, no changed file.
+
+Each test takes a good file and damages it: cut short, bytes changed, inserted, repeated or taken out, another file
+altogether. ``FUZZ=5000 pytest tests/test_hostile_input.py`` tries that many inputs of each, new ones every time.
+"""
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from nmtkit.align.lexicon import load_lexicon
+from nmtkit.align.pharaoh import read_alignment, read_gold
+from nmtkit.config import dump_yaml, load_yaml, parse_settings, parse_yaml, to_dict
+from nmtkit.data.corpus import Corpus, encode
+from nmtkit.data.settings import Prep, Side
+from nmtkit.data.text import TextPipeline
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.errors import UserError
+from nmtkit.experiment import build_experiment, check_unchanged, load_preset, prepare_folder
+from nmtkit.lines import read_lines
+from nmtkit.symbols import SPELLINGS
+from nmtkit.training import checkpoint
+from nmtkit.training.checkpoint import Progress
+from tests.training.conftest import make_data, small_experiment
+
+FUZZ = int(os.environ.get("FUZZ", "0"))
+fuzz = settings(
+    max_examples=FUZZ or 50,
+    derandomize=not FUZZ,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, good: bytes) -> bytes:
+    """One to three changes of a good file, or another file altogether."""
+    kind = draw(st.integers(0, 9))
+    if kind == 0:
+        return draw(st.binary(max_size=200))
+    content = bytearray(good)
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(content)))
+        end = min(len(content), start + draw(st.integers(0, 40)))
+        change = draw(st.sampled_from(["cut", "remove", "repeat", "insert", "replace", "flip"]))
+        if change == "cut":
+            del content[start:]
+        elif change == "remove":
+            del content[start:end]
+        elif change == "repeat":
+            content[start:start] = content[start:end]
+        elif change == "insert":
+            content[start:start] = draw(st.binary(max_size=20) | PIECES)
+        elif change == "replace":
+            content[start:end] = draw(st.binary(max_size=20) | PIECES)
+        elif start < len(content):
+            content[start] ^= 1 << draw(st.integers(0, 7))
+    return bytes(content)
+
+
+# What means something to one of the readers.
+PIECES = st.sampled_from(
+    [
+        *b"\n|\r\n|\t| |\0|\xff|\xe2\x80\xa8|\xef\xbb\xbf|-1|1e999|nan|null|[|{|]|}|\"".split(b"|"),
+        *(b"&a [*a]", b"*a", b"<<: ", b": ", b"- ", b"!!python/object:os.system", b"9" * 30, b"9" * 5000),
+    ]
+)
+
+
+def survives(path: Path, content: bytes, read: Callable[[], object]) -> None:
+    """``read`` gives a result or a UserError in one line or a few, and leaves the file alone."""
+    path.write_bytes(content)
+    try:
+        read()
+    except UserError as error:
+        assert 0 < len(str(error)) < 2000 + 2 * len(content)  # noqa: PT017
+    assert path.read_bytes() == content
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with ids, and whatever else belongs to a model folder, in run/."""
+    data = make_data(tmp_path_factory.mktemp("hostile"))
+    prepare_folder(data / "run", small_experiment(), data)
+    return data
+
+
+@given(st.data())
+@fuzz
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_text(pack: Callable[[bytes], bytes], folder: Path, data: st.DataObject) -> None:
+    content = data.draw(damaged(pack("the cat\r\nsees\u2028 a tree\n\n".encode() * 20)))
+    path = folder / {bytes: "text", gzip.compress: "text.gz"}.get(pack, "text.zst")
+    survives(path, content, lambda: sum(map(len, read_lines(path))))
+
+
+SUBWORDS = Side("en", segmentation="bpe", truecase=True)
+BPE = b"#version: 0.2\nl o\nlo w\ne r</w>\nn e\nne w\n"
+TRUECASE = b"the (90/100) The (10)\ncat (5/5)\nNATO (3/3)\n"
+
+
+@given(damaged(BPE), damaged(TRUECASE), st.text())
+@fuzz
+def test_merges_and_truecasing(folder: Path, bpe: bytes, truecase: bytes, line: str) -> None:
+    words = folder / "words"
+    words.mkdir(exist_ok=True)
+    (words / "prep.yaml").write_text(dump_yaml(to_dict(Prep(SUBWORDS, SUBWORDS))))
+    for name, content in (("bpe.src", bpe), ("truecase.src", truecase)):
+        for other, good in (("bpe.src", BPE), ("truecase.src", TRUECASE)):
+            (words / other).write_bytes(good)
+        survives(words / name, content, lambda: TextPipeline.load(words, "src").tokens(f"The lower {line}"))
+
+
+@given(damaged(b"0-0 1-2\n\n3-1 2-2 10-0\n" * 3), damaged(b"cat\tchat\t0.9\t9\ndog\tchien\t1\t2\n" * 2))
+@fuzz
+def test_alignments_and_a_lexicon(folder: Path, links: bytes, lexicon: bytes) -> None:
+    survives(folder / "words.align", links, lambda: list(read_alignment(folder / "words.align")))
+    survives(folder / "words.gold", links, lambda: list(read_gold(folder / "words.gold")))
+    survives(folder / "lexicon.tsv", lexicon, lambda: load_lexicon(folder / "lexicon.tsv"))
+    (folder / "lexicon.tsv").unlink()
+
+
+@given(damaged("".join(f"{word}\t{9 * (i > 3)}\n" for i, word in enumerate([*SPELLINGS, "the", "cat"])).encode()))
+@fuzz
+def test_a_vocabulary(folder: Path, content: bytes) -> None:
+    survives(folder / "words.src", content, lambda: Vocabulary.load(folder / "words.src").ids(["the", "x"]))
+
+
+@given(damaged(dump_yaml(load_preset("deep-att")).encode()))
+@fuzz
+def test_a_configuration(folder: Path, content: bytes) -> None:
+    path = folder / "config.yaml"
+
+    def read() -> object:
+        planned = build_experiment(load_yaml(path), str(path))
+        with torch.device("meta"):
+            return planned.build(10, 10) if planned.model.width < 10**5 else None
+
+    survives(path, content, read)
+
+
+SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+FLAT = SCALAR | st.lists(SCALAR, max_size=3)
+YAML = FLAT | st.lists(FLAT, max_size=3) | st.dictionaries(st.text(max_size=8), FLAT, max_size=3)
+
+
+@given(st.data())
+@fuzz
+def test_any_value_in_any_place_of_a_configuration(data: st.DataObject) -> None:
+    values: Any = load_preset("dtmt4")
+    place = values
+    while True:
+        key = data.draw(st.sampled_from(sorted(place)))
+        if not isinstance(place[key], dict) or data.draw(st.booleans()):
+            break
+        place = place[key]
+    place[key] = data.draw(YAML)
+    try:
+        build_experiment(values, "any.yaml")
+    except UserError as error:
+        assert str(error)  # noqa: PT017
+
+
+@given(st.text() | st.from_regex(r"[a-z]{1,3}(\.[a-z]{1,3}){0,3}=.{0,20}", fullmatch=True))
+@fuzz
+def test_settings_of_the_command_line(text: str) -> None:
+    try:
+        parse_settings([text, "a.b=1"])
+    except UserError as error:
+        assert str(error)  # noqa: PT017
+
+
+def test_yaml_that_stands_for_billions_of_items_is_answered_in_a_line() -> None:
+    lines = ["x0: &x0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 12)]
+    values = parse_yaml("\n".join([*lines, "architecture: rnnsearch", "model: *x11"]), "bomb.yaml")
+    with pytest.raises(UserError) as error:
+        build_experiment(values, "bomb.yaml")
+    assert len(str(error.value)) < 2000
+
+
+def test_yaml_cannot_make_objects_or_endless_structures() -> None:
+    for text in ("!!python/object/apply:os.system [ls]", "&a [*a]: 1", "? &b {x: *b}\n: 1", "[" * 5000):
+        with pytest.raises(UserError, match="not valid YAML"):
+            parse_yaml(text, "odd.yaml")
+
+
+@given(st.data())
+@fuzz
+@pytest.mark.parametrize("name", ["ids.json", "manifest.json", "prep.yaml", "train.src.ids", "train.tgt.offsets"])
+def test_a_data_folder(name: str, folder: Path, data: st.DataObject) -> None:
+    good = (folder / name).read_bytes()
+
+    def read() -> None:
+        corpus = Corpus.open(folder, "train")
+        for number in range(len(corpus)):
+            corpus.src(number), corpus.tgt(number)
+        TextPipeline.load(folder, "tgt")
+
+    try:
+        survives(folder / name, data.draw(damaged(good)), read)
+    finally:
+        (folder / name).write_bytes(good)
+
+
+@given(st.data())
+@fuzz
+@pytest.mark.parametrize("name", ["manifest.json", "train.src", "dev.tgt"])
+def test_a_data_folder_that_is_encoded(name: str, folder: Path, data: st.DataObject) -> None:
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    content = data.draw(damaged(before[folder / name]))
+    try:
+        survives(folder / name, content, lambda: encode(folder, None, None, 1, False, 1))
+    finally:
+        for path, content in before.items():
+            path.write_bytes(content)
+
+
+@given(st.data())
+@fuzz
+@pytest.mark.parametrize("name", ["config.yaml", "format_version", "data.json", "vocab.src"])
+def test_a_model_folder_that_is_resumed(name: str, folder: Path, data: st.DataObject) -> None:
+    run = folder / "run"
+    good = (run / name).read_bytes()
+    try:
+        survives(run / name, data.draw(damaged(good)), lambda: check_unchanged(run, small_experiment(), folder))
+    finally:
+        (run / name).write_bytes(good)
+
+
+def small_run(folder: Path) -> tuple[nn.Linear, torch.optim.Adam]:
+    """A model and its optimiser after one update, saved as checkpoint 3 of ``folder``."""
+    model = nn.Linear(2, 3)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    folder.mkdir(exist_ok=True)
+    checkpoint.write_config(folder, {"architecture": "none"})
+    progress = Progress(update=3, best=[[3, 1.0, 2.0]], peak=[1.0, -2.0], recent=[3])
+    if not checkpoint.steps(folder):
+        checkpoint.save(folder, model, optimizer, progress)
+    return model, optimizer
+
+
+@given(st.data())
+@fuzz
+@pytest.mark.parametrize("name", ["trainer.pt", "model.safetensors"])
+def test_a_checkpoint(name: str, folder: Path, data: st.DataObject) -> None:
+    model, optimizer = small_run(folder / "checked")
+    path = checkpoint.step_folder(folder / "checked", 3) / name
+    good = path.read_bytes()
+
+    def read() -> None:
+        progress = checkpoint.restore(folder / "checked", 3, model, optimizer)
+        assert progress == Progress(update=3, best=[[3, 1.0, 2.0]], peak=[1.0, -2.0], recent=[3])
+        optimizer.step()
+
+    try:
+        survives(path, data.draw(damaged(good)), read)
+    finally:
+        path.write_bytes(good)
+
+
+KEYS = st.sampled_from(["update", "best", "window", "state", "param_groups"])
+STATE = YAML | st.dictionaries(KEYS, YAML | st.builds(torch.zeros, st.integers(0, 4)), max_size=5)
+
+
+@given(st.dictionaries(st.sampled_from(["optimizer", "progress", "crc32"]), STATE), st.booleans())
+@fuzz
+def test_a_checkpoint_of_another_program(folder: Path, values: dict[str, object], whole: bool) -> None:
+    model, optimizer = small_run(folder / "foreign")
+    path = checkpoint.step_folder(folder / "foreign", 3) / "trainer.pt"
+    good = path.read_bytes()
+    saved = torch.load(path, weights_only=True)
+    torch.save(values if whole else {**saved, **values}, path)
+    try:
+        survives(path, path.read_bytes(), lambda: checkpoint.restore(folder / "foreign", 3, model, optimizer))
+    finally:
+        path.write_bytes(good)
+
+
+@given(st.data())
+@fuzz
+def test_the_lists_of_a_run(folder: Path, data: st.DataObject) -> None:
+    small_run(folder / "lists")
+    record = json.dumps({"kind": "train", "update": 3}).encode() + b"\n"
+    survives(folder / "lists" / "best", data.draw(damaged(b"step-3\t1.5\nstep-2\t1\n")),
+             lambda: checkpoint.best_weights(folder / "lists"))  # fmt: skip
+    (folder / "lists" / "metrics.jsonl").write_bytes(data.draw(damaged(record * 4)))
+    checkpoint.rewind_metrics(folder / "lists", 2)
