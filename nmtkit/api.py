@@ -17,6 +17,7 @@ from nmtkit.data.settings import load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
+from nmtkit.evaluation.forced import score_candidates
 from nmtkit.experiment import load_model
 from nmtkit.lines import atomic_write
 from nmtkit.search.batching import translate_each
@@ -118,6 +119,14 @@ class Translator:
                 hypothesis = Hypothesis(target, -math.inf, [-math.inf] * (len(target) + 1), None)
             scored.append(self._translation(source, hypothesis, tokenized, False, False)._replace(text=reference))
         return scored
+
+    def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
+        """For every line the log-probabilities of the tokens and the end mark of each of its candidates."""
+        sources = [[source.vocab.ids(source.pipeline.tokens(line)) for line in lines] for source in self.sources]
+        targets = [[self._target(candidate, tokenized=False) for candidate in group] for group in candidates]
+        return score_candidates(
+            self.model, sources, targets, device=self.device, max_tokens=self.search.max_tokens
+        )
 
     def model_bytes(self) -> int:
         """The memory that the weights take; 0 for a model that is none of ours."""

@@ -14,11 +14,13 @@ import numpy as np
 import torch
 
 from nmtkit import config as configs
+from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus, read_header, read_json
 from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import detokenized_bleu
+from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.search.batching import translate_ids
@@ -139,18 +141,25 @@ def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) 
     references = list(read_lines(data / "dev.raw.tgt"))
     torch.manual_seed(config.seed_of(config.init_seed))
     model = experiment.build(len(vocabularies["src"]), len(vocabularies["tgt"]))
+    if isinstance(model.embedding["src"], SharedEmbedding) and vocabularies["src"].words != vocabularies["tgt"].words:
+        raise UserError(
+            f"{data}: the model has one table for the words of both sides, which have two vocabularies here; "
+            "make one with nmtkit vocab --joint, or set model.tied: target"
+        )
     optimizers.initialise(model, config.groups)
     model.to(device)
     optimizer = optimizers.build_optimizer(model, config.optimizer, config.groups)
 
-    loop.usable_pairs(corpus, config.max_length)
+    dev_pairs = batches.within(dev, None)
+    train_pairs = loop.sample_pairs(corpus, config, len(dev_pairs))
 
     def validate() -> Validation:
-        cross_entropy, errors = loop.teacher_forced(model, dev, config.pass_tokens, device, dtype)
+        cross_entropy, errors = loop.teacher_forced(model, dev, dev_pairs, config.pass_tokens, device, dtype)
+        _, train_errors = loop.teacher_forced(model, corpus, train_pairs, config.pass_tokens, device, dtype)
         shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
         found = translate_ids(model, shared, experiment.search, device=device)
         hyps = [pipeline.text(vocabularies["tgt"].tokens(ids)) for ids in distributed.gather([b[0].ids for b in found])]
-        return Validation(cross_entropy, errors, detokenized_bleu(hyps, references))
+        return Validation(cross_entropy, errors, detokenized_bleu(hyps, references), train_errors)
 
     with checkpoint.locked(folder):  # from here on something is written
         progress = _resume(experiment, data, folder, model, optimizer)

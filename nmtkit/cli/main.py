@@ -16,10 +16,13 @@ import typer
 from nmtkit import __version__
 from nmtkit.cli.align import align
 from nmtkit.cli.average import average
+from nmtkit.cli.contrast import contrast
 from nmtkit.cli.ensemble import ensemble
+from nmtkit.cli.inspect import inspect as inspect_model
 from nmtkit.cli.models import models
 from nmtkit.cli.posunk import posunk
 from nmtkit.cli.prep import prep
+from nmtkit.cli.report import report
 from nmtkit.cli.score import score
 from nmtkit.cli.train import train
 from nmtkit.cli.translate import translate
@@ -46,7 +49,10 @@ def _help(function: Callable[..., None]) -> str:
 
 
 # In the order in which they are used.
-for command in (prep, align, vocab, train, average, ensemble, translate, posunk, score, models):
+COMMANDS: tuple[Callable[..., None], ...] = (
+    prep, align, vocab, train, average, ensemble, translate, posunk, score, contrast, report, inspect_model, models
+)  # fmt: skip
+for command in COMMANDS:
     text = _help(command)
     app.command(help=text, short_help=re.split(r"(?<=\.)\s", text)[0])(command)  # its first sentence
 

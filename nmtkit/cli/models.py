@@ -1,9 +1,14 @@
 """``nmtkit models``: the zoo beside its papers."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from nmtkit.cli.tables import print_table
+from nmtkit.config import load_yaml
+from nmtkit.errors import UserError
 
 
 def models(
@@ -12,47 +17,46 @@ def models(
     """List every preset with the paper and table it comes from, the published score, and parameter counts.
 
     Parameters are in millions, counted by building the model at the paper's vocabulary sizes; the paper's own
-    figure stands beside ours where it prints one.
+    figure stands beside ours where it prints one. Trained here: the model folders in this folder that come from it.
 
       nmtkit models
       nmtkit models --json
     """
     from nmtkit import experiment
 
+    trained = _trained_here()
     rows = []
     for name in experiment.preset_names():
-        rows.append(_row(name, experiment.build_experiment(experiment.load_preset(name), f"{name}.yaml")))
+        preset = experiment.build_experiment(experiment.load_preset(name), f"{name}.yaml")
+        rows.append(_row(name, preset, trained))
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    header = ("preset", "BLEU", "ours M", "paper M", "defined in")
-    lines = [
-        (
-            row["preset"],
-            "-" if row["score"] is None else f"{row['score']:.2f}".rstrip("0").rstrip("."),
-            f"{row['parameters_ours']:.1f}",
-            "-" if row["parameters_paper"] is None else f"{row['parameters_paper']:.1f}",
-            f"{row['table']}; {row['task'].partition(';')[0]}",
-        )
-        for row in rows
-    ]
-    widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header) - 1)]
+    header = ("preset", "architecture", "BLEU", "ours M", "paper M", "defined in", "trained here")
     for title in dict.fromkeys(row["paper"] for row in rows):
-        print(f"\n{title}")
-        print("  " + _columns(header, widths))
-        for row, line in zip(rows, lines, strict=True):
-            if row["paper"] == title:
-                print("  " + _columns(line, widths))
-    print("\nBLEU is what the paper reports, on its own data; '-': not reported.")
+        lines = [_cells(row) for row in rows if row["paper"] == title]
+        print_table(title, header, lines)
+        print()
+    print("BLEU is what the paper reports, on its own data; -: not reported.")
 
 
-def _row(name: str, preset: Any) -> dict[str, Any]:
-    import torch
+def _trained_here() -> list[tuple[str, dict[str, Any]]]:
+    """The names and configurations of the model folders in the current folder."""
+    found = []
+    for path in sorted(Path().glob("*/config.yaml")):
+        try:
+            found.append((path.parent.name, load_yaml(path)))
+        except UserError:  # somebody else's config.yaml
+            continue
+    return found
 
-    from nmtkit.models.base import count_parameters
 
-    with torch.device("meta"):
-        model = preset.build(preset.data.src_vocab, preset.data.tgt_vocab)
+def _row(name: str, preset: Any, trained: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    from nmtkit import experiment
+    from nmtkit.config import to_dict
+
+    paper = to_dict(preset.paper)
+    count = experiment.sizes(preset, preset.data.src_vocab, preset.data.tgt_vocab)["total"]
     return {
         "preset": name,
         "architecture": preset.architecture,
@@ -60,12 +64,19 @@ def _row(name: str, preset: Any) -> dict[str, Any]:
         "table": preset.paper.section,
         "task": preset.paper.task,
         "score": preset.paper.score,
-        "parameters_ours": count_parameters(model) / 1e6,
+        "parameters_ours": count / 1e6,
         "parameters_paper": preset.paper.parameters,
+        "trained_here": [folder for folder, config in trained if config.get("paper") == paper],
     }
 
 
-def _columns(cells: tuple[str, ...], widths: list[int]) -> str:
-    """The first column to the left, figures to the right, the last as long as it likes."""
-    figures = [cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:], strict=True)]
-    return "  ".join([cells[0].ljust(widths[0]), *figures, cells[-1]])
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        row["preset"],
+        row["architecture"],
+        "-" if row["score"] is None else f"{row['score']:.2f}".rstrip("0").rstrip("."),
+        f"{row['parameters_ours']:.1f}",
+        "-" if row["parameters_paper"] is None else f"{row['parameters_paper']:.1f}",
+        f"{row['table']}; {row['task'].partition(';')[0]}",
+        ", ".join(row["trained_here"]) or "-",
+    ]

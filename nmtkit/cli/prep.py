@@ -1,13 +1,14 @@
 """``nmtkit prep``: raw parallel text to a data folder."""
 
+import re
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
 from nmtkit.cli.options import Workers, log_to_stderr
-from nmtkit.data.settings import Cleaning, Prep, Side
+from nmtkit.data.settings import Cleaning, Drop, Prep, Side
 from nmtkit.errors import UserError
 
 TwoFiles = tuple[Path, Path]
@@ -52,6 +53,21 @@ def prep(
     max_ratio: Annotated[
         float, typer.Option(min=0, help="Leave out training pairs whose lengths differ by this factor. 0: no limit.")
     ] = Cleaning.max_ratio,
+    drop: Annotated[
+        str | None,
+        typer.Option(metavar="RULE,...", help="Leave these out, too: identical (sides), script, overlap, duplicate."),
+    ] = None,
+    keep_rejected: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what is left out of training there: line number, rule, both sides."),
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Only tokenise and clean the I-th of N parts of training, here.")
+    ] = None,
+    merge: Annotated[bool, typer.Option("--merge", help="Make the data folder of all parts.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Only compare the data folder's files with its manifest.")
+    ] = False,
     workers: Workers = None,
 ) -> None:
     """Make a data folder from raw parallel text: normalise, tokenise, clean, learn and apply BPE.
@@ -64,14 +80,28 @@ def prep(
 
     Only training text is cleaned, and each rule's count and first line numbers are shown and kept in manifest.json.
     Development and test text keep every line. prep.yaml has every setting, so that translating repeats it.
+
+    A run that was ended goes on when it is started again. Large text can be shared by machines that see one folder:
+
+      nmtkit prep -s en -t fr --shard 1/8     (and 2/8 to 8/8, on any machine)
+
+      nmtkit prep -s en -t fr --merge
     """
     if words and (bpe is not None or joint is not None):
         raise UserError("--words: there is no BPE then; leave out --bpe, --joint and --separate")
     if train is None and (dev or test):
         raise UserError("--dev and --test need --train; without it, all three are looked for in --raw")
 
-    from nmtkit.data.prep import Files, find_raw, language_of, prepare
+    if shard and (merge or keep_rejected):
+        raise UserError("--shard: --merge and --keep-rejected are for the command that comes after every shard")
 
+    from nmtkit.data import manifest
+    from nmtkit.data.prep import prepare, prepare_part
+    from nmtkit.data.raw import Files, find_raw, language_of
+
+    if verify:
+        typer.echo(manifest.verify(output), err=True)
+        return
     with log_to_stderr():
         if train is None:
             files, src, tgt = find_raw(raw, src_lang, tgt_lang)
@@ -93,9 +123,27 @@ def prep(
                 side(tgt),
                 merges=Prep.merges if bpe is None else bpe,
                 joint=Prep.joint if joint is None else joint,
-                cleaning=Cleaning(max_length, max_ratio),
+                cleaning=Cleaning(max_length, max_ratio, _rules(drop)),
             )
         except ValueError as error:
             raise UserError(str(error)) from None
-        report = prepare(files, output, settings, workers)
-    typer.echo(report, err=True)
+        if shard:
+            done = prepare_part(files, output, settings, workers, _part(shard))
+        else:
+            done = str(prepare(files, output, settings, workers, keep_rejected, merge))
+    typer.echo(done, err=True)
+
+
+def _rules(text: str | None) -> tuple[Drop, ...]:
+    names = text.split(",") if text else []
+    for name in names:
+        if name not in get_args(Drop):
+            raise UserError(f"--drop {text}: no rule {name!r}; there are {', '.join(get_args(Drop))}")
+    return tuple(rule for rule in get_args(Drop) if rule in names)
+
+
+def _part(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise UserError(f"--shard {text}: give the number of the part and how many there are, as in 1/8")
+    return int(match[1]), int(match[2])

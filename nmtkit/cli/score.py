@@ -2,33 +2,23 @@
 
 import json
 import sys
-from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
+from nmtkit.cli.tables import print_table
+from nmtkit.cli.testset import describe, read_set, translate_test_set
 from nmtkit.data.settings import Side, load_prep
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, read_lines
 
 if TYPE_CHECKING:
-    from nmtkit.evaluation.bleu import Score
+    from nmtkit.evaluation.comparison import Comparison, Part, Read
+    from nmtkit.evaluation.forced import CrossEntropy
+    from nmtkit.evaluation.significance import Tested
 
-
-class Measured(NamedTuple):
-    """A metric of one system, and what it was computed on."""
-
-    metric: str
-    on: str
-    score: "Score"
-
-
-class System(NamedTuple):
-    path: Path  # of its translations
-    measured: list[Measured]
+TESTS = {"bs": "paired bootstrap", "ar": "approximate randomisation"}
 
 
 def score(
@@ -36,6 +26,20 @@ def score(
         list[Path] | None,
         typer.Argument(metavar="HYP... REF", show_default=False, help="Translations, then a reference; - is stdin."),
     ] = None,
+    references: Annotated[
+        list[Path] | None, typer.Option("--reference", "-r", help="Instead of REF; give it again for each reference.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="The source text: BLEU by its length in words.")] = None,
+    vocab: Annotated[
+        Path | None, typer.Option(help="Target vocabulary of words: BLEU where no reference has an unknown one.")
+    ] = None,
+    paired: Annotated[
+        Literal["bs", "ar"] | None,
+        typer.Option(help="Test differences to the first: paired bootstrap, or approximate randomisation."),
+    ] = None,
+    seeds: Annotated[
+        bool, typer.Option("--seeds", help="The translations are of one system with several seeds: mean and deviation.")
+    ] = False,
     language: Annotated[
         str | None, typer.Option("--language", "-l", help="Language of the files, for the Moses tokenizer.")
     ] = None,
@@ -47,153 +51,167 @@ def score(
     model: Annotated[Path, typer.Option("--model", "-m", help="Model folder.")] = Path("run"),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
 ) -> None:
-    """Score translations: BLEU of words as papers have it, BLEU of plain text as sacreBLEU has it, and chrF.
+    """Score translations: BLEU of words as papers have it, BLEU of plain text as sacreBLEU has it, chrF and TER.
 
     Without files, translates the test set of data/ with run/ and scores that; the translations stay in run/test.hyp.
     Files are plain text, one sentence a line, in the target language of data/ (or English) unless another is given.
 
       nmtkit score
       nmtkit score output.txt reference.txt
-      nmtkit score one.txt two.txt reference.txt --language de
+      nmtkit score one.txt two.txt reference.txt --language de --source source.txt --paired bs
+      nmtkit score seed1.txt seed2.txt seed3.txt reference.txt --seeds
+      nmtkit score output.txt -r ref0 -r ref1 -r ref2 -r ref3
       nmtkit translate < test.en | nmtkit score - test.de
     """
     if files is None:
-        if language or tokenized:
-            raise UserError("--language and --tokenized say what files are; give some: nmtkit score HYP... REF")
-        ref_path = data / "test.raw.tgt"
-        if not ref_path.exists():
-            raise UserError(f"{ref_path}: not there; prepare a test set, or give files: nmtkit score HYP... REF")
-        refs = _read(ref_path)
-        systems = [_score_model(model, device, data / "test.raw.src", refs)]
+        if any((references, source, vocab, paired, seeds, language, tokenized)):
+            raise UserError("only --data, --model and --device go without files; give some: nmtkit score HYP... REF")
+        test = translate_test_set(model, data, device)
+        read, ref_paths = test.read, [test.reference]
     else:
-        *paths, ref_path = files
+        paths, ref_paths = (files, references) if references else (files[:-1], files[-1:])
         if not paths:
-            raise UserError(f"{ref_path}: translations and a reference are needed: nmtkit score HYP... REF")
-        refs = _read(ref_path)
-        texts = [_read(path) for path in paths]
-        for path, hyps in zip(paths, texts, strict=True):
-            if len(hyps) != len(refs):
-                raise UserError(f"{path} has {len(hyps)} lines but {ref_path} has {len(refs)}; make them correspond")
-        if tokenized:
-            measured = [_of_words(hyps, refs, "words as given") for hyps in texts]
-        else:
-            measured = _score_files(paths, texts, refs, language or _target_language(data))
-        systems = [System(path, scores) for path, scores in zip(paths, measured, strict=True)]
-    print(_json(systems, ref_path, len(refs)) if as_json else _table(systems, ref_path, len(refs)))
+            raise UserError(f"{ref_paths[0]}: translations and a reference are needed: nmtkit score HYP... REF")
+        if (paired or seeds) and len(paths) < 2:
+            raise UserError(f"{paths[0]}: --paired and --seeds compare translations; give at least two")
+        if paired and seeds:
+            raise UserError("--paired compares systems, --seeds has one; leave one of the two out")
+        read = _read_files(paths, ref_paths, source, vocab, language, tokenized, data)
+
+    from nmtkit.evaluation.comparison import compare
+
+    found = compare(read, paired, seeds)
+    if as_json:
+        print(json.dumps(_json(found, ref_paths), indent=2, ensure_ascii=False))
+    else:
+        _print(found, ref_paths, paired)
 
 
-def _read(path: Path) -> list[str]:
-    lines = list(read_lines(path))
-    if not lines:
-        raise UserError(f"{path} is empty: there is nothing to score")
-    return lines
+def _read_files(
+    paths: list[Path],
+    ref_paths: list[Path],
+    source: Path | None,
+    vocab: Path | None,
+    language: str | None,
+    tokenized: bool,
+    data: Path,
+) -> "Read":
+    from nmtkit.data.text import TextPipeline
+    from nmtkit.data.vocab import Vocabulary
+    from nmtkit.evaluation.comparison import Read, System
+    from nmtkit.evaluation.subsets import unknown_free
+
+    every = read_set([*ref_paths, *paths, *([source] if source else [])])
+    refs, texts, src = every[: len(ref_paths)], every[len(ref_paths) :][: len(paths)], every[len(ref_paths + paths) :]
+    prep = load_prep(data) if (data / "prep.yaml").exists() and not tokenized else None
+    if not (tokenized or prep or language):
+        _note("tokenised BLEU takes the text for English; --language names another")
+    for path, hyps in zip(paths, texts, strict=True):
+        if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
+            _note(f"{path} looks tokenised; if it is, say --tokenized, because plain text is expected here")
+
+    def pipeline(language: str) -> TextPipeline:
+        return TextPipeline(Side(language, False, "none" if tokenized else "moses", segmentation="words"))
+
+    tgt = pipeline(language or (prep.tgt.language if prep else "en"))
+    reader = pipeline(prep.src.language if prep else "en")
+    words = [[tgt.tokenize(line) for line in lines] for lines in (*refs, *texts)]
+    ref_words, hyp_words = words[: len(refs)], words[len(refs) :]
+    on = "words as given" if tokenized else describe(tgt.side)
+    systems = [
+        System(str(path), on, _spaced(hyps), list(map(_spaced, ref_words)), *(() if tokenized else (text, refs)))
+        for path, hyps, text in zip(paths, hyp_words, texts, strict=True)
+    ]
+    lengths = [len(reader.tokenize(line)) for lines in src for line in lines]
+    return Read(systems, lengths, unknown_free(ref_words, Vocabulary.load(vocab).known) if vocab else None)
+
+
+def _spaced(sentences: list[list[str]]) -> list[str]:
+    return [" ".join(words) for words in sentences]
 
 
 def _note(text: str) -> None:
     print(f"nmtkit: {text}", file=sys.stderr)
 
 
-def _score_model(model: Path, device: str, src_path: Path, refs: list[str]) -> System:
-    """Translates the test set; tokenised BLEU is counted on the model's own words."""
-    from nmtkit import api
-
-    sources = _read(src_path)
-    if len(sources) != len(refs):
-        raise UserError(f"{src_path} has {len(sources)} lines but its reference has {len(refs)}; run nmtkit prep again")
-    translator = api.load(model, device)
-    hyp_path = model / "test.hyp"
-    _note(f"translating the {len(sources)} lines of {src_path} with {model} into {hyp_path}")
-    translations = []
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task("translating", total=len(sources))
-        for window in api.windows(sources, lambda: True):
-            translations += [best[0] for best in translator.n_best(window, 1)]
-            progress.advance(task, len(window))
-    hyps = [translation.text for translation in translations]
-    with atomic_write(hyp_path) as file:
-        file.writelines(f"{hyp}\n" for hyp in hyps)
-
-    pipeline = translator.tgt_pipeline
-    hyp_words = [" ".join(pipeline.words(translation.tokens)) for translation in translations]
-    ref_words = [" ".join(pipeline.truecase(pipeline.tokenize(ref))) for ref in refs]
-    return System(hyp_path, _of_words(hyp_words, ref_words, _describe(pipeline.side)) + _of_text(hyps, refs))
-
-
-def _score_files(
-    paths: list[Path], texts: list[list[str]], refs: list[str], language: str | None
-) -> list[list[Measured]]:
-    from nmtkit.data.text import TextPipeline
-
-    if language is None:
-        language = "en"
-        _note("tokenised BLEU takes the text for English; --language names another")
-    for path, hyps in zip(paths, texts, strict=True):
-        if 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
-            _note(f"{path} looks tokenised; if it is, say --tokenized, because plain text is expected here")
-    pipeline = TextPipeline(Side(language, normalize=False, segmentation="words"))
-
-    def words(lines: list[str]) -> list[str]:
-        return [" ".join(pipeline.tokenize(line)) for line in lines]
-
-    ref_words = words(refs)
-    return [_of_words(words(hyps), ref_words, _describe(pipeline.side)) + _of_text(hyps, refs) for hyps in texts]
+def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | None) -> None:
+    """A line per system, a line per metric that says what it is, then whatever else there is to say."""
+    names = [system.name for system in found.systems]
+    metrics = [m.metric for m in found.measured[0]]
+    scores = [[name, *(f"{m.score.value:.2f}" for m in ms)] for name, ms in zip(names, found.measured, strict=True)]
+    if found.spread:
+        scores += [["mean", *(f"{mean:.2f}" for mean, _ in found.spread)]]
+        scores += [["deviation", *(f"{deviation:.2f}" for _, deviation in found.spread)]]
+    sentences = len(found.systems[0].words)
+    print_table(f"{sentences} sentences, reference {', '.join(map(str, refs))}", ["system", *metrics], scores)
+    print()
+    signatures = {d.metric: d.signature for d in found.differences}
+    meanings = [[m.metric, m.on, signatures.get(m.metric, m.score.signature)] for m in found.measured[0]]
+    print_table("what they are", ["metric", "computed on", "signature"], meanings)
+    of = meanings[0][0]
+    _print_parts(f"{of} by length of the source in words", "words", found.bins, names)
+    _print_parts(f"{of} of the sources longer than that many words", "words", found.longer, names)
+    _print_parts(f"{of} of the sentences whose references have no unknown word", "", found.unknown_free, names)
+    if paired:
+        print()
+        rows = [
+            [d.metric, name, f"{t.score:.2f}", *_interval(t), "" if t.p is None else f"{t.p:.4f}"]
+            for d in found.differences
+            for name, t in zip(names, d.tested, strict=True)
+        ]
+        title = f"{TESTS[paired]} against {names[0]}; p: a difference as large by chance"
+        print_table(title, ["metric", "system", "score", "mean", "± 95 %", "p"], rows)
+    for system in found.systems:
+        if system.forced is not None:
+            print()
+            rows = [[unit, f"{value:.4f}"] for unit, value in _units(system.forced).items()]
+            tokens = f"{system.forced.sentences} sentences, {system.forced.tokens} tokens"
+            print_table(f"cross-entropy of the reference, end marks included: {tokens}", ["unit", "value"], rows)
 
 
-def _target_language(data: Path) -> str | None:
-    return load_prep(data).tgt.language if (data / "prep.yaml").exists() else None
+def _print_parts(title: str, kind: str, parts: "list[Part]", names: list[str]) -> None:
+    if parts:
+        print()
+        figures = [[f"{score:.2f}" for score in part.scores] or ["-"] * len(names) for part in parts]
+        rows = [[part.name, str(part.sentences), *scores] for part, scores in zip(parts, figures, strict=True)]
+        print_table(title, [kind, "sentences", *names], rows)
 
 
-def _describe(side: Side) -> str:
-    """What the words of a side are: "Moses words (en, truecased)"."""
-    done = {"normalised": side.normalize, "lower-cased": side.lowercase, "truecased": side.truecase}
-    kind = "Moses words" if side.tokenizer == "moses" else "words as spaced"
-    return f"{kind} ({', '.join([side.language, *(name for name, applied in done.items() if applied)])})"
+def _interval(tested: "Tested") -> list[str]:
+    return ["" if value is None else f"{value:.2f}" for value in (tested.mean, tested.interval)]
 
 
-def _of_words(hyps: list[str], refs: list[str], on: str) -> list[Measured]:
-    from nmtkit.evaluation.bleu import multi_bleu
-
-    return [
-        Measured("multi-bleu", on, multi_bleu(hyps, refs, lowercase=False)),
-        Measured("multi-bleu-lc", f"{on}, lower-cased", multi_bleu(hyps, refs, lowercase=True)),
-    ]
-
-
-def _of_text(hyps: list[str], refs: list[str]) -> list[Measured]:
-    from nmtkit.evaluation.bleu import chrf2, sacrebleu_13a
-
-    return [
-        Measured("sacreBLEU-13a", "plain text", sacrebleu_13a(hyps, refs)),
-        Measured("chrF2", "plain text", chrf2(hyps, refs)),
-    ]
+def _units(forced: "CrossEntropy") -> dict[str, float]:
+    return {
+        "nats per sentence": forced.per_sentence,
+        "nats per token": forced.per_token,
+        "bits per token": forced.bits_per_token,
+        "perplexity per token": forced.perplexity,
+    }
 
 
-def _table(systems: list[System], ref_path: Path, sentences: int) -> str:
-    """A line per system, then a line per metric that says what it is."""
-    metrics = systems[0].measured
-    scores = [["", *(m.metric for m in metrics)]]
-    scores += [[str(path), *(f"{m.score.value:.2f}" for m in measured)] for path, measured in systems]
-    meanings = [[m.metric, f"of {m.on}", m.score.signature] for m in metrics]
-    parts = [f"{sentences} sentences, reference {ref_path}"], _align(scores, str.rjust), _align(meanings, str.ljust)
-    return "\n\n".join("\n".join(part) for part in parts)
-
-
-def _align(rows: list[list[str]], justify: Callable[[str, int], str]) -> list[str]:
-    """Rows of cells as lines of columns; names, which come first, are always on the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join([row[0].ljust(widths[0]), *map(justify, row[1:], widths[1:])]).rstrip() for row in rows]
-
-
-def _json(systems: list[System], ref_path: Path, sentences: int) -> str:
-    scored = [
+def _json(found: "Comparison", refs: list[Path]) -> dict[str, Any]:
+    systems = [
         {
-            "hypothesis": str(path),
+            "hypothesis": system.name,
             "scores": {
                 metric: {"score": score.value, "computed_on": on, "signature": score.signature}
                 for metric, on, score in measured
             },
+            "cross_entropy": system.forced and {**asdict(system.forced), **_units(system.forced)},
         }
-        for path, measured in systems
+        for system, measured in zip(found.systems, found.measured, strict=True)
     ]
-    report = {"reference": str(ref_path), "sentences": sentences, "systems": scored}
-    return json.dumps(report, indent=2, ensure_ascii=False)
+    metrics = [m.metric for m in found.measured[0]]
+    return {
+        "references": list(map(str, refs)),
+        "sentences": len(found.systems[0].words),
+        "systems": systems,
+        "by_length": [part._asdict() for part in found.bins],
+        "longer_than": [part._asdict() for part in found.longer],
+        "unknown_free": [part._asdict() for part in found.unknown_free],
+        "paired": {d.metric: {"signature": d.signature, "systems": [t._asdict() for t in d.tested]}
+                   for d in found.differences},
+        "seeds": {metric: {"mean": mean, "deviation": deviation}
+                  for metric, (mean, deviation) in zip(metrics, found.spread, strict=False)},
+    }  # fmt: skip

@@ -1,5 +1,6 @@
 """A function over many lines: in several processes, in order, a few chunks in memory at a time, with progress."""
 
+import datetime
 import logging
 import multiprocessing
 import os
@@ -171,6 +172,8 @@ def _logged_progress(task: str, total: int | None) -> Callable[[int], None]:
         now = time.monotonic()
         if now - last > SECONDS_BETWEEN_LINES:
             last = now
-            log.info(f"{task}: {done:,} of {total or 0:,} lines, {done / (now - start):,.0f} lines/s")
+            rate = done / (now - start)
+            left = datetime.timedelta(seconds=round(((total or done) - done) / rate)) if rate else "?"
+            log.info(f"{task}: {done:,} of {total or 0:,} lines, {rate:,.0f} lines/s, {left} left")
 
     return advance

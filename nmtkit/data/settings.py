@@ -9,6 +9,7 @@ from nmtkit.errors import UserError
 
 SIDES: tuple[Literal["src", "tgt"], ...] = ("src", "tgt")
 SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
+Drop = Literal["identical", "script", "overlap", "duplicate"]
 PREP_FILES = ("prep.yaml", "bpe.src", "bpe.tgt", "truecase.src", "truecase.tgt")
 ALIGN_FILES = ("dev.align", "lexicon.tsv", "train.align")
 
@@ -35,6 +36,7 @@ class Cleaning:
 
     max_length: int = 250  # 0: no limit
     max_ratio: float = 9.0  # longer side to shorter side, as Moses' clean-corpus-n; 0: no limit
+    drop: tuple[Drop, ...] = ()  # rules that are not always on
 
     def __post_init__(self) -> None:
         if self.max_length < 0:

@@ -26,7 +26,7 @@ CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 
 _LINE_BREAKS = re.compile("[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _JOINED = "@@"  # ends every piece of a word but the last
-_CACHED_WORDS = 500_000
+_CACHED_WORDS = 200_000  # a hundred megabytes
 
 
 class TextPipeline:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 
 from nmtkit.errors import UserError
@@ -75,6 +75,11 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def known(self) -> Set[str]:
+        """Every word that is not unknown."""
+        return self._ids.keys()
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
         """Their ids, UNK for words that have none. No sentence marks are added."""

@@ -1,13 +1,17 @@
-"""BLEU and chrF of a whole test set. Every score carries sacreBLEU's signature of how it was computed.
+"""BLEU, chrF and TER of a whole test set, all by sacreBLEU, each with its signature of how it was computed.
 
-Hypotheses and references are lists of one string per sentence, of equal and positive length. A blank hypothesis counts
-against the brevity penalty like any other. Scores are from 0 to 100.
+Hypotheses are one string per sentence; references are one or more such lists, all equally and positively long. A
+blank hypothesis counts against the brevity penalty like any other. Scores are from 0 to 100 (TER may exceed that).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from sacrebleu import BLEU, CHRF
+from sacrebleu import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
+
+References = Sequence[Sequence[str]]
 
 
 class Score(NamedTuple):
@@ -15,31 +19,41 @@ class Score(NamedTuple):
     signature: str
 
 
-def multi_bleu(hyps: Sequence[str], refs: Sequence[str], *, lowercase: bool) -> Score:
-    """BLEU by the rule of Moses multi-bleu.perl: up to 4-grams of words as they stand, no smoothing.
+# By the rule of Moses multi-bleu.perl: up to 4-grams of words as they stand, with white space between them, and no
+# smoothing, so that the score is 0 without a single matching 4-gram; the closest reference length. Lower-casing is
+# Unicode's; the Perl script only knows A to Z.
+WORD_METRICS: Mapping[str, Callable[[], Metric]] = {
+    "multi-bleu": partial(BLEU, tokenize="none", smooth_method="none", force=True),
+    "multi-bleu-lc": partial(BLEU, tokenize="none", smooth_method="none", lowercase=True, force=True),
+}
+# Of plain text. 13a tokenises as NIST's mteval-v13a, intl as mteval-v14 with --international-tokenization; lower-cased
+# 13a is what papers on NIST Chinese-English report. chrF2: F-score of character 6-grams, recall counted twice.
+TEXT_METRICS: Mapping[str, Callable[[], Metric]] = {
+    "sacreBLEU-13a": partial(BLEU, tokenize="13a", force=True),
+    "13a-lc": partial(BLEU, tokenize="13a", lowercase=True, force=True),
+    "intl": partial(BLEU, tokenize="intl", force=True),
+    "chrF2": CHRF,
+    "TER": TER,
+}
 
-    White space separates words. Without a single matching 4-gram the score is 0. Lower-casing is Unicode's; the
-    Perl script only knows A to Z.
-    """
-    return _score(BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True), hyps, refs)
+
+def score(name: str, hyps: Sequence[str], refs: References) -> Score:
+    """By the metric of that name, of words or of text."""
+    assert all(len(hyps) == len(ref) > 0 for ref in refs)  # sacreBLEU would score the lines that both have
+    metric = metric_named(name)
+    value = metric.corpus_score(hyps, refs).score
+    return Score(value, str(metric.get_signature()))
 
 
-def sacrebleu_13a(hyps: Sequence[str], refs: Sequence[str]) -> Score:
-    """sacreBLEU as people report it: of plain text, cased, which it tokenises itself as mteval-v13a does."""
-    return _score(BLEU(tokenize="13a", force=True), hyps, refs)
-
-
-def chrf2(hyps: Sequence[str], refs: Sequence[str]) -> Score:
-    """chrF2: F-score of character 6-grams of plain text, recall counted twice."""
-    return _score(CHRF(), hyps, refs)
+def metric_named(name: str) -> Metric:
+    return {**WORD_METRICS, **TEXT_METRICS}[name]()
 
 
 def detokenized_bleu(hyps: Sequence[str], refs: Sequence[str]) -> float:
     """The figure to select checkpoints by: sacreBLEU 13a of plain text."""
-    return sacrebleu_13a(hyps, refs).value
+    return score("sacreBLEU-13a", hyps, [refs]).value
 
 
-def _score(metric: BLEU | CHRF, hyps: Sequence[str], refs: Sequence[str]) -> Score:
-    assert len(hyps) == len(refs) > 0  # sacreBLEU would score the lines that both have
-    result = metric.corpus_score(hyps, [refs])
-    return Score(result.score, str(metric.get_signature()))
+def sentence_chrf(hyp: str, ref: str) -> float:
+    """chrF2 of one sentence: BLEU says little about so few words."""
+    return float(CHRF().sentence_score(hyp, [ref]).score)

@@ -22,6 +22,19 @@ class WordEmbedding(nn.Module):
         return functional.dropout(vectors, self.dropout, self.training)
 
 
+class SharedEmbedding(nn.Module):
+    """A ``WordEmbedding`` of the other side, whose vocabulary must be the same; it has no parameters of its own."""
+
+    def __init__(self, embedding: WordEmbedding):
+        super().__init__()
+        self._embedding = (embedding,)  # hidden from PyTorch as in TiedOutputLayer
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Ids of any shape -> vectors (..., E)."""
+        vectors: Tensor = self._embedding[0](ids)
+        return vectors
+
+
 class OutputLayer(nn.Module):
     """The product before the softmax. Loss and search use ``weight`` (V, H) and ``bias`` (V,) themselves."""
 

@@ -75,7 +75,10 @@ class Seq2Seq(nn.Module):
 
     def forward(self, src: Tensor, mask: Tensor, tgt: Tensor) -> Tensor:
         """Teacher forcing: source ids (B, S), target ids (B, T) -> hidden (B, T, H), one for each target word."""
-        memory, state = self.encode(src, mask)
+        return self.unroll(*self.encode(src, mask), tgt)
+
+    def unroll(self, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
+        """Teacher forcing from what ``encode`` gave: target ids (B, T) -> hidden (B, T, H)."""
         previous = torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1)
         return self.decoder.unroll(memory, state, self.embedding["tgt"](previous))
 

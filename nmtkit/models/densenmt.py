@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmtkit.config import require_at_least
 from nmtkit.layers.conv import GatedConv, NormedLinear, PositionEmbedding, TokenEmbedding, scale_gradient
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 
@@ -36,9 +37,7 @@ class Stage:
     kernel: int
 
     def __post_init__(self) -> None:
-        for name in ("layers", "times", "kernel"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        require_at_least(1, self, "layers", "times", "kernel")
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel: {self.kernel} is even; an encoder sees as many words before as after")
 
@@ -61,9 +60,7 @@ class Config:
     dropout: float
 
     def __post_init__(self) -> None:
-        for name in ("embedding", "attention", "output", "width", "growth", "positions"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is not at least 1")
+        require_at_least(1, self, "embedding", "attention", "output", "width", "growth", "positions")
         if not self.stages:
             raise ValueError("stages: at least one")
         if self.summary is not None and self.summary < 1:

@@ -68,7 +68,7 @@ def translate_each(
     while batches:
         batch = batches.pop()
         src, src_mask = (
-            tensor.to(device) for tensor in _stack([[source[i] for i in batch] for source in (sentences, *others)])
+            tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
         )
         prefixes = None if forced is None else [forced[i] for i in batch]
         try:
@@ -110,7 +110,7 @@ def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
         yield batch
 
 
-def _stack(sources: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
+def stack(sources: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
     """What ``Scorer.begin`` takes, of D sources that have B sentences each: ids closed with EOS, and their mask."""
     if len(sources) == 1:
         src = pad(sources[0])

@@ -98,6 +98,7 @@ class Validation(NamedTuple):
     cross_entropy: float  # nats per target token, end marks included
     errors: float  # share of target tokens that were not the most probable ones (token error rate)
     bleu: float
+    train_errors: float  # the same of training pairs, as many as the dev set has, without dropout
 
 
 def train(
@@ -163,6 +164,12 @@ def train(
         log.info("stopped after update %d", progress.update)
         raise KeyboardInterrupt  # so that a script does not go on with half a model
     return progress
+
+
+def sample_pairs(corpus: Corpus, config: Training, size: int) -> np.ndarray:
+    """At most so many of the usable pairs, always the same, to measure the model on what it was trained on."""
+    rows = usable_pairs(corpus, config.max_length)
+    return np.random.default_rng(0).permutation(rows)[:size]
 
 
 def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
@@ -277,14 +284,13 @@ def clip(model: Seq2Seq, limit: float | None) -> float:
 
 @torch.no_grad()
 def teacher_forced(
-    model: Seq2Seq, corpus: Corpus, max_tokens: int, device: torch.device, dtype: torch.dtype
+    model: Seq2Seq, corpus: Corpus, rows: np.ndarray, max_tokens: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[float, float]:
-    """Nats per target token over a whole corpus, end marks included, and the share of tokens not ranked first.
+    """Nats per target token over ``rows`` of a corpus, end marks included, and the share of tokens not ranked first.
 
-    A pair with an empty side counts nowhere. The processes share the work.
+    The processes share the work.
     """
     model.eval()
-    rows = batches.within(corpus, None)
     rows = rows[np.argsort(np.asarray(corpus.tgt_lengths)[rows], kind="stable")]
     nll = wrong = tokens = 0.0
     for part in batches.parts(corpus, distributed.share(rows), max_tokens):
@@ -424,14 +430,15 @@ def _validate(
             "cross_entropy": found.cross_entropy,
             "perplexity": math.exp(min(found.cross_entropy, 700.0)),
             "token_error_rate": found.errors,
+            "train_token_error_rate": found.train_errors,
             "bleu": found.bleu,
             "seconds": round(seconds, 1),
         },
     )
     log.info(
-        "update %d  epoch %d  dev cross-entropy %.3f  token errors %.1f %%  BLEU %.2f%s  (%.0f s)",
-        progress.update, progress.current_epoch, found.cross_entropy, 100 * found.errors, found.bleu,
-        "  best" if improved else "", seconds,
+        "update %d  epoch %d  dev cross-entropy %.3f  token errors %.1f %% (train %.1f %%)  BLEU %.2f%s  (%.0f s)",
+        progress.update, progress.current_epoch, found.cross_entropy, 100 * found.errors, 100 * found.train_errors,
+        found.bleu, "  best" if improved else "", seconds,
     )  # fmt: skip
     _save(folder, model, optimizer, progress)
 

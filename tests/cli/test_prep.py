@@ -81,6 +81,9 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
         ("--max-ratio 0.5 -s en", "max_ratio must be 0 or at least 1, not 0.5"),
         ("--train raw/train.en raw/none.fr", "raw/none.fr: no such file"),
         ("--raw none", "none/: no such folder"),
+        ("--drop empty,twins -s en", "--drop empty,twins: no rule 'empty'; there are identical, script, overlap"),
+        ("--shard 3/2 -s en", "--shard 3/2: give the number of the part and how many there are, as in 1/8"),
+        ("--shard 1/2 --merge", "--shard: --merge and --keep-rejected are for the command that comes after every"),
         ("-s en -j0", "--workers 0: at least one process"),
     ],
 )
@@ -91,3 +94,21 @@ def test_mistakes_are_one_line_on_stderr_and_make_nothing(
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f"nmtkit: error: {message}")
     assert not (folder / "data").exists()
+
+
+def test_rules_and_rejected_pairs_are_named_on_the_command_line(nmtkit: Run, folder: Path) -> None:
+    options = "--drop duplicate,identical --keep-rejected rejected.tsv -s en -j1"
+    assert nmtkit("prep", *options.split()).status == 0
+    assert load_prep(folder / "data").cleaning == Cleaning(drop=("identical", "duplicate"))
+    assert (folder / "rejected.tsv").read_text(encoding="utf-8") == "3\tempty\t\t\n"
+
+
+def test_parts_are_merged_and_the_folder_is_verified(nmtkit: Run, folder: Path) -> None:
+    status, out, err = nmtkit("prep", "-s", "en", "-j1", "--shard", "1/2")
+    assert (status, out) == (0, "")
+    assert "1 of 1 shards are done; when all are, nmtkit prep --merge" in err
+    assert not (folder / "data" / "manifest.json").exists()
+    assert nmtkit("prep", "-s", "en", "-j1", "--merge").status == 0
+    assert nmtkit("prep", "--verify") == (0, "", "data: all 13 files are as prep wrote them\n")
+    (folder / "data" / "train.src").write_text("")
+    assert nmtkit("prep", "--verify").status == 1

@@ -1,15 +1,18 @@
 import io
 import json
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pytest
 
 from nmtkit.data.settings import Side
 from nmtkit.data.text import TextPipeline
-from nmtkit.evaluation.bleu import chrf2, multi_bleu, sacrebleu_13a
+from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, score
 
 HYP = ["The cat sat on the mat.", "Hello, big world, it's me!", "", "It rains cats and dogs today."]
 REF = ["The cat sat on a mat.", "Hello, big world, it's me!", "Blank.", "It rains cats and dogs Today."]
@@ -45,12 +48,8 @@ def test_scores_are_those_of_the_metrics_on_moses_words_and_on_plain_text(nmtkit
     hyp_words, ref_words = ([" ".join(pipeline.tokenize(line)) for line in lines] for lines in (HYP, REF))
     assert "it 's me !" in hyp_words[1]
     assert scores(nmtkit("score", "hyp", "ref", "--language", "en", "--json")) == [
-        {
-            "multi-bleu": multi_bleu(hyp_words, ref_words, lowercase=False).value,
-            "multi-bleu-lc": multi_bleu(hyp_words, ref_words, lowercase=True).value,
-            "sacreBLEU-13a": sacrebleu_13a(HYP, REF).value,
-            "chrF2": chrf2(HYP, REF).value,
-        }
+        {metric: score(metric, hyp_words, [ref_words]).value for metric in WORD_METRICS}
+        | {metric: score(metric, HYP, [REF]).value for metric in TEXT_METRICS}
     ]
 
 
@@ -63,15 +62,15 @@ def test_the_table_has_a_line_per_system_and_says_what_each_number_is(nmtkit: Ru
     assert outcome.err == ""
     lines = outcome.out.splitlines()
     assert lines[0] == "4 sentences, reference ref"
-    assert lines[2].split() == ["multi-bleu", "multi-bleu-lc", "sacreBLEU-13a", "chrF2"]
-    assert lines[3].startswith("one.txt      ")
-    assert lines[4].split() == ["runs/two.txt", "100.00", "100.00", "100.00", "100.00"]
-    assert len({len(line) for line in lines[2:5]}) == 1
-    assert lines[6].startswith("multi-bleu     of Moses words (en)               nrefs:1|case:mixed|eff:no|tok:none")
-    assert lines[7].startswith("multi-bleu-lc  of Moses words (en), lower-cased  nrefs:1|case:lc|eff:no|tok:none")
-    assert lines[8].startswith("sacreBLEU-13a  of plain text                     nrefs:1|case:mixed|eff:no|tok:13a")
-    assert lines[9].startswith("chrF2          of plain text                     nrefs:1|case:mixed|eff:yes|nc:6")
-    assert len(lines) == 10
+    metrics = [*WORD_METRICS, *TEXT_METRICS]
+    assert lines[1].split() == ["system", *metrics]
+    assert lines[2].startswith("one.txt      ")
+    assert lines[3].split() == ["runs/two.txt", *("100.00" for _ in metrics[:-1]), "0.00"]  # TER counts errors
+    assert len({len(line) for line in lines[1:4]}) == 1
+    assert lines[5] == "what they are"
+    assert [line.split()[0] for line in lines[7:]] == metrics
+    assert lines[7].startswith("multi-bleu     Moses words (en)  nrefs:1|case:mixed|eff:no|tok:none")
+    assert lines[9].startswith("sacreBLEU-13a  plain text        nrefs:1|case:mixed|eff:no|tok:13a")
 
 
 def test_json_has_everything_that_the_table_has(nmtkit: Run) -> None:
@@ -79,10 +78,10 @@ def test_json_has_everything_that_the_table_has(nmtkit: Run) -> None:
     write("ref", REF)
     outcome = nmtkit("score", "été.txt", "ref", "-l", "en", "--json")
     report = json.loads(outcome.out)
-    assert (report["reference"], report["sentences"]) == ("ref", 4)
+    assert (report["references"], report["sentences"]) == (["ref"], 4)
     [system] = report["systems"]
     assert system["hypothesis"] == "été.txt"
-    assert system["scores"]["multi-bleu-lc"]["computed_on"] == "Moses words (en), lower-cased"
+    assert system["scores"]["multi-bleu-lc"]["computed_on"] == "Moses words (en)"
     assert system["scores"]["sacreBLEU-13a"]["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
 
 
@@ -100,7 +99,7 @@ def test_tokenized_files_are_scored_as_they_stand_and_only_by_words(nmtkit: Run)
     outcome = nmtkit("score", "hyp", "ref", "--tokenized", "--json")
     [result] = scores(outcome)
     assert list(result) == ["multi-bleu", "multi-bleu-lc"]
-    assert result["multi-bleu"] == multi_bleu(hyps, refs, lowercase=False).value > 0
+    assert result["multi-bleu"] == score("multi-bleu", hyps, [refs]).value > 0
     assert "words as given" in outcome.out
     assert outcome.err == ""
 
@@ -119,16 +118,16 @@ def test_the_language_is_that_of_the_data_folder(nmtkit: Run) -> None:
     write("hyp", REF)
     write("ref", REF)
     outcome = nmtkit("score", "hyp", "ref")
-    assert "of Moses words (fr) " in outcome.out
+    assert "  Moses words (fr) " in outcome.out
     assert outcome.err == ""
-    assert "of Moses words (de) " in nmtkit("score", "hyp", "ref", "--language", "de").out
+    assert "  Moses words (de) " in nmtkit("score", "hyp", "ref", "--language", "de").out
 
 
 def test_taking_the_text_for_english_is_said(nmtkit: Run) -> None:
     write("hyp", REF)
     write("ref", REF)
     outcome = nmtkit("score", "hyp", "ref")
-    assert "of Moses words (en) " in outcome.out
+    assert "  Moses words (en) " in outcome.out
     assert outcome.err == "nmtkit: tokenised BLEU takes the text for English; --language names another\n"
 
 
@@ -146,7 +145,7 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
     write("hyp", ["", "", "", ""])
     write("ref", REF)
     [result] = scores(nmtkit("score", "hyp", "ref", "--json"))
-    assert set(result.values()) == {0.0}
+    assert result == {metric: 100.0 if metric == "TER" else 0.0 for metric in result}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +158,15 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         (["hyp", "empty"], "empty is empty: there is nothing to score"),
         (["missing", "ref"], "missing: cannot be read: No such file or directory"),
         (["hyp"], "hyp: translations and a reference are needed: nmtkit score HYP... REF"),
-        (["--tokenized"], "--language and --tokenized say what files are; give some: nmtkit score HYP... REF"),
+        (["hyp", "ref", "--source", "short"], "short has 3 lines but ref has 4; make them correspond"),
+        (["hyp", "-r", "ref", "-r", "short"], "short has 3 lines but ref has 4; make them correspond"),
+        (["hyp", "ref", "--paired", "bs"], "hyp: --paired and --seeds compare translations; give at least two"),
+        (["hyp", "ref", "--seeds"], "hyp: --paired and --seeds compare translations; give at least two"),
+        (
+            ["hyp", "hyp", "ref", "--seeds", "--paired", "ar"],
+            "--paired compares systems, --seeds has one; leave one of the two out",
+        ),
+        (["--tokenized"], "only --data, --model and --device go without files; give some: nmtkit score HYP... REF"),
         ([], "data/test.raw.tgt: not there; prepare a test set, or give files: nmtkit score HYP... REF"),
     ],
 )
@@ -169,6 +176,88 @@ def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str
     write("short", REF[:3])
     write("empty", [])
     assert nmtkit("score", *arguments) == (1, "", f"nmtkit: error: {complaint}\n")
+
+
+def test_several_references(nmtkit: Run) -> None:
+    write("hyp", ["a b c d e", "x y z w"])
+    write("one", ["a b c d f", "x y"])
+    write("two", ["b c d e", "x y z w"])
+    outcome = nmtkit("score", "hyp", "-r", "one", "-r", "two", "--tokenized", "--json")
+    hyp, one, two = (Path(name).read_text().splitlines() for name in ("hyp", "one", "two"))
+    assert scores(outcome) == [{m: score(m, hyp, [one, two]).value for m in WORD_METRICS}]
+    assert json.loads(outcome.out)["references"] == ["one", "two"]
+
+
+def test_bleu_by_length_and_without_unknown_words(nmtkit: Run) -> None:
+    sources = ["w " * 5, "w " * 10, "w " * 11, "", "w " * 71]
+    refs = ["a b c d", "a b c e", "a b c d", "a b c d", "a b c d f"]
+    hyps = ["a b c d", "a b c e", "a b c f", "a b c d", "a b c d e"]
+    write("src", sources)
+    write("hyp", hyps)
+    write("ref", refs)
+    write("vocab", ["<pad>\t0", "<s>\t0", "</s>\t0", "<unk>\t0", *(f"{word}\t1" for word in "abcd")])
+    outcome = nmtkit("score", "hyp", "ref", "--tokenized", "--source", "src", "--vocab", "vocab", "--json")
+    report = json.loads(outcome.out)
+
+    def part(name: str, rows: list[int]) -> dict[str, Any]:
+        on = score("multi-bleu", [hyps[row] for row in rows], [[refs[row] for row in rows]])
+        return {"name": name, "sentences": len(rows), "scores": [on.value]}
+
+    assert report["by_length"] == [part("≤10", [0, 1, 3]), part("11-20", [2]), part(">70", [4])]
+    assert report["longer_than"] == [
+        part(">0", [0, 1, 2, 4]), part(">10", [2, 4]), *(part(f">{limit}", [4]) for limit in range(20, 70, 10))
+    ]
+    assert report["unknown_free"] == [part("without unknown words", [0, 2, 3])]
+    table = nmtkit("score", "hyp", "ref", "--tokenized", "--source", "src", "--vocab", "vocab").out
+    assert "\nmulti-bleu by length of the source in words\nwords  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nwithout unknown words          3" in table
+
+
+def test_a_set_in_which_every_reference_has_an_unknown_word(nmtkit: Run) -> None:
+    write("hyp", ["a"])
+    write("ref", ["b"])
+    write("vocab", ["<pad>\t0", "<s>\t0", "</s>\t0", "<unk>\t0"])
+    outcome = nmtkit("score", "hyp", "ref", "--tokenized", "--vocab", "vocab")
+    assert outcome.out.splitlines()[-1].split() == ["without", "unknown", "words", "0", "-"]
+
+
+@pytest.mark.parametrize("test", ["bs", "ar"])
+def test_differences_to_the_first_are_tested(nmtkit: Run, test: Literal["bs", "ar"]) -> None:
+    refs = [f"the {a} sat on the {b} of {a} today" for a in "cat dog cow pig".split() for b in "mat box rug".split()]
+    write("bad", [ref.replace("the", "a") for ref in refs])
+    write("good", refs)
+    write("ref", refs)
+    outcome = nmtkit("score", "bad", "good", "ref", "-l", "en", "--paired", test, "--json")
+    paired = json.loads(outcome.out)["paired"]
+    assert list(paired) == [*WORD_METRICS, *TEXT_METRICS]
+    signature, [baseline, better] = paired["multi-bleu"].values()
+    assert f"|{test}:" in signature
+    assert baseline["p"] is None
+    assert better["p"] < 0.01
+    table = nmtkit("score", "bad", "good", "ref", "-l", "en", "--paired", test).out
+    assert f"|{test}:" in table
+    assert re.search(r"^multi-bleu +good +100\.00 .* 0\.00", table, re.MULTILINE)
+
+
+def test_mean_and_deviation_over_seeds(nmtkit: Run) -> None:
+    write("one", HYP)
+    write("two", REF)
+    write("ref", REF)
+    outcome = nmtkit("score", "one", "two", "ref", "-l", "en", "--seeds", "--json")
+    one, two = scores(outcome)
+    spread = json.loads(outcome.out)["seeds"]
+    assert list(spread) == list(one)
+    assert spread["chrF2"]["mean"] == pytest.approx((one["chrF2"] + two["chrF2"]) / 2)
+    assert spread["chrF2"]["deviation"] == pytest.approx(abs(one["chrF2"] - two["chrF2"]) / 2**0.5)
+    lines = nmtkit("score", "one", "two", "ref", "-l", "en", "--seeds").out.splitlines()
+    assert [line.split()[0] for line in lines[2:6]] == ["one", "two", "mean", "deviation"]
+
+
+def test_files_of_one_sentence(nmtkit: Run) -> None:
+    write("hyp", ["The cat sat on the mat."])
+    write("ref", ["The cat sat on the mat."])
+    [result] = scores(nmtkit("score", "hyp", "ref", "-l", "en", "--json"))
+    assert result == {m: pytest.approx(0.0 if m == "TER" else 100.0) for m in result}
 
 
 class Translation(NamedTuple):
@@ -181,6 +270,13 @@ class ShoutingTranslator:
 
     def __init__(self) -> None:
         self.tgt_pipeline = TextPipeline(Side("en", segmentation="words", lowercase=True))
+        self.sources = [SimpleNamespace(pipeline=self.tgt_pipeline)]
+        self.tgt_vocab = SimpleNamespace(known={"the", "cat", "sat", "on", "a", "mat", ".", "blank"})
+
+    def score_candidates(self, lines: list[str], candidates: list[list[str]]) -> list[list[np.ndarray]]:
+        """Every token has the probability 1/2."""
+        found = [[self.tgt_pipeline.tokens(candidate) for candidate in group] for group in candidates]
+        return [[np.full(len(tokens) + 1, -math.log(2)) for tokens in group] for group in found]
 
     def n_best(self, lines: list[str], n: int) -> list[list[Translation]]:
         pipeline = self.tgt_pipeline
@@ -213,7 +309,7 @@ def test_without_files_the_test_set_is_translated_and_scored(nmtkit: Run, model:
     hyps = Path("run/test.hyp").read_text().splitlines()
     assert hyps == [line.lower() for line in REF]
     [result] = scores(outcome)
-    assert result["sacreBLEU-13a"] == sacrebleu_13a(hyps, REF).value < 99
+    assert result["sacreBLEU-13a"] == score("sacreBLEU-13a", hyps, [REF]).value < 99
     assert result["multi-bleu"] == result["multi-bleu-lc"] == pytest.approx(100)  # the model's words have no capitals
     assert "Moses words (en, normalised, lower-cased)" in outcome.out
 
@@ -224,7 +320,19 @@ def test_tokenised_bleu_of_a_model_is_counted_on_its_own_words(nmtkit: Run, mode
     write("data/test.raw.tgt", source)
     [result] = scores(nmtkit("score", "--json"))
     words = ["a <unk> is <unk> here ."], ["a mother-in-law is grandmotherly here ."]
-    assert result["multi-bleu"] == multi_bleu(*words, lowercase=False).value
+    assert result["multi-bleu"] == score("multi-bleu", words[0], [words[1]]).value
+
+
+def test_a_model_is_also_measured_by_length_unknown_words_and_cross_entropy(
+    nmtkit: Run, model: SimpleNamespace
+) -> None:
+    report = json.loads(nmtkit("score", "--json").out)
+    assert [(part["name"], part["sentences"]) for part in report["by_length"]] == [("≤10", 4)]
+    assert [(part["name"], part["sentences"]) for part in report["unknown_free"]] == [("without unknown words", 2)]
+    [system] = report["systems"]
+    assert system["cross_entropy"]["sentences"] == 4
+    assert system["cross_entropy"]["bits per token"] == pytest.approx(1)
+    assert "\nbits per token        1.0000\n" in nmtkit("score").out
 
 
 def test_folders_and_device_can_be_named(nmtkit: Run, model: SimpleNamespace) -> None:
@@ -239,6 +347,6 @@ def test_a_test_set_of_unequal_sides_is_not_scored(nmtkit: Run, model: SimpleNam
     write("data/test.raw.src", REF[:3])
     outcome = nmtkit("score")
     assert outcome == (
-        1, "", "nmtkit: error: data/test.raw.src has 3 lines but its reference has 4; run nmtkit prep again\n"
+        1, "", "nmtkit: error: data/test.raw.src has 3 lines but data/test.raw.tgt has 4; make them correspond\n"
     )
     assert not Path("run/test.hyp").exists()

@@ -1,6 +1,5 @@
-"""``nmtkit train``, ``average`` and ``models`` as a user meets them, and the whole way from raw text to a score."""
+"""``nmtkit train`` and ``average`` as a user meets them, and the whole way from raw text to a score."""
 
-import json
 import random
 import re
 import shutil
@@ -187,15 +186,3 @@ def test_all_mistakes_of_a_configuration_are_reported_at_once(prepared: Path, nm
     outcome = nmtkit(*TRAIN, "--set", "model.hidden=big", "--set", "search.beam_sise=2", "--set", "training.loss=0")
     for part in ("model.hidden: expected a whole number", "did you mean beam_size?", "training.loss: expected one of"):
         assert part in outcome.err
-
-
-def test_models_lists_every_preset_beside_its_paper(nmtkit: Nmtkit) -> None:
-    listed = nmtkit("models", "--json")
-    rows = {row["preset"]: row for row in json.loads(listed.out)}
-    from nmtkit.experiment import preset_names
-
-    assert sorted(rows) == preset_names()
-    assert rows["deep-att"]["score"] == 37.7
-    assert rows["deep-att"]["parameters_ours"] == pytest.approx(219.9, abs=0.05)
-    table = nmtkit("models").out
-    assert all(name in table for name in rows)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from nmtkit.data.corpus import Corpus
-from nmtkit.data.prep import Files, prepare
+from nmtkit.data.prep import prepare
+from nmtkit.data.raw import Files
 from nmtkit.data.settings import Prep, Side
 from nmtkit.data.vocab import Vocabulary
 

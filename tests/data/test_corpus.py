@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from nmtkit.config import merge
 from nmtkit.data.corpus import Corpus, encode
-from nmtkit.data.prep import Files, prepare
+from nmtkit.data.prep import prepare
+from nmtkit.data.raw import Files
 from nmtkit.data.settings import Prep, Side
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError

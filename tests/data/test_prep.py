@@ -1,8 +1,12 @@
+import contextlib
 import gzip
 import hashlib
 import json
 import os
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +14,11 @@ from typing import Any
 
 import pytest
 
-from nmtkit.data.prep import Files, Report, broken_rule, find_raw, language_of, prepare
+import nmtkit.data.prep
+from nmtkit.data.cleaning import broken_rule
+from nmtkit.data.manifest import Report, verify
+from nmtkit.data.prep import prepare, prepare_part
+from nmtkit.data.raw import Files, find_raw, language_of
 from nmtkit.data.settings import Cleaning, Prep, Side, load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.errors import UserError
@@ -68,7 +76,8 @@ def write(path: Path, lines: list[str]) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    """The files of a data folder; the folder of an unfinished run is none."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 @pytest.mark.parametrize("prep", [BPE, WORDS, CASED], ids=["bpe", "words", "cased"])
@@ -250,11 +259,12 @@ def test_losing_every_pair_is_an_error(tmp_path: Path) -> None:
     [(250, 250, None), (251, 250, "long"), (9, 1, None), (10, 1, "ratio"), (1, 10, "ratio"), (0, 0, "empty")],
 )
 def test_limits_are_the_longest_and_the_most_unequal_that_may_stay(src: int, tgt: int, rule: str | None) -> None:
-    assert broken_rule(["a"] * src, ["a"] * tgt, Cleaning()) == rule
+    assert broken_rule("", ["a"] * src, ["b"] * tgt, BPE, frozenset()) == rule
 
 
 def test_zero_is_no_limit() -> None:
-    assert broken_rule(["a"] * 5000, ["a"], Cleaning(max_length=0, max_ratio=0)) is None
+    prep = replace(BPE, cleaning=Cleaning(max_length=0, max_ratio=0))
+    assert broken_rule("", ["a"] * 5000, ["a"], prep, frozenset()) is None
 
 
 @pytest.mark.parametrize(
@@ -340,3 +350,206 @@ def test_a_file_name_ends_in_its_language(name: str, language: str) -> None:
 def test_a_file_name_without_a_language_asks_for_it(name: str) -> None:
     with pytest.raises(UserError, match=f"{name}: its name does not end in a language; give --src-lang and --tgt-lang"):
         language_of(Path(name))
+
+
+def every_rule(prep: Prep) -> Prep:
+    return replace(prep, cleaning=Cleaning(drop=("identical", "script", "overlap", "duplicate")))
+
+
+OPTIONAL = [
+    ("identical", "Rome Rome", "Rome Rome"),
+    ("script", "Дом и сад.", "Une maison et un jardin."),
+    ("script", "A house, a garden.", "Дом и сад, house."),
+    ("overlap", "The cat.", "Le chat"),
+    ("duplicate", "The cat isn't in the dog.", "Ce n'est pas l'cat : c'est l'dog !"),
+    (None, "The cat.", "Un chat."),  # in the development set with another translation
+]
+
+
+@pytest.fixture
+def spoilt(tmp_path: Path) -> dict[str, Files]:
+    """Pairs that differ from each other, and those above at the places 5, 15, ..."""
+    pairs = [(f"The cat {i} isn't in the dog.", f"Ce n'est pas l'cat {i} : c'est l'dog !") for i in range(200)]
+    pairs[0] = OPTIONAL[4][1:]
+    for place, (_, src, tgt) in enumerate(OPTIONAL):
+        pairs[10 * place + 5] = (src, tgt)
+    write(tmp_path / "train.en", [src for src, _ in pairs])
+    write(tmp_path / "train.fr", [tgt for _, tgt in pairs])
+    for split in ("dev", "test"):
+        write(tmp_path / f"{split}.en", ["The cat."])
+        write(tmp_path / f"{split}.fr", ["Le chat"])
+    return find_raw(tmp_path, "en", "fr")[0]
+
+
+def test_rules_that_are_not_always_on_are_tried_when_asked_for(spoilt: dict[str, Files], tmp_path: Path) -> None:
+    cleaning = prepare(spoilt, tmp_path / "data", every_rule(WORDS), workers=1).manifest["cleaning"]
+    found = sorted((line, rule) for rule, entry in cleaning.items() for line in entry["lines"])
+    assert found == [(10 * i + 6, rule) for i, (rule, _, _) in enumerate(OPTIONAL) if rule]
+    assert (tmp_path / "data" / "train.src").read_bytes().count(b"\n") == 200 - len(found)
+    without = prepare(spoilt, tmp_path / "all", WORDS, workers=1).manifest["cleaning"]
+    assert sum(entry["count"] for entry in without.values()) == 0
+
+
+def test_of_equal_pairs_the_first_stays_whatever_shard_they_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 7)
+    monkeypatch.setattr("nmtkit.data.cleaning._AT_ONCE", 10)
+    numbers = random.Random(1).choices(range(30), k=100)
+    write(tmp_path / "train.en", [f"cat {n}" for n in numbers])
+    write(tmp_path / "train.fr", [f"chat {n}" for n in numbers])
+    raw = {"train": Files(tmp_path / "train.en", tmp_path / "train.fr")}
+    report = prepare(raw, tmp_path / "data", replace(WORDS, cleaning=Cleaning(drop=("duplicate",))), workers=1)
+    firsts = list(dict.fromkeys(numbers))
+    assert list(read_lines(tmp_path / "data" / "train.src")) == [f"cat {n}" for n in firsts]
+    assert list(read_lines(tmp_path / "data" / "train.tgt")) == [f"chat {n}" for n in firsts]
+    assert report.manifest["cleaning"]["duplicate"]["count"] == 100 - len(firsts)
+
+
+def test_what_is_left_out_is_kept_with_line_and_rule(
+    spoilt: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 20)
+    prepare(spoilt, tmp_path / "data", every_rule(WORDS), 1, tmp_path / "rejected.tsv.gz")
+    with gzip.open(tmp_path / "rejected.tsv.gz", "rt", encoding="utf-8") as file:
+        rejected = [line.rstrip("\n").split("\t") for line in file]
+    assert rejected == [[str(10 * i + 6), *found] for i, found in enumerate(OPTIONAL) if found[0]]  # type: ignore[has-type]
+
+
+def test_a_place_for_rejected_pairs_that_is_not_there_is_noticed_before_the_work(
+    spoilt: dict[str, Files], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=r"none/rejected: cannot be written: there is no folder .*none"):
+        prepare(spoilt, tmp_path / "data", WORDS, 1, tmp_path / "none" / "rejected")
+    assert not (tmp_path / "data").exists()
+
+
+class Killed(BaseException):
+    """Ends a run where it stands, as SIGKILL would."""
+
+
+@pytest.fixture
+def shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 200)
+
+
+@pytest.mark.parametrize("prep", [every_rule(CASED), WORDS], ids=["cased", "words"])
+def test_a_run_killed_at_any_file_goes_on_to_the_same_folder(
+    raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, prep: Prep
+) -> None:
+    prepare(raw, tmp_path / "whole", prep, workers=1)
+    expected, replace_file = contents(tmp_path / "whole"), os.replace
+    left = 0
+
+    def replace_or_die(old: Path, new: Path) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+        replace_file(old, new)
+
+    monkeypatch.setattr("os.replace", replace_or_die)
+    for start in range(1, 50):  # in which it may finish one file more than in the last
+        left = start
+        try:
+            prepare(raw, tmp_path / "data", prep, workers=1)
+            break
+        except Killed:
+            pass
+    assert start > 5
+    assert contents(tmp_path / "data") == expected
+
+
+def test_finished_shards_are_not_made_again(
+    raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None
+) -> None:
+    cleaned = []
+
+    def clean(prep: Prep, files: Files, heldout: Path, chunk: Any) -> Any:
+        if len(cleaned) == 3:
+            raise Killed
+        cleaned.append(chunk[0].first)
+        return make(prep, files, heldout, chunk)
+
+    make = nmtkit.data.prep._clean
+    monkeypatch.setattr("nmtkit.data.prep._clean", clean)
+    with pytest.raises(Killed):
+        prepare(raw, tmp_path / "data", BPE, workers=1)
+    assert cleaned == [1, 201, 401]
+    cleaned.clear()
+    prepare(raw, tmp_path / "data", BPE, workers=1)
+    assert cleaned == [601]
+
+
+def test_after_other_settings_or_other_text_everything_is_made_anew(
+    raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None
+) -> None:
+    prepare_part(raw, tmp_path / "data", BPE, 1, (1, 1))
+    (old,) = (tmp_path / "data").iterdir()
+    prepare_part(raw, tmp_path / "data", replace(BPE, merges=21), 1, (1, 1))
+    (new,) = (tmp_path / "data").iterdir()
+    assert new != old
+    write(raw["dev"].src, ["other"] * 12)
+    prepare_part(raw, tmp_path / "data", replace(BPE, merges=21), 1, (1, 1))
+    assert new not in (tmp_path / "data").iterdir()
+
+
+KILLABLE = """
+import sys
+from pathlib import Path
+from nmtkit.data import prep, raw, work
+from nmtkit.data.settings import load_prep
+if __name__ == "__main__":
+    work.SHARD_LINES = 200
+    files, _, _ = raw.find_raw(Path(sys.argv[1]), "en", "fr")
+    prep.prepare(files, Path(sys.argv[3]), load_prep(Path(sys.argv[2])), int(sys.argv[4]))
+"""
+
+
+@pytest.mark.parametrize(("workers", "kills"), [(1, 3), pytest.param(2, 10, marks=pytest.mark.slow)])
+def test_a_run_killed_at_random_moments_goes_on_to_the_same_folder(
+    raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, workers: int, kills: int
+) -> None:
+    prepare(raw, tmp_path / "whole", every_rule(CASED), workers=1)
+    (tmp_path / "run.py").write_text(KILLABLE)
+    command = [sys.executable, tmp_path / "run.py", tmp_path, tmp_path / "whole", tmp_path / "data", str(workers)]
+    generator = random.Random(workers)
+    begun = time.monotonic()
+    subprocess.run([*command[:4], tmp_path / "other", "1"], check=True)
+    whole = time.monotonic() - begun
+    for _ in range(kills):
+        with subprocess.Popen(command) as run:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                run.wait(generator.uniform(0.3, 1) * whole)
+            run.kill()
+    subprocess.run(command, check=True)
+    assert contents(tmp_path / "data") == contents(tmp_path / "whole")
+
+
+def test_parts_made_apart_are_merged_to_the_folder_of_one_run(
+    raw: dict[str, Files], tmp_path: Path, shards: None
+) -> None:
+    prep = every_rule(CASED)
+    prepare(raw, tmp_path / "whole", prep, workers=1)
+    for i in (3, 1):
+        told = prepare_part(raw, tmp_path / "data", prep, 1, (i, 3))
+    assert told.endswith(": 3 of 4 shards are done; when all are, nmtkit prep --merge")
+    with pytest.raises(UserError, match=r"1 of 4 shards are not there, the first is that of line 201; run every"):
+        prepare(raw, tmp_path / "data", prep, 1, merge=True)
+    prepare_part(raw, tmp_path / "data", prep, 1, (2, 3))
+    prepare(raw, tmp_path / "data", prep, 1, merge=True)
+    assert contents(tmp_path / "data") == contents(tmp_path / "whole")
+
+
+def test_a_folder_that_is_as_it_was_made_is_verified(raw: dict[str, Files], tmp_path: Path) -> None:
+    prepare(raw, tmp_path / "data", BPE, workers=1)
+    assert verify(tmp_path / "data").endswith("data: all 13 files are as prep wrote them")
+    text = (tmp_path / "data" / "dev.tgt").read_bytes()
+    (tmp_path / "data" / "dev.tgt").write_bytes(text.replace(b"c", b"C"))
+    with pytest.raises(UserError, match=r"dev\.tgt: changed since prep wrote it: 12 lines with SHA-256 .*make the"):
+        verify(tmp_path / "data")
+    (tmp_path / "data" / "bpe.src").unlink()
+    with pytest.raises(UserError, match=r"bpe\.src: in the manifest, but not there; make the folder anew"):
+        verify(tmp_path / "data")
+    with pytest.raises(UserError, match=r"manifest\.json: not there; make the folder with nmtkit prep"):
+        verify(tmp_path)

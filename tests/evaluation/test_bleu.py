@@ -7,22 +7,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmtkit.evaluation.bleu import chrf2, detokenized_bleu, multi_bleu, sacrebleu_13a
+from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, Score, detokenized_bleu, score
 
 
-def bleu_by_definition(hyps: list[str], refs: list[str]) -> float:
-    """multi-bleu.perl's rule, written from Papineni et al. 2002: the test's own, shares nothing with sacreBLEU."""
+def multi_bleu(hyps: list[str], refs: list[str], *, lowercase: bool) -> Score:
+    return score("multi-bleu-lc" if lowercase else "multi-bleu", hyps, [refs])
+
+
+def ngrams(words: list[str], n: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+
+
+def bleu_by_definition(hyps: list[str], *references: list[str]) -> float:
+    """multi-bleu.perl's rule, written from Papineni et al. 2002: the test's own, shares nothing with sacreBLEU.
+
+    An n-gram matches as often as the reference that has it most often; the reference length is the closest one's, of
+    two as close the shorter one's.
+    """
     correct, total = [0] * 4, [0] * 4
-    for hyp, ref in zip(hyps, refs, strict=True):
-        h, r = hyp.split(), ref.split()
+    length = ref_length = 0
+    for hyp, *refs in zip(hyps, *references, strict=True):
+        h, rs = hyp.split(), [ref.split() for ref in refs]
         for n in range(1, 5):
-            found = Counter(tuple(h[i : i + n]) for i in range(len(h) - n + 1))
-            known = Counter(tuple(r[i : i + n]) for i in range(len(r) - n + 1))
-            correct[n - 1] += (found & known).total()  # clipped: an n-gram matches as often as the reference has it
-            total[n - 1] += found.total()
+            known: Counter[tuple[str, ...]] = Counter()
+            for r in rs:
+                known |= ngrams(r, n)
+            correct[n - 1] += (ngrams(h, n) & known).total()
+            total[n - 1] += ngrams(h, n).total()
+        length += len(h)
+        ref_length += min((len(r) for r in rs), key=lambda found: (abs(found - len(h)), found))
     if 0 in correct:
         return 0.0
-    length, ref_length = sum(len(h.split()) for h in hyps), sum(len(r.split()) for r in refs)
     brevity = 1.0 if length > ref_length else math.exp(1 - ref_length / length)
     return 100 * brevity * math.exp(sum(math.log(c / t) for c, t in zip(correct, total, strict=True)) / 4)
 
@@ -35,6 +50,12 @@ sentences = st.lists(st.sampled_from("a b c B".split()), max_size=12).map(" ".jo
 def test_multi_bleu_follows_its_definition(pairs: list[tuple[str, str]]) -> None:
     hyps, refs = map(list, zip(*pairs, strict=True))
     assert multi_bleu(hyps, refs, lowercase=False).value == pytest.approx(bleu_by_definition(hyps, refs))
+
+
+@given(st.lists(st.tuples(sentences, sentences, sentences, sentences), min_size=1, max_size=8))
+def test_multi_bleu_follows_its_definition_with_several_references(lines: list[tuple[str, str, str, str]]) -> None:
+    hyps, *refs = map(list, zip(*lines, strict=True))
+    assert score("multi-bleu", hyps, refs).value == pytest.approx(bleu_by_definition(hyps, *refs))
 
 
 def test_multi_bleu_follows_its_definition_on_sentences_like_real_ones() -> None:
@@ -84,20 +105,47 @@ def test_13a_tokenises_by_itself() -> None:
     assert detokenized_bleu(["Hello , big world !"], ["Hello, big world!"]) == pytest.approx(100)
 
 
-@pytest.mark.parametrize("metric", [sacrebleu_13a, chrf2])
-def test_blank_lines_are_scored(metric) -> None:  # type: ignore[no-untyped-def]
-    assert metric([""], [""]).value == 0
-    assert metric([""], ["some text here"]).value == 0
-    assert metric(["some text here"], [""]).value == 0
-    assert 0 < metric(["", "four words are here"], ["a", "four words are here"]).value < 100
+@pytest.mark.parametrize(
+    ("metric", "hyp", "ref"),
+    [
+        ("intl", "10 $ – no", "10$–no"),  # symbols and dashes stand alone
+        ("13a-lc", "Hello , BIG world !", "hello, big World!"),
+    ],
+)
+def test_other_tokenisations_of_plain_text(metric: str, hyp: str, ref: str) -> None:
+    assert score(metric, [hyp], [[ref]]).value == pytest.approx(100)
+    assert score("sacreBLEU-13a", [hyp], [[ref]]).value < 100
+
+
+def test_ter_counts_edits_per_reference_word() -> None:
+    assert score("TER", ["a b c x"], [["a b c d"]]).value == pytest.approx(25)
+    assert score("TER", ["c d a b"], [["a b c d"]]).value == pytest.approx(25)  # a shift is one edit
+    assert score("TER", ["a b c x"], [["a b c d"], ["a b c x"]]).value == 0
+
+
+@pytest.mark.parametrize("metric", [*WORD_METRICS, *TEXT_METRICS])
+def test_blank_lines_are_scored(metric: str) -> None:
+    right, wrong = (0, 100) if metric == "TER" else (100, 0)
+    assert score(metric, [""], [[""]]).value == 0  # nothing to match, nothing to edit
+    assert score(metric, [""], [["some text here"]]).value == wrong
+    assert score(metric, ["some text here"], [[""]]).value == wrong
+    some = score(metric, ["", "four words are here"], [["a", "four words are here"]]).value
+    assert min(right, wrong) < some < max(right, wrong)
 
 
 def test_signatures_say_what_was_done() -> None:
-    text = ["some text of more words"]
-    assert "case:mixed|eff:no|tok:none|smooth:none" in multi_bleu(text, text, lowercase=False).signature
-    assert "case:lc|eff:no|tok:none|smooth:none" in multi_bleu(text, text, lowercase=True).signature
-    assert "case:mixed|eff:no|tok:13a|smooth:exp" in sacrebleu_13a(text, text).signature
-    assert "nc:6|nw:0" in chrf2(text, text).signature
+    for metric, expected in {
+        "multi-bleu": "nrefs:1|case:mixed|eff:no|tok:none|smooth:none",
+        "multi-bleu-lc": "nrefs:1|case:lc|eff:no|tok:none|smooth:none",
+        "sacreBLEU-13a": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp",
+        "13a-lc": "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp",
+        "intl": "nrefs:1|case:mixed|eff:no|tok:intl|smooth:exp",
+        "chrF2": "nrefs:1|case:mixed|eff:yes|nc:6|nw:0",
+        "TER": "nrefs:1|case:lc|tok:tercom",
+    }.items():
+        text = ["some text of more words"]
+        assert score(metric, text, [text]).signature.startswith(expected)
+        assert score(metric, text, [text, text]).signature.startswith("nrefs:2|")
 
 
 def test_lists_of_different_length_are_never_scored() -> None:
@@ -110,8 +158,6 @@ def test_lists_of_different_length_are_never_scored() -> None:
 def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     tokenised = ["this line is tokenised ."] * 200  # about which sacreBLEU likes to talk
     with caplog.at_level(logging.DEBUG):
-        multi_bleu(tokenised, tokenised, lowercase=False)
-        sacrebleu_13a(tokenised, tokenised)
-        chrf2(tokenised, tokenised)
+        for metric in (*WORD_METRICS, *TEXT_METRICS):
+            score(metric, tokenised, [tokenised])
     assert not caplog.records
-

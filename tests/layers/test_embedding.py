@@ -2,7 +2,7 @@
 
 import torch
 
-from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer, WordEmbedding
+from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding
 from nmtkit.symbols import BOS, EOS, PAD, UNK
 
 
@@ -60,3 +60,10 @@ def test_a_tied_output_layer_follows_the_embedding_to_another_device() -> None:
 
 def test_padding_is_a_row_like_any_other_so_masks_must_hide_it() -> None:
     assert WordEmbedding(9, 4, dropout=0.0)(torch.tensor(PAD)).any()
+
+
+def test_a_shared_embedding_is_the_others_and_has_nothing_of_its_own() -> None:
+    embedding = WordEmbedding(9, 4, dropout=0.0)
+    shared, ids = SharedEmbedding(embedding), torch.tensor([BOS, 4, 8])
+    assert torch.equal(shared(ids), embedding(ids))
+    assert list(shared.parameters()) == []

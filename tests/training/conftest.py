@@ -8,7 +8,8 @@ import pytest
 
 from nmtkit.config import merge
 from nmtkit.data.corpus import encode
-from nmtkit.data.prep import Files, prepare
+from nmtkit.data.prep import prepare
+from nmtkit.data.raw import Files
 from nmtkit.data.settings import Prep, Side
 from nmtkit.experiment import Experiment, build_experiment, load_preset
 

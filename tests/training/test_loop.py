@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -176,7 +177,7 @@ def test_cross_entropy_of_a_corpus_is_the_mean_over_its_words(data: Path) -> Non
     torch.manual_seed(3)
     model: Seq2Seq = small_experiment().build(14, 14)
     corpus = Corpus.open(data, "dev")
-    together, errors = loop.teacher_forced(model, corpus, 8192, CPU, torch.float32)
+    together, errors = loop.teacher_forced(model, corpus, np.arange(len(corpus)), 8192, CPU, torch.float32)
     nll = tokens = wrong = 0.0
     for i in range(len(corpus)):
         src = torch.tensor([[*corpus.src(i).tolist(), 2]])
@@ -197,9 +198,22 @@ def test_bfloat16_products_train_as_float32_ones_do(data: Path, tmp_path: Path) 
     assert rough == pytest.approx(exact, rel=0.02)
 
 
+def test_every_validation_measures_the_token_errors_of_the_same_training_pairs(data: Path, tmp_path: Path) -> None:
+    trained(tmp_path, data, max_updates=4, valid_every=2, keep_best=4)
+    corpus, planned = Corpus.open(data, "train"), small_experiment()
+    rows = loop.sample_pairs(corpus, planned.training, len(Corpus.open(data, "dev")))
+    assert len(set(rows.tolist())) == len(rows) <= len(corpus)
+    for record in metrics(tmp_path):
+        if record["kind"] == "valid":
+            model = planned.build(14, 14)
+            checkpoint.load_into(model, checkpoint.step_folder(tmp_path, int(record["update"])) / "model.safetensors")
+            _, errors = loop.teacher_forced(model, corpus, rows, 8192, CPU, torch.float32)
+            assert record["train_token_error_rate"] == errors
+
+
 def validations(values: list[float]) -> object:
     found = iter(values)
-    return lambda: Validation(cross_entropy=1.0, errors=0.5, bleu=next(found))
+    return lambda: Validation(cross_entropy=1.0, errors=0.5, bleu=next(found), train_errors=0.5)
 
 
 def run_with_scores(tmp_path: Path, data: Path, scores: list[float], **training: object) -> Progress:
@@ -226,7 +240,7 @@ def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> No
     model = planned.build(14, 14)
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
-    validate = lambda: Validation(next(entropies), 0.5, 0.0)  # noqa: E731
+    validate = lambda: Validation(next(entropies), 0.5, 0.0, 0.5)  # noqa: E731
     progress = loop.train(
         model, optimizer, planned.training, corpus, tmp_path, Progress(), validate, torch.float32
     )

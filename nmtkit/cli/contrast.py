@@ -1,0 +1,118 @@
+"""``nmtkit contrast``: how often a model prefers the right translation to one with a known error."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from nmtkit.cli.tables import print_table
+from nmtkit.errors import UserError
+
+if TYPE_CHECKING:
+    from nmtkit.evaluation.contrast import Accuracy, Entry
+
+SHOWN_TOGETHER = 500  # entries that are scored between two movements of the progress bar
+
+
+def contrast(
+    sets: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="SET...", show_default=False, help="LingEval97's JSON, or folders as DistilLingEval's."),
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Sources, a line each, of --correct and --incorrect.")] = None,
+    correct: Annotated[Path | None, typer.Option(help="Right translations, line by line.")] = None,
+    incorrect: Annotated[Path | None, typer.Option(help="Translations with an error, line by line.")] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", "-t", help="Only errors of this type; may be repeated.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    model: Annotated[
+        list[Path] | None, typer.Option("--model", "-m", help="Model folder [run]; several are an ensemble.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+) -> None:
+    """Contrastive accuracy: how often the model gives the right translation a higher probability than a wrong one.
+
+    Printed by type of error, by distance in words and by frequency in training text where the set says them. As
+    probable is wrong. A folder has src.LANG, tgt.correct.LANG and tgt.incorrect.LANG (.gz too); its name is the type.
+
+      nmtkit contrast lingeval97.json
+      nmtkit contrast lingeval97.json --type subj_verb_agreement
+      nmtkit contrast np_agreement.mt placeholder_ding.human -m run
+      nmtkit contrast --source in.en --correct good.de --incorrect bad.de
+    """
+    entries = _read(sets or [], (source, correct, incorrect))
+    if types:
+        known = dict.fromkeys(error.type for entry in entries for error in entry.errors)
+        for wanted in types:
+            if wanted not in known:
+                raise UserError(f"--type {wanted}: no such errors; there are {', '.join(known)}")
+        entries = [entry._replace(errors=[e for e in entry.errors if e.type in types]) for entry in entries]
+    entries = [entry for entry in entries if entry.errors]
+    if not entries:
+        raise UserError(f"{', '.join(map(str, sets or []))}: has no errors: there is nothing to compare")
+
+    from nmtkit import api
+    from nmtkit.evaluation import contrast as evaluation
+
+    translator = api.load(model or [Path("run")], device)
+    scores: list[list[float]] = []
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task("scoring", total=len(entries))
+        for start in range(0, len(entries), SHOWN_TOGETHER):
+            window = entries[start : start + SHOWN_TOGETHER]
+            candidates = [[entry.reference, *(error.contrastive for error in entry.errors)] for entry in window]
+            found = translator.score_candidates([entry.source for entry in window], candidates)
+            scores += [[float(log_probs.sum(dtype=float)) for log_probs in group] for group in found]
+            progress.advance(task, len(window))
+    outcomes = evaluation.judge(entries, scores)
+    tables = {
+        "type": [*evaluation.by_type(outcomes), evaluation.total(outcomes)],
+        "distance": evaluation.by_distance(outcomes),
+        "frequency": evaluation.by_frequency(outcomes),
+    }
+    if as_json:
+        print(json.dumps({name: list(map(_as_json, rows)) for name, rows in tables.items()}, indent=2))
+    else:
+        _print({name: rows for name, rows in tables.items() if rows})
+
+
+def _read(sets: list[Path], files: tuple[Path | None, Path | None, Path | None]) -> "list[Entry]":
+    from nmtkit.evaluation.contrast import read_json, read_line_aligned
+
+    source, correct, incorrect = files
+    entries = []
+    if source and correct and incorrect:
+        entries += read_line_aligned(source, correct, incorrect, incorrect.name)
+    elif any(files) or not sets:
+        raise UserError("give a set (JSON, or a folder), or all of --source, --correct and --incorrect")
+    for path in sets:
+        if path.is_dir():
+            src, right, wrong = (_only(path, name) for name in ("src", "tgt.correct", "tgt.incorrect"))
+            entries += read_line_aligned(src, right, wrong, path.name)
+        else:
+            entries += read_json(path)
+    return entries
+
+
+def _only(folder: Path, name: str) -> Path:
+    found = sorted(folder.glob(f"{name}.*"))
+    if len(found) != 1:
+        raise UserError(f"{folder}: has {len(found)} files {name}.*; expected one, as in {name}.de")
+    return found[0]
+
+
+def _as_json(accuracy: "Accuracy") -> dict[str, object]:
+    return {**accuracy._asdict(), "accuracy": accuracy.share}
+
+
+def _print(tables: "dict[str, list[Accuracy]]") -> None:
+    titles = {"type": "by type of error", "distance": "by distance in words", "frequency": "by frequency in training"}
+    for number, (name, rows) in enumerate(tables.items()):
+        print(end="\n" if number else "")
+        cells = [[row.name, f"{100 * row.share:.1f}", f"{row.right:,}", f"{row.total:,}"] for row in rows]
+        print_table(f"accuracy {titles[name]}", [name, "%", "right", "of"], cells)

@@ -1,0 +1,174 @@
+"""``nmtkit inspect``: a model's parts and sizes, what it will cost, and how gradients flow through it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmtkit.cli.tables import print_table
+from nmtkit.config import load_yaml, merge, parse_settings
+from nmtkit.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+    from nmtkit.data.batches import Batch
+    from nmtkit.evaluation.gradients import Layer
+    from nmtkit.experiment import Experiment
+
+PAIRS, LONGEST = 32, 50  # of the batch of --gradients
+PROBE_WORDS = 64  # of the model that is timed
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Preset or model folder.")] = "run",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace one value; may be repeated.")
+    ] = None,
+    shapes: Annotated[bool, typer.Option("--shapes", help="Also every parameter and its shape.")] = False,
+    gradients: Annotated[
+        bool, typer.Option("--gradients", help="Instead: norms of activations and gradients on a batch of data/.")
+    ] = False,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="With --gradients: beside the model with this changed; repeatable."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="With --gradients: draw them too (.svg, .png, .pdf).")] = None,
+    data: Annotated[Path, typer.Option("--data", "-d", help="Data folder, for the size of its vocabularies.")] = Path(
+        "data"
+    ),
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+) -> None:
+    """Show the parts of a model, its parameters beside the paper's, and the memory and speed to expect of training.
+
+    A preset is shown as training would begin with it, a model folder with its best weights. The gradients are those
+    of the mean cross-entropy of some training pairs, without dropout; the norms are over the whole batch.
+
+      nmtkit inspect deep-att
+      nmtkit inspect run --shapes
+      nmtkit inspect deep-att --gradients --compare model.fast_forward=none --plot flow.svg
+      nmtkit inspect deep-gru-ff --gradients --compare model.connections=none
+    """
+    if not gradients and (compare or plot):
+        raise UserError("--compare and --plot go with --gradients")
+    trained = (Path(model) / "config.yaml").exists()
+    if trained and (settings or compare):
+        raise UserError(f"{model}: a trained model stays as it is; --set and --compare are for presets")
+
+    from nmtkit import api
+
+    chosen = api.choose_device(device)
+    if not gradients:
+        planned = _plan(model, settings or [])
+        _print_parts(planned, data, shapes)
+        _print_estimate(planned, data, chosen)
+        return
+    batch = _batch(data).to(chosen)
+    flows = {}
+    for change in ("", *(compare or [])):
+        planned = _plan(model, [*(settings or []), *([change] if change else [])])
+        flows[change or model] = _flow(planned, batch, data, chosen, Path(model) if trained else None)
+    _print_flows(flows)
+    if plot:
+        from nmtkit.evaluation.plots import plot_flows
+
+        plot_flows(flows, plot)
+
+
+def _plan(model: str, settings: list[str]) -> "Experiment":
+    """The experiment of a preset with these settings, or of a model folder."""
+    from nmtkit import experiment
+
+    folder = Path(model)
+    if not (folder / "config.yaml").exists() and model == "run":
+        raise UserError("run: no model there yet; name a preset, for example: nmtkit inspect deep-att")
+    values = load_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else experiment.load_preset(model)
+    return experiment.build_experiment(merge(values, parse_settings(settings)), model)
+
+
+def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
+    import torch
+
+    from nmtkit import experiment
+
+    words, paper_words = experiment.vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
+    ours, paper = experiment.sizes(planned, *words), experiment.sizes(planned, *paper_words)
+    stated = planned.paper.parameters
+    rows = [[part, f"{ours[part] / 1e6:.3f}", f"{paper[part] / 1e6:.3f}", ""] for part in ours]
+    rows[-1][-1] = "-" if stated is None else f"{stated:.1f}"
+    columns = [f"{src:,} and {tgt:,} words" for src, tgt in (words, paper_words)]
+    print_table(f"{planned.paper.title}: millions of parameters", ["part", *columns, "the paper says"], rows)
+    if shapes:
+        with torch.device("meta"):
+            parameters = planned.build(*words).named_parameters()
+        sizes = [[name, " x ".join(map(str, p.shape)), f"{p.numel():,}"] for name, p in parameters]
+        print()
+        print_table("every parameter", ["parameter", "shape", "numbers"], sizes)
+
+
+def _print_estimate(planned: "Experiment", data: Path, device: "torch.device") -> None:
+    from nmtkit import experiment
+    from nmtkit.training.estimate import LENGTH, SENTENCES, estimate
+
+    words = experiment.vocabulary_sizes(planned, data)
+    parameters = experiment.sizes(planned, *words)["total"]
+    small = planned.build(PROBE_WORDS, PROBE_WORDS)
+    found = estimate(small, planned.training, parameters, words[1], device)
+    total = found.weights + found.optimizer + found.activations
+    rows = [
+        ["weights", f"{found.weights / 2**30:.2f} GiB"],
+        ["gradients and optimiser", f"{found.optimizer / 2**30:.2f} GiB"],
+        [f"a pass of {planned.training.pass_tokens:,} words", f"{found.activations / 2**30:.2f} GiB"],
+        ["together", f"{total / 2**30:.2f} GiB"],
+        [f"on {device}, {SENTENCES} sentences of {LENGTH} words", f"{found.words_per_second:,.0f} target words/s"],
+    ]
+    print()
+    print_table("training in float32, estimated from one small update", ["what", "estimate"], rows)
+
+
+def _batch(data: Path) -> "Batch":
+    """Training pairs of similar length, always the same."""
+    from nmtkit.data import batches
+    from nmtkit.data.corpus import Corpus
+
+    corpus = Corpus.open(data, "train")
+    rows = batches.within(corpus, LONGEST)
+    if not len(rows):
+        raise UserError(f"{data}: no training pair has words on both sides and at most {LONGEST} of them")
+    [first, *_] = batches.epoch_batches(corpus, rows, sentences=PAIRS, tokens=None, seed=0, epoch=0)
+    return batches.collate(corpus, first)
+
+
+def _flow(
+    planned: "Experiment", batch: "Batch", data: Path, device: "torch.device", folder: Path | None
+) -> "list[Layer]":
+    """Of the best weights in ``folder``, or of initial values."""
+    import torch
+
+    from nmtkit import experiment
+    from nmtkit.evaluation.gradients import gradient_flow
+    from nmtkit.training import optimizers
+
+    if folder:
+        return gradient_flow(experiment.load_model(folder, device)[0], batch)
+    torch.manual_seed(planned.training.seed)
+    model = planned.build(*experiment.vocabulary_sizes(planned, data))
+    optimizers.initialise(model, planned.training.groups)
+    return gradient_flow(model.to(device), batch)
+
+
+def _print_flows(flows: "dict[str, list[Layer]]") -> None:
+    from nmtkit.evaluation.gradients import ratios
+
+    for name, layers in flows.items():
+        rows = [[layer.name, *(_norm(value) for value in layer[1:])] for layer in layers]
+        print_table(name, ["layer", "|h|", "|dL/dh|", "|dL/dW|"], rows)
+        print()
+    found = [[name, r.stack, str(r.layers), _norm(r.gradient)] for name, f in flows.items() for r in ratios(f)]
+    if found:
+        print_table("gradient at the bottom of a stack, divided by that at its top",
+                    ["model", "stack", "layers", "ratio"], found)  # fmt: skip
+
+
+def _norm(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

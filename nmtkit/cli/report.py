@@ -1,0 +1,99 @@
+"""``nmtkit report``: one page about trained systems."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from nmtkit import __version__
+from nmtkit.cli.testset import Translated, translate_test_set
+from nmtkit.config import load_yaml
+from nmtkit.errors import UserError
+from nmtkit.lines import atomic_write
+
+if TYPE_CHECKING:
+    from nmtkit.evaluation.report import History, Look, Sentence
+
+
+def report(
+    models: Annotated[list[Path] | None, typer.Argument(metavar="MODEL...", help="Model folders [run].")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    data: Annotated[Path, typer.Option("--data", "-d", help="Data folder, whose test set is translated.")] = Path(
+        "data"
+    ),
+    lines: Annotated[
+        str | None, typer.Option(help="Lines of the test set whose attention is drawn, as 1,17.  [default: 3]")
+    ] = None,
+    count: Annotated[int, typer.Option(min=0, help="How many of the worst and most different sentences.")] = 10,
+    paired: Annotated[
+        Literal["bs", "ar"], typer.Option(help="Test of differences: paired bootstrap, or approximate randomisation.")
+    ] = "bs",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+) -> None:
+    """Write one self-contained page: training curves, scores, significance, lengths, attention, sentences side by side.
+
+    Every model translates the test set of data/; differences are to the first of them. The page needs no network, and
+    can be sent, printed, and read on a phone. The attention that is drawn is that of the most different sentences,
+    unless lines are named.
+
+      nmtkit report
+      nmtkit report run-rnnsearch run-deep-att run-dtmt -o report.html --lines 3,14
+    """
+    folders = models or [Path("run")]
+    if len(set(folders)) < len(folders):
+        raise UserError("a model is named twice; name each once")
+
+    from nmtkit.evaluation.comparison import Read, compare
+    from nmtkit.evaluation.report import most_different, render, sentences, worst
+
+    histories = [_history(folder) for folder in folders]
+    translated = [translate_test_set(folder, data, device) for folder in folders]
+    systems = [
+        replace(t.read.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)
+    ]
+    comparison = compare(Read(systems, *translated[0].read[1:]), paired if len(systems) > 1 else None, seeds=False)
+    found = sentences(translated[0].sources, comparison)
+    chosen = most_different(found, 3) if lines is None else [found[i - 1] for i in _numbers(lines, len(found))]
+    looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
+    subtitle = f"{len(found):,} sentences of {translated[0].reference.parent}; nmtkit {__version__}"
+    page = render(histories, comparison, looks, most_different(found, count), worst(found, count), subtitle)
+    with atomic_write(output) as file:
+        file.write(page)
+    print(output)
+
+
+def _history(folder: Path) -> "History":
+    from nmtkit import experiment
+    from nmtkit.evaluation.report import History, read_metrics
+
+    path = folder / "config.yaml"
+    if not path.exists():
+        raise UserError(f"{folder}: not a model folder (no config.yaml); `nmtkit train` makes one")
+    values = load_yaml(path)
+    planned = experiment.build_experiment(values, str(path))
+    parameters = experiment.sizes(planned, *experiment.vocabulary_sizes(planned, folder))["total"]
+    return History(str(folder), path.read_text("utf-8"), values, parameters, *read_metrics(folder))
+
+
+def _numbers(lines: str, sentences: int) -> list[int]:
+    numbers = [int(part) if part.strip().isdigit() else 0 for part in lines.split(",")]
+    if not all(1 <= number <= sentences for number in numbers):
+        raise UserError(f"--lines {lines}: expected numbers from 1 to {sentences}, with commas")
+    return numbers
+
+
+def _looks(sentence: "Sentence", translated: list[Translated], histories: "list[History]") -> "list[Look]":
+    """Of the systems that can look at single words; an empty translation has not looked."""
+    from nmtkit.evaluation.report import Look
+
+    found = []
+    for t, history in zip(translated, histories, strict=True):
+        try:
+            [[best]] = t.translator.n_best([sentence.source], 1, attention=True)
+        except UserError:  # it has no attention
+            continue
+        if best.attention is not None:
+            source, target = ([*tokens, "</s>"] for tokens in (best.source, best.tokens))
+            found.append(Look(history.name, source, target, best.attention))
+    return found

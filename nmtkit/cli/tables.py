@@ -1,0 +1,37 @@
+"""Tables: drawn by rich on a terminal, plain columns in a pipe."""
+
+import re
+import sys
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_FIGURE = re.compile(r"[-+<>]?[\d.,]*(e[-+]\d+)?")  # or a dash, or nothing
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on standard output, with figures on the right of their columns and words on the left."""
+    figures = [all(_FIGURE.fullmatch(cell) for cell in column) for column in zip(*rows, strict=True)]
+    if not sys.stdout.isatty():
+        print("\n".join([title, *plain(header, rows, figures)]))
+        return
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for name, figure in zip(header, figures, strict=True):
+        table.add_column(Text(name), justify="right" if figure else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+def plain(header: Sequence[str], rows: Sequence[Sequence[str]], figures: Sequence[bool]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if figure else cell.ljust(width)
+            for cell, width, figure in zip(row, widths, figures, strict=True)
+        ).rstrip()
+        for row in (header, *rows)
+    ]

@@ -1,0 +1,35 @@
+"""How often words occur, in bounded memory: sorted runs on disk that are merged as they are read.
+
+A run is text, ``word<TAB>count`` in the order of the words.
+"""
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+from nmtkit.lines import atomic_write
+
+
+def write_run(path: Path, counts: Mapping[str, int]) -> None:
+    with atomic_write(path) as file:
+        file.writelines(f"{word}\t{counts[word]}\n" for word in sorted(counts))
+
+
+def merged(runs: Sequence[Path]) -> Iterator[tuple[str, int]]:
+    """Every word of the runs once, in order, with the sum of its counts."""
+    for word, found in groupby(heapq.merge(*map(_read, runs)), key=itemgetter(0)):
+        yield word, sum(count for _, count in found)
+
+
+def _read(run: Path) -> Iterator[tuple[str, int]]:
+    with open(run, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            word, _, count = line.partition("\t")
+            yield word, int(count)
+
+
+def most_frequent(runs: Sequence[Path], limit: int) -> list[tuple[str, int]]:
+    """The words with the highest counts, at most ``limit``, highest first; ties go by the alphabet."""
+    return heapq.nsmallest(limit, merged(runs), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,93 @@
+"""manifest.json: what a data folder holds, of what it was made, and which pairs were left out."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from nmtkit.data.cleaning import describe_rule
+from nmtkit.data.settings import PREP_FILES, SIDES, SPLITS, Prep
+from nmtkit.errors import UserError
+from nmtkit.lines import raw_lines
+
+DATA_FILES = (
+    *PREP_FILES,
+    *(f"{split}.{side}" for split in SPLITS for side in SIDES),
+    *(f"{split}.raw.{side}" for split in SPLITS[1:] for side in SIDES),
+    "manifest.json",
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was made; ``str`` of it is for people."""
+
+    folder: Path
+    prep: Prep
+    manifest: dict[str, Any]
+
+    def __str__(self) -> str:
+        lines = [f"{self.folder}: {self.prep.src.language} to {self.prep.tgt.language}, {self._units()}"]
+        for split, pairs in self.manifest["pairs"].items():
+            src, tgt = (self.manifest["files"][f"{split}.{side}"] for side in SIDES)
+            kept = f"{src['lines']:,} of {pairs:,} pairs" if split == "train" else f"{pairs:,} pairs"
+            lines.append(f"  {split:<5} {kept}, {src['tokens']:,} + {tgt['tokens']:,} tokens")
+            if split == "train":
+                for rule, found in self.manifest["cleaning"].items():
+                    if found["count"]:
+                        reason = describe_rule(rule, self.prep.cleaning)
+                        lines.append(f"    left out {found['count']:,} for {reason}: {line_numbers(found)}")
+        return "\n".join(lines)
+
+    def _units(self) -> str:
+        merges = [
+            f"{self.manifest['files'][name]['lines'] - 1:,}"  # the first line is a version
+            for name in ("bpe.src", "bpe.tgt")
+            if name in self.manifest["files"]
+        ]
+        if not merges:
+            return "words"
+        return f"joint BPE of {merges[0]} merges" if self.prep.joint else f"BPE of {' + '.join(merges)} merges"
+
+
+def line_numbers(found: Mapping[str, Any]) -> str:
+    shown = found["lines"][:5]
+    more = ", ..." if found["count"] > len(shown) else ""
+    return f"{'lines' if found['count'] > 1 else 'line'} {', '.join(map(str, shown))}{more}"
+
+
+def versions() -> dict[str, str]:
+    return {package: version(package) for package in ("sacremoses", "subword-nmt")}
+
+
+def describe_file(path: Path) -> dict[str, Any]:
+    """What the manifest says of a file of the data folder."""
+    lines = tokens = 0
+    digest = hashlib.sha256()
+    for line in raw_lines(path):
+        lines += 1
+        tokens += len(line.split())
+        digest.update(line)
+    return {"lines": lines, "tokens": tokens, "sha256": digest.hexdigest()}
+
+
+def verify(folder: Path) -> str:
+    """Checks every file of a data folder against its manifest. Raises UserError naming the first that differs."""
+    path = folder / "manifest.json"
+    if not path.is_file():
+        raise UserError(f"{path}: not there; make the folder with nmtkit prep")
+    files = json.loads(path.read_text(encoding="utf-8"))["files"]
+    for name, expected in files.items():
+        if not (folder / name).is_file():
+            raise UserError(f"{folder / name}: in the manifest, but not there; make the folder anew with nmtkit prep")
+        found = describe_file(folder / name)
+        if found != expected:
+            raise UserError(
+                f"{folder / name}: changed since prep wrote it: {found['lines']:,} lines with SHA-256 "
+                f"{found['sha256'][:12]}..., not {expected['lines']:,} with {expected['sha256'][:12]}...; "
+                "make the folder anew with nmtkit prep"
+            )
+    return f"{folder}: all {len(files)} files are as prep wrote them"

@@ -1,0 +1,113 @@
+"""Raw parallel text: where it is, and whether both sides can be read and are equally long."""
+
+import hashlib
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from nmtkit.data.parallel import Workers, progress
+from nmtkit.data.settings import SPLITS
+from nmtkit.errors import UserError
+from nmtkit.lines import parse_line, raw_lines
+
+log = logging.getLogger(__name__)
+
+
+class Files(NamedTuple):
+    """The two sides of a parallel text."""
+
+    src: Path
+    tgt: Path
+
+
+class Content(NamedTuple):
+    """What a file of raw text holds."""
+
+    lines: int
+    sha256: str
+
+
+def read_all(raw: Mapping[str, Files], pool: Workers) -> dict[str, tuple[Content, Content]]:
+    """The content of both sides of each split. Raises UserError for a line that is not UTF-8 or has no partner."""
+    paths = [path for files in raw.values() for path in files]
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{path}: no such file")
+        if not path.is_file():
+            raise UserError(f"{path}: not a file that can be read twice, as prep has to; copy it into one")
+    with progress("counting lines"):
+        contents = dict(zip(paths, pool.map(_read, paths), strict=True))
+    for src, tgt in raw.values():
+        if contents[src].lines != contents[tgt].lines:
+            raise UserError(
+                f"{src} has {contents[src].lines} lines but {tgt} has {contents[tgt].lines}, and they must translate "
+                "each other line by line; find the first pair that does not: there a line was lost, or broken in two"
+            )
+    if not contents[raw["train"].src].lines:
+        raise UserError(f"{raw['train'].src}: no lines; there is nothing to train on")
+    return {split: (contents[files.src], contents[files.tgt]) for split, files in raw.items()}
+
+
+def _read(path: Path) -> Content:
+    lines, digest = 0, hashlib.sha256()
+    for lines, line in enumerate(raw_lines(path), 1):
+        parse_line(line, path, lines)
+        digest.update(line)
+    return Content(lines, digest.hexdigest())
+
+
+def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, Files], str, str]:
+    """The files {train,dev,test}.LANGUAGE of a folder (.gz and .zst too), by split, and the two languages.
+
+    One language may be left to find, if the folder has only two. Raises UserError with what to type where files
+    are missing or there is a choice.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name files: --train A B")
+    found: dict[str, dict[str, Path]] = {split: {} for split in SPLITS}
+    for path in sorted(folder.iterdir()):
+        if match := _RAW_NAME.fullmatch(path.name):
+            split, language = match.groups()
+            if language in found[split]:
+                raise UserError(f"{path}: {found[split][language].name} is there too; keep one of them")
+            found[split][language] = path
+    src, tgt = _direction(folder, sorted(found["train"]), src, tgt)
+    raw = {}
+    for split, by_language in found.items():
+        missing = [language for language in (src, tgt) if language not in by_language]
+        if (split == "train" and missing) or len(missing) == 1:
+            raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst)")
+        if missing:
+            log.warning(f"{folder}/ has no {split}.{src} and {split}.{tgt}: there will be no {split} set")
+        else:
+            raw[split] = Files(by_language[src], by_language[tgt])
+    return raw, src, tgt
+
+
+_LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
+_RAW_NAME = re.compile(rf"(train|dev|test)\.({_LANGUAGE})(?:\.gz|\.zst)?")
+
+
+def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:
+    others = [language for language in languages if language not in (src, tgt)]
+    if src and tgt:
+        return src, tgt
+    if src and len(others) == 1:
+        return src, others[0]
+    if tgt and len(others) == 1:
+        return others[0], tgt
+    if len(languages) == 2:
+        a, b = languages
+        raise UserError(f"{folder}/ has {a} and {b}: which one is translated? Add --src-lang {a} or --src-lang {b}")
+    there = f"has text in {', '.join(languages)}" if languages else "has no train.LANGUAGE"
+    raise UserError(f"{folder}/ {there}: name two languages of it, for example --src-lang en --tgt-lang fr")
+
+
+def language_of(path: Path) -> str:
+    """The language that the name of a file ends in: fr for corpus.fr.gz. Raises UserError if it has none."""
+    match = re.search(rf"\.({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
+    if not match or match[1] in ("gz", "zst", "txt", "raw", "tok"):
+        raise UserError(f"{path}: its name does not end in a language; give --src-lang and --tgt-lang")
+    return match[1]

@@ -1,0 +1,117 @@
+"""An unfinished run of ``nmtkit prep`` and its folder, where a later run finds what is done.
+
+Training text is worked on in shards of consecutive lines. The folder lies inside the data folder and is named after
+the text and the settings, so that the same command finds it again, here or on another machine.
+"""
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, compress, islice
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmtkit import __version__
+from nmtkit.config import to_dict
+from nmtkit.data.cleaning import repeated
+from nmtkit.data.manifest import DATA_FILES, versions
+from nmtkit.data.parallel import Chunk, Workers, chunks, progress
+from nmtkit.data.raw import Content, Files, read_all
+from nmtkit.data.settings import Prep
+from nmtkit.errors import UserError
+from nmtkit.lines import raw_lines, report_write_errors
+
+SHARD_LINES = 100_000  # half a minute's work for one process
+_SHARDS = 500  # at most, by making them larger: so many files are read together
+CHUNK_LINES = 500  # that a process works on: a tenth of a second or more, and little memory
+
+log = logging.getLogger(__name__)
+
+
+class Shard(NamedTuple):
+    number: int  # from 0
+    first: int  # line of the raw text, from 1
+    lines: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """An unfinished run and its folder. A file that is there is complete, but for train.{src,tgt}."""
+
+    raw: Mapping[str, Files]
+    contents: Mapping[str, tuple[Content, Content]]
+    output: Path
+    prep: Prep
+
+    @classmethod
+    def open(cls, raw: Mapping[str, Files], output: Path, prep: Prep, pool: Workers) -> "Work":
+        for path in chain.from_iterable(raw.values()):
+            if path.name in DATA_FILES and path.resolve().parent == output.resolve():
+                raise UserError(f"{path}: would be overwritten; choose another --output or another name")
+        work = cls(raw, read_all(raw, pool), output, prep)
+        with report_write_errors(output):
+            for old in output.glob(".prep-*"):
+                if old != work.folder:
+                    log.info(f"{old}: of a run with other settings or other text; removed")
+                    shutil.rmtree(old)
+            (work.folder / "shards").mkdir(parents=True, exist_ok=True)
+        done = sum(map(work.is_clean, work.shards))
+        if done:
+            log.info(f"going on: {done} of {len(work.shards)} shards are clean already")
+        return work
+
+    @cached_property
+    def folder(self) -> Path:
+        """Named after everything that decides what is made."""
+        key = [to_dict(self.prep), self.contents, __version__, versions(), SHARD_LINES]
+        return self.output / f".prep-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]}"
+
+    @property
+    def pairs(self) -> int:
+        return self.contents["train"][0].lines
+
+    @cached_property
+    def shards(self) -> list[Shard]:
+        size = max(SHARD_LINES, -(-self.pairs // _SHARDS))
+        starts = range(0, self.pairs, size)
+        return [Shard(i, start + 1, min(size, self.pairs - start)) for i, start in enumerate(starts)]
+
+    def shard_file(self, shard: Shard, name: str) -> Path:
+        return self.folder / "shards" / f"{shard.number:03}.{name}"
+
+    def is_clean(self, shard: Shard) -> bool:
+        return self.shard_file(shard, "lost").is_file()  # it is written last
+
+    def lost(self, shard: Shard) -> list[tuple[int, str]]:
+        """Line number and rule of each pair that does not stay, in their order."""
+        lost = json.loads(self.shard_file(shard, "lost").read_text(encoding="utf-8"))
+        if "duplicate" not in self.prep.cleaning.drop:
+            return [(line, rule) for line, rule in lost]
+        gone = {line for line, _ in lost}
+        kept = [line for line in range(shard.first, shard.first + shard.lines) if line not in gone]
+        return sorted([*map(tuple, lost), *((line, "duplicate") for line in compress(kept, self.repeated[shard]))])
+
+    def tokens(self, shard: Shard, side: Literal["src", "tgt"]) -> Iterator[Chunk]:
+        """What stays of a clean shard, in chunks."""
+        if "duplicate" not in self.prep.cleaning.drop:
+            return chunks(self.shard_file(shard, side), CHUNK_LINES)
+        return _chunks(compress(raw_lines(self.shard_file(shard, side)), ~self.repeated[shard]))
+
+    @cached_property
+    def repeated(self) -> dict[Shard, NDArray[np.bool_]]:
+        """For each pair of each clean shard whether it was there before."""
+        files = [self.shard_file(shard, "hashes") for shard in self.shards]
+        with progress("looking for duplicate pairs"):
+            return dict(zip(self.shards, repeated(files, self.folder / "repeated"), strict=True))
+
+
+def _chunks(lines: Iterator[bytes]) -> Iterator[Chunk]:
+    while chunk := list(islice(lines, CHUNK_LINES)):
+        yield Chunk(1, chunk)

@@ -1,0 +1,114 @@
+"""Charts as SVG for a page of HTML: colours are the page's variables, so that they follow light and dark."""
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+COLOURS = 8  # --c0 to --c7 of the page; more series begin again
+WIDTH, HEIGHT = 440, 280
+LEFT, RIGHT, TOP, BOTTOM = 60, 14, 10, 48  # margins of the plot
+CELL, LETTER = 18, 7.2  # of a heat map: a word's square, and how wide a letter is
+
+
+class Series(NamedTuple):
+    name: str
+    points: Sequence[tuple[float, float]]
+    colour: int
+    dashed: bool = False
+
+
+def line_chart(
+    title: str, x_label: str, y_label: str, series: Sequence[Series], x_names: Sequence[str] = ()
+) -> str:
+    """A figure with axes, units and a legend. x_names: what stands at x = 0, 1, ... instead of numbers."""
+    series = [s for s in series if s.points]
+    if not series:
+        return ""
+    xs, ys = ([point[axis] for s in series for point in s.points] for axis in (0, 1))
+    x_ticks = list(map(float, range(len(x_names)))) if x_names else ticks(min(xs), max(xs))
+    y_ticks = ticks(min(ys), max(ys))
+    x_low, x_high = (-0.4, len(x_names) - 0.6) if x_names else (min(x_ticks[0], min(xs)), max(x_ticks[-1], max(xs)))
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = (x - x_low) / ((x_high - x_low) or 1)
+        up = (y - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
+        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
+
+    parts = []
+    for tick in y_ticks:
+        _, y = place(x_low, tick)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{short(tick)}</text>')
+    for number, tick in enumerate(x_ticks):
+        x, bottom = place(tick, y_ticks[0])
+        name = x_names[number] if x_names else short(tick)
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 21:.1f}" text-anchor="middle">{escape(name)}</text>')
+    for s in series:
+        places = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in s.points)
+        kind = f"c{s.colour % COLOURS}{' dashed' if s.dashed else ''}"
+        parts.append(f'<polyline class="line {kind}" points="{places}"/>')
+        for point in s.points if len(s.points) <= 40 else ():
+            x, y = place(*point)
+            parts.append(f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>')
+    middle, centre = (TOP + HEIGHT - BOTTOM) / 2, (LEFT + WIDTH - RIGHT) / 2
+    parts.append(f'<text x="{centre}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>')
+    parts.append(f'<text transform="translate(13 {middle}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>')
+    legend = "".join(
+        f'<li><svg width="26" height="10" aria-hidden="true"><line class="line c{s.colour % COLOURS}'
+        f'{" dashed" if s.dashed else ""}" x1="1" x2="25" y1="5" y2="5"/></svg>{escape(s.name)}</li>'
+        for s in series
+    )
+    frame = f'class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}"'
+    return (
+        f"<figure><figcaption>{escape(title)}</figcaption><svg {frame}>{''.join(parts)}</svg>"
+        f'<ul class="legend">{legend}</ul></figure>'
+    )
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """About five round numbers, from at most ``low`` to at least ``high``, and two at least."""
+    span = high - low or abs(high) or 1.0
+    raw = span / 5
+    magnitude = 10 ** math.floor(math.log10(raw))
+    step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if raw <= factor * magnitude * (1 + 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [step * number for number in range(first, max(last, first + 1) + 1)]
+
+
+def short(value: float) -> str:
+    """1200 as 1.2k, 0.0005 as 5e-4, and no rounding errors."""
+    if value and abs(value) < 0.001:
+        digits, _, power = f"{value:.1e}".partition("e")
+        return f"{float(digits):g}e{int(power)}"
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{letter}"
+    return f"{value:.4g}"
+
+
+def heat_map(title: str, source: Sequence[str], target: Sequence[str], weights: npt.NDArray[np.float32]) -> str:
+    """Attention (target words, source words): the darker, the more of a target word's row lies there."""
+    left = 10 + LETTER * max(map(len, target))
+    top = 10 + LETTER * max(map(len, source))
+    width, height = left + CELL * len(source) + 6, top + CELL * len(target) + 6
+    parts = []
+    for column, word in enumerate(source):
+        x = left + CELL * (column + 0.5) + 4
+        parts.append(f'<text transform="translate({x:.1f} {top - 5:.1f}) rotate(-90)">{escape(word)}</text>')
+    for row, word in enumerate(target):
+        y = top + CELL * row
+        parts.append(f'<text x="{left - 5:.1f}" y="{y + 13:.1f}" text-anchor="end">{escape(word)}</text>')
+        for column, weight in enumerate(weights[row]):
+            parts.append(
+                f'<rect class="cell" x="{left + CELL * column:.1f}" y="{y:.1f}" width="{CELL - 1}" height="{CELL - 1}" '
+                f'fill-opacity="{weight:.3f}"/>'
+            )
+    frame = f'width="{width:.0f}" height="{height:.0f}" role="img" aria-label="{escape(title)}"'
+    return (
+        f'<figure><figcaption>{escape(title)}</figcaption><div class="scroll">'
+        f"<svg {frame}>{''.join(parts)}</svg></div></figure>"
+    )

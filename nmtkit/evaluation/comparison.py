@@ -1,0 +1,116 @@
+"""Systems side by side on one test set: every metric, parts of the set, and tests of the differences."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, References, Score, score
+from nmtkit.evaluation.forced import CrossEntropy
+from nmtkit.evaluation.significance import Test, Tested, mean_and_deviation, paired_test
+from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
+
+PAPERS = "multi-bleu"  # the metric of papers, for parts of a test set
+
+
+@dataclass(frozen=True)
+class System:
+    """What one system made of a test set, beside the references in the same form."""
+
+    name: str
+    on: str  # what its words are
+    words: list[str]  # with spaces between
+    ref_words: list[list[str]]
+    texts: list[str] | None = None  # plain text, if there is any
+    refs: list[list[str]] | None = None
+    forced: CrossEntropy | None = None  # of the first reference, if the model is at hand
+
+
+class Read(NamedTuple):
+    """What is to be compared."""
+
+    systems: Sequence[System]
+    lengths: Sequence[int]  # of the sources in words; empty if nobody knows
+    free: Subset | None  # the sentences without unknown words, if anybody knows
+
+
+class Measured(NamedTuple):
+    metric: str
+    on: str
+    score: Score
+
+
+class Part(NamedTuple):
+    """One part of a test set, and the tokenised BLEU of every system on it."""
+
+    name: str
+    sentences: int
+    scores: list[float]  # none where there are no sentences
+
+
+class Difference(NamedTuple):
+    metric: str
+    signature: str
+    tested: list[Tested]  # the systems
+
+
+@dataclass(frozen=True)
+class Comparison:
+    systems: Sequence[System]
+    measured: list[list[Measured]]  # of each system
+    bins: list[Part]  # by length of the source, disjoint
+    longer: list[Part]  # by length of the source, nested
+    unknown_free: list[Part]  # one, or none
+    differences: list[Difference]  # of the systems to the first, by metric
+    spread: list[tuple[float, float]]  # mean and standard deviation of each metric
+
+
+def compare(read: Read, test: Test | None, seeds: bool) -> Comparison:
+    """test: of the differences to the first system. seeds: the systems are one, trained several times."""
+    systems = read.systems
+    measured = [measure(system) for system in systems]
+    by_metric = [[m.score.value for m in scores] for scores in zip(*measured, strict=True)]
+    return Comparison(
+        systems,
+        measured,
+        bins=[part(systems, subset) for subset in length_bins(read.lengths)],
+        longer=[part(systems, subset) for subset in longer_than(read.lengths)],
+        unknown_free=[part(systems, read.free)] if read.free else [],
+        differences=differences(systems, test) if test else [],
+        spread=[mean_and_deviation(values) for values in by_metric] if seeds else [],
+    )
+
+
+def measure(system: System) -> list[Measured]:
+    """By every metric that what is known of the system allows."""
+    return [Measured(name, on, score(name, hyps, refs)) for name, (on, hyps, refs) in _metrics(system).items()]
+
+
+def part(systems: Sequence[System], subset: Subset) -> Part:
+    """BLEU is computed anew on the subset. An empty one has none."""
+    if not subset.rows:
+        return Part(subset.name, 0, [])
+    scores = [
+        score(PAPERS, subset.of(system.words), [subset.of(ref) for ref in system.ref_words]).value
+        for system in systems
+    ]
+    return Part(subset.name, len(subset.rows), scores)
+
+
+def differences(systems: Sequence[System], test: Test) -> list[Difference]:
+    """Every system tested against the first, by the metrics that have one kind of words for all of them."""
+    found = []
+    for metric, (_, _, refs) in _metrics(systems[0]).items():
+        if any(_metrics(system)[metric][2] != refs for system in systems):
+            continue
+        signature, tested = paired_test(test, metric, [_metrics(system)[metric][1] for system in systems], refs)
+        found.append(Difference(metric, signature, tested))
+    return found
+
+
+def _metrics(system: System) -> Mapping[str, tuple[str, list[str], References]]:
+    """For each metric, what it is computed on, the hypotheses and the references."""
+    of_words: tuple[str, list[str], References] = (system.on, system.words, system.ref_words)
+    if system.texts is None or system.refs is None:
+        return dict.fromkeys(WORD_METRICS, of_words)
+    of_text: tuple[str, list[str], References] = ("plain text", system.texts, system.refs)
+    return {**dict.fromkeys(WORD_METRICS, of_words), **dict.fromkeys(TEXT_METRICS, of_text)}

@@ -1,0 +1,157 @@
+"""Contrastive pairs: does a model find the right translation more probable than one with a known error?
+
+The format is that of LingEval97 (Sennrich 2017): a JSON list of entries with ``source``, ``reference`` and
+``errors``, each with ``type``, ``contrastive`` and, where they are known, ``distance`` (in words, between the two
+that the error is about) and ``frequency`` (in training text). Three files that correspond line by line do too.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nmtkit.errors import UserError
+from nmtkit.lines import raw_lines, read_lines
+
+FARTHEST = 15  # LingEval97's last distance with a bin of its own
+FREQUENCIES = (10_000, 5000, 2000, 1000, 500, 200, 100, 50, 20, 10, 5, 2)  # LingEval97's bins: more than these
+
+
+class Error(NamedTuple):
+    type: str
+    contrastive: str  # the reference with an error in it
+    distance: int | None = None
+    frequency: int | None = None
+
+
+class Entry(NamedTuple):
+    source: str
+    reference: str
+    errors: list[Error]
+
+
+class Outcome(NamedTuple):
+    error: Error
+    right: bool  # the reference was more probable; as probable is wrong
+
+
+class Accuracy(NamedTuple):
+    name: str
+    right: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        return self.right / self.total
+
+
+def read_json(path: Path) -> list[Entry]:
+    """Entries of LingEval97's JSON (.gz and .zst too). Raises UserError naming the entry that is something else."""
+    try:
+        values = json.loads(b"".join(raw_lines(path)))
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON: {error}") from None
+    if not isinstance(values, list) or not values:
+        raise UserError(f"{path}: expected a JSON list of entries, as LingEval97 has it")
+    return [_entry(value, f"{path}: entry {number}") for number, value in enumerate(values, 1)]
+
+
+def _entry(value: Any, where: str) -> Entry:
+    errors = value.get("errors") if isinstance(value, dict) else None
+    if not isinstance(errors, list):
+        raise UserError(f"{where}: expected source, reference and a list of errors")
+    found = []
+    for number, error in enumerate(errors, 1):
+        place = f"{where}, error {number}"
+        if not isinstance(error, dict):
+            raise UserError(f"{place}: expected type and contrastive")
+        found.append(
+            Error(
+                _text(error, "type", place),
+                _text(error, "contrastive", place),
+                _number(error, "distance", place),
+                _number(error, "frequency", place),
+            )
+        )
+    return Entry(_text(value, "source", where), _text(value, "reference", where), found)
+
+
+def _text(value: dict[str, Any], key: str, where: str) -> str:
+    if not isinstance(value.get(key), str):
+        raise UserError(f"{where}: {key} is {value.get(key)!r}; expected text")
+    return str(value[key])
+
+
+def _number(value: dict[str, Any], key: str, where: str) -> int | None:
+    """LingEval97 has some zeros as text."""
+    try:
+        return None if value.get(key) is None else int(value[key])
+    except (ValueError, TypeError):
+        raise UserError(f"{where}: {key} is {value[key]!r}; expected a whole number") from None
+
+
+def read_line_aligned(source: Path, correct: Path, incorrect: Path, type: str) -> list[Entry]:
+    """One error per line. Lines that follow each other with one source and reference are one entry."""
+    files = [list(read_lines(path)) for path in (source, correct, incorrect)]
+    for path, lines in zip((correct, incorrect), files[1:], strict=True):
+        if len(lines) != len(files[0]):
+            raise UserError(f"{path} has {len(lines)} lines but {source} has {len(files[0])}; make them correspond")
+    if not files[0]:
+        raise UserError(f"{source} is empty: there is nothing to compare")
+    entries: list[Entry] = []
+    for src, reference, contrastive in zip(*files, strict=True):
+        if not entries or entries[-1][:2] != (src, reference):
+            entries.append(Entry(src, reference, []))
+        entries[-1].errors.append(Error(type, contrastive))
+    return entries
+
+
+def judge(entries: Iterable[Entry], scores: Iterable[Sequence[float]]) -> list[Outcome]:
+    """scores: for each entry the log-probability of its reference, then of each of its errors."""
+    return [
+        Outcome(error, reference > score)
+        for entry, (reference, *others) in zip(entries, scores, strict=True)
+        for error, score in zip(entry.errors, others, strict=True)
+    ]
+
+
+def by_type(outcomes: Iterable[Outcome]) -> list[Accuracy]:
+    """In the order in which the types first occur."""
+    return _accuracies(outcomes, lambda error: error.type)
+
+
+def by_distance(outcomes: Iterable[Outcome]) -> list[Accuracy]:
+    """0, 1, ..., 15, >15; without the errors that have no distance."""
+    names = [*map(str, range(FARTHEST + 1)), f">{FARTHEST}"]
+    found = _accuracies(
+        outcomes, lambda error: None if error.distance is None else names[min(error.distance, FARTHEST + 1)]
+    )
+    return sorted(found, key=lambda accuracy: names.index(accuracy.name))
+
+
+def by_frequency(outcomes: Iterable[Outcome]) -> list[Accuracy]:
+    """>10000, >5000, ..., >2, 2, 1, 0; without the errors that have no frequency."""
+    names = [*(f">{least}" for least in FREQUENCIES), "2", "1", "0"]
+
+    def name(error: Error) -> str | None:
+        if error.frequency is None:
+            return None
+        return next((f">{least}" for least in FREQUENCIES if error.frequency > least), str(error.frequency))
+
+    return sorted(_accuracies(outcomes, name), key=lambda accuracy: names.index(accuracy.name))
+
+
+def total(outcomes: Sequence[Outcome]) -> Accuracy:
+    return Accuracy("all", sum(outcome.right for outcome in outcomes), len(outcomes))
+
+
+def _accuracies(outcomes: Iterable[Outcome], name: Callable[[Error], str | None]) -> list[Accuracy]:
+    right: Counter[str] = Counter()
+    every: Counter[str] = Counter()
+    for outcome in outcomes:
+        key = name(outcome.error)
+        if key is not None:
+            every[key] += 1
+            right[key] += outcome.right
+    return [Accuracy(key, right[key], count) for key, count in every.items()]

@@ -1,0 +1,123 @@
+"""Forced scores: how probable a model finds translations that it is given.
+
+Log-probabilities are in nats. A translation of T words has T + 1 of them; the last is the end mark's. Letters: B
+sources, N candidates of all of them together, T target words, V words.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.cross_entropy import score
+from nmtkit.ops.padding import pad
+from nmtkit.ops.tree import Tree, select
+from nmtkit.search.batching import stack
+from nmtkit.search.scorer import Scorer
+from nmtkit.symbols import BOS
+
+Ids = Sequence[int]
+Floats = npt.NDArray[np.float32]
+
+
+@torch.inference_mode()
+def score_candidates(
+    scorer: Scorer,
+    sources: Sequence[Sequence[Ids]],
+    candidates: Sequence[Sequence[Ids]],
+    *,
+    device: torch.device,
+    max_tokens: int,
+) -> list[list[Floats]]:
+    """For every sentence, the log-probabilities (T + 1,) of the tokens of each of its candidates.
+
+    sources: the sentences as ids without end marks; more than once where the members of an ensemble read different
+    ones. Each is encoded once, whatever the number of its candidates, and candidates that are alike are scored once,
+    so that they tie. A batch holds at most ``max_tokens`` padded target words, or one sentence.
+    """
+    distinct = [list(dict.fromkeys(map(tuple, group))) for group in candidates]
+    results: list[list[Floats]] = [[] for _ in candidates]
+    for batch in _batches(distinct, max_tokens):
+        src, mask = (tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in sources]))
+        tgt = pad([np.array(ids) for i in batch for ids in distinct[i]])
+        owners = torch.tensor([row for row, i in enumerate(batch) for _ in distinct[i]], device=device)  # (N,)
+        memory, state = select(scorer.begin(src, mask), owners)
+        if isinstance(scorer, Seq2Seq):
+            log_probs = _unrolled(scorer, memory, state, tgt.to(device))
+        else:
+            log_probs = _stepped(scorer, memory, state, tgt.to(device))
+        rows = iter(log_probs.cpu().numpy())
+        for i in batch:
+            scored = {ids: next(rows)[: len(ids) + 1] for ids in distinct[i]}
+            results[i] = [scored[tuple(ids)] for ids in candidates[i]]
+    return results
+
+
+def _batches(candidates: Sequence[Sequence[Ids]], max_tokens: int) -> Iterator[list[int]]:
+    """The numbers of all sentences that have candidates, those with short ones first."""
+    longest = [max(map(len, group), default=-1) + 1 for group in candidates]
+    batch, rows = list[int](), 0
+    for i in sorted((i for i, length in enumerate(longest) if length), key=lambda i: longest[i]):
+        if batch and (rows + len(candidates[i])) * longest[i] > max_tokens:
+            yield batch
+            batch, rows = [], 0
+        batch.append(i)
+        rows += len(candidates[i])
+    if batch:
+        yield batch
+
+
+def _stepped(scorer: Scorer, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
+    """Log-probabilities (N, T) of tgt (N, T), word by word: what search sees."""
+    y, found = torch.full_like(tgt[:, 0], BOS), []
+    for word in tgt.t():
+        log_probs, state, _ = scorer.step(memory, state, y)
+        found.append(log_probs.gather(1, word[:, None]))
+        y = word
+    return torch.cat(found, dim=1)
+
+
+def _unrolled(model: Seq2Seq, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
+    """The same, all words at once, without an (N, T, V) tensor."""
+    hidden = model.unroll(memory, state, tgt)
+    log_probs, _ = score(hidden.flatten(0, 1), model.output.weight, model.output.bias, tgt.flatten())
+    return log_probs.view(tgt.shape)
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """What papers say of forced scores. Tokens include the end marks."""
+
+    sentences: int
+    tokens: int
+    nats: float  # in all
+
+    @property
+    def per_sentence(self) -> float:
+        """Nats (Miceli Barone et al. 2017)."""
+        return self.nats / self.sentences
+
+    @property
+    def per_token(self) -> float:
+        """Nats."""
+        return self.nats / self.tokens
+
+    @property
+    def bits_per_token(self) -> float:
+        """Shen et al. 2018, whose logs have base 2."""
+        return self.per_token / math.log(2)
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(min(self.per_token, 700.0))
+
+
+def cross_entropy(log_probs: Iterable[npt.ArrayLike]) -> CrossEntropy:
+    """Of sentences' token log-probabilities, end marks included."""
+    sentences = [np.asarray(found, np.float64) for found in log_probs]
+    return CrossEntropy(len(sentences), sum(map(len, sentences)), -float(sum(found.sum() for found in sentences)))

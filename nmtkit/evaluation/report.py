@@ -1,0 +1,234 @@
+"""A report on trained systems: how they were trained, what they score, and what they say, as one page of HTML."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nmtkit.evaluation.bleu import sentence_chrf
+from nmtkit.evaluation.charts import Series, heat_map, line_chart
+from nmtkit.evaluation.comparison import PAPERS, Comparison, Part
+from nmtkit.evaluation.page import folded, note, page, table, terms
+
+
+@dataclass(frozen=True)
+class History:
+    """What a run wrote while it trained."""
+
+    name: str
+    config: str  # YAML
+    values: Mapping[str, Any]  # the same, read
+    parameters: int
+    train: list[dict[str, Any]]  # of metrics.jsonl, in order
+    valid: list[dict[str, Any]]
+
+    @property
+    def words(self) -> dict[int, int]:
+        """Target words seen after each update that was logged."""
+        return {record["update"]: record["tokens"] for record in self.train}
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where a system looked while it translated a sentence; end marks included."""
+
+    system: str
+    source: list[str]
+    target: list[str]
+    weights: npt.NDArray[np.float32]  # (target, source)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    number: int  # from 1
+    source: str
+    reference: str
+    said: list[str]  # by each system
+    chrf: list[float]
+
+    @property
+    def spread(self) -> float:
+        return max(self.chrf) - min(self.chrf)
+
+    @property
+    def mean(self) -> float:
+        return sum(self.chrf) / len(self.chrf)
+
+
+def read_metrics(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What training and validations logged; nothing for a folder without history, such as an average."""
+    path = folder / "metrics.jsonl"
+    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    return [r for r in records if r["kind"] == "train"], [r for r in records if r["kind"] == "valid"]
+
+
+def sentences(sources: Sequence[str], comparison: Comparison) -> list[Sentence]:
+    """Every sentence of the test set with what each system says; sentences are compared by chrF."""
+    texts = [system.texts or [] for system in comparison.systems]
+    refs = (comparison.systems[0].refs or [[]])[0]
+    return [
+        Sentence(number, source, ref, said, [sentence_chrf(text, ref) for text in said])
+        for number, (source, ref, *said) in enumerate(zip(sources, refs, *texts, strict=True), 1)
+    ]
+
+
+def most_different(found: Sequence[Sentence], count: int) -> list[Sentence]:
+    return sorted(found, key=lambda sentence: -sentence.spread)[:count]
+
+
+def worst(found: Sequence[Sentence], count: int) -> list[Sentence]:
+    return sorted(found, key=lambda sentence: sentence.mean)[:count]
+
+
+def render(
+    histories: Sequence[History],
+    comparison: Comparison,
+    looks: Sequence[tuple[Sentence, Sequence[Look]]],
+    different: Sequence[Sentence],
+    bad: Sequence[Sentence],
+    subtitle: str,
+) -> str:
+    names = [history.name for history in histories]
+    return page(
+        "Translation systems: " + ", ".join(names),
+        subtitle,
+        [
+            ("Scores", _scores(histories, comparison)),
+            ("Training", _training(histories)),
+            ("By length of the source", _lengths(names, comparison)),
+            ("Without unknown words", _unknown_free(names, comparison.unknown_free)),
+            ("Are the differences chance?", _differences(names, comparison)),
+            ("Where they look", "".join(_look(sentence, maps) for sentence, maps in looks)),
+            ("Most different", _listing(names, different) if len(names) > 1 else ""),
+            ("Worst", _listing(names, bad)),
+            ("Configurations", "".join(folded(history.name, history.config) for history in histories)),
+        ],
+    )
+
+
+def _scores(histories: Sequence[History], comparison: Comparison) -> str:
+    measured = comparison.measured
+    rows = []
+    for history, scores in zip(histories, measured, strict=True):
+        best = max(history.valid, key=lambda record: record["bleu"], default=None)
+        dev = "-" if best is None else f"{best['bleu']:.2f} at {best['update']:,}"
+        values = [f"{m.score.value:.2f}" for m in scores]
+        rows.append([history.name, history.values["architecture"], f"{history.parameters / 1e6:.1f}", dev, *values])
+    header = ["system", "architecture", "parameters, M", "best dev BLEU, update", *(m.metric for m in measured[0])]
+    meaning = [[m.metric, m.on, m.score.signature] for m in measured[0]]
+    forced = [
+        [h.name, f"{s.forced.per_sentence:.3f}", f"{s.forced.per_token:.4f}", f"{s.forced.bits_per_token:.4f}",
+         f"{s.forced.perplexity:.3f}"]
+        for h, s in zip(histories, comparison.systems, strict=True) if s.forced
+    ]  # fmt: skip
+    entropy = ["system", "nats per sentence", "nats per token", "bits per token", "perplexity"]
+    return (
+        table(header, rows, words=2)
+        + note("All but TER: more is better. What each number is:")
+        + table(["metric", "computed on", "signature"], meaning, words=3)
+        + (note("Cross-entropy of the reference, end marks included.") + table(entropy, forced) if forced else "")
+    )
+
+
+def _training(histories: Sequence[History]) -> str:
+    loss, by_words, bleu, rates, errors, both = [], [], [], [], [], []
+    for colour, history in enumerate(histories):
+        name, train, valid, words = history.name, history.train, history.valid, history.words
+        rate = history.values["training"]["optimizer"]["lr"]
+        seen = [(words[v["update"]], v["cross_entropy"]) for v in valid if v["update"] in words]
+        shares = [  # runs of older versions have no training errors
+            (100 * v["train_token_error_rate"], 100 * v["token_error_rate"])
+            for v in valid
+            if "train_token_error_rate" in v
+        ]
+        loss.append(Series(f"{name}, train", _points(train, "loss"), colour, dashed=True))
+        loss.append(Series(f"{name}, dev", _points(valid, "cross_entropy"), colour))
+        by_words.append(Series(name, seen, colour))
+        bleu.append(Series(name, _points(valid, "bleu"), colour))
+        rates.append(Series(name, _points(train, "lr_factor", rate), colour))
+        errors.append(Series(f"{name}, dev", _points(valid, "token_error_rate", 100), colour))
+        both.append(Series(name, shares, colour))
+    charts = [
+        line_chart("Cross-entropy by updates", "updates", "nats per word", loss),
+        line_chart("Dev cross-entropy by words", "target words seen", "nats per word", by_words),
+        line_chart("Dev BLEU by updates", "updates", "BLEU (13a)", bleu),
+        line_chart("Learning rate", "updates", "learning rate", rates),
+        line_chart("Token errors on the dev set", "updates", "% of words", errors),
+        line_chart("Token errors, dev against train", "train, % of words", "dev, % of words", both),
+    ]
+    return f'<div class="charts">{"".join(charts)}</div>' if any(charts) else ""
+
+
+def _points(records: Sequence[Mapping[str, Any]], key: str, times: float = 1) -> list[tuple[float, float]]:
+    return [(record["update"], times * record[key]) for record in records]
+
+
+def _lengths(names: Sequence[str], comparison: Comparison) -> str:
+    charts = [
+        _length_chart(f"{PAPERS} by length", "words of the source", names, comparison.bins),
+        _length_chart(f"{PAPERS} of longer sources", "sources longer than that many words", names, comparison.longer),
+    ]
+    return f'<div class="charts">{"".join(charts)}</div>' + "".join(
+        table(["words", "sentences", *names], [_cells(part) for part in parts])
+        for parts in (comparison.bins, comparison.longer)
+    )
+
+
+def _length_chart(title: str, x_label: str, names: Sequence[str], parts: Sequence[Part]) -> str:
+    series = [
+        Series(name, [(place, part.scores[number]) for place, part in enumerate(parts)], number)
+        for number, name in enumerate(names)
+    ]
+    return line_chart(title, x_label, "BLEU", series, [part.name for part in parts])
+
+
+def _cells(part: Part) -> list[str]:
+    return [part.name, str(part.sentences), *(f"{score:.2f}" for score in part.scores)]
+
+
+def _unknown_free(names: Sequence[str], parts: Sequence[Part]) -> str:
+    if not parts:
+        return ""
+    text = f"{PAPERS} on the sentences in whose reference every word, or piece of a word, is in the target vocabulary."
+    return note(text) + table(["part of the test set", "sentences", *names], [_cells(part) for part in parts])
+
+
+def _differences(names: Sequence[str], comparison: Comparison) -> str:
+    rows = [
+        [d.metric, name, *("-" if value is None else f"{value:.2f}" for value in t[:3]),
+         "-" if t.p is None else f"{t.p:.4f}"]
+        for d in comparison.differences
+        for name, t in zip(names, d.tested, strict=True)
+    ]  # fmt: skip
+    if not rows:
+        return ""
+    text = f"Every system against {names[0]}. p: how often chance alone would make a difference as large."
+    signatures = [[d.metric, d.signature] for d in comparison.differences]
+    return (
+        note(text)
+        + table(["metric", "system", "score", "mean", "± 95 %", "p"], rows, words=2)
+        + table(["metric", "signature"], signatures, words=2)
+    )
+
+
+def _look(sentence: Sentence, looks: Sequence[Look]) -> str:
+    maps = "".join(heat_map(look.system, look.source, look.target, look.weights) for look in looks)
+    beside = terms([("source", sentence.source), ("reference", sentence.reference)])
+    return f'<h3>Sentence {sentence.number}</h3>{beside}<div class="charts">{maps}</div>'
+
+
+def _listing(names: Sequence[str], found: Sequence[Sentence]) -> str:
+    return note("chrF of the sentence stands behind each system's name.") + "".join(
+        terms(
+            [
+                (f"sentence {s.number}: source", s.source),
+                ("reference", s.reference),
+                *((f"{name} ({chrf:.1f})", text) for name, chrf, text in zip(names, s.chrf, s.said, strict=True)),
+            ]
+        )
+        for s in found
+    )

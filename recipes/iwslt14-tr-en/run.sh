@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# IWSLT'14 Turkish-English, the systems of Shen et al. 2018: raw text to scored translations, for one preset.
+#
+#   recipes/iwslt14-tr-en/run.sh densenmt-8l-2                          # Tr-En: BPE, 30K merges a side
+#   MORPH=folder recipes/iwslt14-tr-en/run.sh densenmt-8l-2             # Tr-En-morph: Turkish that you segmented
+#   SCALE=tiny recipes/iwslt14-tr-en/run.sh densenmt-4l-1-e64           # all of it on a slice, in minutes
+#
+# MORPH has train.tr, dev.tr, tst2011.tr, ..., tst2014.tr: the lines of raw/, which step 1 makes, as morphemes with
+# spaces between (the paper takes Zemberek's, github.com/orhanf/zemberekMorphTR). Run once without it to get raw/.
+#
+# Everything is written below WORK (default: work/iwslt14-tr-en). What exists is not made again.
+set -euo pipefail
+recipe=$(cd "$(dirname "$0")" && pwd)
+model=${1:-densenmt-8l-2}
+morph=${MORPH:+$(realpath "$MORPH")}
+work=${WORK:-work/iwslt14-tr-en${SCALE:+-$SCALE}}
+mkdir -p "$work"
+cd "$work"
+source "$recipe/../lib.sh"
+case $model in
+    convs2s-wmt15 | densenmt-ende-15) stop "$model is a preset of recipes/wmt14-en-de" ;;
+    convs2s-* | densenmt-*) ;;
+    *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
+esac
+tests=(tst2011 tst2012 tst2013 tst2014)
+
+# 1. The talks: training text without its marks, dev2010 and tst2010 to develop on, tst2011 to tst2014 to test on.
+if [ ! -e raw/tst2014.en ]; then
+    fetch https://wit3.fbk.eu/archive/2014-01/texts/tr/en/tr-en.tgz
+    mkdir -p corpora
+    tar -xf download/wit3.fbk.eu/archive/2014-01/texts/tr/en/tr-en.tgz -C corpora
+    for language in tr en; do
+        grep -v -e '<url>' -e '<talkid>' -e '<keywords>' corpora/tr-en/train.tags.tr-en.$language \
+            | sed -e 's/<\/\?title>//g' -e 's/<\/\?description>//g' > corpora/train.$language
+        for set in dev2010 tst2010 "${tests[@]}"; do
+            file=corpora/tr-en/IWSLT14.TED.$set.tr-en.$language.xml
+            [ -e "$file" ] || stop "the archive has no $file; put it there, it may be in a later year's (see README.md)"
+            segments "$file" > corpora/$set.$language
+        done
+    done
+    for set in train dev2010 tst2010 "${tests[@]}"; do check_lines corpora/$set.{tr,en}; done
+    for language in tr en; do
+        collect raw/train.$language 2000 corpora/train.$language
+        collect raw/dev.$language 20 corpora/{dev2010,tst2010}.$language
+        for set in "${tests[@]}"; do collect raw/$set.$language 20 corpora/$set.$language; done
+    done
+fi
+
+# 2. A data folder. Tr-En: tokenised as Moses does, BPE for each language by itself. Tr-En-morph: your Turkish as it is,
+#    English words, which are tokenised here because your text already is. All is lower-cased, which the paper leaves open.
+if [ -n "$morph" ]; then
+    data=data-morph
+    if [ ! -e $data/manifest.json ]; then
+        mkdir -p morph
+        for set in train dev "${tests[@]}"; do
+            check_lines "$morph/$set.tr" raw/$set.en
+            sacremoses -l en tokenize < raw/$set.en > morph/$set.en
+        done
+        nmtkit prep --train "$morph/train.tr" morph/train.en --dev "$morph/dev.tr" morph/dev.en \
+            --tokenizer none --words --lowercase --output $data
+    fi
+else
+    data=data-bpe
+    if [ ! -e $data/manifest.json ]; then
+        nmtkit prep --train raw/train.{tr,en} --dev raw/dev.{tr,en} --lowercase --bpe 30000 --separate --output $data
+    fi
+fi
+if [ ! -e $data/ids.json ]; then
+    nmtkit vocab --data $data
+fi
+
+# 3. Train, with the values of the preset; a run that is finished is left alone.
+run=run-$model-${data#data-}
+nmtkit train --model "$model" --data $data --output "$run" "${tiny_training[@]}"
+
+# 4. Translate and score every test set, and all of them together (the last column of table 3, and table 1).
+score=(nmtkit score --language en)
+if [ -n "$morph" ]; then score=(nmtkit score --tokenized); fi
+for set in "${tests[@]}"; do
+    source=${morph:-raw}/$set.tr
+    nmtkit translate --model "$run" < "$source" > "$set.$run.en"
+    if [ -n "$morph" ]; then cp morph/$set.en "$set.reference.en"; else cp raw/$set.en "$set.reference.en"; fi
+    "${score[@]}" "$set.$run.en" "$set.reference.en"
+done
+cat "${tests[@]/%/.$run.en}" > "all.$run.en"
+cat "${tests[@]/%/.reference.en}" > all.reference.en
+"${score[@]}" "all.$run.en" all.reference.en

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# NIST Chinese-English: your copy of the LDC's text to scored translations, for one preset and any number of seeds.
+#
+#   LDC=folder recipes/nist-zh-en/run.sh dtmt4              # BPE, 30K merges a side; develops on MT06
+#   LDC=folder recipes/nist-zh-en/run.sh deep-lau           # words, 30K a side; develops on MT02
+#   SCALE=tiny LDC=folder recipes/nist-zh-en/run.sh deep-gru-2x1        # all of it on a slice, in minutes
+#
+# LDC has train.zh and train.en (1.25M pairs; README.md lists the catalogue numbers) and for each of mt02 mt03 mt04 mt05
+# mt06 mt08 a source and four references: mt02.zh, mt02.en0, ..., mt02.en3. One sentence a line, words with spaces
+# between: Chinese is segmented, English is tokenised. Case does not matter, everything is lower-cased.
+#
+# Everything is written below WORK (default: work/nist-zh-en). What exists is not made again: the same command goes on.
+set -euo pipefail
+recipe=$(cd "$(dirname "$0")" && pwd)
+model=${1:-dtmt4}
+seeds=(${SEEDS:-1})
+ldc=$(realpath "${LDC:?is not set: the folder of your LDC text, see the head of this script}")
+work=${WORK:-work/nist-zh-en${SCALE:+-$SCALE}}
+mkdir -p "$work"
+cd "$work"
+source "$recipe/../lib.sh"
+
+# 1. What a paper reads. Wang et al. 2017: the 30K most frequent words of each language, MT02 to develop on. Meng and
+#    Zhang 2019: BPE with 30K merges for each language by itself, MT06 to develop on.
+case $model in
+    *-ende* | *-enfr | dtmt4-plain) stop "$model is a preset of recipes/wmt14-en-de or recipes/wmt14-en-fr" ;;
+    deep-lau* | deep-gru*)
+        data=data-words segmentation=(--words) vocab=(--src-size 30000 --tgt-size 30000) dev=mt02
+        tests=(mt03 mt04 mt05 mt06)
+        ;;
+    dtmt* | shallow-rnmt*)
+        data=data-bpe segmentation=(--bpe 30000 --separate) vocab=() dev=mt06
+        tests=(mt02 mt03 mt04 mt05 mt08)
+        ;;
+    *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
+esac
+
+# 2. Both sides of everything correspond. Test sets keep all four references; BLEU while training takes the first.
+if [ ! -e raw/mt08.en3 ]; then
+    check_lines "$ldc"/train.{zh,en}
+    for set in mt02 mt03 mt04 mt05 mt06 mt08; do
+        for reference in en0 en1 en2 en3; do check_lines "$ldc/$set.zh" "$ldc/$set.$reference"; done
+    done
+    for side in zh en; do collect raw/train.$side 2000 "$ldc/train.$side"; done
+    for set in mt02 mt03 mt04 mt05 mt06 mt08; do
+        for side in zh en0 en1 en2 en3; do collect raw/$set.$side 20 "$ldc/$set.$side"; done
+    done
+fi
+
+# 3. A data folder; the lengths of the papers, 80 words and 128 subwords, are in their presets.
+if [ ! -e $data/manifest.json ]; then
+    nmtkit prep -s zh -t en --train raw/train.{zh,en} --dev raw/$dev.{zh,en0} \
+        --tokenizer none --lowercase "${segmentation[@]}" --output $data
+fi
+
+# 4. Which word translates which, for whatever replaces unknown words; a slice has no pair that is linked 100 times.
+#    LINKS=file takes the links of another aligner instead of eflomal's (see nmtkit align --help).
+if [ $data = data-words ] && [ ! -e $data/train.align ]; then
+    threshold=100
+    if [ "${SCALE:-full}" = tiny ]; then threshold=3; fi
+    nmtkit align --data $data --threshold $threshold ${LINKS:+--pharaoh "$LINKS"}
+fi
+
+# 5. The vocabularies, and the text as numbers.
+if [ ! -e $data/ids.json ]; then
+    nmtkit vocab --data $data "${vocab[@]}"
+fi
+
+# 6. Train, with the values of the preset; a run that is finished is left alone, one that is not goes on.
+for seed in "${seeds[@]}"; do
+    nmtkit train --model "$model" --data $data --output "run-$model-$seed" --seed "$seed" "${tiny_training[@]}"
+done
+
+# 7. Several seeds make an ensemble: the mean of their probabilities.
+system=run-$model-${seeds[0]}
+if [ ${#seeds[@]} -gt 1 ]; then
+    system=ensemble-$model
+    [ -e "$system" ] || nmtkit ensemble "${seeds[@]/#/run-$model-}" --output "$system"
+fi
+
+# 8. Translate, and score against four references without their case, as multi-bleu -lc does; the tables' last column is
+#    the mean of the sets. Words also with unknown words replaced (+PosUnk).
+for set in "${tests[@]}"; do
+    nmtkit translate --model "$system" < raw/$set.zh > "$set.$system.en"
+    echo "$set $(sacrebleu raw/$set.en{0,1,2,3} -i "$set.$system.en" -lc -tok none -s none -b -w 2 --force)"
+    if [ $data = data-words ]; then
+        nmtkit translate --model "$system" --replace-unk < raw/$set.zh > "$set.$system.posunk.en"
+        echo "$set +PosUnk" \
+            "$(sacrebleu raw/$set.en{0,1,2,3} -i "$set.$system.posunk.en" -lc -tok none -s none -b -w 2 --force)"
+    fi
+done

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# WMT'14 English-German: raw text to scored translations, for one preset and any number of seeds.
+#
+#   recipes/wmt14-en-de/run.sh dtmt4-ende                   # joint BPE, 32K
+#   recipes/wmt14-en-de/run.sh densenmt-ende-15             # joint BPE, 40K; likewise convs2s-wmt15
+#   recipes/wmt14-en-de/run.sh deep-att-ende                # words, 200K and 160K
+#   SEEDS="1 2 3 4 5 6 7 8" recipes/wmt14-en-de/run.sh deep-lau-ende    # words, 120K and 80K, and an ensemble
+#   SCALE=tiny recipes/wmt14-en-de/run.sh dtmt1-ende        # all of it on a slice, in minutes
+#
+# Everything is written below WORK (default: work/wmt14-en-de). What exists is not made again: the same command goes on.
+set -euo pipefail
+recipe=$(cd "$(dirname "$0")" && pwd)
+model=${1:-dtmt4-ende}
+seeds=(${SEEDS:-1})
+work=${WORK:-work/wmt14-en-de${SCALE:+-$SCALE}}
+mkdir -p "$work"
+cd "$work"
+source "$recipe/../lib.sh"
+
+# 1. What a paper reads. Zhou et al. 2016 and Wang et al. 2017: words. Meng and Zhang 2019: BPE of both languages
+#    together with 32K merges and one list of words. Shen et al. 2018: likewise with 40K merges, a list for each side.
+#    The development set is newstest2012 and 2013 together; Meng and Zhang take newstest2013 alone.
+dev=dev
+case $model in
+    deep-att-ende) data=data-words-160k segmentation=(--words) vocab=(--src-size 200000 --tgt-size 160000 --unkpos) ;;
+    deep-lau-ende) data=data-words-80k segmentation=(--words) vocab=(--src-size 120000 --tgt-size 80000) ;;
+    densenmt-ende-15 | convs2s-wmt15) data=data-bpe-40k segmentation=(--bpe 40000 --joint) vocab=() ;;
+    dtmt*-ende* | dtmt4-plain | shallow-rnmt-ende)
+        data=data-bpe-32k segmentation=(--bpe 32000 --joint) vocab=(--joint) dev=dev-2013
+        ;;
+    *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
+esac
+
+# 2. The corpora of 2014, 4.5M pairs.
+if [ ! -e raw/test.de ]; then
+    fetch http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz
+    fetch http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz
+    fetch http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz
+    fetch http://statmt.org/wmt12/test.tgz 608232d34ebc4ba2ff70fead45674e47
+    fetch http://statmt.org/wmt13/test.tgz 48eca5d02f637af44e85186847141f67
+    fetch http://statmt.org/wmt14/test-full.tgz a8cd784e006feb32ac6f3d9ec7eb389a
+
+    mkdir -p corpora
+    tar -xf download/www.statmt.org/wmt13/training-parallel-europarl-v7.tgz -C corpora training/europarl-v7.de-en.{en,de}
+    tar -xf download/www.statmt.org/wmt13/training-parallel-commoncrawl.tgz -C corpora commoncrawl.de-en.{en,de}
+    tar -xf download/www.statmt.org/wmt14/training-parallel-nc-v9.tgz -C corpora training/news-commentary-v9.de-en.{en,de}
+    tar -xf download/statmt.org/wmt12/test.tgz -C corpora test/newstest2012-src.{en,de}.sgm
+    tar -xf download/statmt.org/wmt13/test.tgz -C corpora test/newstest2013-src.{en,de}.sgm
+    tar -xf download/statmt.org/wmt14/test-full.tgz -C corpora test-full/newstest2014-deen-{src.en,ref.de}.sgm
+    check_lines corpora/training/europarl-v7.de-en.{en,de} 1920209
+    check_lines corpora/commoncrawl.de-en.{en,de} 2399123
+    check_lines corpora/training/news-commentary-v9.de-en.{en,de} 201288
+
+    for language in en de; do
+        segments corpora/test/newstest2012-src.$language.sgm > corpora/newstest2012.$language
+        segments corpora/test/newstest2013-src.$language.sgm > corpora/newstest2013.$language
+    done
+    segments corpora/test-full/newstest2014-deen-src.en.sgm > corpora/newstest2014.en
+    segments corpora/test-full/newstest2014-deen-ref.de.sgm > corpora/newstest2014.de
+    check_lines corpora/newstest2012.{en,de} 3003
+    check_lines corpora/newstest2013.{en,de} 3000
+    check_lines corpora/newstest2014.{en,de} 3003
+
+    for language in en de; do
+        collect raw/train.$language 2000 \
+            corpora/training/{europarl-v7,news-commentary-v9}.de-en.$language corpora/commoncrawl.de-en.$language
+        collect raw/dev.$language 20 corpora/newstest201{2,3}.$language
+        collect raw/dev-2013.$language 20 corpora/newstest2013.$language
+        collect raw/test.$language 20 corpora/newstest2014.$language
+    done
+fi
+
+# 3. A data folder: tokenised as Moses does; the case is kept.
+if [ ! -e $data/manifest.json ]; then
+    nmtkit prep --train raw/train.{en,de} --dev raw/$dev.{en,de} --test raw/test.{en,de} \
+        "${segmentation[@]}" --output $data
+fi
+
+# 4. Which word translates which, for whatever replaces unknown words; a slice has no pair that is linked 100 times.
+#    LINKS=file takes the links of another aligner instead of eflomal's (see nmtkit align --help).
+if [ "${segmentation[0]}" = --words ] && [ ! -e $data/train.align ]; then
+    threshold=100
+    if [ "${SCALE:-full}" = tiny ]; then threshold=3; fi
+    nmtkit align --data $data --threshold $threshold ${LINKS:+--pharaoh "$LINKS"}
+fi
+
+# 5. The vocabularies, and the text as numbers.
+if [ ! -e $data/ids.json ]; then
+    nmtkit vocab --data $data "${vocab[@]}"
+fi
+
+# 6. Train, with the values of the preset; a run that is finished is left alone, one that is not goes on.
+#    For several GPUs: torchrun --nproc-per-node 8 -m nmtkit train ... instead; the batch is shared out.
+for seed in "${seeds[@]}"; do
+    nmtkit train --model "$model" --data $data --output "run-$model-$seed" --seed "$seed" "${tiny_training[@]}"
+done
+
+# 7. Several seeds make an ensemble: the mean of their probabilities.
+system=run-$model-${seeds[0]}
+if [ ${#seeds[@]} -gt 1 ]; then
+    system=ensemble-$model
+    [ -e "$system" ] || nmtkit ensemble "${seeds[@]/#/run-$model-}" --output "$system"
+fi
+
+# 8. Translate newstest2014, and score it as the papers do: BLEU of words, with their case (multi-bleu).
+nmtkit translate --model "$system" < raw/test.en > "test.$system.de"
+nmtkit score "test.$system.de" raw/test.de --language de
+
+# 9. Once more with unknown words replaced (+PosUnk). Subwords have no unknown words.
+if [ "${segmentation[0]}" = --words ]; then
+    nmtkit translate --model "$system" --replace-unk < raw/test.en > "test.$system.posunk.de"
+    nmtkit score "test.$system.posunk.de" raw/test.de --language de
+fi

@@ -1,0 +1,80 @@
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit.data import corpus
+from nmtkit.data.prep import Files, prepare
+from nmtkit.data.settings import Prep, Side
+from tests.echo import write_model
+
+Run = Callable[..., Any]  # the command line of tests/conftest.py
+
+SMALL = ("--set", "model.width=8", "--set", "model.embedding=8", "--set", "model.attention=8")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def data(folder: Path) -> Path:
+    for name in ("a", "b"):
+        (folder / name).write_text("a b c\nb c d\nc d a b\n" * 4)
+    side = Side("en", normalize=False, tokenizer="none", segmentation="words")
+    prepare({"train": Files(folder / "a", folder / "b")}, folder / "data", Prep(side, side), workers=1)
+    corpus.encode(folder / "data", None, None, 1, joint=False, workers=1)
+    return folder / "data"
+
+
+def test_parts_stand_beside_the_papers_figure_and_the_costs(nmtkit: Run) -> None:
+    outcome = nmtkit("inspect", "shallow-rnmt", "--set", "training.pass_tokens=1024", "--device", "cpu")
+    assert outcome.status == 0, outcome.err
+    total = re.search(r"^total +([\d.]+) +([\d.]+) +([\d.]+)$", outcome.out, re.MULTILINE)
+    assert total
+    assert float(total[2]) == pytest.approx(float(total[3]), abs=0.05)
+    assert re.search(r"^together +[\d.]+ GiB$", outcome.out, re.MULTILINE)
+    assert re.search(r"^on cpu, 16 sentences of 25 words +[\d,]+ target words/s$", outcome.out, re.MULTILINE)
+
+
+def test_every_parameter_has_its_shape(nmtkit: Run, data: Path) -> None:
+    outcome = nmtkit("inspect", "deep-att-1x1", *SMALL, "--shapes", "--device", "cpu")
+    assert re.search(r"^decoder.layers.recurrent.0.weight +8 x 32 +256$", outcome.out, re.MULTILINE)
+    assert re.search(r"^output.weight +8 x 8 +64$", outcome.out, re.MULTILINE)  # four symbols and four words
+
+
+def test_gradients_with_and_without_fast_forward_connections(nmtkit: Run, data: Path) -> None:
+    change = "model.fast_forward=none"
+    outcome = nmtkit("inspect", "deep-att-2x2", *SMALL, "--gradients", "--compare", change, "--device", "cpu")
+    assert outcome.status == 0, outcome.err
+    ratios = outcome.out.partition("gradient at the bottom of a stack, divided by that at its top\n")[2]
+    assert [line.split()[:3] for line in ratios.splitlines() if "recurrent" in line] == [
+        [model, f"encoder.columns.{column}.recurrent", "2"]
+        for model in ("deep-att-2x2", change)
+        for column in (0, 1)
+    ]
+
+
+def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
+    write_model(folder / "run", "deep-att")
+    assert "millions of parameters" in nmtkit("inspect", "--device", "cpu").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "run: no model there yet; name a preset, for example: nmtkit inspect deep-att"),
+        (["deep-att", "--plot", "x.svg"], "--compare and --plot go with --gradients"),
+        (["trained", "--set", "a=1"], "trained: a trained model stays as it is; --set and --compare are for presets"),
+        (["deep-att", "--gradients"], "data/ids.json: not there; make it with nmtkit vocab"),
+    ],
+)
+def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
+    Path("trained").mkdir()
+    Path("trained/config.yaml").write_text("")
+    assert nmtkit("inspect", *arguments, "--device", "cpu") == (1, "", f"nmtkit: error: {complaint}\n")

@@ -1,0 +1,162 @@
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit import api
+from nmtkit.config import dump_yaml
+from nmtkit.experiment import load_preset
+from nmtkit.training.checkpoint import log_metrics
+from tests.echo import load_echo, write_folder
+
+Run = Callable[..., Any]  # the command line of tests/conftest.py
+
+SOURCES = ["a b c", "d e f g h", "a <b> & c", "", "lower " * 12]
+REFERENCES = ["a b c", "d e f g h", "a c", "", "lower " * 12]
+
+
+def write_run(folder: Path, preset: str, train_errors: bool) -> None:
+    """A model that says its source again, with a history."""
+    write_folder(folder)
+    (folder / "config.yaml").write_text(dump_yaml(load_preset(preset)))
+    for epoch in (1, 2, 3):
+        seen = {"update": 100 * epoch, "epoch": epoch}
+        log_metrics(folder, {"kind": "train", **seen, "loss": 4 / epoch, "lr_factor": 1.0, "tokens": 5000 * epoch})
+        errors = {"train_token_error_rate": 0.5 / epoch} if train_errors else {}
+        valid = {"cross_entropy": 5 / epoch, "token_error_rate": 0.6 / epoch, "bleu": 10.0 * epoch}
+        log_metrics(folder, {"kind": "valid", **seen, **valid, **errors})
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a test set and two models, one of which cannot look."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(api, "load_model", load_echo)
+    write_run(tmp_path / "run", "rnnsearch", train_errors=True)
+    write_run(tmp_path / "blind", "deep-ed", train_errors=False)
+    (tmp_path / "data").mkdir()
+    for side, lines in (("src", SOURCES), ("tgt", REFERENCES)):
+        (tmp_path / f"data/test.raw.{side}").write_text("".join(f"{line.strip()}\n" for line in lines))
+    return tmp_path
+
+
+class Page(html.parser.HTMLParser):
+    """What a page consists of; complains about elements that are not closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.counts: dict[str, int] = {}
+        self.words = ""
+        self.loads: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+        self.loads += [value or "" for name, value in attributes if name in ("src", "href", "data", "xlink:href")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+        self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_a_page_has_every_part_and_needs_nothing_else(nmtkit: Run) -> None:
+    outcome = nmtkit("report", "run", "blind", "--paired", "ar")
+    assert outcome.status == 0, outcome.err
+    assert outcome.out == "report.html\n"
+    text = Path("report.html").read_text("utf-8")
+    page = Page(text)
+    headings = re.findall(r"<h2>(.*?)</h2>", text)
+    assert headings == ["Scores", "Training", "By length of the source", "Without unknown words",
+                        "Are the differences chance?", "Where they look", "Most different", "Worst",
+                        "Configurations"]  # fmt: skip
+    assert all(link.startswith("#s") for link in page.loads)
+    assert page.counts["figure"] == 6 + 2 + 3  # training, lengths, attention of the model that looks
+    assert "script" not in page.counts
+    assert "url(" not in text
+    assert "a <b> & c" in page.words  # text that looks like HTML is text
+    assert "<b>" not in text
+    assert "architecture: rnnsearch" in page.words
+    assert "nrefs:1|case:mixed|eff:no|tok:13a" in page.words
+
+
+def test_one_model_is_enough_and_lines_can_be_chosen(nmtkit: Run) -> None:
+    assert nmtkit("report", "--lines", "2,1", "--count", "1", "-o", "one.html").status == 0
+    text = Path("one.html").read_text("utf-8")
+    assert re.findall(r"<h3>(.*?)</h3>", text) == ["Sentence 2", "Sentence 1"]
+    assert "chance?" not in text
+    assert "Most different" not in text
+    assert text.count("<dl>") == 2 + 1
+
+
+def test_a_model_without_history_has_scores(nmtkit: Run) -> None:
+    Path("run/metrics.jsonl").unlink()
+    assert nmtkit("report").status == 0
+    assert "<h2>Training" not in Path("report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["run", "run"], "a model is named twice; name each once"),
+        (["data"], "data: not a model folder (no config.yaml); `nmtkit train` makes one"),
+        (["run", "-d", "none"], "none/test.raw.tgt: not there; prepare a test set, or give files: "
+                                "nmtkit score HYP... REF"),
+        (["run", "--lines", "0"], "--lines 0: expected numbers from 1 to 5, with commas"),
+        (["run", "--lines", "1,x"], "--lines 1,x: expected numbers from 1 to 5, with commas"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
+    outcome = nmtkit("report", *arguments)
+    assert outcome.status == 1
+    assert outcome.err.splitlines()[-1] == f"nmtkit: error: {complaint}"
+    assert not Path("report.html").exists()
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+MEASURE = """<script>
+document.title = JSON.stringify({
+  page: document.documentElement.scrollWidth, window: window.innerWidth,
+  outside: [...document.querySelectorAll("svg.chart text")].filter(text => {
+    const [box, frame] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
+    return box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1;
+  }).length,
+  overlapping: [...document.querySelectorAll("svg.chart")].filter(chart => {
+    const boxes = [...chart.querySelectorAll("text")].map(text => text.getBoundingClientRect());
+    return boxes.some((a, i) => boxes.slice(i + 1).some(b =>
+      a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1));
+  }).length,
+});
+</script></body>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt install chromium)")
+@pytest.mark.parametrize("width", [500, 1280])  # no window of Chromium is narrower than 500 pixels
+def test_in_a_browser_nothing_overlaps_or_sticks_out(nmtkit: Run, folder: Path, width: int) -> None:
+    nmtkit("report", "run", "blind")
+    page = Path("report.html").read_text("utf-8")
+    Path("measured.html").write_text(page.replace("</body>", MEASURE), "utf-8")
+    arguments = ["--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--dump-dom"]
+    shown = subprocess.run(
+        [str(CHROMIUM), *arguments, f"--user-data-dir={folder / 'chromium'}", (folder / "measured.html").as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    [title] = re.findall(r"<title>(.*?)</title>", shown.stdout)
+    found = json.loads(html.unescape(title))
+    assert found["page"] <= found["window"]
+    assert (found["outside"], found["overlapping"]) == (0, 0)

@@ -1,0 +1,103 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from nmtkit.evaluation.forced import CrossEntropy, cross_entropy, score_candidates
+from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.tree import Tree
+from nmtkit.search.batching import translate_ids
+from nmtkit.search.beam import Search
+from nmtkit.search.ensemble import Ensemble
+from nmtkit.search.scorer import Scorer
+from nmtkit.symbols import EOS
+from tests.models.test_contracts import TGT_WORDS, toy_model
+
+CPU = torch.device("cpu")
+SOURCES = [[4, 5, 6, 7], [8], [], [9, 4]]
+CANDIDATES = [[[5, 6], [7], []], [[4, 4, 4, 4, 4]], [[6, 6], [8]], []]
+
+
+def scores(scorer: Scorer, max_tokens: int) -> list[list[np.ndarray]]:
+    return score_candidates(scorer, [SOURCES], CANDIDATES, device=CPU, max_tokens=max_tokens)
+
+
+class Stepping:
+    """A model as nothing but a Scorer, which counts the sentences that it encodes."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self.model, self.encoded = model, 0
+
+    def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
+        self.encoded += len(src)
+        return self.model.begin(src, src_mask)
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        return self.model.step(memory, state, y)
+
+
+@pytest.mark.parametrize("preset", ["rnnsearch", "deep-att", "deep-ed", "deep-lau", "dtmt4"])
+@pytest.mark.parametrize("max_tokens", [1, 1000])
+def test_all_words_at_once_score_as_word_by_word(preset: str, max_tokens: int) -> None:
+    model = toy_model(preset)
+    unrolled, stepped = scores(model, max_tokens), scores(Stepping(model), max_tokens)
+    assert [[len(found) for found in group] for group in unrolled] == [[3, 2, 1], [6], [3, 2], []]
+    for ours, theirs in zip(itertools.chain(*unrolled), itertools.chain(*stepped), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_scores_are_those_of_search() -> None:
+    model = toy_model("rnnsearch")
+    given = [(src, ids) for src, group in zip(SOURCES, CANDIDATES, strict=True) for ids in group if src]
+    search = Search(beam_size=1, length_penalty="none")
+    found = translate_ids(
+        model, [src for src, _ in given], search, device=CPU, forced=[[*ids, EOS] for _, ids in given]
+    )
+    ours = [found for src, group in zip(SOURCES, scores(model, 1000), strict=True) for found in group if src]
+    for log_probs, [hypothesis] in zip(ours, found, strict=True):
+        np.testing.assert_allclose(log_probs, hypothesis.log_probs, atol=1e-5)
+
+
+def test_a_source_is_encoded_once_for_all_its_candidates() -> None:
+    counting = Stepping(toy_model("rnnsearch"))
+    scores(counting, max_tokens=1)
+    assert counting.encoded == 3  # the fourth has no candidate
+
+
+def test_the_probabilities_of_all_translations_add_up_to_one() -> None:
+    """All of up to two words, and all beginnings of two words and one more that is not the end mark."""
+    words = [word for word in range(TGT_WORDS) if word != EOS]
+    short = [list(ids) for length in range(2) for ids in itertools.product(words, repeat=length)]
+    long = [list(ids) for ids in itertools.product(words, repeat=2)]
+    [found] = score_candidates(
+        toy_model("rnnsearch"), [[[4, 5]]], [[*short, *long]], device=CPU, max_tokens=100_000
+    )
+    ended = sum(math.exp(log_probs.sum()) for log_probs in found[: len(short)])
+    going_on = sum(math.exp(log_probs[:2].sum()) for log_probs in found[len(short) :])
+    assert math.isclose(ended + going_on, 1, rel_tol=1e-4)
+
+
+def test_an_ensemble_is_the_mean_of_its_members_probabilities() -> None:
+    members = [toy_model("rnnsearch"), toy_model("deep-ed")]
+    sources = [SOURCES[:2], [list(reversed(src)) for src in SOURCES[:2]]]
+    targets = CANDIDATES[:2]
+    ensemble = Ensemble(members, [0, 1], [1.0, 3.0], "prob")
+    together = score_candidates(ensemble, sources, targets, device=CPU, max_tokens=1000)
+    first, second = (
+        score_candidates(model, [source], targets, device=CPU, max_tokens=1000)
+        for model, source in zip(members, sources, strict=True)
+    )
+    for ours, a, b in zip(*(itertools.chain(*found) for found in (together, first, second)), strict=True):
+        np.testing.assert_allclose(np.exp(ours), 0.25 * np.exp(a) + 0.75 * np.exp(b), rtol=1e-4)
+
+
+def test_cross_entropy_in_every_unit() -> None:
+    found = cross_entropy([[-math.log(2), -math.log(8)], [-math.log(4)]])
+    assert found == CrossEntropy(sentences=2, tokens=3, nats=pytest.approx(6 * math.log(2)))
+    assert found.per_sentence == pytest.approx(3 * math.log(2))
+    assert found.per_token == pytest.approx(2 * math.log(2))
+    assert found.bits_per_token == pytest.approx(2)
+    assert found.perplexity == pytest.approx(4)

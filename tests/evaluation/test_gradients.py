@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional
+
+from nmtkit.data.batches import Batch
+from nmtkit.errors import UserError
+from nmtkit.evaluation.gradients import Layer, Ratio, gradient_flow, ratios
+from nmtkit.symbols import PAD
+from tests.models.test_contracts import sources, targets, toy_model
+
+
+def batch() -> Batch:
+    src, mask = sources()
+    tgt = targets()
+    tgt[1, 4:] = PAD
+    return Batch(src, mask, tgt)
+
+
+def test_norms_are_those_of_the_mean_cross_entropy() -> None:
+    model, (src, mask, tgt) = toy_model("deep-att"), batch()
+    layers = {layer.name: layer for layer in gradient_flow(model, batch())}
+    cell = model.get_submodule("encoder.columns.1.recurrent.3")
+    seen = []
+    hook = cell.register_forward_hook(lambda _, __, output: seen.append(output[0]))
+    logits = model.output(model(src, mask, tgt))
+    hook.remove()
+    loss = functional.cross_entropy(logits.flatten(0, 1), tgt.flatten(), ignore_index=PAD)
+    of_output, *of_weights = torch.autograd.grad(loss, [seen[0], *cell.parameters()])
+    found = layers["encoder.columns.1.recurrent.3"]
+    assert found.activation == pytest.approx(float(seen[0].detach().norm()), rel=1e-4)
+    assert found.gradient == pytest.approx(float(of_output.norm()), rel=1e-4)
+    assert found.weights == pytest.approx(float(torch.cat([w.flatten() for w in of_weights]).norm()), rel=1e-4)
+
+
+def test_the_layers_of_a_stack_are_those_of_the_paper() -> None:
+    names = [layer.name for layer in gradient_flow(toy_model("deep-att"), batch())]
+    stacks = {"encoder.columns.0": 9, "encoder.columns.1": 9, "decoder.layers": 7}
+    for stack, layers in stacks.items():
+        assert [name for name in names if name.startswith(f"{stack}.recurrent")] == [
+            f"{stack}.recurrent.{layer}" for layer in range(layers)
+        ]
+    assert not any("norms" in layer.name for layer in gradient_flow(toy_model("bideep"), batch()))
+
+
+def test_a_layer_that_runs_step_by_step_has_only_the_gradient_of_its_weights() -> None:
+    layers = {layer.name: layer for layer in gradient_flow(toy_model("deep-att"), batch())}
+    first = layers["decoder.layers.recurrent.0"]
+    assert (first.activation, first.gradient) == (None, None)
+    assert first.weights > 0
+
+
+def test_looking_changes_nothing() -> None:
+    model = toy_model("deep-lau")
+    before = model(*batch())
+    first = gradient_flow(model, batch())
+    assert gradient_flow(model, batch()) == first
+    assert torch.equal(model(*batch()), before)
+
+
+def test_a_ratio_is_the_bottom_over_the_top() -> None:
+    layers = [Layer("a.0", 1.0, 0.5, 1.0), Layer("a.1", 1.0, None, 1.0), Layer("a.2", 1.0, 2.0, 1.0),
+              Layer("b.0", 1.0, 3.0, 1.0)]  # fmt: skip
+    assert ratios(layers) == [Ratio("a", 2, 0.25)]
+
+
+def test_a_drawing_has_a_file_of_its_kind(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from nmtkit.evaluation.plots import plot_flows
+
+    flows = {"one": gradient_flow(toy_model("deep-att"), batch())}
+    plot_flows(flows, tmp_path / "flow.svg")
+    drawn = (tmp_path / "flow.svg").read_text()
+    assert drawn.startswith("<?xml")
+    with pytest.raises(UserError, match=r"flow\.xyz: Format 'xyz' is not supported"):
+        plot_flows(flows, tmp_path / "flow.xyz")
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nmtkit.evaluation.plots import plot_flows
+
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(UserError, match=r"drawing needs matplotlib; install it with: pip install 'nmtkit\[plot\]'"):
+        plot_flows({}, tmp_path / "flow.svg")

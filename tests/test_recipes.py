@@ -1,0 +1,279 @@
+"""Recipes name what exists, and run end to end: downloads from a server on this machine, a slice of text, 3 updates."""
+
+import functools
+import gzip
+import http.server
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.test_quickstart_corpus import grammar
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+PRESETS = {path.stem for path in (Path(__file__).parents[1] / "nmtkit" / "presets").glob("*.yaml")}
+SCRIPTS = sorted(RECIPES.glob("*/run.sh"))
+
+# Stands in for eflomal, which is not everywhere: words are linked in the order in which they come.
+ALIGNER = """#!{python}
+import sys
+options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+with open(options["-s"]) as src, open(options["-t"]) as tgt:
+    links = [" ".join(f"{{i}}-{{i}}" for i in range(min(len(s.split()), len(t.split())))) for s, t in zip(src, tgt)]
+for option in ("-f", "-r"):
+    with open(options[option], "w") as file:
+        file.writelines(line + "\\n" for line in links)
+"""
+
+
+def test_every_preset_is_in_the_map_and_every_preset_of_the_map_exists() -> None:
+    families = "|".join(sorted({name.partition("-")[0].rstrip("1234567890") for name in PRESETS}))
+    named = set(re.findall(rf"`((?:{families})\d*(?:-[a-z0-9]+)*)`", (RECIPES / "README.md").read_text()))
+    assert named == PRESETS
+
+
+def test_every_row_of_the_map_has_a_command() -> None:
+    rows = [line for line in (RECIPES / "README.md").read_text().splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    assert cells
+    assert [row for row in cells if not all(row)] == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.parent.name)
+def test_scripts_are_bash_and_say_what_they_were_checked_on(script: Path) -> None:
+    subprocess.run(["bash", "-n", script], check=True)
+    assert os.access(script, os.X_OK)
+    if "lib.sh" in script.read_text():
+        assert "SCALE=tiny" in (script.parent / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path: Path) -> None:
+    (tmp_path / "ldc").mkdir()
+    for script in SCRIPTS:
+        if "lib.sh" not in script.read_text():
+            continue                                         # quickstart and multi30k come without presets
+        commands = re.findall(rf"{script.parent.name}/run\.sh ([a-z0-9-]+)`", (RECIPES / "README.md").read_text())
+        assert commands
+        for preset in {*commands, "transformer"}:            # downloads fail: nothing listens there
+            environment = {
+                **os.environ, "MIRROR": "http://127.0.0.1:9", "WORK": str(tmp_path / "work"),
+                "LDC": str(tmp_path / "ldc"),
+            }  # fmt: skip
+            done = subprocess.run([script, preset], env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode != 0
+            assert ("preset" in done.stderr) == (preset == "transformer"), done.stderr
+
+
+Serve = Callable[[Mapping[str, Mapping[str, str]]], None]
+Recipe = Callable[..., str]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Serves archives, ``{path: {member: text}}``, on ``MIRROR``; members called .gz are compressed."""
+    root = tmp_path / "served"
+    root.mkdir()
+    handler = functools.partial(Quiet, directory=str(root))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    (tmp_path / "mirror").write_text(f"http://127.0.0.1:{server.server_port}")
+
+    def publish(archives: Mapping[str, Mapping[str, str]]) -> None:
+        for path, members in archives.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            with tarfile.open(root / path, "w:gz" if path.endswith(".tgz") else "w") as archive:
+                for name, text in members.items():
+                    content = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+                    info = tarfile.TarInfo(name)
+                    info.size = len(content)
+                    archive.addfile(info, io.BytesIO(content))
+
+    yield publish
+    server.shutdown()
+    server.server_close()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Recipe:
+    """Runs a recipe with this nmtkit and hands back what it printed."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (
+        ("nmtkit", f'#!/bin/sh\nexec "{sys.executable}" -m nmtkit "$@"\n'),
+        ("eflomal-align", ALIGNER.format(python=sys.executable)),
+    ):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(RECIPES.parent),
+        "SCALE": "tiny",
+    }
+
+    def run(name: str, *arguments: str, **variables: str) -> str:
+        mirror = tmp_path / "mirror"
+        if mirror.exists():
+            variables["MIRROR"] = mirror.read_text()
+        work = {"WORK": str(tmp_path / "work"), **variables}
+        done = subprocess.run(
+            [RECIPES / name / "run.sh", *arguments],
+            env={**environment, **work},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    return run
+
+
+def texts(split: str, names: str) -> dict[str, str]:
+    """Text of the quickstart's grammar, English and the other side, as files called ``names``: ``x.{}`` is x.en, x.fr.
+
+    ``{en,de}`` in a name says what the second language is called; a German text is French here.
+    """
+    languages = re.search(r"\{(\w+),(\w+)\}", names)
+    assert languages
+    sides = zip(*CORPUS[split], strict=True)
+    return {
+        names.replace(languages.group(), language): "".join(line + "\n" for line in side)
+        for language, side in zip(languages.groups(), sides, strict=True)
+    }
+
+
+def sgml(split: str, src: str, ref: str) -> dict[str, str]:
+    sides = zip(*CORPUS[split], strict=True)
+    return {
+        name: "".join(f'<seg id="{i}"> {line} </seg>\n' for i, line in enumerate(side, 1))
+        for name, side in zip((src, ref), sides, strict=True)
+    }
+
+
+CORPUS = grammar.make_corpus(1, 2000)
+HOST12M = "~schwenk/cslm_joint_paper/data"
+
+
+@pytest.mark.slow
+def test_wmt14_en_fr_of_12m_pairs_runs_with_an_ensemble(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+    serve({
+        f"{HOST12M}/bitexts.tgz": texts("train", "bitexts.selected/ep7_pc45.{en,fr}.gz"),
+        f"{HOST12M}/dev+test.tgz": texts("dev", "dev/ntst1213.{en,fr}") | texts("test", "dev/ntst14.{en,fr}"),
+    })  # fmt: skip
+    printed = recipe("wmt14-en-fr", "deep-att-12m", SEEDS="1 2 3")
+    assert "sentences whose reference has no unknown word" in printed
+    work = tmp_path / "work"
+    assert {path.name for path in work.glob("run-*")} == {f"run-deep-att-12m-{seed}" for seed in (1, 2, 3)}
+    for name in ("test.ensemble-deep-att-12m.fr", "test.ensemble-deep-att-12m.posunk.fr"):
+        assert len((work / name).read_text().splitlines()) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["deep-att-1x1", "dtmt1-enfr"])
+def test_wmt14_en_fr_of_36m_pairs_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Path, preset: str) -> None:
+    serve({
+        "wmt13/training-parallel-europarl-v7.tgz": texts("train", "training/europarl-v7.fr-en.{en,fr}"),
+        "wmt13/training-parallel-commoncrawl.tgz": texts("train", "commoncrawl.fr-en.{en,fr}"),
+        "wmt13/training-parallel-un.tgz": texts("train", "un/undoc.2000.fr-en.{en,fr}"),
+        "wmt14/training-parallel-nc-v9.tgz": texts("train", "training/news-commentary-v9.fr-en.{en,fr}"),
+        "wmt10/training-giga-fren.tar": texts("train", "giga-fren.release2.fixed.{en,fr}.gz"),
+        "wmt12/test.tgz": texts_of_year(2012, "fr"),
+        "wmt13/test.tgz": texts_of_year(2013, "fr"),
+        "wmt14/test-full.tgz": sgml("test", *(f"test-full/newstest2014-fren-{x}.sgm" for x in ("src.en", "ref.fr"))),
+    })  # fmt: skip
+    recipe("wmt14-en-fr", preset)
+    translations = tmp_path / "work" / f"test.run-{preset}-1.fr"
+    assert len(translations.read_text().splitlines()) == 20
+
+
+@pytest.mark.slow
+def test_wmt14_en_de_runs_end_to_end_and_goes_on_where_it_stopped(
+    serve: Serve, recipe: Recipe, tmp_path: Path
+) -> None:
+    serve({
+        "wmt13/training-parallel-europarl-v7.tgz": texts("train", "training/europarl-v7.de-en.{en,de}"),
+        "wmt13/training-parallel-commoncrawl.tgz": texts("train", "commoncrawl.de-en.{en,de}"),
+        "wmt14/training-parallel-nc-v9.tgz": texts("train", "training/news-commentary-v9.de-en.{en,de}"),
+        "wmt12/test.tgz": texts_of_year(2012, "de"),
+        "wmt13/test.tgz": texts_of_year(2013, "de"),
+        "wmt14/test-full.tgz": sgml("test", *(f"test-full/newstest2014-deen-{x}.sgm" for x in ("src.en", "ref.de"))),
+    })  # fmt: skip
+    recipe("wmt14-en-de", "deep-lau-ende")
+    work = tmp_path / "work"
+    for name in ("test.run-deep-lau-ende-1.de", "test.run-deep-lau-ende-1.posunk.de"):
+        assert len((work / name).read_text().splitlines()) == 20
+    made = {path: path.stat().st_mtime_ns for path in work.rglob("*") if path.is_file() and "lau" not in path.name}
+    recipe("wmt14-en-de", "deep-lau-ende", SEEDS="1 2")
+    assert (work / "ensemble-deep-lau-ende").is_dir()
+    assert {path: path.stat().st_mtime_ns for path in made} == made
+
+
+@pytest.mark.slow
+def test_wmt17_en_de_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+    wmt17 = "wmt17/translation-task"
+    serve({
+        "wmt13/training-parallel-europarl-v7.tgz": texts("train", "training/europarl-v7.de-en.{en,de}"),
+        "wmt13/training-parallel-commoncrawl.tgz": texts("train", "commoncrawl.de-en.{en,de}"),
+        f"{wmt17}/training-parallel-nc-v12.tgz": texts("train", "training/news-commentary-v12.de-en.{en,de}"),
+        f"{wmt17}/rapid2016.tgz": texts("train", "rapid2016.de-en.{en,de}"),
+        "wmt13/test.tgz": texts_of_year(2013, "de"),
+        "wmt14/test-full.tgz": sgml("test", *(f"test-full/newstest2014-deen-{x}.sgm" for x in ("src.en", "ref.de"))),
+        "wmt15/test.tgz": sgml("test", *(f"test/newstest2015-ende-{x}.sgm" for x in ("src.en", "ref.de"))),
+        "wmt16/translation-task/test.tgz": sgml(
+            "test", *(f"test/newstest2016-ende-{x}.sgm" for x in ("src.en", "ref.de"))
+        ),
+    })  # fmt: skip
+    recipe("wmt17-en-de", "nematus-baseline")
+    for year in (2013, 2014, 2015, 2016):
+        assert len((tmp_path / "work" / f"newstest{year}.nematus-baseline.de").read_text().splitlines()) == 20
+
+
+@pytest.mark.slow
+def test_iwslt14_tr_en_runs_end_to_end_on_subwords_and_on_morphemes(
+    serve: Serve, recipe: Recipe, tmp_path: Path
+) -> None:
+    sets = {f"tr-en/IWSLT14.TED.{name}.tr-en.{{}}.xml": "dev" for name in ("dev2010", "tst2010")}
+    sets |= {f"tr-en/IWSLT14.TED.tst{year}.tr-en.{{}}.xml": "test" for year in (2011, 2012, 2013, 2014)}
+    members = {name: f"<url>x</url>\n<title>A title</title>\n{text}"
+               for name, text in texts("train", "tr-en/train.tags.tr-en.{tr,en}").items()}  # fmt: skip
+    for name, split in sets.items():
+        members |= sgml(split, name.format("tr"), name.format("en"))
+    serve({"archive/2014-01/texts/tr/en/tr-en.tgz": members})
+    recipe("iwslt14-tr-en", "densenmt-4l-1-e64")
+    work = tmp_path / "work"
+    assert len((work / "all.run-densenmt-4l-1-e64-bpe.en").read_text().splitlines()) == 80
+    assert (work / "raw" / "train.en").read_text().startswith("A title\n")
+    recipe("iwslt14-tr-en", "densenmt-4l-1-e64", MORPH=str(work / "raw"))
+    assert len((work / "all.run-densenmt-4l-1-e64-morph.en").read_text().splitlines()) == 80
+
+
+@pytest.mark.slow
+def test_nist_zh_en_runs_end_to_end_on_text_of_the_users(recipe: Recipe, tmp_path: Path) -> None:
+    ldc = tmp_path / "ldc"
+    ldc.mkdir()
+    for name, text in texts("train", "train.{zh,en}").items():
+        (ldc / name).write_text(text)
+    for mt in ("mt02", "mt03", "mt04", "mt05", "mt06", "mt08"):
+        for reference in range(4):
+            for name, text in texts("test", f"{mt}.{{zh,en{reference}}}").items():
+                (ldc / name).write_text(text)
+    printed = recipe("nist-zh-en", "deep-gru-2x1", LDC=str(ldc), SEEDS="1 2")
+    for mt in ("mt03", "mt04", "mt05", "mt06"):
+        assert re.search(rf"^{mt} \d+\.\d\d$", printed, re.MULTILINE)
+        assert re.search(rf"^{mt} \+PosUnk \d+\.\d\d$", printed, re.MULTILINE)
+
+
+def texts_of_year(year: int, language: str) -> dict[str, str]:
+    return sgml("dev", *(f"test/newstest{year}-src.{side}.sgm" for side in ("en", language)))
