@@ -101,8 +101,8 @@ def _read_files(
     from nmtkit.evaluation.comparison import Read, System
     from nmtkit.evaluation.subsets import unknown_free
 
-    every = read_set([*ref_paths, *paths, *([source] if source else [])])
-    refs, texts, src = every[: len(ref_paths)], every[len(ref_paths) :][: len(paths)], every[len(ref_paths + paths) :]
+    every = iter(read_set([*ref_paths, *paths, *([source] if source else [])]))
+    refs, texts = ([next(every) for _ in group] for group in (ref_paths, paths))
     prep = load_prep(data) if (data / "prep.yaml").exists() and not tokenized else None
     if not (tokenized or prep or language):
         _note("tokenised BLEU takes the text for English; --language names another")
@@ -122,7 +122,7 @@ def _read_files(
         System(str(path), on, _spaced(hyps), list(map(_spaced, ref_words)), *(() if tokenized else (text, refs)))
         for path, hyps, text in zip(paths, hyp_words, texts, strict=True)
     ]
-    lengths = [len(reader.tokenize(line)) for lines in src for line in lines]
+    lengths = [len(reader.tokenize(line)) for line in next(every, [])]
     return Read(systems, lengths, unknown_free(ref_words, Vocabulary.load(vocab).known) if vocab else None)
 
 
@@ -136,6 +136,8 @@ def _note(text: str) -> None:
 
 def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | None) -> None:
     """A line per system, a line per metric that says what it is, then whatever else there is to say."""
+    from nmtkit.evaluation.comparison import PAPERS
+
     names = [system.name for system in found.systems]
     metrics = [m.metric for m in found.measured[0]]
     scores = [[name, *(f"{m.score.value:.2f}" for m in ms)] for name, ms in zip(names, found.measured, strict=True)]
@@ -148,10 +150,9 @@ def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | 
     signatures = {d.metric: d.signature for d in found.differences}
     meanings = [[m.metric, m.on, signatures.get(m.metric, m.score.signature)] for m in found.measured[0]]
     print_table("what they are", ["metric", "computed on", "signature"], meanings)
-    of = meanings[0][0]
-    _print_parts(f"{of} by length of the source in words", "words", found.bins, names)
-    _print_parts(f"{of} of the sources longer than that many words", "words", found.longer, names)
-    _print_parts(f"{of} of the sentences whose references have no unknown word", "", found.unknown_free, names)
+    _print_parts(f"{PAPERS} by length of the source in words", "words", found.bins, names)
+    _print_parts(f"{PAPERS} of the sources longer than that many words", "words", found.longer, names)
+    _print_parts(f"{PAPERS} of the sentences whose references have no unknown word", "", found.unknown_free, names)
     if paired:
         print()
         rows = [

@@ -14,9 +14,9 @@ _FIGURE = re.compile(r"[-+<>]?[\d.,]*(e[-+]\d+)?")  # or a dash, or nothing
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on standard output, with figures on the right of their columns and words on the left."""
-    figures = [all(_FIGURE.fullmatch(cell) for cell in column) for column in zip(*rows, strict=True)]
+    figures = [all(map(_FIGURE.fullmatch, cells)) for _, *cells in zip(header, *rows, strict=True)]
     if not sys.stdout.isatty():
-        print("\n".join([title, *plain(header, rows, figures)]))
+        print("\n".join([title, *_plain(header, rows, figures)]))
         return
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for name, figure in zip(header, figures, strict=True):
@@ -26,7 +26,8 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     Console().print(table)
 
 
-def plain(header: Sequence[str], rows: Sequence[Sequence[str]], figures: Sequence[bool]) -> list[str]:
+def _plain(header: Sequence[str], rows: Sequence[Sequence[str]], figures: Sequence[bool]) -> list[str]:
+    """Lines of columns that stand below each other."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return [
         "  ".join(

@@ -1,6 +1,7 @@
 """Charts as SVG for a page of HTML: colours are the page's variables, so that they follow light and dark."""
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import numpy.typing as npt
 COLOURS = 8  # --c0 to --c7 of the page; more series begin again
 WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 60, 14, 10, 48  # margins of the plot
-CELL, LETTER = 18, 7.2  # of a heat map: a word's square, and how wide a letter is
+CELL, LETTER = 18, 7.4  # of a heat map: a word's square, and how wide a letter of its fixed-width font is
 
 
 class Series(NamedTuple):
@@ -70,9 +71,10 @@ def line_chart(
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """About five round numbers, from at most ``low`` to at least ``high``, and two at least."""
-    span = high - low or abs(high) or 1.0
-    raw = span / 5
+    """About five round numbers, from at most ``low`` to at least ``high``; from 0 on where the two are one."""
+    if low == high:
+        low, high = min(low, 0.0), max(high, 0.0) or 1.0
+    raw = (high - low) / 5
     magnitude = 10 ** math.floor(math.log10(raw))
     step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if raw <= factor * magnitude * (1 + 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
@@ -92,8 +94,7 @@ def short(value: float) -> str:
 
 def heat_map(title: str, source: Sequence[str], target: Sequence[str], weights: npt.NDArray[np.float32]) -> str:
     """Attention (target words, source words): the darker, the more of a target word's row lies there."""
-    left = 10 + LETTER * max(map(len, target))
-    top = 10 + LETTER * max(map(len, source))
+    left, top = (10 + LETTER * max(map(_letters, words)) for words in (target, source))
     width, height = left + CELL * len(source) + 6, top + CELL * len(target) + 6
     parts = []
     for column, word in enumerate(source):
@@ -112,3 +113,8 @@ def heat_map(title: str, source: Sequence[str], target: Sequence[str], weights: 
         f'<figure><figcaption>{escape(title)}</figcaption><div class="scroll">'
         f"<svg {frame}>{''.join(parts)}</svg></div></figure>"
     )
+
+
+def _letters(word: str) -> int:
+    """How many letters wide a word is; Chinese ones are two."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in word)

@@ -102,7 +102,7 @@ def render(
             ("By length of the source", _lengths(names, comparison)),
             ("Without unknown words", _unknown_free(names, comparison.unknown_free)),
             ("Are the differences chance?", _differences(names, comparison)),
-            ("Where they look", "".join(_look(sentence, maps) for sentence, maps in looks)),
+            ("Where they look", _looking(looks)),
             ("Most different", _listing(names, different) if len(names) > 1 else ""),
             ("Worst", _listing(names, bad)),
             ("Configurations", "".join(folded(history.name, history.config) for history in histories)),
@@ -213,6 +213,11 @@ def _differences(names: Sequence[str], comparison: Comparison) -> str:
         + table(["metric", "system", "score", "mean", "± 95 %", "p"], rows, words=2)
         + table(["metric", "signature"], signatures, words=2)
     )
+
+
+def _looking(looks: Sequence[tuple[Sentence, Sequence[Look]]]) -> str:
+    text = "Rows are target words, columns source words. The darker a square, the more of its row's attention is there."
+    return note(text) + "".join(_look(sentence, maps) for sentence, maps in looks) if looks else ""
 
 
 def _look(sentence: Sentence, looks: Sequence[Look]) -> str:

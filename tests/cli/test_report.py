@@ -132,9 +132,10 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 MEASURE = """<script>
 document.title = JSON.stringify({
   page: document.documentElement.scrollWidth, window: window.innerWidth,
-  outside: [...document.querySelectorAll("svg.chart text")].filter(text => {
+  outside: [...document.querySelectorAll("svg text")].filter(text => {
     const [box, frame] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
-    return box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1;
+    return box.left < frame.left - 1 || box.right > frame.right + 1
+      || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
   }).length,
   overlapping: [...document.querySelectorAll("svg.chart")].filter(chart => {
     const boxes = [...chart.querySelectorAll("text")].map(text => text.getBoundingClientRect());

@@ -73,4 +73,8 @@ def test_a_heat_map_has_a_square_for_every_pair_as_dark_as_its_weight() -> None:
     for cell in figure.iter("rect"):
         assert float(cell.get("x", "")) < float(svg.get("width", ""))
         assert float(cell.get("y", "")) < float(svg.get("height", ""))
+    wide, narrow = (ElementTree.fromstring(heat_map("m", ["a"], [word], weights[:1, :1])) for word in ("猫猫", "ab"))
+    assert [float(svg.get("width", "")) for svg in wide.iter("svg")] > [
+        float(svg.get("width", "")) for svg in narrow.iter("svg")
+    ]
     assert not re.search(r"http|<script", heat_map("m", ["a"], ["x"], weights[:1, :1]))

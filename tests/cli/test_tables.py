@@ -1,0 +1,35 @@
+import re
+
+import pytest
+
+from nmtkit.cli.tables import print_table
+
+HEADER = ["system", "BLEU", "note"]
+ROWS = [["[bold]a", "9.50", "x"], ["ab", "-", "12 y"], ["c", "1,000.25", ""]]
+
+
+def test_in_a_pipe_a_table_is_columns_with_figures_on_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("title", HEADER, ROWS)
+    assert capsys.readouterr().out.splitlines() == [
+        "title",
+        "system       BLEU  note",
+        "[bold]a      9.50  x",
+        "ab              -  12 y",
+        "c        1,000.25",
+    ]
+
+
+def test_on_a_terminal_rich_draws_it_and_takes_no_text_for_markup(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    print_table("title", HEADER, ROWS)
+    shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert "───" in shown
+    assert re.search(r"^ +\[bold\]a +9\.50 +x", shown, re.MULTILINE)
+
+
+def test_a_table_without_rows_is_its_header(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("title", ["a", "b"], [])
+    assert capsys.readouterr().out.splitlines() == ["title", "a  b"]
