@@ -108,7 +108,7 @@ def heat_map(title: str, source: Sequence[str], target: Sequence[str], weights: 
                 f'<rect class="cell" x="{left + CELL * column:.1f}" y="{y:.1f}" width="{CELL - 1}" height="{CELL - 1}" '
                 f'fill-opacity="{weight:.3f}"/>'
             )
-    frame = f'width="{width:.0f}" height="{height:.0f}" role="img" aria-label="{escape(title)}"'
+    frame = f'class="map" width="{width:.0f}" height="{height:.0f}" role="img" aria-label="{escape(title)}"'
     return (
         f'<figure><figcaption>{escape(title)}</figcaption><div class="scroll">'
         f"<svg {frame}>{''.join(parts)}</svg></div></figure>"

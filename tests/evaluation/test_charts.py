@@ -70,6 +70,7 @@ def test_a_heat_map_has_a_square_for_every_pair_as_dark_as_its_weight() -> None:
     assert [float(cell.get("fill-opacity", "")) for cell in figure.iter("rect")] == weights.flatten().tolist()
     assert [text.text for text in figure.iter("text")] == ["<unk>", "b", "x", "y", "z"]
     [svg] = figure.iter("svg")
+    assert svg.get("class") == "map"  # of fixed-width letters, for which there is room
     for cell in figure.iter("rect"):
         assert float(cell.get("x", "")) < float(svg.get("width", ""))
         assert float(cell.get("y", "")) < float(svg.get("height", ""))
