@@ -15,6 +15,7 @@ import typer
 
 from nmtkit import __version__
 from nmtkit.cli.average import average
+from nmtkit.cli.doctor import doctor
 from nmtkit.cli.ensemble import ensemble
 from nmtkit.cli.models import models
 from nmtkit.cli.prep import prep
@@ -44,7 +45,7 @@ def _help(function: Callable[..., None]) -> str:
 
 
 # In the order in which they are used.
-for command in (prep, vocab, train, average, ensemble, translate, score, models):
+for command in (doctor, prep, vocab, train, average, ensemble, translate, score, models):
     text = _help(command)
     app.command(help=text, short_help=re.split(r"(?<=\.)\s", text)[0])(command)  # its first sentence
 
