@@ -4,6 +4,7 @@ import difflib
 import importlib
 import json
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -16,6 +17,7 @@ import torch
 from nmtkit import config as configs
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus, read_header, read_json
+from nmtkit.data.doctor import Finding
 from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -95,6 +97,28 @@ def sizes(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, i
         "total": model,
     }
     return {name: count_parameters(part) for name, part in parts.items()}
+
+
+def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Finding]:
+    """Whether weights, gradients and the optimiser's state fit into the memory that is free; nothing if they do.
+
+    What a batch takes comes on top; training.pass_tokens bounds it.
+    """
+    config = experiment.training.optimizer
+    moments = int(config.momentum > 0) if config.name in ("sgd", "nag") else 2
+    needed = 4 * (2 + moments) * sizes(experiment, *vocabulary_sizes(experiment, data))["total"]
+    free = _free_memory()
+    if needed < free:
+        return []
+    what = f"{name} needs {needed / 2**30:.1f} GiB before the first batch, and {free / 2**30:.1f} GiB are free here"
+    return [Finding(data, what, fatal=True)]
+
+
+def _free_memory() -> int:
+    """Bytes: the GPU's if there is one, else the computer's."""
+    if torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def preset_names() -> list[str]:

@@ -136,7 +136,7 @@ def test_what_an_annotated_model_says_leads_to_the_word_as_the_user_wrote_it(
     folder = write_folder(tmp_path / "run")
     side = Side("en", lowercase=True, segmentation="words")
     (folder / "prep.yaml").write_text(dump_yaml(to_dict(Prep(side, side))))
-    vocabulary = Vocabulary.choose(Counter({"monsieur": 2, "arrive": 1}), None, 1, annotated=True)
+    vocabulary = Vocabulary.choose(Counter({"monsieur": 2, "arrive": 1}).items(), None, 1, annotated=True)
     vocabulary.save(folder / "vocab.tgt")
     said = [vocabulary.words.index(word) for word in ("monsieur", "<unkpos_0>", "arrive", "<unkpos_-1>", "<unkpos_7>")]
     search = SimpleNamespace(search=Search(beam_size=1))

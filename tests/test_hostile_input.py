@@ -189,6 +189,16 @@ def test_yaml_that_stands_for_billions_of_items_is_answered_in_a_line() -> None:
     assert len(str(error.value)) < 2000
 
 
+def test_numbers_of_thousands_of_digits_are_answered_in_a_line(tmp_path: Path) -> None:
+    """Python refuses to read more than 4300 digits as a number."""
+    (tmp_path / "file").write_text("".join(f"{word}\t0\n" for word in SPELLINGS) + f"cat\t{'9' * 5000}\n")
+    with pytest.raises(UserError, match="file:5: expected a word, a tab and a count"):
+        Vocabulary.load(tmp_path / "file")
+    (tmp_path / "file").write_text(f"0-{'9' * 5000}\n")
+    with pytest.raises(UserError, match="file:1: expected links source-target"):
+        list(read_alignment(tmp_path / "file"))
+
+
 def test_yaml_cannot_make_objects_or_endless_structures() -> None:
     for text in ("!!python/object/apply:os.system [ls]", "&a [*a]: 1", "? &b {x: *b}\n: 1", "[" * 5000):
         with pytest.raises(UserError, match="not valid YAML"):

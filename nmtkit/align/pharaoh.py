@@ -10,8 +10,8 @@ from nmtkit.lines import read_lines
 
 Link = tuple[int, int]  # source word, target word
 
-_LINK = re.compile(r"([0-9]+)-([0-9]+)")
-_GOLD_LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
+_LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_GOLD_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
 
 
 class Gold(NamedTuple):

@@ -17,6 +17,7 @@ from nmtkit import __version__
 from nmtkit.cli.align import align
 from nmtkit.cli.average import average
 from nmtkit.cli.contrast import contrast
+from nmtkit.cli.doctor import doctor
 from nmtkit.cli.ensemble import ensemble
 from nmtkit.cli.inspect import inspect as inspect_model
 from nmtkit.cli.models import models
@@ -50,7 +51,8 @@ def _help(function: Callable[..., None]) -> str:
 
 # In the order in which they are used.
 COMMANDS: tuple[Callable[..., None], ...] = (
-    prep, align, vocab, train, average, ensemble, translate, posunk, score, contrast, report, inspect_model, models
+    doctor, prep, align, vocab, train, average, ensemble, translate, posunk, score, contrast, report, inspect_model,
+    models,
 )  # fmt: skip
 for command in COMMANDS:
     text = _help(command)

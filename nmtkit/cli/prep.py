@@ -1,14 +1,13 @@
 """``nmtkit prep``: raw parallel text to a data folder."""
 
 import re
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, cast, get_args
 
 import typer
 
 from nmtkit.cli.options import Workers, log_to_stderr
-from nmtkit.data.settings import Cleaning, Drop, Prep, Side
+from nmtkit.data.settings import Cleaning, Drop, Prep, Side, Tokenizer
 from nmtkit.errors import UserError
 
 TwoFiles = tuple[Path, Path]
@@ -25,8 +24,27 @@ def prep(
     test: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Test text.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Data folder to make.")] = Path("data"),
     tokenizer: Annotated[
-        Literal["moses", "none"], typer.Option(help="none: the words of the text are already separated by spaces.")
-    ] = "moses",
+        list[str] | None,
+        typer.Option(
+            metavar="[LANGUAGE=]NAME",
+            help="moses; characters, for Chinese and Japanese; none: the words are already separated by spaces.  "
+            "[default: moses]",
+        ),
+    ] = None,
+    tokenizer_command: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LANGUAGE=COMMAND", help="A segmenter that reads the lines first and answers each with one."
+        ),
+    ] = None,
+    aggressive_hyphens: Annotated[
+        bool, typer.Option("--aggressive-hyphens", help="well @-@ known, as with Moses' -a.")
+    ] = False,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REGEX", help="Keep what this matches in one piece, as with Moses' -protected."),
+    ] = None,
+    escape: Annotated[bool, typer.Option("--escape", help="Write &apos; and the like, as Moses does.")] = False,
     normalize: Annotated[
         bool | None,
         typer.Option(
@@ -76,6 +94,8 @@ def prep(
 
       nmtkit prep --train europarl.en.gz europarl.fr.gz --dev dev.en dev.fr --test test.en test.fr
 
+      nmtkit prep -s zh -t en --tokenizer zh=characters --escape --drop script,duplicate
+
       nmtkit prep -s de -t en --truecase --bpe 32000 --separate -o data-truecased
 
     Only training text is cleaned, and each rule's count and first line numbers are shown and kept in manifest.json.
@@ -109,14 +129,25 @@ def prep(
             given = {"train": train, "dev": dev, "test": test}
             files = {split: Files(*pair) for split, pair in given.items() if pair}
             src, tgt = src_lang or language_of(train[0]), tgt_lang or language_of(train[1])
-        side = partial(
-            Side,
-            normalize=tokenizer == "moses" if normalize is None else normalize,
-            tokenizer=tokenizer,
-            lowercase=lowercase,
-            truecase=truecase,
-            segmentation="words" if words else "bpe",
-        )
+        tokenizers = dict.fromkeys((src, tgt), "moses") | _by_language("--tokenizer", tokenizer or [], (src, tgt))
+        commands = _by_language("--tokenizer-command", tokenizer_command or [], (src, tgt))
+
+        def side(language: str) -> Side:
+            name = _tokenizer(tokenizers[language])
+            ours = name != "none" or set(tokenizers.values()) == {"none"}  # with none on both sides they are a mistake
+            return Side(
+                language,
+                normalize=name != "none" if normalize is None else normalize,
+                command=commands.get(language),
+                tokenizer=name,
+                aggressive_hyphens=aggressive_hyphens and ours,
+                protected=tuple(protect or ()) if ours else (),
+                escape=escape and ours,
+                lowercase=lowercase,
+                truecase=truecase,
+                segmentation="words" if words else "bpe",
+            )
+
         try:
             settings = Prep(
                 side(src),
@@ -132,6 +163,27 @@ def prep(
         else:
             done = str(prepare(files, output, settings, workers, keep_rejected, merge))
     typer.echo(done, err=True)
+
+
+def _tokenizer(name: str) -> Tokenizer:
+    for known in get_args(Tokenizer):
+        if name == known:
+            return cast(Tokenizer, known)
+    raise UserError(f"--tokenizer {name}: there is none of this name; there are {', '.join(get_args(Tokenizer))}")
+
+
+def _by_language(option: str, texts: list[str], languages: tuple[str, str]) -> dict[str, str]:
+    """What ``[LANGUAGE=]VALUE`` says of each language; without one it is for both."""
+    values: dict[str, str] = {}
+    for text in texts:
+        language, equals, value = text.partition("=")
+        if not equals and option == "--tokenizer":
+            values = dict.fromkeys(languages, text)
+        elif language in languages and value:
+            values[language] = value
+        else:
+            raise UserError(f"{option} {text}: expected LANGUAGE=VALUE with {' or '.join(languages)} as LANGUAGE")
+    return values
 
 
 def _rules(text: str | None) -> tuple[Drop, ...]:

@@ -10,7 +10,7 @@ import typer
 
 from nmtkit.cli.tables import print_table
 from nmtkit.cli.testset import describe, read_set, translate_test_set
-from nmtkit.data.settings import Side, load_prep
+from nmtkit.data.settings import Side, Tokenizer, load_prep
 from nmtkit.errors import UserError
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def _read_files(
             _note(f"{path} looks tokenised; if it is, say --tokenized, because plain text is expected here")
 
     def pipeline(language: str) -> TextPipeline:
-        return TextPipeline(Side(language, False, "none" if tokenized else "moses", segmentation="words"))
+        tokenizer: Tokenizer = "none" if tokenized else "moses"
+        return TextPipeline(Side(language, normalize=False, tokenizer=tokenizer, segmentation="words"))
 
     tgt = pipeline(language or (prep.tgt.language if prep else "en"))
     reader = pipeline(prep.src.language if prep else "en")

@@ -92,12 +92,12 @@ def _check_merge(work: Work) -> None:
 
 def _note_languages(prep: Prep) -> None:
     for side in (prep.src, prep.tgt):
-        if side.tokenizer == "none":
+        if side.tokenizer != "moses" or side.command:
             continue
         if moses_language(side.language) in _WITHOUT_SPACES:
             log.warning(
                 f"language {side.language}: it is written without spaces, which Moses' rules do not put in; "
-                "separate the words first, then use --tokenizer none"
+                f"use --tokenizer {side.language}=characters, or a segmenter with --tokenizer-command"
             )
         elif not has_moses_rules(side.language):
             log.warning(f"language {side.language}: Moses has no list of its abbreviations; the English one is used")
@@ -380,7 +380,7 @@ def _joined(sentences: Iterable[list[str]]) -> bytes:
 # One of each per process. The paths are in a work folder, whose name stands for their content.
 _tokenizer = lru_cache(maxsize=2)(TextPipeline)
 _truecaser = lru_cache(maxsize=2)(Truecaser.load)
-_pipeline = lru_cache(maxsize=2)(TextPipeline.load)
+_pipeline = lru_cache(maxsize=2)(partial(TextPipeline.load, trusted=True))
 _heldout_hashes = lru_cache(maxsize=1)(load_hashes)
 
 

@@ -1,5 +1,6 @@
 """The settings of a data folder, prep.yaml: what decides how raw text becomes tokens and back."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,9 @@ from nmtkit.errors import UserError
 SIDES: tuple[Literal["src", "tgt"], ...] = ("src", "tgt")
 SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
 Drop = Literal["identical", "script", "overlap", "duplicate"]
+# characters: every Chinese or Japanese one is a word, and the rest is as with moses.
+# none: the words are already separated by spaces.
+Tokenizer = Literal["moses", "characters", "none"]
 PREP_FILES = ("prep.yaml", "bpe.src", "bpe.tgt", "truecase.src", "truecase.tgt")
 ALIGN_FILES = ("dev.align", "lexicon.tsv", "train.align")
 
@@ -20,7 +24,11 @@ class Side:
 
     language: str  # as in ISO 639-1: en, de, zh
     normalize: bool = True  # punctuation, as Moses does
-    tokenizer: Literal["moses", "none"] = "moses"  # none: the words are already separated by spaces
+    command: str | None = None  # a program that reads lines before the tokenizer does: a segmenter
+    tokenizer: Tokenizer = "moses"
+    aggressive_hyphens: bool = False  # "well-known" is "well @-@ known", as with Moses' -a
+    protected: tuple[str, ...] = ()  # regular expressions: what they match stays as it is, as with Moses' -protected
+    escape: bool = False  # &apos; and the like, as Moses writes unless it is told -no-escape
     lowercase: bool = False
     truecase: bool = False
     segmentation: Literal["bpe", "words"] = "bpe"
@@ -28,6 +36,13 @@ class Side:
     def __post_init__(self) -> None:
         if self.lowercase and self.truecase:
             raise ValueError("lowercase and truecase exclude each other")
+        if self.tokenizer == "none" and (self.aggressive_hyphens or self.protected or self.escape):
+            raise ValueError("aggressive hyphens, protected patterns and escapes are the tokenizer's, which is none")
+        for pattern in self.protected:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"protected: {pattern!r} is no regular expression: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ wherever it is read. Special characters are not escaped as Moses would (``&apos;
 
 import contextlib
 import io
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from sacremoses.corpus import NonbreakingPrefixes
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
+from nmtkit.data.command import Command
 from nmtkit.data.settings import PREP_FILES, Side, load_prep
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, read_lines
@@ -24,7 +26,14 @@ from nmtkit.lines import atomic_write, read_lines
 # A tab, a line separator and their like are white space to Python's split; these are not, and nobody can see them.
 CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 
+RUN_COMMANDS = "NMTKIT_RUN_COMMANDS"
+
 _LINE_BREAKS = re.compile("[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+# Han, kana, bopomofo, and the punctuation and full-width forms that go with them.
+_WIDE = "\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+_CHARACTER = re.compile(f"([{_WIDE}])")
+_AROUND_CHARACTERS = re.compile(f"(?<=[{_WIDE}]) | (?=[{_WIDE}])")
+_PLACE = "THISISPROTECTED"  # stands for what is protected while Moses' rules look at the rest; their own word for it
 _JOINED = "@@"  # ends every piece of a word but the last
 _CACHED_WORDS = 200_000  # a hundred megabytes
 
@@ -37,16 +46,28 @@ class TextPipeline:
         self.side = side
         self.truecaser = truecaser
         self.segmenter = segmenter
+        self._command = Command(side.command) if side.command else None
         self._normalizations = _normalizations(language) if side.normalize else []
-        self._tokenizer = _tokenizer(language) if side.tokenizer == "moses" else None
-        self._detokenizer = MosesDetokenizer(language) if side.tokenizer == "moses" else None
+        self._tokenizer = _tokenizer(language) if side.tokenizer != "none" else None
+        self._detokenizer = MosesDetokenizer(language) if side.tokenizer != "none" else None
+        protected = "|".join(f"(?:{pattern})" for pattern in side.protected)
+        self._protected = re.compile(protected) if protected else None
         self._detruecaser = MosesDetruecaser()
 
     @classmethod
-    def load(cls, folder: Path, side: Literal["src", "tgt"]) -> "TextPipeline":
-        """Raises UserError for a folder without prep.yaml, or without a file that prep.yaml asks for."""
+    def load(cls, folder: Path, side: Literal["src", "tgt"], trusted: bool = False) -> "TextPipeline":
+        """Raises UserError for a folder without prep.yaml, or without a file that prep.yaml asks for.
+
+        A command in prep.yaml is run only if the folder is ``trusted`` or the environment says so: a folder that comes
+        from elsewhere could name any program.
+        """
         prep = load_prep(folder)
         settings = prep.src if side == "src" else prep.tgt
+        if settings.command and not trusted and os.environ.get(RUN_COMMANDS) != "1":
+            raise UserError(
+                f"{folder}/prep.yaml: wants to run {settings.command!r}; "
+                f"if that is yours, say so with {RUN_COMMANDS}=1 in the environment"
+            )
         return cls(
             settings,
             Truecaser.load(folder / f"truecase.{side}") if settings.truecase else None,
@@ -65,9 +86,28 @@ class TextPipeline:
         """The words of a raw line in the user's own spelling: before lower-casing, truecasing and BPE."""
         if not line.isprintable():
             line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")
-        for pattern, replacement in self._normalizations:
-            line = pattern.sub(replacement, line)
-        words: list[str] = line.split() if self._tokenizer is None else self._tokenizer.tokenize(line, escape=False)
+        if self._normalizations:
+            line += "\n"  # which Moses' rules see
+            for pattern, replacement in self._normalizations:
+                line = pattern.sub(replacement, line)
+            line = line.removesuffix("\n")
+        if self._command is not None and line.strip():
+            line = self._command.answer(line)
+        return line.split() if self._tokenizer is None else self._moses(self._tokenizer, line)
+
+    def _moses(self, tokenizer: Any, line: str) -> list[str]:
+        kept = []
+        if self._protected is not None and _PLACE not in line:
+            kept = [match[0] for match in self._protected.finditer(line)]
+            line = self._protected.sub(f" {_PLACE} ", line)
+        if self.side.tokenizer == "characters":
+            line = _CHARACTER.sub(r" \1 ", line)
+        words: list[str] = tokenizer.tokenize(
+            line, aggressive_dash_splits=self.side.aggressive_hyphens, escape=self.side.escape
+        )
+        if kept:
+            texts = iter(tokenizer.escape_xml(text) if self.side.escape else text for text in kept)
+            words = [part for word in words for part in (next(texts).split() if word == _PLACE else [word])]
         return words
 
     def truecase(self, words: list[str]) -> list[str]:
@@ -88,9 +128,10 @@ class TextPipeline:
         if self._detokenizer is None:
             return " ".join(words)
         try:
-            return str(self._detokenizer.detokenize(words, unescape=False))
+            text = str(self._detokenizer.detokenize(words, unescape=self.side.escape))
         except TypeError:  # sacremoses 0.2 fails on Czech "x' - li"; a line is never lost
-            return " ".join(words)
+            text = " ".join(words)
+        return _AROUND_CHARACTERS.sub("", text) if self.side.tokenizer == "characters" else text
 
 
 def copy_prep(data_folder: Path, model_folder: Path) -> None:

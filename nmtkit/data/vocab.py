@@ -2,6 +2,7 @@
 
 import hashlib
 import heapq
+import re
 import sys
 from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
@@ -56,7 +57,7 @@ class Vocabulary:
         seen: dict[str, int] = {}
         for number, line in enumerate(read_lines(path), 1):
             word, tab, count = line.partition("\t")
-            if not tab or word.split() != [word] or not (count.isascii() and count.isdigit()):
+            if not tab or word.split() != [word] or not re.fullmatch("[0-9]{1,18}", count):
                 raise UserError(f"{path}:{number}: expected a word, a tab and a count, found {line!r}")
             if number <= len(SPELLINGS) and word != SPELLINGS[number - 1]:
                 raise UserError(f"{path}:{number}: expected the symbol {SPELLINGS[number - 1]}, found {word!r}")

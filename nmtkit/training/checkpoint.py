@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import os
+import re
 import shutil
 import zipfile
 import zlib
@@ -129,7 +130,7 @@ def step_folder(folder: Path, update: int) -> Path:
 def steps(folder: Path) -> list[int]:
     """Updates of all complete checkpoints, oldest first."""
     found = (folder / "checkpoints").glob("step-*")
-    return sorted(int(path.name[5:]) for path in found if path.name[5:].isascii() and path.name[5:].isdigit())
+    return sorted(int(path.name[5:]) for path in found if re.fullmatch("[0-9]{1,18}", path.name[5:]))
 
 
 def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:

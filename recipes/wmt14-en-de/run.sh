@@ -19,6 +19,7 @@ source "$recipe/../lib.sh"
 
 # 1. What a paper reads. Zhou et al. 2016 and Wang et al. 2017: words. Meng and Zhang 2019: BPE of both languages
 #    together with 32K merges and one list of words. Shen et al. 2018: likewise with 40K merges, a list for each side.
+#    Vaswani et al. 2017: one list of 37K.
 #    The development set is newstest2012 and 2013 together; Meng and Zhang take newstest2013 alone.
 dev=dev
 case $model in
@@ -28,6 +29,7 @@ case $model in
     dtmt*-ende* | dtmt4-plain | shallow-rnmt-ende)
         data=data-bpe-32k segmentation=(--bpe 32000 --joint) vocab=(--joint) dev=dev-2013
         ;;
+    transformer-*) data=data-bpe-37k segmentation=(--bpe 37000 --joint) vocab=(--joint) dev=dev-2013 ;;
     *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
 esac
 

@@ -13,7 +13,9 @@ from nmtkit.errors import UserError
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
 
-COMMANDS = "prep align vocab train average ensemble translate posunk score contrast report inspect models".split()
+COMMANDS = (
+    "doctor prep align vocab train average ensemble translate posunk score contrast report inspect models".split()
+)
 
 
 @pytest.fixture

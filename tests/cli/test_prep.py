@@ -82,6 +82,11 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
         ("--train raw/train.en raw/none.fr", "raw/none.fr: no such file"),
         ("--raw none", "none/: no such folder"),
         ("--drop empty,twins -s en", "--drop empty,twins: no rule 'empty'; there are identical, script, overlap"),
+        ("--tokenizer fr=perl -s en", "--tokenizer perl: there is none of this name; there are moses, characters"),
+        ("--tokenizer de=none -s en", "--tokenizer de=none: expected LANGUAGE=VALUE with en or fr as LANGUAGE"),
+        ("--tokenizer-command cat -s en", "--tokenizer-command cat: expected LANGUAGE=VALUE with en or fr as LANGUAGE"),
+        ("--tokenizer none --escape -s en", "aggressive hyphens, protected patterns and escapes are the tokenizer's"),
+        ("--protect ( -s en", "protected: '(' is no regular expression: missing ), unterminated subpattern"),
         ("--shard 3/2 -s en", "--shard 3/2: give the number of the part and how many there are, as in 1/8"),
         ("--shard 1/2 --merge", "--shard: --merge and --keep-rejected are for the command that comes after every"),
         ("-s en -j0", "--workers 0: at least one process"),
@@ -112,3 +117,14 @@ def test_parts_are_merged_and_the_folder_is_verified(nmtkit: Run, folder: Path) 
     assert nmtkit("prep", "--verify") == (0, "", "data: all 13 files are as prep wrote them\n")
     (folder / "data" / "train.src").write_text("")
     assert nmtkit("prep", "--verify").status == 1
+
+
+def test_each_language_can_have_its_own_tokenizer(nmtkit: Run, folder: Path) -> None:
+    options = ["--tokenizer", "fr=none", "--tokenizer-command", "fr=sed -u s/a/X/", "--words", "-s", "en", "-j1"]
+    assert nmtkit("prep", *options, "--escape", "--aggressive-hyphens", "--protect", "<b>").status == 0
+    prep = load_prep(folder / "data")
+    words = {"segmentation": "words"}
+    assert prep.src == Side("en", escape=True, aggressive_hyphens=True, protected=("<b>",), **words)  # type: ignore
+    assert prep.tgt == Side("fr", normalize=False, tokenizer="none", command="sed -u s/a/X/", **words)  # type: ignore
+    lines = (folder / "data" / "dev.tgt").read_text(encoding="utf-8").splitlines()
+    assert lines == [line.replace("a", "X", 1) for line in FRENCH]

@@ -1,5 +1,6 @@
 import io
 import random
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def test_plain_sentences_come_back_as_they_were(language: str, line: str) -> Non
 @given(line=st.text(st.sampled_from(CHARACTERS.translate({0: None, 0x7F: None, 0xFEFF: None}))))
 def test_the_faster_rules_replace_what_sacremoses_replaces(language: str, line: str) -> None:
     line = " ".join(line.split())
-    normal = MosesPunctNormalizer(language).normalize(line)
+    normal = MosesPunctNormalizer(language).normalize(line + "\n")  # as Moses reads it
     expected = MosesTokenizer(language).tokenize(normal, escape=False)
     assert TextPipeline(Side(language, segmentation="words")).tokens(line) == expected
 
@@ -79,7 +80,7 @@ def test_a_quote_after_many_full_stops_moves_as_in_sacremoses() -> None:
     generator = random.Random(1)
     for _ in range(2000):
         line = "".join(generator.choices('.."<a ', k=12))
-        assert pipeline.tokens(line) == normalizer.normalize(line).split()
+        assert pipeline.tokens(line) == normalizer.normalize(line + "\n").split()
 
 
 def test_a_million_full_stops_are_not_a_trap() -> None:
@@ -268,6 +269,8 @@ def test_a_damaged_truecasing_model_is_reported_with_its_line(tmp_path: Path, li
         (lambda: Side("en", lowercase=True, truecase=True), "lowercase and truecase exclude each other"),
         (lambda: Cleaning(max_length=-1), "max_length must be 0 or more, not -1"),
         (lambda: Cleaning(max_ratio=0.5), r"max_ratio must be 0 or at least 1, not 0\.5"),
+        (lambda: plain(escape=True), "aggressive hyphens, protected patterns and escapes are the tokenizer's"),
+        (lambda: Side("en", protected=("(",)), r"protected: '\(' is no regular expression: missing \)"),
         (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges must be at least 1, not 0"),
     ],
 )
@@ -287,3 +290,137 @@ def test_a_wrong_setting_is_reported_with_its_file(tmp_path: Path) -> None:
 def test_a_translation_that_the_detokenizer_fails_on_is_not_lost() -> None:
     pipeline = TextPipeline(Side("cs", segmentation="words"))
     assert pipeline.text(["x'", "-", "li"]) == "x' - li"
+
+
+# What Moses' own normalize-punctuation.perl and tokenizer.perl 1.1 (-no-escape) make of our sentences.
+MOSES = {
+    "en": [
+        ("Mr. Brown paid $3.50 for 1,000 apples.", "Mr. Brown paid $ 3.50 for 1,000 apples ."),
+        ('He said (quietly): "No!"', 'He said ( quietly ) : " No ! "'),
+        ("It's John's; they're the dogs' bowls.", "It 's John 's ; they 're the dogs ' bowls ."),
+        ("The U.S. agreed, e.g. on No. 5 of Dr. Who.", "The U.S. agreed , e.g. on No. 5 of Dr. Who ."),
+        ("Wait... what?! Really.", "Wait ... what ? ! Really ."),
+        ("A state-of-the-art, 50-year-old.", "A state-of-the-art , 50-year-old ."),
+        ("www.example.com/a?b=1 or mail me@example.com.", "www.example.com / a ? b = 1 or mail me @ example.com."),
+        ("<b>5 > 3 & [x|y]</b>", "< b > 5 > 3 & [ x | y ] < / b >"),
+        ("In the 1990's rock'n'roll", "In the 1990 's rock 'n'roll"),
+        ("No. He left at 5 p.m. on Jan. 3.", "No . He left at 5 p.m. on Jan. 3 ."),
+        ("100% of it, 50°C, §5", "100 % of it , 50 ° C , § 5"),
+        ("3,5 is 3 , 5", "3,5 is 3 , 5"),
+        ('The end."', 'The end . "'),
+    ],
+    "de": [
+        ("Am 3. Oktober kamen ca. 5.000 Leute, d.h. viele.", "Am 3. Oktober kamen ca. 5.000 Leute , d.h. viele ."),
+        ("Dr. Müller sagte: „Nein!“", 'Dr. Müller sagte : " Nein ! "'),
+        ("Das war's, Peter's Auto.", "Das war ' s , Peter ' s Auto ."),
+        ("z.B. 3,5 Mio. Euro bzw. 20% mehr.", "z.B. 3,5 Mio. Euro bzw. 20 % mehr ."),
+        ('Er kam nicht." Sie schon.', 'Er kam nicht " . Sie schon .'),
+        ('Er sagte "Ja."', 'Er sagte " Ja " .'),
+        ("Nr. 5 und Art. 3 Abs. 2", "Nr. 5 und Art. 3 Abs . 2"),
+        ("Ost-West-Dialog", "Ost-West-Dialog"),
+    ],
+    "fr": [
+        ("L'homme qu'il n'a pas vu aujourd'hui.", "L' homme qu' il n' a pas vu aujourd' hui ."),
+        ("C'est-à-dire : « oui » !", "C' est-à-dire : \" oui \" !"),
+        ("M. Dupont et Mme. Durand, etc.", "M. Dupont et Mme . Durand , etc."),
+        ("Il y a 3,5 % de 1 000 €.", "Il y a 3,5 % de 1 000 € ."),
+        ("J’ai l’eau.", "J' ai l' eau ."),
+        ("5 h 30 min.", "5 h 30 min ."),
+        ("L' ami d' Anne", "L ' ami d ' Anne"),
+        ('Il a dit "oui."', 'Il a dit " oui " .'),
+        ("art. 3 et p. 5", "art. 3 et p. 5"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "tokens"), [(language, *case) for language, cases in MOSES.items() for case in cases]
+)
+def test_tokens_are_those_of_moses_own_scripts(language: str, line: str, tokens: str) -> None:
+    assert " ".join(TextPipeline(Side(language, segmentation="words")).tokens(line)) == tokens
+
+
+@pytest.mark.parametrize(
+    ("settings", "language", "line", "tokens"),
+    [
+        ({"aggressive_hyphens": True}, "en", "A well-known 50-year-old.", "A well @-@ known 50 @-@ year @-@ old ."),
+        ({"aggressive_hyphens": True}, "de", "Ost-West-Dialog", "Ost @-@ West @-@ Dialog"),
+        ({"aggressive_hyphens": True}, "fr", "C'est-à-dire", "C' est @-@ à @-@ dire"),
+        ({"escape": True}, "en", "It's <5> & 6 [x|y]", "It &apos;s &lt; 5 &gt; &amp; 6 &#91; x &#124; y &#93;"),
+        ({"protected": (r"https?://\S+",)}, "en", "See http://a.com/b?c=1, now.", "See http://a.com/b?c=1, now ."),
+        ({"protected": ("</?[a-z]+>",)}, "en", "x<b>y</b>z <B>", "x <b> y </b> z < B >"),
+        ({"protected": ("</?[a-z]+>",), "escape": True}, "en", "<b>x</b>", "&lt;b&gt; x &lt;/b&gt;"),
+        ({"protected": ("a b", "b c")}, "en", "a b c, b c", "a b c , b c"),
+    ],
+)
+def test_the_options_of_the_tokenizer_do_what_those_of_moses_do(
+    settings: dict[str, Any], language: str, line: str, tokens: str
+) -> None:
+    assert " ".join(TextPipeline(Side(language, segmentation="words", **settings)).tokens(line)) == tokens
+
+
+@pytest.mark.parametrize("line", ["A well-known man's <b> & [x | y].", "THISISPROTECTED <b>"])
+def test_escapes_hyphens_and_protected_text_come_back_as_they_were(line: str) -> None:
+    side = Side("en", aggressive_hyphens=True, escape=True, protected=("<b>",))
+    pipeline = TextPipeline(side, segmenter=Segmenter(MERGES))
+    assert pipeline.text(pipeline.tokens(line)) in (line, line.replace("<b>", "< b >"))
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "tokens", "text"),
+    [
+        ("zh", "我们有3个iPhone 手机。", "我 们 有 3 个 iPhone 手 机 。", "我们有3个iPhone手机。"),
+        ("zh", "ＡＢＣ公司（中国）", "Ａ Ｂ Ｃ 公 司 （ 中 国 ）", "ＡＢＣ公司（中国）"),
+        ("ja", "カメラを買った。", "カ メ ラ を 買 っ た 。", "カメラを買った。"),
+    ],
+)
+def test_every_chinese_or_japanese_character_can_be_a_word(language: str, line: str, tokens: str, text: str) -> None:
+    pipeline = TextPipeline(Side(language, tokenizer="characters", segmentation="words"))
+    assert " ".join(pipeline.tokens(line)) == tokens
+    assert pipeline.text(tokens.split(" ")) == text
+
+
+def program(tmp_path: Path, body: str) -> str:
+    """A command that runs ``body`` for each ``line`` that it reads."""
+    (tmp_path / "segment.py").write_text(f"import sys\nfor line in sys.stdin:\n    {body}\n", encoding="utf-8")
+    return f"{sys.executable} -u {tmp_path / 'segment.py'}"
+
+
+def test_a_program_may_separate_the_words(tmp_path: Path) -> None:
+    command = program(tmp_path, "print(line.strip().replace('-', ' '))")
+    pipeline = TextPipeline(plain(command=command))
+    for line in ("ev-ler-de é", "x-y"):
+        assert pipeline.tokens(line) == line.replace("-", " ").split()
+    assert pipeline.tokens("") == []
+    assert TextPipeline(Side("tr", command=command, segmentation="words")).tokens("ev-de.") == ["ev", "de", "."]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("sys.exit(3)", r"segment\.py: ended with status 3 instead of answering a line"),
+        ("print('a\\nb')", r"segment\.py: 2 lines for one; it has to answer one with one"),
+        ("pass", r"segment\.py: no answer to a line in 1 seconds; it has to answer each line at once \(for example"),
+    ],
+)
+def test_a_program_that_does_not_answer_line_by_line_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str
+) -> None:
+    monkeypatch.setattr("nmtkit.data.command._SECONDS", 1.0)
+    with pytest.raises(UserError, match=message):
+        TextPipeline(plain(command=program(tmp_path, body))).tokens("a")
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    with pytest.raises(UserError, match=r"no-such-program: cannot be started: .*No such file"):
+        TextPipeline(plain(command="no-such-program")).tokens("a")
+
+
+def test_a_folder_does_not_run_programs_unless_it_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    side = plain("tr", command=program(tmp_path, "print('answer')"))
+    write_prep(tmp_path, Prep(side, side))
+    with pytest.raises(UserError, match=r"prep\.yaml: wants to run .*say so with NMTKIT_RUN_COMMANDS=1 in the env"):
+        TextPipeline.load(tmp_path, "src")
+    assert TextPipeline.load(tmp_path, "src", trusted=True).tokens("a") == ["answer"]
+    monkeypatch.setenv("NMTKIT_RUN_COMMANDS", "1")
+    assert TextPipeline.load(tmp_path, "src").tokens("a") == ["answer"]

@@ -1,0 +1,63 @@
+"""A program of the user's that turns each line into words: a segmenter of Chinese or Turkish, for example."""
+
+import contextlib
+import os
+import select
+import shlex
+import subprocess
+import weakref
+
+from nmtkit.errors import UserError
+
+_SECONDS = 60.0  # that a program may take to load its dictionaries
+
+
+class Command:
+    """A program that answers every line it reads with one line, at once. It is started with the first line."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def answer(self, line: str) -> str:
+        """Raises UserError if the program cannot be started, ends, or answers anything but one line."""
+        process = self._process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(line.encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended(process) from None
+        answer = b""
+        while not answer.endswith(b"\n"):
+            if not select.select([process.stdout], [], [], _SECONDS)[0]:
+                raise UserError(
+                    f"{self._command}: no answer to a line in {_SECONDS:.0f} seconds; it has to answer each line at "
+                    "once (for example python -u, stdbuf -oL, or a tokenizer's -b)"
+                )
+            found = os.read(process.stdout.fileno(), 1 << 16)
+            if not found:
+                raise self._ended(process)
+            answer += found
+        text = answer[:-1].decode("utf-8", errors="replace")
+        if "\n" in text:
+            raise UserError(f"{self._command}: {text.count(chr(10)) + 1} lines for one; it has to answer one with one")
+        return text
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        try:
+            process = subprocess.Popen(shlex.split(self._command), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self._command}: cannot be started: {error}") from None
+        weakref.finalize(self, _end, process)
+        return process
+
+    def _ended(self, process: "subprocess.Popen[bytes]") -> UserError:
+        return UserError(f"{self._command}: ended with status {process.wait()} instead of answering a line")
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    with contextlib.suppress(BrokenPipeError):  # of a line that it never read
+        process.communicate()

@@ -1,0 +1,180 @@
+"""What is wrong with a parallel text, or worth a look, found before hours are spent on it.
+
+Everything is read once or twice as it streams by; memory is for the development and test sets, and for the most
+frequent words.
+"""
+
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from pathlib import Path
+
+import numpy as np
+
+from nmtkit.data.cleaning import pair_hash, repeated, wrong_script
+from nmtkit.data.corpus import Corpus
+from nmtkit.data.raw import Files
+from nmtkit.data.settings import SIDES, SPLITS, Cleaning
+from nmtkit.data.text import CONTROL
+from nmtkit.errors import UserError
+from nmtkit.lines import parse_line, raw_lines
+from nmtkit.symbols import UNK
+
+_FIRST_LINES = 5  # that a finding names
+_SAMPLE = 100_000  # pairs that the words of each language are learnt from
+_KNOWN = 5  # how often a word has to be in the sample to say something of a language
+_SURE = 1.0  # mean logarithm of the ratio of a line's words in both languages
+_MANY_UNKNOWN = 0.05  # of a split's tokens
+
+
+@dataclass
+class Finding:
+    """One kind of fault in one file, with its first line numbers. ``fatal``: prep would refuse the file."""
+
+    path: Path
+    what: str
+    fatal: bool = False
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+
+    def add(self, line: int) -> None:
+        self.count += 1
+        if len(self.lines) < _FIRST_LINES:
+            self.lines.append(line)
+
+    def __str__(self) -> str:
+        if not self.lines:
+            return f"{self.path}: {self.what}"
+        more = ", ..." if self.count > len(self.lines) else ""
+        such = f" ({self.count:,} such lines: {', '.join(map(str, self.lines))}{more})" if self.count > 1 else ""
+        return f"{self.path}:{self.lines[0]}: {self.what}{such}"
+
+
+class _Findings:
+    """Findings by file and kind, in the order in which they are first seen."""
+
+    def __init__(self) -> None:
+        self.all: dict[tuple[Path, str], Finding] = {}
+
+    def add(self, path: Path, line: int, what: str, fatal: bool = False) -> None:
+        self.all.setdefault((path, what), Finding(path, what, fatal)).add(line)
+
+
+def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
+    """What is wrong with raw text in the languages ``src`` and ``tgt``."""
+    findings = _Findings()
+    languages = _Languages(raw["train"], src, tgt)
+    heldout: dict[bytes, tuple[Path, int]] = {}
+    for split in SPLITS[1:]:
+        if split in raw:
+            for number, hashed in enumerate(_examine_pairs(raw[split], languages, findings), 1):
+                heldout.setdefault(hashed, (raw[split].src, number))
+    with tempfile.TemporaryDirectory() as folder:
+        hashes = Path(folder, "hashes")
+        with open(hashes, "wb") as file:
+            for hashed in _examine_pairs(raw["train"], languages, findings):
+                file.write(hashed)
+                if hashed in heldout:
+                    findings.add(*heldout[hashed], f"a pair that is in {raw['train'].src}, too")
+        (marks,) = repeated([hashes], Path(folder, "marks"))
+        for repetition in np.flatnonzero(marks) + 1:
+            findings.add(raw["train"].src, int(repetition), "a pair that was there before")
+    return list(findings.all.values())
+
+
+def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -> Iterator[bytes]:
+    """Notes what is wrong with each pair; gives its hash, which a pair that cannot be used shares with none."""
+    ended = set[Path]()
+    for number, pair in enumerate(zip_longest(*map(raw_lines, files)), 1):
+        texts = []
+        for path, raw in zip(files, pair, strict=True):
+            if raw is None:
+                if path not in ended:
+                    findings.add(path, number, "the text ends before this line, and the other side goes on", fatal=True)
+                ended.add(path)
+                continue
+            try:
+                texts.append(parse_line(raw, path, number))
+            except UserError:
+                findings.add(path, number, "not UTF-8; convert the file, as with iconv -f latin1 -t utf-8", fatal=True)
+        words = [text.split() for text in texts]
+        if len(words) == 2 and all(words):
+            for side, what in languages.faults(words[0], words[1]):
+                findings.add(files[side], number, what)
+            yield pair_hash(words[0], words[1])
+        else:
+            yield pair_hash([str(number)], [str(files.src), ""])
+        for path, text in zip(files, texts if len(texts) == 2 else [], strict=False):
+            if not text.split():
+                findings.add(path, number, "blank")
+            elif len(text.split()) > Cleaning.max_length:
+                findings.add(path, number, f"more than {Cleaning.max_length} words")
+            if CONTROL.search(text):
+                findings.add(path, number, "control characters")
+
+
+class _Languages:
+    """Which language a line is in, judged by the words of the text itself: most of it must be right."""
+
+    def __init__(self, train: Files, src: str, tgt: str) -> None:
+        self._names = src, tgt
+        self._counts = [_count(path) for path in train]
+        self._totals = [sum(counts.values()) or 1 for counts in self._counts]
+
+    def faults(self, src: list[str], tgt: list[str]) -> Iterator[tuple[int, str]]:
+        """Sides, 0 or 1, and what is wrong with them."""
+        if src == tgt and len(src) > 1:
+            yield 1, "the same as its source"
+            return
+        for side, words in enumerate((src, tgt)):
+            if wrong_script(words, self._names[side]):
+                yield side, f"letters that are not those of {self._names[side]}"
+            elif self._evidence(words, side) < -_SURE:
+                yield side, f"looks like {self._names[1 - side]}, not {self._names[side]}"
+        short, long = sorted((len(src), len(tgt)))
+        if long > Cleaning.max_ratio * short:
+            yield int(len(tgt) == long), f"more than {Cleaning.max_ratio:g} times as long as the other side"
+
+    def _evidence(self, words: list[str], side: int) -> float:
+        """How much more a line's words are of its side's language: the mean logarithm of their ratio."""
+        ratios = []
+        for word in map(str.lower, words):
+            own, other = (self._counts[s][word] for s in (side, 1 - side))
+            if own + other >= _KNOWN:
+                ratios.append(
+                    math.log((own + 0.5) / self._totals[side]) - math.log((other + 0.5) / self._totals[1 - side])
+                )
+        return sum(ratios) / len(ratios) if len(ratios) > 2 else 0.0
+
+
+def _count(path: Path) -> Counter[str]:
+    lines = islice(raw_lines(path), _SAMPLE)
+    return Counter(word for line in lines for word in line.decode(errors="ignore").lower().split())
+
+
+def examine_ids(folder: Path) -> list[Finding]:
+    """How much of a data folder its vocabularies leave out, for each split and side; lines that are mostly unknown."""
+    findings = []
+    for split in SPLITS:
+        if not (folder / f"{split}.src.ids").exists():
+            continue
+        corpus = Corpus.open(folder, split)
+        for side in SIDES:
+            sentence = corpus.src if side == "src" else corpus.tgt
+            mostly = Finding(folder / f"{split}.{side}", "more than half of the words are unknown")
+            tokens = unknown = 0
+            for number in range(len(corpus)):
+                ids = sentence(number)
+                missing = int((ids == UNK).sum())
+                tokens, unknown = tokens + len(ids), unknown + missing
+                if 2 * missing > len(ids):
+                    mostly.add(number + 1)
+            if unknown > _MANY_UNKNOWN * tokens:
+                what = f"{unknown / tokens:.1%} of the {tokens:,} tokens are unknown words; a larger vocabulary, or BPE"
+                findings.append(Finding(folder / f"{split}.{side}", what))
+            if mostly.count:
+                findings.append(mostly)
+    return findings

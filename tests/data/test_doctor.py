@@ -1,0 +1,126 @@
+"""A corpus with one planted fault of each kind, and the lines that must be found."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from nmtkit.data.corpus import encode
+from nmtkit.data.doctor import Finding, examine_ids, examine_text
+from nmtkit.data.prep import prepare
+from nmtkit.data.raw import Files
+from nmtkit.data.settings import Prep, Side
+
+ENGLISH = ["the cat sleeps in the garden", "a dog and the house", "we see the mouse", "she is in a small house"]
+FRENCH = ["le chat dort dans le jardin", "un chien et la maison", "nous voyons la souris", "elle est dans une maison"]
+
+# (line, side, what is there instead, what is found)
+FAULTS: list[tuple[int, str, bytes, str]] = [
+    (10, "src", b"caf\xe9", "not UTF-8; convert the file"),
+    (20, "src", b"", "blank"),
+    (30, "tgt", b" \xe2\x80\xa8", "blank"),
+    (40, "tgt", b"mot " * 251, "more than 250 words"),
+    (50, "src", b"a bell\x07 rings in the house", "control characters"),
+    (60, "tgt", "мы видим мышь".encode(), "letters that are not those of fr"),
+    (70, "tgt", b"the dog sleeps in the small house 70", "looks like en, not fr"),
+    (80, "src", b"le chien dort dans la maison 80", "looks like fr, not en"),
+    (90, "tgt", b"x " * 80, "more than 9 times as long as the other side"),
+]
+
+
+def text(size: int, seed: int) -> tuple[list[bytes], list[bytes]]:
+    """Pairs of which no two are equal."""
+    numbers = random.Random(seed).choices(range(len(ENGLISH)), k=size)
+    return tuple(  # type: ignore[return-value]
+        [f"{sentences[n]} {seed}-{i}".encode() for i, n in enumerate(numbers)] for sentences in (ENGLISH, FRENCH)
+    )
+
+
+def write(folder: Path, split: str, sides: tuple[list[bytes], list[bytes]]) -> Files:
+    files = Files(folder / f"{split}.en", folder / f"{split}.fr")
+    for path, lines in zip(files, sides, strict=True):
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return files
+
+
+def corpus(folder: Path) -> dict[str, tuple[list[bytes], list[bytes]]]:
+    return {"train": text(300, 1), "dev": text(20, 2), "test": text(20, 3)}
+
+
+def examine(folder: Path, sides: dict[str, tuple[list[bytes], list[bytes]]]) -> list[Finding]:
+    return examine_text({split: write(folder, split, pair) for split, pair in sides.items()}, "en", "fr")
+
+
+def test_a_sound_corpus_has_no_findings(tmp_path: Path) -> None:
+    assert examine(tmp_path, corpus(tmp_path)) == []
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_every_planted_fault_is_found_in_its_file_and_line(tmp_path: Path, split: str) -> None:
+    sides = corpus(tmp_path)
+    sides[split] = text(300, 9)
+    if split == "dev":
+        sides["train"] = text(900, 1)
+    for line, side, content, _ in FAULTS:
+        sides[split][side == "tgt"][line - 1] = content
+    sides[split][0][39] = b"word " * 100
+    found = [str(finding) for finding in examine(tmp_path, sides)]
+    for line, side, _, what in FAULTS:
+        place = f"{tmp_path / split}.{'en' if side == 'src' else 'fr'}:{line}: {what}"
+        assert sum(finding.startswith(place) for finding in found) == 1, (place, found)
+    assert len(found) == len(FAULTS)
+
+
+def test_a_pair_that_comes_again_is_found_but_not_a_blank_one(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    for side in sides["train"]:
+        side[99] = side[199] = side[4]
+        side[150] = side[160] = b""
+    found = {finding.what: str(finding) for finding in examine(tmp_path, sides)}
+    again = "a pair that was there before"
+    assert found[again] == f"{tmp_path}/train.en:100: {again} (2 such lines: 100, 200)"
+    assert len(found) == 2
+
+
+def test_a_test_pair_that_is_in_the_training_text_is_found(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    for test, train in zip(sides["test"], sides["train"], strict=True):
+        test[6] = train[33]
+    (finding,) = examine(tmp_path, sides)
+    assert str(finding) == f"{tmp_path}/test.en:7: a pair that is in {tmp_path}/train.en, too"
+
+
+def test_a_translation_that_is_its_source_is_found(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    sides["dev"][1][3] = sides["dev"][0][3]
+    (finding,) = examine(tmp_path, sides)
+    assert str(finding) == f"{tmp_path}/dev.fr:4: the same as its source"
+
+
+def test_sides_of_unequal_length_are_found_where_one_ends(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    del sides["train"][1][280:]
+    (finding,) = examine(tmp_path, sides)
+    assert str(finding) == f"{tmp_path}/train.fr:281: the text ends before this line, and the other side goes on"
+    assert finding.fatal
+
+
+def test_findings_name_the_first_lines_and_count_the_rest(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    for line in range(10, 80, 10):
+        sides["train"][1][line - 1] = b""
+    (finding,) = examine(tmp_path, sides)
+    assert str(finding) == f"{tmp_path}/train.fr:10: blank (7 such lines: 10, 20, 30, 40, 50, ...)"
+    assert not finding.fatal
+
+
+def test_words_that_the_vocabulary_leaves_out_are_counted(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    sides["dev"][0][7] = b"purple elephants fly over us"
+    raw = {split: write(tmp_path, split, pair) for split, pair in sides.items()}
+    words = Prep(Side("en", segmentation="words"), Side("fr", segmentation="words"))
+    prepare(raw, tmp_path / "data", words, workers=1)
+    encode(tmp_path / "data", None, None, 2, False, 1)
+    found = [str(finding) for finding in examine_ids(tmp_path / "data")]
+    assert any("dev.src: " in line and "tokens are unknown words" in line for line in found)
+    assert f"{tmp_path}/data/dev.src:8: more than half of the words are unknown" in found
