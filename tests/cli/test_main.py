@@ -13,7 +13,7 @@ from nmtkit.errors import UserError
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
 
-COMMANDS = ["prep", "vocab", "train", "average", "ensemble", "translate", "score", "models"]
+COMMANDS = ["doctor", "prep", "vocab", "train", "average", "ensemble", "translate", "score", "models"]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ FAULTS: list[tuple[int, str, bytes, str]] = [
     (60, "tgt", "мы видим мышь".encode(), "letters that are not those of fr"),
     (70, "tgt", b"the dog sleeps in the small house 70", "looks like en, not fr"),
     (80, "src", b"le chien dort dans la maison 80", "looks like fr, not en"),
-    (90, "tgt", b"x " * 60, "more than 9 times as long as the other side"),
+    (90, "tgt", b"x " * 80, "more than 9 times as long as the other side"),
 ]
 
 
