@@ -80,8 +80,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
                 if hashed in heldout:
                     findings.add(*heldout[hashed], f"a pair that is in {raw['train'].src}, too")
         (marks,) = repeated([hashes], Path(folder, "marks"))
-        for repetition in np.flatnonzero(marks) + 1:
-            findings.add(raw["train"].src, int(repetition), "a pair that was there before")
+        for number in np.flatnonzero(marks).tolist():
+            findings.add(raw["train"].src, number + 1, "a pair that was there before")
     return list(findings.all.values())
 
 
