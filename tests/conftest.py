@@ -1,6 +1,7 @@
 """One thread per test process, reproducible examples, and the command line as a function."""
 
 import os
+import signal
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
 import hypothesis
 import pytest
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup, for one, takes away from everything it starts
 
 hypothesis.settings.register_profile("nmtkit", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("nmtkit")

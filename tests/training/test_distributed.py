@@ -54,7 +54,7 @@ def train(processes: int, folder: Path, data: Path, **training: object) -> list[
 
 def ended(processes: list[BaseProcess]) -> list[int | None]:
     for process in processes:
-        process.join()
+        process.join(timeout=300)
     return [process.exitcode for process in processes]
 
 
