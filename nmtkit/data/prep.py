@@ -284,8 +284,10 @@ def _learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
     for side in sides:
         runs[side] = _count(work, side, "words", partial(_words, _truecase_model(work, side)), kept, pool)
     tasks = [[run for side in group for run in runs[side]] for group in groups]
-    with progress(f"learning {work.prep.merges:,} BPE merges"):
-        learnt = list(pool.map(partial(_learn_merges, work.prep.merges, _LEARNT_FROM // len(groups)), tasks))
+    learn = partial(_learn_merges, work.prep.merges, _LEARNT_FROM // len(groups))
+    # In processes of their own: what subword-nmt takes is free again before the next step.
+    with progress(f"learning {work.prep.merges:,} BPE merges"), Workers(min(pool.count, 2)) as learners:
+        learnt = list(learners.map(learn, tasks))
     for group, merges in zip(groups, learnt, strict=True):
         for side in group:
             with atomic_write(work.folder / f"bpe.{side}") as file:
