@@ -1,9 +1,9 @@
 """Training speed and memory of a preset on random sentences, beside what this processor can multiply.
 
-    python recipes/benchmark/train.py rnnsearch --vocab 10000 10000 --set model.embedding=256 --set model.hidden=512
-    python recipes/benchmark/train.py deep-att --length 30 --updates 1
-    python recipes/benchmark/train.py dtmt1 --config recipes/multi30k/dtmt1.yaml --vocab 8000 8000
-    torchrun --nproc-per-node 2 recipes/benchmark/train.py rnnsearch
+    python recipes/benchmarks/train.py rnnsearch --vocab 10000 10000 --set model.embedding=256 --set model.hidden=512
+    python recipes/benchmarks/train.py deep-att --length 30 --updates 1
+    python recipes/benchmarks/train.py dtmt1 --config recipes/multi30k/dtmt1.yaml --vocab 8000 8000
+    torchrun --nproc-per-node 2 recipes/benchmarks/train.py rnnsearch
 
 Prints the median target words per second (end marks included) of whole updates: batch, forward, backward,
 clipping, optimiser. The ceiling is the measured rate of float32 products of this size, and how many words a
