@@ -5,7 +5,9 @@
 
 Training: target words per second, end marks included, as the toolkit itself reports them for every 5 updates, without
 the first 10. Translation: all sentences of the test set by the time the search itself takes, without loading; random
-as the models still are, every translation is made to have 15 words. Peak memory is that of the process.
+as the models still are, every translation is made to have 15 words. Words or sentences per core-second: those
+by the clock on the wall, divided by the cores that the process had on the mean; what other work on the machine leaves
+of a core does not change it. Peak memory is that of the process.
 """
 
 import json
@@ -18,7 +20,6 @@ import sys
 import time
 from collections import defaultdict
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +39,6 @@ class Toolkit(NamedTuple):
     seconds: str  # what it says of the time that translating took
 
 
-JOEYNMT = ["-m", "joeynmt"]
 TOOLKITS = {
     "nmtkit": Toolkit(
         "nmtkit",
@@ -46,15 +46,15 @@ TOOLKITS = {
         ["-m", "nmtkit", "train", "--model", "rnnsearch", "--config", f"{CONFIGS}/nmtkit.yaml", "-o", "nmtkit-model"],
         r'"tokens_per_second": ([\d.]+)',
         [f"{HERE}/translate.py", "--model", "nmtkit-model", "--text", "raw/test.en", "--words", "15", "--rounds", "1",
-         "--sentences", "1000", "--jobs", os.environ["OMP_NUM_THREADS"]],
+         "--sentences", "1000", "--jobs", os.environ["OMP_NUM_THREADS"], "--wall"],
         r"\(([\d.]+) s\)",
     ),
     "joeynmt": Toolkit(
         "joeynmt",
         "joeynmt/bin/python",
-        [*JOEYNMT, "train", f"{CONFIGS}/joeynmt.yaml", "--skip-test"],
+        ["-m", "joeynmt", "train", f"{CONFIGS}/joeynmt.yaml", "--skip-test"],
         r"Tokens per Sec: +([\d.]+)",
-        [*JOEYNMT, "test", f"{CONFIGS}/joeynmt.yaml"],
+        ["-m", "joeynmt", "test", f"{CONFIGS}/joeynmt.yaml"],
         r"Generation took ([\d.]+)\[sec\]",
     ),
     "opennmt": Toolkit(
@@ -62,8 +62,9 @@ TOOLKITS = {
         "opennmt/bin/python",
         ["opennmt/bin/onmt_train", "-config", f"{CONFIGS}/opennmt.yaml"],
         r"/ *([\d.]+) tok/s",
-        ["opennmt/bin/onmt_translate", "-model", "opennmt-model/model_step_30.pt", "-src", "data/test.src", "-output",
-         "opennmt.out", "-beam_size", "5", "-batch_size", "80", "-min_length", "15", "-max_length", "15", "-report_time"],
+        ["opennmt/bin/onmt_translate", "-model", "opennmt-model/model_step_30.pt", "-src", "data/test.src",
+         "-output", "opennmt.out", "-report_time",
+         "-beam_size", "5", "-batch_size", "80", "-min_length", "15", "-max_length", "15"],
         r"Total translation time \(s\): ([\d.]+)",
     ),
 }  # fmt: skip
@@ -71,7 +72,7 @@ TOOLKITS = {
 
 class Run(NamedTuple):
     log: str
-    cores: float  # that were busy with it
+    cores: float  # that were busy with it on the mean
     peak: float  # GiB
 
 
@@ -132,8 +133,9 @@ def table() -> None:
     print(f"{kind}; {os.environ['OMP_NUM_THREADS']} threads; Python {platform.python_version()}; {date.today()}; "
           f"medians of {rounds} rounds\n")  # fmt: skip
     print_table(["toolkit", "training, words/s", "of nmtkit", "words per core-second", "of nmtkit", "GiB",
-                 "translation, sentences/s", "of nmtkit", "sentences per core-second", "of nmtkit", "GiB"], rows)  # fmt: skip
+                 "translation, sentences/s", "of nmtkit", "sentences per core-second", "of nmtkit", "GiB"],
+                rows)  # fmt: skip
 
 
 if __name__ == "__main__":
-    {"measure": measure, "table": lambda: table()}[sys.argv[1]](*sys.argv[2:])
+    {"measure": measure, "table": table}[sys.argv[1]](*sys.argv[2:])

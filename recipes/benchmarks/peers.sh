@@ -47,24 +47,17 @@ if [ ! -e words.tgt ]; then
     for side in src tgt; do tail -n +5 "data/vocab.$side" | cut -f 1 > "words.$side"; done # each adds its own symbols
 fi
 
-# 3. The toolkits, each in a virtual environment. OpenNMT-py 3.5.1 asks for torch<2.3, which no longer runs beside current
-#    NumPy; it does run with current PyTorch, once that is installed against its wish and may load its checkpoints.
+# 3. The toolkits, each in a virtual environment. OpenNMT-py 3.5.1 asks for torch<2.3, but runs with what the others have.
 echo "torch==${TORCH:-2.13.0}" > constraints.txt
 echo "setuptools<81" >> constraints.txt # JoeyNMT's TensorBoard writer imports pkg_resources
-install() {
-    local folder=$1
-    shift
-    [ -e "$folder/installed" ] || {
-        python -m venv "$folder"
-        "$folder/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt "$@"
-    }
+install() { # FOLDER, then what pip takes
+    [ -x "$1/bin/pip" ] || python -m venv "$1"
+    "$1/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt "${@:2}"
 }
 install joeynmt joeynmt==2.3.0 importlib_metadata # which it imports and does not ask for
-touch joeynmt/installed
 install opennmt torch configargparse 'ctranslate2<5' tensorboard flask waitress 'pyonmttok<2' pyyaml sacrebleu rapidfuzz \
     pyahocorasick fasttext-wheel spacy six
-opennmt/bin/pip install --quiet --disable-pip-version-check --no-deps OpenNMT-py==3.5.1
-touch opennmt/installed
+install opennmt --no-deps OpenNMT-py==3.5.1
 export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # its own files, which it wrote just now, are pickles
 export CUDA_VISIBLE_DEVICES=
 

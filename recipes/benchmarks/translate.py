@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from shared import RandomCorpus, options, peak_memory, plan, seconds
+from shared import CLOCK, RandomCorpus, options, peak_memory, plan, seconds
 
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
@@ -62,11 +62,11 @@ def start(args: Namespace) -> None:
     work = prepare(args)
 
 
-def translate(part: slice) -> int:
-    """Of this process's sentences; gives the number of target words, end marks included."""
+def translate(part: slice) -> tuple[int, int]:
+    """Of this process's sentences; gives their number and that of the target words, end marks included."""
     model, search, sentences = work
     found = translate_ids(model, sentences[part], search, device=torch.device("cpu"))
-    return sum(len(best[0].ids) + 1 for best in found)
+    return len(found), sum(len(best[0].ids) + 1 for best in found)
 
 
 def main() -> None:
@@ -78,30 +78,28 @@ def main() -> None:
     parser.add_argument("--words", type=int, help="target words of every sentence, end mark included")
     parser.add_argument("--beam-size", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--wall", action="store_true", help="time a single thread by the clock on the wall, too")
     parser.add_argument("--jobs", type=int, default=1, help="processes with one thread each [1: all threads in one]")
     args = parser.parse_args()
     if (args.model is None) == (args.preset is None) or (args.model is None) != (args.text is None):
         parser.error("give a preset, or --model FOLDER with --text FILE")
-    words = 0
-
-    def everything() -> None:
-        nonlocal words
-        words = sum(map_parts(translate, [slice(job, None, args.jobs) for job in range(args.jobs)]))
-
+    parts = [slice(job, None, args.jobs) for job in range(args.jobs)]
+    done: list[tuple[int, int]] = []
     if args.jobs == 1:
-        work, map_parts = prepare(args), map
-        times = seconds(everything, 1 + args.rounds)[1:]
+        work, clock = prepare(args), time.perf_counter if args.wall else CLOCK
+        times = seconds(lambda: done.extend(map(translate, parts)), 1 + args.rounds, clock)
     else:
         with multiprocessing.get_context("spawn").Pool(args.jobs, start, (args,)) as pool:
-            map_parts = lambda function, parts: pool.map(function, parts, chunksize=1)  # noqa: E731
-            times = seconds(everything, 1 + args.rounds, time.perf_counter)[1:]
-    speed = args.sentences / statistics.median(times), words / statistics.median(times)
+            times = seconds(lambda: done.extend(pool.map(translate, parts, 1)), 1 + args.rounds, time.perf_counter)
+    median = statistics.median(times[1:])
+    count, words = (sum(column) // len(times) for column in zip(*done, strict=True))
+    speed = count / median, words / median
     found = {"sentences_per_second": speed[0], "words_per_second": speed[1], "peak_memory": peak_memory()}
     if args.json:
         print(json.dumps(found))
         return
     threads = f"{args.jobs} x {torch.get_num_threads() if args.jobs == 1 else 1} threads"
-    print(f"{args.preset or args.model}: {args.sentences} sentences, beam {args.beam_size}, {threads}")
+    print(f"{args.preset or args.model}: {count} sentences ({median:.2f} s), beam {args.beam_size}, {threads}")
     print(f"{speed[0]:,.1f} sentences/s, {speed[1]:,.0f} target words/s, peak memory {found['peak_memory']:.2f} GiB")
 
 
