@@ -178,7 +178,14 @@ def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        return _convert(next(a for a in arguments if a is not type(None)), value, path, problems)
+        kind, *literal = (a for a in arguments if a is not type(None))
+        if not literal or not isinstance(value, str):
+            return _convert(kind, value, path, problems)
+        words = typing.get_args(literal[0])  # a number, say, or one of these: int | Literal["auto"]
+        if value in words:
+            return value
+        problems.append(f"{path}: expected {_NAMES[kind]} or {', '.join(words)}; found {_describe(value)}")
+        return None
     if origin is typing.Literal:
         if value in arguments and not isinstance(value, bool):
             return value
