@@ -27,7 +27,7 @@ from torch.nn import functional
 from nmtkit.config import require_at_least
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
-from nmtkit.ops import attention
+from nmtkit.ops import attention, cells
 from nmtkit.ops.loop import Product, scan, share
 
 
@@ -100,14 +100,10 @@ def gates(rows: int, width: int, *, bias: bool, layer_norm: bool) -> Map:
     return Map(rows, (width, width, width), (2 * width, width), bias=bias, layer_norm=layer_norm)
 
 
-def gru(x: Tensor, s: Tensor, h: Tensor) -> Tensor:
-    """h' (N, H) from the terms x of the input and s of the state, both [r, u, p] (N, 3H), and the state h (N, H)."""
-    width = h.shape[-1]
-    x_gates, x_p = x.split([2 * width, width], dim=-1)
-    s_gates, s_p = s.split([2 * width, width], dim=-1)
-    r, u = (x_gates + s_gates).sigmoid().chunk(2, dim=-1)
-    p = (x_p + r * s_p).tanh()
-    return torch.lerp(p, h, u)  # u h + (1 - u) p
+def gru(x: Tensor | None, state: Map, h: Tensor, product: Product) -> Tensor:
+    """h' (N, H) from the terms x [r, u, p] of the input, (N, 3H) or a bias (3H,), and the state h (N, H)."""
+    norms = [] if state.norms is None else list(state.norms.parameters())
+    return cells.nematus(x, product(h, state.weight), h, state.bias, norms)
 
 
 def weights(maps: Iterable[nn.Module]) -> list[Tensor]:
@@ -144,7 +140,7 @@ class DeepTransition(nn.Module):
     def transitions(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
         """One step from the terms x (N, 3H) of the input."""
         for state, terms in zip(self.states, (x, *self.biases), strict=True):
-            h = gru(terms, state(h, product), h)
+            h = gru(terms, cast(Map, state), h, product)
         return h
 
 
@@ -214,13 +210,12 @@ class Conditional(nn.Module):
 
     def before(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
         """The first transition, from the terms x of the input: h (N, H) -> s (N, H), which may ask for a context."""
-        return gru(x, self.first(h, product), h)
+        return gru(x, self.first, h, product)
 
     def after(self, x: Tensor, s: Tensor, product: Product) -> Tensor:
         """The others, from the terms x of the context: s (N, H) -> the next h."""
-        for state in self.states:
-            s = gru(x, state(s, product), s)
-            x = torch.zeros_like(x)
+        for k, state in enumerate(self.states):
+            s = gru(x if k == 0 else None, cast(Map, state), s, product)
         return s
 
 

@@ -24,6 +24,7 @@ from nmtkit.config import require_at_least
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.ops import cells
 from nmtkit.ops.loop import Product, scan, share
 from nmtkit.ops.positions import sinusoid
 from nmtkit.symbols import BOS
@@ -56,23 +57,17 @@ class Config:
 
 
 class Gates(nn.Module):
-    """sigma(LN(.)) with a layer normalisation for each gate; without it, sigma(. + b). (N, G H) -> G times (N, H)."""
+    """sigma(LN(.)) with a layer normalisation for each gate; without it, sigma(. + b)."""
 
     def __init__(self, gates: int, width: int, *, layer_norm: bool):
         super().__init__()
         self.gain = nn.Parameter(torch.ones(gates, width)) if layer_norm else None
         self.bias = nn.Parameter(torch.zeros(gates, width))
 
-    def forward(self, pre: Tensor) -> tuple[Tensor, ...]:
-        pre = pre.unflatten(-1, self.bias.shape)
-        if self.gain is not None:
-            pre = functional.layer_norm(pre, pre.shape[-1:], eps=1e-6) * self.gain
-        return (pre + self.bias).sigmoid().unbind(dim=-2)
 
-
-def _mix(h: Tensor, new: Tensor, z: Tensor) -> Tensor:
-    """(1 - z) h + z new."""
-    return h + z * (new - h)
+def _keep(h: Tensor, dropout: float, *, training: bool) -> Tensor | None:
+    """What dropout multiplies a candidate like h by; None where there is none."""
+    return torch.empty_like(h).bernoulli_(1 - dropout).div_(1 - dropout) if dropout and training else None
 
 
 class TGRU(nn.Module):
@@ -88,10 +83,8 @@ class TGRU(nn.Module):
         _orthogonal(self.weight)
 
     def step(self, h: Tensor, product: Product) -> Tensor:
-        gates, state = product(h, self.weight).split([2 * self.width, self.width], dim=-1)
-        r, z = self.norm(gates)
-        candidate = torch.tanh(r * (state + self.bias))
-        return _mix(h, functional.dropout(candidate, self.dropout, self.training), z)
+        keep = _keep(h, self.dropout, training=self.training)
+        return cells.transition(None, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
 class GRU(nn.Module):
@@ -108,11 +101,8 @@ class GRU(nn.Module):
         _orthogonal(self.weight)
 
     def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
-        x_gates, x = x.split([2 * self.width, self.width], dim=-1)
-        gates, state = product(h, self.weight).split([2 * self.width, self.width], dim=-1)
-        r, z = self.norm(x_gates + gates)
-        candidate = torch.tanh(x + r * (state + self.bias))
-        return _mix(h, functional.dropout(candidate, self.dropout, self.training), z)
+        keep = _keep(h, self.dropout, training=self.training)
+        return cells.transition(x, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
 class LGRU(nn.Module):
@@ -132,11 +122,8 @@ class LGRU(nn.Module):
         _orthogonal(self.weight)
 
     def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
-        x_gates, x, linear = x.split([3 * self.width, self.width, self.width], dim=-1)
-        gates, state = product(h, self.weight).split([3 * self.width, self.width], dim=-1)
-        r, z, l = self.norm(x_gates + gates)  # noqa: E741  (the paper's letter)
-        candidate = torch.tanh(x + r * (state + self.bias)) + l * linear
-        return _mix(h, functional.dropout(candidate, self.dropout, self.training), z)
+        keep = _keep(h, self.dropout, training=self.training)
+        return cells.transition(x, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
 class LAU(nn.Module):
@@ -156,12 +143,8 @@ class LAU(nn.Module):
         _orthogonal(self.weight)
 
     def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
-        x_gates, x, linear = x.split([3 * self.width, self.width, self.width], dim=-1)
-        gates, state = product(h, self.weight).split([3 * self.width, self.width], dim=-1)
-        r, z, g = self.norm(x_gates + gates)
-        candidate = torch.tanh((1 - r) * x + r * state + self.bias)
-        h = _mix(h, functional.dropout(candidate, self.dropout, self.training), z)
-        return _mix(h, linear, g)
+        keep = _keep(h, self.dropout, training=self.training)
+        return cells.lau(x, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
 CELLS: dict[str, type[GRU | LAU | LGRU]] = {"gru": GRU, "lau": LAU, "lgru": LGRU}

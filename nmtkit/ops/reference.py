@@ -1,7 +1,10 @@
 """The plain form of every fast operation, written from its equations: what the fast one must equal."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from nmtkit.ops.loop import Product
 
@@ -35,6 +38,56 @@ def lau_step(x: Tensor, h: Tensor, u: Tensor, bias: Tensor, product: Product = t
     r, z, g = (x[..., : 3 * width] + from_state[..., : 3 * width] + bias[: 3 * width]).sigmoid().chunk(3, dim=-1)
     candidate = ((1 - r) * candidate_x + r * from_state[..., 3 * width :] + bias[3 * width :]).tanh()
     return ((1 - z) * h + z * candidate) * (1 - g) + g * linear
+
+
+def gates(pre: Tensor, gain: Tensor | None, bias: Tensor) -> tuple[Tensor, ...]:
+    """sigma(LN(.)) for every gate by itself: pre (N, G H), gain and bias (G, H) -> G times (N, H)."""
+    pre = pre.unflatten(-1, bias.shape)
+    if gain is not None:
+        pre = functional.layer_norm(pre, pre.shape[-1:], eps=1e-6) * gain
+    return (pre + bias).sigmoid().unbind(dim=-2)
+
+
+def transition(
+    x: Tensor | None, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, state_bias: Tensor, keep: Tensor | None
+) -> Tensor:
+    """Meng and Zhang 2019: the GRU of eqs. 6 to 9, the T-GRU of eqs. 10 to 13 (no x), the L-GRU of eqs. 14 to 16."""
+    width = h.shape[-1]
+    if x is None:
+        x = torch.zeros_like(s)
+    s_gates, state = s.split([bias.numel(), width], dim=-1)
+    x_gates, x_candidate, linear = x.tensor_split([bias.numel(), bias.numel() + width], dim=-1)
+    r, z, *linear_gate = gates(x_gates + s_gates, gain, bias)
+    candidate = torch.tanh(x_candidate + r * (state + state_bias))
+    if linear_gate:
+        candidate = candidate + linear_gate[0] * linear  # l H(x)
+    return (1 - z) * h + z * (candidate if keep is None else candidate * keep)
+
+
+def lau_normed(
+    x: Tensor, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, candidate_bias: Tensor, keep: Tensor | None
+) -> Tensor:
+    """``lau_step`` with a layer normalisation for each gate and with dropout of the candidate."""
+    width = h.shape[-1]
+    s_gates, state = s.split([bias.numel(), width], dim=-1)
+    x_gates, x_candidate, linear = x.split([bias.numel(), width, width], dim=-1)
+    r, z, g = gates(x_gates + s_gates, gain, bias)
+    candidate = torch.tanh((1 - r) * x_candidate + r * state + candidate_bias)
+    mixed = (1 - z) * h + z * (candidate if keep is None else candidate * keep)
+    return (1 - g) * mixed + g * linear
+
+
+def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
+    """Miceli Barone et al. 2017, eqs. 1 to 3, with LN(h U + b) in place of every h U: u keeps the old state."""
+    width = h.shape[-1]
+    s_gates, state = (s if bias is None else s + bias).split([2 * width, width], dim=-1)
+    if norms:
+        s_gates = functional.layer_norm(s_gates, (2 * width,), norms[0], norms[1], eps=1e-5)
+        state = functional.layer_norm(state, (width,), norms[2], norms[3], eps=1e-5)
+    x_gates, x_p = (torch.zeros_like(s) if x is None else x).split([2 * width, width], dim=-1)
+    r, u = (x_gates + s_gates).sigmoid().chunk(2, dim=-1)
+    p = torch.tanh(x_p + r * state)
+    return u * h + (1 - u) * p
 
 
 def lstm(
