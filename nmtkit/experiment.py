@@ -16,8 +16,9 @@ import torch
 
 from nmtkit import config as configs
 from nmtkit.data import batches
-from nmtkit.data.corpus import Corpus, read_header, read_json
+from nmtkit.data.corpus import Corpus, read_header
 from nmtkit.data.doctor import Finding
+from nmtkit.data.manifest import read_json
 from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError

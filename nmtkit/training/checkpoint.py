@@ -285,7 +285,7 @@ def rewind_metrics(folder: Path, update: int) -> None:
         try:
             if json.loads(line)["update"] <= update:
                 kept.append(line)
-        except (ValueError, KeyError):
+        except (ValueError, RecursionError, TypeError, KeyError):
             continue  # the half line of a killed process
     if len(kept) != len(lines):
         with atomic_write(folder / "metrics.jsonl") as file:
