@@ -127,7 +127,7 @@ def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
 
 @contextmanager
 def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"  # of "." too, which has no name
     with report_write_errors(path):
         opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix, "wt")  # noqa: SIM115
     try:
