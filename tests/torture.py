@@ -3,10 +3,10 @@
     python -m tests.torture                             # 50 kill -9
     python -m tests.torture --kills 1000 --processes 2  # as torchrun starts them, all killed at once
 
-Checkpoints are written several times a second, so that kills meet one that is being written. Half of the kills may
-come at any moment, the others once there is a new checkpoint. Only a kill after a new checkpoint counts, and runs are
-repeated until there were enough of them; every run has to end with the weights, the optimiser's state, the metrics
-(but for speed) and the checkpoints of the undisturbed run. TMPDIR=/dev/shm makes it quicker: there fsync costs nothing.
+Checkpoints are written several times a second, so that kills meet one that is being written. A quarter of the kills
+come at any moment, the others after some updates. Only a kill after a new checkpoint counts, and runs are repeated
+until there were enough of them; every run has to end with the weights, the optimiser's state, the metrics (but for
+speed) and the checkpoints of the undisturbed run. TMPDIR=/dev/shm makes it quicker: there fsync costs nothing.
 """
 
 import argparse
@@ -60,10 +60,12 @@ def torture(folder: Path, kills: int, updates: int, processes: int, choose: rand
         war, codes = folder / f"war-{runs}", [-1]
         while codes != [0] * processes:
             before = newest(war)
-            running, late = started([*arguments, str(war)], folder / "shown", processes), choose.random() < 0.5
-            while late and newest(war) == before and running[0].is_alive():
-                time.sleep(0.001)
-            codes = ended(running, choose.uniform(0, longest))
+            running, seconds = started([*arguments, str(war)], folder / "shown", processes), choose.uniform(0, longest)
+            if choose.random() < 0.75:
+                wanted, seconds = before + choose.randint(1, updates // 5), choose.uniform(0, 0.2)
+                while newest(war) < wanted and running[0].is_alive():
+                    time.sleep(0.001)
+            codes = ended(running, seconds)
             shown = (folder / "shown").read_text()
             assert set(codes) <= {0, -signal.SIGKILL}, shown
             assert "Traceback" not in shown, shown
