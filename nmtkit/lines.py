@@ -113,7 +113,8 @@ def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractCo
     path = Path(path)
     # /dev/stdout may be a file, of which only the shell knows whether it was to be replaced.
     streams = path.parent in _DEVICES or (path.exists() and not path.is_file() and not path.is_dir())
-    return _stream(path, mode) if streams else _atomic_write(path.resolve() if path.is_symlink() else path, mode)
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    return _stream(path, mode) if streams else _atomic_write(target, mode)
 
 
 @contextmanager

@@ -3,10 +3,11 @@
     python -m tests.errors                 # every test, the slow ones too, then the messages that none of them reached
     python -m tests.errors tests/search    # with other arguments for pytest; -n 4 shares the work
 
-Functions that make one of them are traced line by line, in this process, those of pytest-xdist and those that fork.
+Functions that make one of them are traced line by line, in this process and in every Python that the tests start.
 """
 
 import ast
+import atexit
 import functools
 import os
 import sys
@@ -16,8 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 REACHED = "NMTKIT_ERRORS_REACHED"  # names the file to which every process adds the places it came to
@@ -63,23 +62,27 @@ def stepped(frame: FrameType, event: str, arg: Any) -> Any:
     return stepped
 
 
-@pytest.hookimpl(tryfirst=True)
+def trace() -> None:
+    threading.settrace(called)
+    sys.settrace(called)
+    atexit.register(sys.settrace, None)
+
+
 def pytest_runtest_setup() -> None:
     """As a plugin. Each test anew, because Python ends the tracing where it meets an exception of its own."""
-    if REACHED in os.environ:
-        sys.settrace(called)
-        threading.settrace(called)
-
-
-def pytest_unconfigure() -> None:
-    sys.settrace(None)
+    trace()
 
 
 def main() -> int:
-    with tempfile.NamedTemporaryFile("r") as file:
-        os.environ[REACHED] = file.name
+    import pytest
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "sitecustomize.py").write_text("import tests.errors\ntests.errors.trace()\n")
+        reached_file = Path(folder) / "reached"
+        reached_file.touch()
+        os.environ |= {REACHED: str(reached_file), "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
         status = pytest.main(["-p", "tests.errors", "-m", "slow or not slow", *sys.argv[1:]])
-        reached = {(path, int(line)) for path, line in map(str.split, file)}
+        reached = {(path, int(line)) for path, line in map(str.split, reached_file.read_text().splitlines())}
     every = places()
     missed = [place for place in every if not any((place.path, line) in reached for line in place.lines)]
     for place in missed:

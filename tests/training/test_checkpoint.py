@@ -47,6 +47,24 @@ def test_a_damaged_checkpoint_is_named(name: str, damage: object, tmp_path: Path
         checkpoint.restore(tmp_path, 7, model, torch.optim.Adam(model.parameters()))
 
 
+def test_a_checkpoint_whose_parts_do_not_belong_together_says_so(tmp_path: Path) -> None:
+    model = written(tmp_path, 7, 0.25)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    checkpoint.save(tmp_path, model, optimizer, Progress(update=8))
+    checkpoint.step_folder(tmp_path, 8).rename(checkpoint.step_folder(tmp_path, 9))
+    with pytest.raises(UserError, match=r"step-9/trainer\.pt: cannot be used \(it is of update 8\); delete"):
+        checkpoint.restore(tmp_path, 9, model, optimizer)
+    optimizer.state[model.weight]["exp_avg"] = torch.zeros(5)
+    checkpoint.save(tmp_path, model, optimizer, Progress(update=10))
+    with pytest.raises(UserError, match=r"step-10/trainer\.pt: .*exp_avg has shape \(5,\) instead of \(3, 2\)"):
+        checkpoint.restore(tmp_path, 10, model, torch.optim.Adam(model.parameters()))
+    (checkpoint.step_folder(tmp_path, 7) / "trainer.pt").unlink()
+    with pytest.raises(UserError, match=r"step-7: has weights but no trainer\.pt: an average, say, which cannot be tr"):
+        checkpoint.restore(tmp_path, 7, model, optimizer)
+
+
 def test_weights_of_another_shape_name_the_first_that_differs(tmp_path: Path) -> None:
     written(tmp_path, 7, 0.25)
     path = checkpoint.step_folder(tmp_path, 7) / "model.safetensors"
