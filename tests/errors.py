@@ -81,7 +81,8 @@ def main() -> int:
         reached_file = Path(folder) / "reached"
         reached_file.touch()
         os.environ |= {REACHED: str(reached_file), "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
-        status = pytest.main(["-p", "tests.errors", "-m", "slow or not slow", *sys.argv[1:]])
+        quiet = "ignore::pytest.PytestAssertRewriteWarning"  # sitecustomize has imported the plugin before pytest
+        status = pytest.main(["-p", "tests.errors", "-W", quiet, "-m", "slow or not slow", *sys.argv[1:]])
         reached = {(path, int(line)) for path, line in map(str.split, reached_file.read_text().splitlines())}
     every = places()
     missed = [place for place in every if not any((place.path, line) in reached for line in place.lines)]

@@ -127,6 +127,13 @@ def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], mess
     assert not (tmp_path / "mean").exists()
 
 
+def test_a_file_that_cannot_be_copied_is_named(tmp_path: Path) -> None:
+    written(tmp_path / "run", 1, 1.0)
+    (tmp_path / "run" / "notes").symlink_to("nowhere")
+    with pytest.raises(UserError, match=r"run/notes: cannot be copied: .*No such file or directory"):
+        averaging.average(tmp_path / "run", tmp_path / "mean", [], last=1)
+
+
 def test_only_checkpoints_of_one_shape_are_averaged_and_never_over_the_run(tmp_path: Path) -> None:
     written(tmp_path / "a", 1, 1.0)
     written(tmp_path / "b", 1, 1.0)
