@@ -26,6 +26,7 @@ from nmtkit.evaluation.bleu import detokenized_bleu
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
+from nmtkit.ops.memory import is_full
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
 from nmtkit.training import checkpoint, distributed, loop, optimizers, precision
@@ -74,7 +75,12 @@ class Experiment:
 
     def build(self, src_words: int, tgt_words: int) -> Seq2Seq:
         """The model with PyTorch's random initial values; use the meta device to only count it."""
-        model: Seq2Seq = _architecture(self.architecture).build(self.model, src_words, tgt_words)
+        try:
+            model: Seq2Seq = _architecture(self.architecture).build(self.model, src_words, tgt_words)
+        except (RuntimeError, MemoryError) as error:
+            if not is_full(error):
+                raise
+            raise UserError(f"model: too large for this machine; take smaller sizes ({str(error)[:200]})") from None
         return model
 
 

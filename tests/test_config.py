@@ -68,6 +68,7 @@ def test_what_is_left_out_has_its_default_and_null_is_a_value() -> None:
         ({"batch_tokens": "100"}, "batch_tokens: expected a whole number, found str '100'"),
         ({"batch_tokens": 1.5}, "batch_tokens: expected a whole number, found float 1.5"),
         ({"batch_tokens": float("inf")}, "batch_tokens: expected a whole number, found float inf"),
+        ({"batch_tokens": 10**30}, f"batch_tokens: expected a whole number, found int 1{'0' * 30}"),
         ({"batch_tokens": True}, "batch_tokens: expected a whole number, found bool True"),
         ({"batch_tokens": None}, "batch_tokens: expected a whole number, found nothing"),
         ({"tied": 1}, "tied: expected true or false, found int 1"),
