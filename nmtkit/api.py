@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -267,7 +268,7 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: is there already; give another folder with -o, or remove it")
     load(folders, "cpu", combine, weights)  # every check that translating makes
-    names = [f"{i}-{folder.resolve().name}" for i, folder in enumerate(folders, 1)]
+    names = [f"{i}-{os.path.basename(os.path.realpath(folder))}" for i, folder in enumerate(folders, 1)]
     try:
         for folder, name in zip(folders, names, strict=True):
             checkpoint.copy_model(folder, output / "members" / name)

@@ -15,8 +15,9 @@ import torch
 
 from nmtkit import config as configs
 from nmtkit.data import batches
-from nmtkit.data.corpus import Corpus, read_header, read_json
+from nmtkit.data.corpus import Corpus, read_header
 from nmtkit.data.doctor import Finding
+from nmtkit.data.manifest import read_json
 from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -24,7 +25,7 @@ from nmtkit.evaluation.bleu import detokenized_bleu
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
-from nmtkit.ops.memory import free_memory
+from nmtkit.ops.memory import free_memory, is_full
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
 from nmtkit.training import checkpoint, distributed, estimate, loop, optimizers, precision
@@ -73,7 +74,12 @@ class Experiment:
 
     def build(self, src_words: int, tgt_words: int) -> Seq2Seq:
         """The model with PyTorch's random initial values; use the meta device to only count it."""
-        model: Seq2Seq = _architecture(self.architecture).build(self.model, src_words, tgt_words)
+        try:
+            model: Seq2Seq = _architecture(self.architecture).build(self.model, src_words, tgt_words)
+        except (RuntimeError, MemoryError) as error:
+            if not is_full(error):
+                raise
+            raise UserError(f"model: too large for this machine; take smaller sizes ({str(error)[:200]})") from None
         return model
 
 

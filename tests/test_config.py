@@ -74,6 +74,7 @@ def test_a_value_may_be_a_number_or_one_of_a_few_words(budget: int | str | None)
         ({"batch_tokens": "100"}, "batch_tokens: expected a whole number, found str '100'"),
         ({"batch_tokens": 1.5}, "batch_tokens: expected a whole number, found float 1.5"),
         ({"batch_tokens": float("inf")}, "batch_tokens: expected a whole number, found float inf"),
+        ({"batch_tokens": 10**30}, f"batch_tokens: expected a whole number, found int 1{'0' * 30}"),
         ({"batch_tokens": True}, "batch_tokens: expected a whole number, found bool True"),
         ({"batch_tokens": None}, "batch_tokens: expected a whole number, found nothing"),
         ({"tied": 1}, "tied: expected true or false, found int 1"),

@@ -230,7 +230,10 @@ def _translator(work: _Work) -> "Translator":
     if multiprocessing.parent_process():  # each process has a core
         torch.set_num_threads(1)
     translator = api.load(work.models, work.device, work.combine, work.weights, work.precision)
-    search = replace(translator.search, **dict(work.search))
+    try:
+        search = replace(translator.search, **dict(work.search))
+    except ValueError as error:
+        raise UserError(f"--{str(error).replace('_', '-')}") from None
     if "alpha" in dict(work.search) and search.length_penalty != "gnmt":
         raise UserError(f"--alpha: without effect on --length-penalty {search.length_penalty}; it belongs to gnmt")
     return replace(translator, search=search)

@@ -4,8 +4,9 @@ import os
 
 import torch
 
-# Of the allocators of processors, of cuBLAS, and of oneDNN; only a GPU's allocator has a class of its own.
-_SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory")
+# Of the allocators of processors, of cuBLAS, and of oneDNN, and of sizes that 64 bits cannot count; only a GPU's
+# allocator has a class of its own.
+_SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
 
 
 def is_full(error: BaseException) -> bool:

@@ -576,11 +576,22 @@ def test_each_seed_changes_its_own_random_numbers_and_no_others(name: str, data:
         ({"dropout_seed": -1}, r"dropout_seed: -1 is not in"),
         ({"save_every": 0}, "save_every: 0.0 is not above 0; null: at validations only"),
         ({"label_smoothing": 1}, r"label_smoothing: 1.0 is not in \[0, 1\)"),
+        ({"clip_norm": 0}, "clip_norm: 0.0 is not above 0; null: no clipping"),
+        ({"clip_factor": 0}, r"clip_factor: 0.0 is not in \(0, 1\]"),
+        ({"optimizer": {"decay": -1}}, "decay: -1.0 is not 0 or above"),
+        ({"optimizer": {"momentum": 1}}, r"momentum: 1.0 is not in \[0, 1\)"),
+        ({"groups": {"other": {"lr": -1}}}, "lr: -1.0 is not 0 or above"),
     ],
 )
 def test_impossible_settings_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         small_experiment(**values)
+
+
+def test_a_dev_set_without_words_is_refused(data: Path) -> None:
+    model = small_experiment().build(14, 14)
+    with pytest.raises(UserError, match="the dev set has no pair with words on both sides; give `nmtkit prep` a real"):
+        loop.teacher_forced(model, Corpus.open(data, "dev"), np.arange(0), 100, CPU, torch.float32)
 
 
 def test_speed_and_loss_are_means_since_the_last_validation() -> None:
