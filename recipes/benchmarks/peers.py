@@ -6,10 +6,11 @@
 Training: target words per second, end marks included, as the toolkit itself reports them for every 5 updates, without
 the first 10. Translation: all sentences of the test set by the time the search itself takes, without loading; random
 as the models still are, every translation is made to have 15 words. Words or sentences per core-second: those
-by the clock on the wall, divided by the cores that the process had on the mean; what other work on the machine leaves
-of a core does not change it. Peak memory is that of the process.
+by the clock on the wall, divided by the cores that the process had meanwhile on the mean, loading included; what other
+work on the machine leaves of a core does not change it. Peak memory is that of the process.
 """
 
+import itertools
 import json
 import os
 import platform
@@ -34,7 +35,8 @@ class Toolkit(NamedTuple):
     package: str
     python: str
     train: list[str]
-    speed: str  # what the log says of each report's words per second
+    report: str  # a line of the log that says that 5 more updates are done
+    speed: str  # their words per second
     translate: list[str]
     seconds: str  # what it says of the time that translating took
 
@@ -44,6 +46,7 @@ TOOLKITS = {
         "nmtkit",
         sys.executable,
         ["-m", "nmtkit", "train", "--model", "rnnsearch", "--config", f"{CONFIGS}/nmtkit.yaml", "-o", "nmtkit-model"],
+        r"update \d+  epoch",
         r'"tokens_per_second": ([\d.]+)',
         [f"{HERE}/translate.py", "--model", "nmtkit-model", "--text", "raw/test.en", "--words", "15", "--rounds", "1",
          "--sentences", "1000", "--jobs", os.environ["OMP_NUM_THREADS"], "--wall"],
@@ -53,6 +56,7 @@ TOOLKITS = {
         "joeynmt",
         "joeynmt/bin/python",
         ["-m", "joeynmt", "train", f"{CONFIGS}/joeynmt.yaml", "--skip-test"],
+        r"Tokens per Sec",
         r"Tokens per Sec: +([\d.]+)",
         ["-m", "joeynmt", "test", f"{CONFIGS}/joeynmt.yaml"],
         r"Generation took ([\d.]+)\[sec\]",
@@ -61,6 +65,7 @@ TOOLKITS = {
         "OpenNMT-py",
         "opennmt/bin/python",
         ["opennmt/bin/onmt_train", "-config", f"{CONFIGS}/opennmt.yaml"],
+        r"tok/s",
         r"/ *([\d.]+) tok/s",
         ["opennmt/bin/onmt_translate", "-model", "opennmt-model/model_step_30.pt", "-src", "data/test.src",
          "-output", "opennmt.out", "-report_time",
@@ -72,36 +77,54 @@ TOOLKITS = {
 
 class Run(NamedTuple):
     log: str
-    cores: float  # that were busy with it on the mean
+    cores: list[float]  # that were busy with it on the mean, between one report and the next
     peak: float  # GiB
 
 
-def run(command: list[str]) -> Run:
-    started = time.perf_counter()
+def run(command: list[str], report: str) -> Run:
+    """Run it; reports are the lines that match, and the end."""
+    clocks, log = [(time.perf_counter(), 0.0)], ""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
-    log = process.stdout.read()
+    for line in process.stdout:
+        log += line
+        if re.search(report, line):
+            clocks.append((time.perf_counter(), cpu_seconds(process.pid)))
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"{' '.join(command)} failed:\n{log}")
-    busy = (usage.ru_utime + usage.ru_stime) / (time.perf_counter() - started)
-    return Run(log, busy, usage.ru_maxrss / 2**20)
+    clocks.append((time.perf_counter(), usage.ru_utime + usage.ru_stime))
+    cores = [(cpu - before) / (now - then) for (then, before), (now, cpu) in itertools.pairwise(clocks)]
+    return Run(log, cores, usage.ru_maxrss / 2**20)
+
+
+def cpu_seconds(process: int) -> float:
+    """What it has used so far: fields 14 and 15 of man 5 proc_pid_stat."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(name: str) -> None:
     toolkit = TOOLKITS[name]
-    trained = run([toolkit.python, *toolkit.train])
+    trained = run([toolkit.python, *toolkit.train], toolkit.report)
     log = trained.log + (Path("nmtkit-model/metrics.jsonl").read_text() if name == "nmtkit" else "")
-    words = statistics.median(float(found) for found in re.findall(toolkit.speed, log)[WARM:])
-    translated = run([toolkit.python, *toolkit.translate])
+    words = [float(found) for found in re.findall(toolkit.speed, log)]
+    a_core = [rate / cores for rate, cores in zip(words, trained.cores, strict=False)]  # the last cores are of the end
+    translated = run([toolkit.python, *toolkit.translate], toolkit.seconds)
     took = float(re.findall(toolkit.seconds, translated.log)[-1])  # JoeyNMT translates its dev set first
     sentences = len(Path("data/test.src").read_text().splitlines())
     of_python = "from importlib.metadata import version as v; print(v('torch'), v('{}'))"
     versions = subprocess.check_output([toolkit.python, "-c", of_python.format(toolkit.package)], text=True)
     record = {
-        "toolkit": name, "versions": versions.strip(), "words": words, "cores": trained.cores, "peak": trained.peak,
-        "sentences": sentences / took, "translate_cores": translated.cores, "translate_peak": translated.peak,
-    }  # fmt: skip
+        "toolkit": name,
+        "versions": versions.strip(),
+        "words": statistics.median(words[WARM:]),
+        "words_a_core": statistics.median(a_core[WARM:]),
+        "peak": trained.peak,
+        "sentences": sentences / took,
+        "sentences_a_core": sentences / took / translated.cores[-2],
+        "translate_peak": translated.peak,
+    }
     with FIGURES.open("a") as file:
         print(json.dumps(record), file=file)
     print(record)
@@ -116,8 +139,6 @@ def table() -> None:
         versions[name] = record.pop("versions")
         for key, value in record.items():
             of[name][key].append(value)
-        of[name]["words_a_core"].append(record["words"] / record["cores"])
-        of[name]["sentences_a_core"].append(record["sentences"] / record["translate_cores"])
     medians = {name: {key: statistics.median(values) for key, values in lists.items()} for name, lists in of.items()}
     ours, rows = medians["nmtkit"], []
     for name, its in medians.items():

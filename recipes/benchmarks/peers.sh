@@ -38,8 +38,8 @@ done
 # 2. The same tokens for all. Only 20 sentences to develop on: validations are not what is measured.
 if [ ! -e words.tgt ]; then
     for language in en de; do
-        zcat "$corpus/valid.$language.gz" | sed 20q > "raw/dev.$language"
-        zcat "$corpus/test2016.$language.gz" | sed "${SENTENCES:-200}q" > "raw/test.$language"
+        zcat "$corpus/valid.$language.gz" | sed -n 1,20p > "raw/dev.$language"
+        zcat "$corpus/test2016.$language.gz" | sed -n "1,${SENTENCES:-200}p" > "raw/test.$language"
     done
     python -m nmtkit prep --src-lang en --tgt-lang de --bpe 10000 \
         --train "$corpus"/train.{en,de}.gz --dev raw/dev.{en,de} --test raw/test.{en,de}
@@ -51,8 +51,8 @@ fi
 echo "torch==${TORCH:-2.13.0}" > constraints.txt
 echo "setuptools<81" >> constraints.txt # JoeyNMT's TensorBoard writer imports pkg_resources
 install() { # FOLDER, then what pip takes
-    [ -x "$1/bin/pip" ] || python -m venv "$1"
-    "$1/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt "${@:2}"
+    [ -x "$1/bin/python" ] || python -m venv "$1"
+    "$1/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "${@:2}"
 }
 install joeynmt joeynmt==2.3.0 importlib_metadata # which it imports and does not ask for
 install opennmt torch configargparse 'ctranslate2<5' tensorboard flask waitress 'pyonmttok<2' pyyaml sacrebleu rapidfuzz \
