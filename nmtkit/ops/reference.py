@@ -61,7 +61,8 @@ def transition(
     candidate = torch.tanh(x_candidate + r * (state + state_bias))
     if linear_gate:
         candidate = candidate + linear_gate[0] * linear  # l H(x)
-    return (1 - z) * h + z * (candidate if keep is None else candidate * keep)
+    new: Tensor = (1 - z) * h + z * (candidate if keep is None else candidate * keep)
+    return new
 
 
 def lau_normed(
@@ -73,7 +74,7 @@ def lau_normed(
     x_gates, x_candidate, linear = x.split([bias.numel(), width, width], dim=-1)
     r, z, g = gates(x_gates + s_gates, gain, bias)
     candidate = torch.tanh((1 - r) * x_candidate + r * state + candidate_bias)
-    mixed = (1 - z) * h + z * (candidate if keep is None else candidate * keep)
+    mixed: Tensor = (1 - z) * h + z * (candidate if keep is None else candidate * keep)
     return (1 - g) * mixed + g * linear
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.models.base import Seq2Seq, count_parameters
-from nmtkit.ops.cross_entropy import CHUNK_ELEMENTS, linear_cross_entropy
+from nmtkit.ops.cross_entropy import chunk_rows, linear_cross_entropy
 from nmtkit.symbols import UNK
 from nmtkit.training.loop import Training
 from nmtkit.training.optimizers import build_optimizer
@@ -60,7 +60,7 @@ def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int
     return Estimate(
         FLOAT * parameters,
         int(FLOAT * parameters * (1 + share)),
-        sum(saved.values()) * training.pass_tokens // src.numel() + 3 * FLOAT * CHUNK_ELEMENTS,
+        sum(saved.values()) * training.pass_tokens // src.numel() + 3 * FLOAT * chunk_rows(tgt_words) * tgt_words,
         src.numel() / seconds,
     )
 

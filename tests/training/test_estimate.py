@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from nmtkit.ops.cross_entropy import CHUNK_ELEMENTS
+from nmtkit.ops.cross_entropy import chunk_rows
 from nmtkit.training.estimate import Estimate, estimate
 from tests.training.conftest import small_experiment
 
 CPU = torch.device("cpu")
-CHUNKS = 3 * 4 * CHUNK_ELEMENTS
+CHUNKS = 3 * 4 * 1000 * chunk_rows(1000)
 
 
 def estimated(words: int = 1000, **training: object) -> Estimate:
