@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -20,9 +21,11 @@ from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.experiment import load_model
 from nmtkit.lines import atomic_write
+from nmtkit.ops.int8 import check_int8
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Floats, Hypothesis, Search
 from nmtkit.search.ensemble import Combine, Ensemble
+from nmtkit.search.quantized import Precision, Quantized
 from nmtkit.search.scorer import Scorer
 from nmtkit.symbols import EOS
 from nmtkit.training import checkpoint
@@ -57,6 +60,7 @@ class Translator:
     """A model with everything that surrounds it. To search differently, ``dataclasses.replace`` its ``search``."""
 
     model: Scorer
+    model_bytes: int  # of its weights
     search: Search
     device: torch.device
     sources: Sequence[Source]  # those of an ensemble that differ; attention is over the first
@@ -127,11 +131,6 @@ class Translator:
         return score_candidates(
             self.model, sources, targets, device=self.device, max_tokens=self.search.max_tokens
         )
-
-    def model_bytes(self) -> int:
-        """The memory that the weights take; 0 for a model that is none of ours."""
-        members = self.model.members if isinstance(self.model, Ensemble) else [self.model]
-        return sum(p.nbytes for m in members if isinstance(m, torch.nn.Module) for p in m.parameters())
 
     def _target(self, text: str, tokenized: bool) -> list[int]:
         return self.tgt_vocab.ids(_tokens(text, self.tgt_pipeline, tokenized))
@@ -219,10 +218,12 @@ def load(
     device: str,
     combine: Combine | None = None,
     weights: Sequence[float] | None = None,
+    precision: Precision = "float32",
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
 
-    Raises UserError for models that cannot be combined.
+    precision: in which format the products with weights are done. Raises UserError for models that cannot be
+    combined, and where there is no int8.
     """
     paths, chosen = [Path(folders)] if isinstance(folders, Path | str) else list(folders), choose_device(device)
     if len(paths) == 1 and (paths[0] / ENSEMBLE).exists():
@@ -234,6 +235,8 @@ def load(
         raise UserError("--combine and --weights: only for an ensemble; give several models, each with -m")
     if weights and len(weights) != len(paths):
         raise UserError(f"--weights: {len(weights)} of them for {len(paths)} models; give one for each, with commas")
+    if precision == "int8":
+        check_int8(chosen)
     members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
     for path in paths:
         members.append(load_model(path, chosen))
@@ -242,8 +245,15 @@ def load(
         readers.setdefault(key, Source(TextPipeline.load(path, "src"), Vocabulary.load(path / "vocab.src")))
         reads.append(list(readers).index(key))
     models = [model for model, _ in members]
+    scorer: Scorer = models[0]
+    if len(models) > 1:
+        scorer = Ensemble(models, reads, weights or [1.0] * len(models), combine or "prob")
+    parameters = [parameter for model in models for parameter in model.parameters()]
+    if precision == "int8":
+        scorer = Quantized(scorer, parameters)
     return Translator(
-        models[0] if len(models) == 1 else Ensemble(models, reads, weights or [1.0] * len(models), combine or "prob"),
+        scorer,
+        sum(parameter.nbytes for parameter in parameters),
         members[0][1].search,
         chosen,
         list(readers.values()),
@@ -258,7 +268,7 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: is there already; give another folder with -o, or remove it")
     load(folders, "cpu", combine, weights)  # every check that translating makes
-    names = [f"{i}-{folder.resolve().name}" for i, folder in enumerate(folders, 1)]
+    names = [f"{i}-{os.path.basename(os.path.realpath(folder))}" for i, folder in enumerate(folders, 1)]
     try:
         for folder, name in zip(folders, names, strict=True):
             checkpoint.copy_model(folder, output / "members" / name)

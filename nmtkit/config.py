@@ -178,7 +178,14 @@ def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        return _convert(next(a for a in arguments if a is not type(None)), value, path, problems)
+        kind, *literal = (a for a in arguments if a is not type(None))
+        if not literal or not isinstance(value, str):
+            return _convert(kind, value, path, problems)
+        words = typing.get_args(literal[0])  # a number, say, or one of these: int | Literal["auto"]
+        if value in words:
+            return value
+        problems.append(f"{path}: expected {_NAMES[kind]} or {', '.join(words)}; found {_describe(value)}")
+        return None
     if origin is typing.Literal:
         if value in arguments and not isinstance(value, bool):
             return value
@@ -195,15 +202,16 @@ def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
         problems.append(f"{path}: expected 'key: value' pairs, found {_describe(value)}")
     elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    elif hint is int and isinstance(value, float) and value.is_integer():
+    elif hint is int and type(value) in (int, float) and abs(value) < _HUGE and value == int(value):
         return int(value)  # 1e6 is how people write a million
-    elif hint in (bool, int, str) and type(value) is hint:
+    elif hint in (bool, str) and type(value) is hint:
         return value
     else:
         problems.append(f"{path}: expected {_NAMES[hint]}, found {_describe(value)}")
     return None
 
 
+_HUGE = 1 << 62  # what counts anything is less; PyTorch's numbers have 64 bits
 _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 

@@ -4,9 +4,8 @@ import difflib
 import importlib
 import json
 import logging
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ import torch
 
 from nmtkit import config as configs
 from nmtkit.data import batches
-from nmtkit.data.corpus import Corpus, read_header, read_json
+from nmtkit.data.corpus import Corpus, read_header
 from nmtkit.data.doctor import Finding
+from nmtkit.data.manifest import read_json
 from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -25,9 +25,10 @@ from nmtkit.evaluation.bleu import detokenized_bleu
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
+from nmtkit.ops.memory import free_memory, is_full
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
-from nmtkit.training import checkpoint, distributed, loop, optimizers, precision
+from nmtkit.training import checkpoint, distributed, estimate, loop, optimizers, precision
 from nmtkit.training.checkpoint import Progress
 from nmtkit.training.loop import Training, Validation
 from nmtkit.training.precision import Precision
@@ -73,7 +74,12 @@ class Experiment:
 
     def build(self, src_words: int, tgt_words: int) -> Seq2Seq:
         """The model with PyTorch's random initial values; use the meta device to only count it."""
-        model: Seq2Seq = _architecture(self.architecture).build(self.model, src_words, tgt_words)
+        try:
+            model: Seq2Seq = _architecture(self.architecture).build(self.model, src_words, tgt_words)
+        except (RuntimeError, MemoryError) as error:
+            if not is_full(error):
+                raise
+            raise UserError(f"model: too large for this machine; take smaller sizes ({str(error)[:200]})") from None
         return model
 
 
@@ -107,18 +113,11 @@ def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Findin
     config = experiment.training.optimizer
     moments = int(config.momentum > 0) if config.name in ("sgd", "nag") else 2
     needed = 4 * (2 + moments) * sizes(experiment, *vocabulary_sizes(experiment, data))["total"]
-    free = _free_memory()
+    free = free_memory()
     if needed < free:
         return []
     what = f"{name} needs {needed / 2**30:.1f} GiB before the first batch, and {free / 2**30:.1f} GiB are free here"
     return [Finding(data, what, fatal=True)]
-
-
-def _free_memory() -> int:
-    """Bytes: the GPU's if there is one, else the computer's."""
-    if torch.cuda.is_available():
-        return int(torch.cuda.mem_get_info()[0])
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def preset_names() -> list[str]:
@@ -186,6 +185,7 @@ def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) 
         return Validation(cross_entropy, errors, detokenized_bleu(hyps, references), train_errors)
 
     with checkpoint.locked(folder):  # from here on something is written
+        experiment = _with_budget_of_run(experiment, folder)
         progress = _resume(experiment, data, folder, model, optimizer)
         dtype = _precision(config.precision, progress, device)
         progress.precision = str(dtype).removeprefix("torch.")
@@ -194,7 +194,23 @@ def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) 
             experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
             device, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
+        config = experiment.training
+        if config.batch_tokens == "auto":
+            config = replace(config, batch_tokens=estimate.busy_budget(model, config, corpus, device, dtype))
+            log.info("training.batch_tokens: auto is %s here", f"{config.batch_tokens:,}")
+            if not distributed.rank():
+                checkpoint.write_config(folder, configs.to_dict(replace(experiment, training=config)))
         return loop.train(model, optimizer, config, corpus, folder, progress, validate, dtype)
+
+
+def _with_budget_of_run(experiment: Experiment, folder: Path) -> Experiment:
+    """``experiment`` with the ``batch_tokens`` that ``auto`` was when the run in ``folder`` began, if one has."""
+    if experiment.training.batch_tokens != "auto" or not checkpoint.steps(folder):
+        return experiment
+    began = build_experiment(configs.load_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
+    if began.training.batch_tokens is None:
+        return experiment  # which cannot go on, and is told so
+    return replace(experiment, training=replace(experiment.training, batch_tokens=began.training.batch_tokens))
 
 
 def _resume(

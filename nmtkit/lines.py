@@ -18,7 +18,7 @@ from nmtkit.errors import UserError
 
 _BLOCK = 1 << 17
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what the system says of a disk without room
 
 
 def raw_lines(path: Path | str) -> Iterator[bytes]:
@@ -113,7 +113,8 @@ def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractCo
     path = Path(path)
     # /dev/stdout may be a file, of which only the shell knows whether it was to be replaced.
     streams = path.parent in _DEVICES or (path.exists() and not path.is_file() and not path.is_dir())
-    return _stream(path, mode) if streams else _atomic_write(path.resolve() if path.is_symlink() else path, mode)
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    return _stream(path, mode) if streams else _atomic_write(target, mode)
 
 
 @contextmanager
@@ -121,17 +122,17 @@ def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     """Appends, because what stands before it in /dev/stdout is not ours."""
     with report_write_errors(path):
         opened = open(path, "ab") if mode == "wb" else _open_text(path, path.suffix, "at")  # noqa: SIM115
-    with report_write_errors(path, only=_FULL), opened as file:
+    with report_write_errors(path, only=FULL), opened as file:
         yield file
 
 
 @contextmanager
 def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"  # of "." too, which has no name
     with report_write_errors(path):
         opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix, "wt")  # noqa: SIM115
     try:
-        with report_write_errors(path, only=_FULL), opened as file:
+        with report_write_errors(path, only=FULL), opened as file:
             yield file
         with report_write_errors(path):
             sync(temporary)
@@ -176,7 +177,7 @@ def staging_folder(folder: Path) -> Iterator[Path]:
     with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         staging = tempfile.TemporaryDirectory(prefix=".new-", dir=folder)
-    with staging, report_write_errors(folder, only=_FULL):
+    with staging, report_write_errors(folder, only=FULL):
         yield Path(staging.name)
 
 

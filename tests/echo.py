@@ -29,6 +29,9 @@ class Echo:
     def __init__(self, looks: bool) -> None:
         self.looks = looks
 
+    def parameters(self) -> list[Tensor]:
+        return []
+
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
         return src, torch.zeros(len(src), dtype=torch.long)
 

@@ -31,6 +31,7 @@ class Whole:
     part: Part
     betas: tuple[float, ...] = (0.9, 0.999)
     groups: dict[str, Part] = field(default_factory=dict)
+    budget: int | Literal["auto", "most"] | None = None
 
 
 GOOD: dict[str, Any] = {"language": "no", "batch_tokens": 100, "tied": True, "part": {"rate": 0.5}}
@@ -55,19 +56,25 @@ def test_what_is_left_out_has_its_default_and_null_is_a_value() -> None:
     assert whole == Whole("no", 100, True, Part(0.0, "linear", None), (0.9, 0.999), {})
 
 
+@pytest.mark.parametrize("budget", [None, 5, "auto", "most"])
+def test_a_value_may_be_a_number_or_one_of_a_few_words(budget: int | str | None) -> None:
+    assert build(Whole, {**GOOD, "budget": budget}, "run.yaml").budget == budget
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"batch_tokns": 1}, "batch_tokns: unknown key; did you mean batch_tokens?"),
         ({"part": {"rate": 1, "kid": "deep"}}, "part.kid: unknown key; did you mean kind?"),
-        ({"xyz": 1}, "xyz: unknown key; known keys: language, batch_tokens, tied, part, betas, groups"),
-        ({1: 1}, "1: unknown key; known keys: language, batch_tokens, tied, part, betas, groups"),
+        ({"xyz": 1}, "xyz: unknown key; known keys: language, batch_tokens, tied, part, betas, groups, budget"),
+        ({1: 1}, "1: unknown key; known keys: language, batch_tokens, tied, part, betas, groups, budget"),
         ({"part": {}}, "part.rate: missing"),
         ({"part": None}, "part: expected 'key: value' pairs, found nothing"),
         ({"part": 3}, "part: expected 'key: value' pairs, found int 3"),
         ({"batch_tokens": "100"}, "batch_tokens: expected a whole number, found str '100'"),
         ({"batch_tokens": 1.5}, "batch_tokens: expected a whole number, found float 1.5"),
         ({"batch_tokens": float("inf")}, "batch_tokens: expected a whole number, found float inf"),
+        ({"batch_tokens": 10**30}, f"batch_tokens: expected a whole number, found int 1{'0' * 30}"),
         ({"batch_tokens": True}, "batch_tokens: expected a whole number, found bool True"),
         ({"batch_tokens": None}, "batch_tokens: expected a whole number, found nothing"),
         ({"tied": 1}, "tied: expected true or false, found int 1"),
@@ -83,6 +90,8 @@ def test_what_is_left_out_has_its_default_and_null_is_a_value() -> None:
         ({"betas": [0.9, "x"]}, "betas[1]: expected a number, found str 'x'"),
         ({"groups": [1]}, "groups: expected 'key: value' pairs, found list [1]"),
         ({"groups": {"bias": {"rate": 1, "x": 2}}}, "groups.bias.x: unknown key; known keys: rate, kind, limit"),
+        ({"budget": "atuo"}, "budget: expected a whole number or auto, most; found str 'atuo'"),
+        ({"budget": 1.5}, "budget: expected a whole number, found float 1.5"),
         ({"groups": {"bias": {"rate": -1}}}, "groups.bias.rate: -1.0 is below 0"),
     ],
 )

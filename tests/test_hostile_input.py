@@ -22,10 +22,13 @@ from nmtkit.align.lexicon import load_lexicon
 from nmtkit.align.pharaoh import read_alignment, read_gold
 from nmtkit.config import dump_yaml, load_yaml, parse_settings, parse_yaml, to_dict
 from nmtkit.data.corpus import Corpus, encode
+from nmtkit.data.manifest import verify
 from nmtkit.data.settings import Prep, Side
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
+from nmtkit.evaluation import contrast
+from nmtkit.evaluation.report import History, read_metrics, training_charts
 from nmtkit.experiment import build_experiment, check_unchanged, load_preset, prepare_folder
 from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS
@@ -216,6 +219,7 @@ def test_a_data_folder(name: str, folder: Path, data: st.DataObject) -> None:
         for number in range(len(corpus)):
             corpus.src(number), corpus.tgt(number)
         TextPipeline.load(folder, "tgt")
+        verify(folder)
 
     try:
         survives(folder / name, data.draw(damaged(good)), read)
@@ -308,3 +312,71 @@ def test_the_lists_of_a_run(folder: Path, data: st.DataObject) -> None:
              lambda: checkpoint.best_weights(folder / "lists"))  # fmt: skip
     (folder / "lists" / "metrics.jsonl").write_bytes(data.draw(damaged(record * 4)))
     checkpoint.rewind_metrics(folder / "lists", 2)
+
+
+RECORDS = [
+    {"kind": "train", "update": 3, "epoch": 1, "tokens": 90, "loss": 2.5, "lr_factor": 1.0},
+    {"kind": "valid", "update": 3, "epoch": 1, "cross_entropy": 2.1, "token_error_rate": 0.5, "bleu": 7.0,
+     "train_token_error_rate": 0.4},
+]  # fmt: skip
+
+
+@given(st.data())
+@fuzz
+def test_the_history_of_a_run_as_a_report_draws_it(folder: Path, data: st.DataObject) -> None:
+    run = folder / "reported"
+    run.mkdir(exist_ok=True)
+    records: list[dict[str, object]] = [dict(record) for record in RECORDS * 2]
+    for record in records if data.draw(st.booleans()) else ():
+        record[data.draw(st.sampled_from(sorted(record)))] = data.draw(SCALAR)
+    content = "".join(json.dumps(record) + "\n" for record in records).encode()
+
+    def read() -> None:
+        values = load_preset("rnnsearch")
+        training_charts([History("run", "", values, 1, *read_metrics(run))])
+
+    survives(run / "metrics.jsonl", data.draw(damaged(content)), read)
+
+
+ENTRY = {
+    "source": "the cat",
+    "reference": "die Katze",
+    "errors": [{"type": "gender", "contrastive": "der Katze", "distance": 1, "frequency": "0"}],
+}
+JSON = st.recursive(SCALAR, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner))
+
+
+@given(st.data())
+@fuzz
+def test_a_set_of_contrastive_pairs(folder: Path, data: st.DataObject) -> None:
+    entries = json.loads(json.dumps([ENTRY] * 2))
+    place = data.draw(st.sampled_from([entries, entries[0], entries[0]["errors"], entries[0]["errors"][0]]))
+    if data.draw(st.booleans()):
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        place[key] = data.draw(JSON)
+
+    def read() -> None:
+        entries = contrast.read_json(folder / "set.json")
+        outcomes = contrast.judge(entries, [range(len(entry.errors) + 1) for entry in entries])
+        contrast.by_type(outcomes), contrast.by_distance(outcomes), contrast.by_frequency(outcomes)
+
+    survives(folder / "set.json", data.draw(damaged(json.dumps(entries).encode())), read)
+
+
+HEADER = {"__metadata__": {"a": "b"}, "weight": {"dtype": "F32", "shape": [3, 2], "data_offsets": [0, 24]},
+          "bias": {"dtype": "F32", "shape": [3], "data_offsets": [24, 36]}}  # fmt: skip
+
+
+@given(st.data())
+@fuzz
+def test_weights_whose_header_lies(folder: Path, data: st.DataObject) -> None:
+    header: dict[str, Any] = json.loads(json.dumps(HEADER))
+    tensor = header[data.draw(st.sampled_from(["weight", "bias"]))]
+    key = data.draw(st.sampled_from(sorted(tensor)))
+    numbers = st.lists(st.integers(-1, 2**64), max_size=3)
+    tensor[key] = data.draw(JSON | numbers | st.sampled_from(["F64", "BF16", "U8"]))
+    text = json.dumps(header).encode()
+    size = data.draw(st.just(len(text)) | st.integers(0, 2**64 - 1))
+    path = folder / "lying.safetensors"
+    content = size.to_bytes(8, "little") + text + bytes(data.draw(st.integers(0, 40)))
+    survives(path, content, lambda: checkpoint.load_into(nn.Linear(2, 3), path))

@@ -3,13 +3,15 @@
 Nothing slow is imported on the way to ``nmtkit --help``: commands import torch inside their functions.
 """
 
+import errno
 import inspect
+import io
 import os
 import re
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, TextIO, cast
 
 import typer
 
@@ -29,6 +31,7 @@ from nmtkit.cli.train import train
 from nmtkit.cli.translate import translate
 from nmtkit.cli.vocab import vocab
 from nmtkit.errors import UserError
+from nmtkit.lines import FULL
 
 app = typer.Typer(
     add_completion=False,
@@ -87,6 +90,12 @@ app.callback(help=_help(nmtkit))(nmtkit)
 
 def main() -> None:
     """Run the command line: a user's mistake is one line on stderr and status 1, any other exception a traceback."""
+    if sys.stdout is None:  # closed by whoever started us; what is read only cannot be written, and main() says so
+        sys.stdout = _stand_in(1, os.O_RDONLY)
+    if sys.stderr is None:
+        sys.stderr = _stand_in(2, os.O_WRONLY)
+    # As Python has it for stderr: a name of a file that is not UTF-8, say, can be printed.
+    cast(io.TextIOWrapper, sys.stdout).reconfigure(errors="backslashreplace")
     try:
         try:
             app(prog_name="nmtkit")
@@ -95,8 +104,25 @@ def main() -> None:
     except UserError as error:
         sys.exit("nmtkit: error: " + " ".join(str(error).splitlines()))
     except BrokenPipeError:
-        # Python flushes stdout once more when it ends, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(1)
+    except OSError as error:
+        if error.filename is not None:  # which may not be read, say
+            sys.exit(f"nmtkit: error: {error.filename}: {error.strerror}")
+        if error.errno not in (*FULL, errno.EBADF):
+            raise
+        _forget_output()
+        sys.exit(f"nmtkit: error: the output cannot be written: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _stand_in(number: int, flags: int) -> TextIO:
+    """A stream for a descriptor that is closed, so that no file that is opened later gets its number."""
+    os.dup2(os.open(os.devnull, flags), number)
+    return open(number, "w", encoding="utf-8")
+
+
+def _forget_output() -> None:
+    """Python flushes stdout once more when it ends, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nmtkit.config import dump_yaml, load_yaml, merge, parse_settings, to_dict
+from nmtkit.config import dump_yaml, load_yaml, merge, parse_settings, parse_yaml, to_dict
 from nmtkit.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ def train(
     ] = None,
     data: Annotated[Path, typer.Option("--data", "-d", help="Data folder made by prep and vocab.")] = Path("data"),
     output: Annotated[Path, typer.Option("--output", "-o", help="Model folder.")] = Path("run"),
+    max_tokens: Annotated[
+        str | None,
+        typer.Option(metavar="TOKENS", help="Of a batch, padding included; auto: as many as keep this machine busy."),
+    ] = None,
     max_updates: Annotated[int | None, typer.Option(help="Stop after this many updates.")] = None,
     max_epochs: Annotated[int | None, typer.Option(help="Stop after this many passes over the data.")] = None,
     patience: Annotated[int | None, typer.Option(help="Stop after this many validations without improvement.")] = None,
@@ -64,6 +68,8 @@ def train(
         "precision": precision,
     }
     given = {key: value for key, value in flags.items() if value is not None}
+    if max_tokens is not None:
+        given |= {"batch_tokens": parse_yaml(max_tokens, "--max-tokens"), "batch_sentences": None}
     values = merge(_base(model, config, output), parse_settings(settings or []))
     values = merge(values, {"training": given}) if given else values
 

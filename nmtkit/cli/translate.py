@@ -94,6 +94,10 @@ def translate(
         typer.Option(help="Of an ensemble: the mean of probabilities [prob], or of their logarithms."),
     ] = None,
     weights: Annotated[str | None, typer.Option(help="Of an ensemble: one number for each model, as 2,1,1.")] = None,
+    precision: Annotated[
+        Literal["float32", "int8"],
+        typer.Option(help="int8: products with weights in 8-bit integers, faster on a CPU and a little less exact."),
+    ] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     jobs: Annotated[
         int | None,
@@ -147,7 +151,7 @@ def translate(
         "max_tokens": max_tokens,
     }
     work = _Work(
-        tuple(model or [Path("run")]), device, combine, parse_weights(weights),
+        tuple(model or [Path("run")]), device, combine, parse_weights(weights), precision,
         tuple((name, value) for name, value in asked.items() if value is not None),
         n_best or 1, tokenized, alignment, attention is not None, replace_unk, lexicon, prefix is not None,
         score_reference is not None, seed if sample else None,
@@ -193,6 +197,7 @@ class _Work:
     device: str
     combine: Literal["prob", "logprob"] | None
     weights: tuple[float, ...] | None
+    precision: Literal["float32", "int8"]
     search: tuple[tuple[str, Any], ...]  # settings that differ from the model's own
     n_best: int
     tokenized: bool
@@ -224,8 +229,11 @@ def _translator(work: _Work) -> "Translator":
 
     if multiprocessing.parent_process():  # each process has a core
         torch.set_num_threads(1)
-    translator = api.load(work.models, work.device, work.combine, work.weights)
-    search = replace(translator.search, **dict(work.search))
+    translator = api.load(work.models, work.device, work.combine, work.weights, work.precision)
+    try:
+        search = replace(translator.search, **dict(work.search))
+    except ValueError as error:
+        raise UserError(f"--{str(error).replace('_', '-')}") from None
     if "alpha" in dict(work.search) and search.length_penalty != "gnmt":
         raise UserError(f"--alpha: without effect on --length-penalty {search.length_penalty}; it belongs to gnmt")
     return replace(translator, search=search)
@@ -244,7 +252,7 @@ def _processes(translator: "Translator") -> int:
     if translator.device.type != "cpu":
         return 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(available_cores(), memory // 2 // max(1, translator.model_bytes())))
+    return max(1, min(available_cores(), memory // 2 // max(1, translator.model_bytes)))
 
 
 def _answers(

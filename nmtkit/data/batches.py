@@ -64,10 +64,14 @@ def cut(lengths: np.ndarray, sentences: int | None, tokens: int | None) -> list[
 
 
 class Epoch:
-    """The batches of one epoch in their order; each is an array of sentence numbers."""
+    """The batches of one epoch in their order; each is an array of sentence numbers.
 
-    def __init__(self, rows: Rows, starts: np.ndarray, order: np.ndarray) -> None:
+    ``padding``: the share of the places in them, of both sides and before a batch is split, that hold no word.
+    """
+
+    def __init__(self, rows: Rows, starts: np.ndarray, order: np.ndarray, padding: float) -> None:
         self._rows, self._starts, self._order = rows, starts, order
+        self.padding = padding
 
     def __len__(self) -> int:
         return len(self._order)
@@ -90,15 +94,19 @@ def epoch_batches(
     random = np.random.default_rng((seed, epoch))
     rows = random.permutation(rows)
     size = sentences if sentences is not None else max(1, int((tokens or 1) // max(1.0, _mean_length(corpus, rows))))
-    starts = [0]
+    starts, words, places = [0], 0, 0
     for start in range(0, len(rows), WINDOW * size):
         window = rows[start : start + WINDOW * size]
         src, tgt = corpus.lengths(window)
         longest = np.maximum(src, tgt) + 1
         order = np.lexsort((src, tgt, longest))
         window[:] = window[order]
-        starts += [start + run.stop for run in cut(longest[order], sentences, tokens)]
-    return Epoch(rows, np.array(starts), random.permutation(len(starts) - 1))
+        runs = cut(longest[order], sentences, tokens)
+        starts += [start + run.stop for run in runs]
+        for lengths in (src[order] + 1, tgt[order] + 1):
+            words += int(lengths.sum())
+            places += sum(int(lengths[run].max()) * (run.stop - run.start) for run in runs)
+    return Epoch(rows, np.array(starts), random.permutation(len(starts) - 1), 1 - words / max(1, places))
 
 
 def _mean_length(corpus: Corpus, rows: Rows) -> float:

@@ -17,6 +17,7 @@ from nmtkit.align.pharaoh import parse_links
 from nmtkit.align.posunk import annotate
 from nmtkit.config import build
 from nmtkit.data.counts import merged, write_run
+from nmtkit.data.manifest import read_json, read_manifest
 from nmtkit.data.parallel import Chunk, Workers, chunks, progress
 from nmtkit.data.settings import SIDES, SPLITS, load_prep
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
@@ -73,7 +74,7 @@ class Corpus:
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
         """Quick whatever the size. Raises UserError if files are missing or cut short, or were made of another text
         or with another vocabulary than the folder has now."""
-        header, manifest = read_header(folder), _read_manifest(folder)
+        header, manifest = read_header(folder), read_manifest(folder)
         if f"{split}.src" not in header or f"{split}.tgt" not in header:
             raise UserError(f"{folder}: has no {split} set; give nmtkit prep one, then run nmtkit vocab")
         for side in SIDES:
@@ -145,32 +146,6 @@ def read_header(folder: Path) -> dict[str, Encoded]:
     return build(_Header, values, f"{folder / _HEADER} (which nmtkit vocab makes)").files
 
 
-def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """What prep says of every file that it made."""
-    path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
-    files = read_json(path, remedy).get("files")
-    if not isinstance(files, dict) or not all(map(_describes_file, files.values())):
-        raise UserError(f"{path}: damaged; {remedy}")
-    return files
-
-
-def _describes_file(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
-
-
-def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """The object in a JSON file. Raises UserError with the remedy where there is none."""
-    if not path.is_file():
-        raise UserError(f"{path}: not there; {remedy}")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: damaged; {remedy}")
-    return values
-
-
 class Coverage(NamedTuple):
     """Of one file of tokens, how many there are and how many are not in the vocabulary."""
 
@@ -223,7 +198,7 @@ def encode(
     unknown target words say where in the source they come from, by the folder's alignment. Raises UserError for a
     folder that prep did not make, and for one that cannot be annotated.
     """
-    manifest = _read_manifest(folder)
+    manifest = read_manifest(folder)
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
     if "train" not in splits:
         raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")

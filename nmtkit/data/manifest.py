@@ -76,10 +76,7 @@ def describe_file(path: Path) -> dict[str, Any]:
 
 def verify(folder: Path) -> str:
     """Checks every file of a data folder against its manifest. Raises UserError naming the first that differs."""
-    path = folder / "manifest.json"
-    if not path.is_file():
-        raise UserError(f"{path}: not there; make the folder with nmtkit prep")
-    files = json.loads(path.read_text(encoding="utf-8"))["files"]
+    files = read_manifest(folder)
     for name, expected in files.items():
         if not (folder / name).is_file():
             raise UserError(f"{folder / name}: in the manifest, but not there; make the folder anew with nmtkit prep")
@@ -91,3 +88,29 @@ def verify(folder: Path) -> str:
                 "make the folder anew with nmtkit prep"
             )
     return f"{folder}: all {len(files)} files are as prep wrote them"
+
+
+def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    """What prep says of every file that it made."""
+    path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
+    files = read_json(path, remedy).get("files")
+    if not isinstance(files, dict) or not all(map(_describes_file, files.values())):
+        raise UserError(f"{path}: damaged; {remedy}")
+    return files
+
+
+def _describes_file(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
+
+
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """The object in a JSON file. Raises UserError with the remedy where there is none."""
+    if not path.is_file():
+        raise UserError(f"{path}: not there; {remedy}")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: damaged; {remedy}")
+    return values

@@ -7,6 +7,7 @@ the text and the settings, so that the same command finds it again, here or on a
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ class Work:
     @classmethod
     def open(cls, raw: Mapping[str, Files], output: Path, prep: Prep, pool: Workers) -> "Work":
         for path in chain.from_iterable(raw.values()):
-            if path.name in DATA_FILES and path.resolve().parent == output.resolve():
+            if path.name in DATA_FILES and Path(os.path.realpath(path)).parent == Path(os.path.realpath(output)):
                 raise UserError(f"{path}: would be overwritten; choose another --output or another name")
         work = cls(raw, read_all(raw, pool), output, prep)
         with report_write_errors(output):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 COLOURS = 8  # --c0 to --c7 of the page; more series begin again
 WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 60, 14, 10, 48  # margins of the plot
+LARGEST = 1e100  # number that is drawn
 CELL, LETTER = 18, 7.4  # of a heat map: a word's square, and how wide a letter of its fixed-width font is
 
 
@@ -25,8 +26,12 @@ class Series(NamedTuple):
 def line_chart(
     title: str, x_label: str, y_label: str, series: Sequence[Series], x_names: Sequence[str] = ()
 ) -> str:
-    """A figure with axes, units and a legend. x_names: what stands at x = 0, 1, ... instead of numbers."""
-    series = [s for s in series if s.points]
+    """A figure with axes, units and a legend, without points that are nowhere (a loss that is no number).
+
+    x_names: what stands at x = 0, 1, ... instead of numbers.
+    """
+    finite = [[point for point in s.points if all(abs(value) < LARGEST for value in point)] for s in series]
+    series = [s._replace(points=points) for s, points in zip(series, finite, strict=True) if points]
     if not series:
         return ""
     xs, ys = ([point[axis] for s in series for point in s.points] for axis in (0, 1))

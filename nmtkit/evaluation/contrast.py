@@ -6,6 +6,7 @@ that the error is about) and ``frequency`` (in training text). Three files that 
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -50,7 +51,7 @@ def read_json(path: Path) -> list[Entry]:
     """Entries of LingEval97's JSON (.gz and .zst too). Raises UserError naming the entry that is something else."""
     try:
         values = json.loads(b"".join(raw_lines(path)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON: {error}") from None
     if not isinstance(values, list) or not values:
         raise UserError(f"{path}: expected a JSON list of entries, as LingEval97 has it")
@@ -85,10 +86,12 @@ def _text(value: dict[str, Any], key: str, where: str) -> str:
 
 def _number(value: dict[str, Any], key: str, where: str) -> int | None:
     """LingEval97 has some zeros as text."""
-    try:
-        return None if value.get(key) is None else int(value[key])
-    except (ValueError, TypeError):
-        raise UserError(f"{where}: {key} is {value[key]!r}; expected a whole number") from None
+    found = value.get(key)
+    if found is None or (type(found) is int and found >= 0):
+        return found
+    if isinstance(found, str) and re.fullmatch("[0-9]{1,18}", found):
+        return int(found)
+    raise UserError(f"{where}: {key} is {found!r}; expected a whole number, not below 0")
 
 
 def read_line_aligned(source: Path, correct: Path, incorrect: Path, type: str) -> list[Entry]:

@@ -9,10 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import sentence_chrf
 from nmtkit.evaluation.charts import Series, heat_map, line_chart
 from nmtkit.evaluation.comparison import PAPERS, Comparison, Part
 from nmtkit.evaluation.page import folded, note, page, table, terms
+from nmtkit.lines import raw_lines
+
+DRAWN = {
+    "train": ("update", "tokens", "loss", "lr_factor"),
+    "valid": ("update", "cross_entropy", "token_error_rate", "bleu"),
+}  # of the records in metrics.jsonl
 
 
 @dataclass(frozen=True)
@@ -60,10 +67,29 @@ class Sentence:
 
 
 def read_metrics(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What training and validations logged; nothing for a folder without history, such as an average."""
+    """What training and validations logged; nothing for a folder without history, such as an average.
+
+    Raises UserError for a line that training did not write, unless it is the half line of a process that was killed.
+    """
     path = folder / "metrics.jsonl"
-    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
-    return [r for r in records if r["kind"] == "train"], [r for r in records if r["kind"] == "valid"]
+    found: dict[str, list[dict[str, Any]]] = {"train": [], "valid": []}
+    for number, line in enumerate(raw_lines(path) if path.exists() else (), 1):
+        record = _record(line)
+        if record is not None:
+            found[record["kind"]].append(record)
+        elif line.endswith(b"\n"):
+            raise UserError(f"{path}:{number}: not what nmtkit train writes; take the line out")
+    return found["train"], found["valid"]
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """A line of metrics.jsonl, if it has the numbers that are drawn."""
+    try:
+        record: dict[str, Any] = json.loads(line)
+        numbers = [record.get("train_token_error_rate", 0), *(record[key] for key in DRAWN[record["kind"]])]
+        return record if all(type(n) is float or (type(n) is int and n < 1 << 63) for n in numbers) else None
+    except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
+        return None
 
 
 def sentences(sources: Sequence[str], comparison: Comparison) -> list[Sentence]:
@@ -98,7 +124,7 @@ def render(
         subtitle,
         [
             ("Scores", _scores(histories, comparison)),
-            ("Training", _training(histories)),
+            ("Training", training_charts(histories)),
             ("By length of the source", _lengths(names, comparison)),
             ("Without unknown words", _unknown_free(names, comparison.unknown_free)),
             ("Are the differences chance?", _differences(names, comparison)),
@@ -134,7 +160,7 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
     )
 
 
-def _training(histories: Sequence[History]) -> str:
+def training_charts(histories: Sequence[History]) -> str:
     loss, by_words, bleu, rates, errors, both = [], [], [], [], [], []
     for colour, history in enumerate(histories):
         name, train, valid, words = history.name, history.train, history.valid, history.words

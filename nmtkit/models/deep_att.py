@@ -133,7 +133,7 @@ def _max_over_time(values: Tensor, mask: Tensor) -> Tensor:
 
 
 class AttentionMemory(NamedTuple):
-    annotations: Tensor  # p (B, S, P)
+    values: Tensor  # p through the rows of W_f that meet c_t (B, S, 4H)
     keys: Tensor  # p U_a + b (B, S, A)
     mask: Tensor  # (B, S)
 
@@ -174,7 +174,11 @@ class Stack(nn.Module):
 
 
 class DeepAtt(Decoder):
-    """Attention of eqs. 8 and 9 from the first layer's previous h; x_t = [c_t; y_{t-1}] (eq. 10)."""
+    """Attention of eqs. 8 and 9 from the first layer's previous h; x_t = [c_t; y_{t-1}] (eq. 10).
+
+    The map of the context is linear, so the annotations go through it once instead of every c_t; the weights sum to
+    one, so the bias stays b.
+    """
 
     def __init__(self, config: Config, encoded: int):
         super().__init__()
@@ -188,21 +192,18 @@ class DeepAtt(Decoder):
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[AttentionMemory, tuple[LSTMState, ...]]:  # type: ignore[override]
         annotations = self.projection(encoded)
-        return AttentionMemory(annotations, self.attention.key(annotations), mask), self.layers.begin(encoded)
+        memory = AttentionMemory(self.context(annotations), self.attention.key(annotations), mask)
+        return memory, self.layers.begin(encoded)
 
     def step(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Step:  # type: ignore[override]
-        context, weights = self.attention(state[0].h, memory.keys, memory.annotations, memory.mask)
-        hidden, state = self.layers.step(self.context(context) + self.word(y), state)
+        context, weights = self.attention(state[0].h, memory.keys, memory.values, memory.mask)
+        hidden, state = self.layers.step(context + self.word(y), state)
         return Step(hidden, state, weights)
 
     def unroll(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:  # type: ignore[override]
-        """Only the first layer needs the attention of the step before; the layers above run over all steps at once.
-
-        The map of the context is linear, so the annotations go through it once instead of every c_t.
-        """
+        """Only the first layer needs the attention of the step before; the layers above run over all steps at once."""
         words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 4H)
-        values = self.context(memory.annotations)  # (B, S, 4H); the weights sum to one, so the bias stays b
-        query, v, keys = self.attention.query.weight.t(), self.attention.v, memory.keys
+        query, v, keys, values = self.attention.query.weight.t(), self.attention.v, memory.keys, memory.values
         cell, (h, s) = self.layers.cell(0), state[0]
         h, loop = share(h, query, keys, values, v, cell.weight)
         fs, hs = [], []

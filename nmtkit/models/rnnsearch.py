@@ -59,17 +59,22 @@ class Encoder(nn.Module):
 
 
 class Memory(NamedTuple):
-    annotations: Tensor  # (B, S, 2n)
+    values: Tensor  # (B, S, 3n + 2l) annotations through the maps of the context
     keys: Tensor  # (B, S, n')
     mask: Tensor  # (B, S)
 
 
 class AttentionDecoder(Decoder):
-    """A.2.2. The state is s (N, n)."""
+    """A.2.2. The state is s (N, n).
+
+    The maps of the context c_i are linear, so the annotations go through them once instead of every c_i: what the
+    attention gives is C c_i and C_o c_i.
+    """
 
     def __init__(self, embedding: int, hidden: int, attention: int, maxout: int, *, dropout: float):
         super().__init__()
         self.hidden, self.dropout = hidden, dropout
+        self.widths = [3 * hidden, 2 * maxout]
         self.initial = nn.Linear(hidden, hidden)  # W_s
         self.attention = AdditiveAttention(hidden, 2 * hidden, attention, bias=True)
         self.word = nn.Linear(embedding, 3 * hidden)  # W_r, W_z, W
@@ -81,30 +86,34 @@ class AttentionDecoder(Decoder):
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, Tensor]:  # type: ignore[override]
         state = self.initial(encoded[:, 0, self.hidden :]).tanh().float()  # s_0: from the backward state at word 1
-        return Memory(encoded, self.attention.key(encoded), mask), state
+        values = torch.cat([self.context(encoded), self.readout_context(encoded)], dim=-1)
+        return Memory(values, self.attention.key(encoded), mask), state
 
     def step(self, memory: Memory, state: Tensor, y: Tensor) -> Step:  # type: ignore[override]
-        context, weights = self.attention(state, memory.keys, memory.annotations, memory.mask)
-        hidden = self.readout(state, y, context)
-        return Step(hidden, self.recurrent.step(self.word(y) + self.context(context), state), weights)
+        found, weights = self.attention(state, memory.keys, memory.values, memory.mask)
+        context, to_readout = found.split(self.widths, dim=-1)
+        hidden = self.readout(state, y, to_readout)
+        return Step(hidden, self.recurrent.step(self.word(y) + context, state), weights)
 
     def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
         """As ``step``, with the products of the words before the loop and the readout after it."""
         words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 3n)
-        query, maps = self.attention.query.weight.t(), self.context.weight.t()
-        v, keys, values, cell = self.attention.v, memory.keys, memory.annotations, self.recurrent
-        state, loop = share(state, query, maps, keys, values, v, cell.gates, cell.weight)
+        query, v, keys, values = self.attention.query.weight.t(), self.attention.v, memory.keys, memory.values
+        cell = self.recurrent
+        state, loop = share(state, query, keys, values, v, cell.gates, cell.weight)
         states, contexts = [], []
         for word in words:
-            context, _ = loop.additive(loop.product(state, query), keys, values, v, memory.mask)
+            found, _ = loop.additive(loop.product(state, query), keys, values, v, memory.mask)
+            context, to_readout = found.split(self.widths, dim=-1)
             states.append(state)
-            contexts.append(context)
-            state = cell.step(word + loop.product(context, maps), state, loop.product)
+            contexts.append(to_readout)
+            state = cell.step(word + context, state, loop.product)
         return self.readout(torch.stack(states, dim=1), y, torch.stack(contexts, dim=1))
 
     def readout(self, state: Tensor, y: Tensor, context: Tensor) -> Tensor:
-        """Maxout over pairs: t_j = max(t~_2j-1, t~_2j) of t~ = U_o s_i-1 + V_o y_i-1 + C_o c_i."""
-        pieces = self.readout_state(state) + self.readout_word(y) + self.readout_context(context)
+        """Maxout over pairs: t_j = max(t~_2j-1, t~_2j) of t~ = U_o s_i-1 + V_o y_i-1 + C_o c_i, of which C_o c_i
+        is given."""
+        pieces = self.readout_state(state) + self.readout_word(y) + context
         hidden = pieces.unflatten(-1, (-1, 2)).amax(dim=-1)
         return functional.dropout(hidden, self.dropout, self.training)
 

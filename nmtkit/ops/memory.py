@@ -1,9 +1,12 @@
-"""What PyTorch raises when memory is full, of which there is no one kind."""
+"""How much memory is free, and what PyTorch raises when none is, of which there is no one kind."""
+
+import os
 
 import torch
 
-# Of the allocators of processors, of cuBLAS, and of oneDNN; only a GPU's allocator has a class of its own.
-_SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory")
+# Of the allocators of processors, of cuBLAS, and of oneDNN, and of sizes that 64 bits cannot count; only a GPU's
+# allocator has a class of its own.
+_SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
 
 
 def is_full(error: BaseException) -> bool:
@@ -11,3 +14,10 @@ def is_full(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
+
+
+def free_memory() -> int:
+    """Bytes: the GPU's if there is one, else the computer's."""
+    if torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

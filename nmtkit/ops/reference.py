@@ -150,3 +150,12 @@ def cross_entropy(
     nll = -log_probs.gather(1, target.unsqueeze(1)).sum()
     others = -(log_probs.sum() + nll) / (weight.shape[0] - 1)  # the share of the other V - 1 words
     return (1 - label_smoothing) * nll + label_smoothing * others, nll.detach()
+
+
+def int8_product(x: Tensor, weight: Tensor) -> Tensor:
+    """``int8.product`` of x (N, D) and weight (D, E): both rounded to multiples of 1/63 of the largest element of a
+    row of x, and of 1/127 of that of a column of the weight.
+    """
+    step_x = x.abs().amax(dim=1, keepdim=True) / 63
+    step_w = weight.abs().amax(dim=0) / 127
+    return ((x / step_x).round() * step_x) @ ((weight / step_w).round() * step_w)

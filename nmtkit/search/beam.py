@@ -42,12 +42,13 @@ class Search:
     max_tokens: int = 8000  # of a batch: source tokens times beam, padding and end marks included
 
     def __post_init__(self) -> None:
-        least_values = {
-            "beam_size": 1, "alpha": 0, "coverage_penalty": 0, "max_len_a": 0, "max_len_b": 1, "max_tokens": 1
+        bounds = {
+            "beam_size": (1, 10_000), "alpha": (0, 10), "coverage_penalty": (0, 1000),
+            "max_len_a": (0, 1000), "max_len_b": (1, 1_000_000), "max_tokens": (1, 1_000_000_000),
         }  # fmt: skip
-        for name, least in least_values.items():
-            if not getattr(self, name) >= least:
-                raise ValueError(f"{name}: must be at least {least}, found {getattr(self, name)}")
+        for name, (least, most) in bounds.items():
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name}: {getattr(self, name)} is not between {least} and {most}")
 
     def score(self, log_prob: float, length: int) -> float:
         """What hypotheses are ranked by. log_prob is at most 0, so it rises with the length, the end mark included."""

@@ -255,7 +255,11 @@ def copy_model(folder: Path, output: Path) -> None:
 def copy_settings(folder: Path, output: Path) -> None:
     """Everything of a model folder but weights and history."""
     history = shutil.ignore_patterns("checkpoints", "best", "metrics.jsonl", "train.log", "test.hyp", ".lock")
-    shutil.copytree(folder, output, ignore=history, dirs_exist_ok=True)
+    try:
+        shutil.copytree(folder, output, ignore=history, dirs_exist_ok=True)
+    except shutil.Error as error:  # a list of them all
+        source, _, reason = error.args[0][0]
+        raise UserError(f"{source}: cannot be copied: {reason}") from None
 
 
 def check_format(folder: Path) -> None:
@@ -285,7 +289,7 @@ def rewind_metrics(folder: Path, update: int) -> None:
         try:
             if json.loads(line)["update"] <= update:
                 kept.append(line)
-        except (ValueError, KeyError):
+        except (ValueError, RecursionError, TypeError, KeyError):
             continue  # the half line of a killed process
     if len(kept) != len(lines):
         with atomic_write(folder / "metrics.jsonl") as file:

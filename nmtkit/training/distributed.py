@@ -28,11 +28,10 @@ def processes(device: torch.device) -> Iterator[torch.device]:
     Each takes the GPU of its own number on its machine, or its share of the processor's cores. A UserError says
     which process it came from.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if os.environ.get("WORLD_SIZE", "1") == "1":
         yield device
         return
-    rank, count, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    rank, count, local, here = map(_number, ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     if device.type == "cuda":
         if here > torch.cuda.device_count():
             raise UserError(f"{here} processes on a machine with {torch.cuda.device_count()} GPUs: --nproc-per-node")
@@ -40,12 +39,22 @@ def processes(device: torch.device) -> Iterator[torch.device]:
         torch.cuda.set_device(device)
     elif os.environ.get("OMP_NUM_THREADS", "1") == "1":  # what torchrun sets where nothing was said
         torch.set_num_threads(max(1, available_cores() // here))
-    dist.init_process_group(timeout=PATIENCE)  # gloo for tensors of the CPU, nccl for a GPU's
+    try:
+        dist.init_process_group(timeout=PATIENCE)  # gloo for tensors of the CPU, nccl for a GPU's
+    except (ValueError, RuntimeError) as error:
+        raise UserError(f"process {rank} of {count} does not find the others: {str(error).splitlines()[0]}") from None
     try:
         yield device
     except UserError as error:
         raise UserError(f"process {rank} of {count}: {error}") from None
     dist.destroy_process_group()
+
+
+def _number(name: str) -> int:
+    value = os.environ.get(name, "")
+    if not value.isdecimal():
+        raise UserError(f"{name} is {value!r} beside WORLD_SIZE; start processes with torchrun, or unset WORLD_SIZE")
+    return int(value)
 
 
 def rank() -> int:

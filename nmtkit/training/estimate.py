@@ -1,20 +1,32 @@
-"""What training a model will cost, before it is trained: measured on one small update without its vocabulary."""
+"""What training a model will cost, before it is trained, and the batch at which the machine is busy: both measured."""
 
+import logging
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from nmtkit.data import batches
+from nmtkit.data.corpus import Corpus
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.ops.cross_entropy import chunk_rows, linear_cross_entropy
+from nmtkit.ops.memory import free_memory
 from nmtkit.symbols import UNK
-from nmtkit.training.loop import Training
-from nmtkit.training.optimizers import build_optimizer
+from nmtkit.training import distributed
+from nmtkit.training.loop import Training, accumulate, clip, sample_pairs
+from nmtkit.training.optimizers import build_optimizer, set_rates
+
+log = logging.getLogger(__name__)
 
 SENTENCES, LENGTH = 16, 25  # of the update that is timed
 FLOAT = 4  # bytes
+
+FIRST = 256  # tokens: the smallest budget that is tried
+GAIN = 1.05  # a budget twice as large must bring this many times the words per second
+SAMPLE = 20_000  # pairs to try budgets on
 
 
 class Estimate(NamedTuple):
@@ -27,20 +39,15 @@ class Estimate(NamedTuple):
 
 
 def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int, device: torch.device) -> Estimate:
-    """small: the model with a vocabulary of a few words; the real one has so many ``parameters`` and target words.
+    """Measured on one small update. ``small``: the model with a vocabulary of a few words.
 
+    The real one has so many ``parameters`` and target words.
     The output layer's products, which a small vocabulary leaves out, are added at the measured speed of products.
     """
     small = small.to(device).train()
     optimizer = build_optimizer(small, training.optimizer, training.groups)
     words = len(small.output.weight)
     src, tgt = (torch.randint(UNK + 1, words, (SENTENCES, LENGTH), device=device) for _ in range(2))
-    saved: dict[int, int] = {p.data_ptr(): 0 for p in small.parameters()}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        saved.setdefault(storage.data_ptr(), storage.nbytes())
-        return tensor
 
     def update() -> None:
         hidden = small(src, src != 0, tgt).flatten(0, 1)
@@ -48,8 +55,7 @@ def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int
         loss.backward()
         optimizer.step()
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        update()
+    saved = _saved_bytes(update, small)
     seconds = _seconds(update, device)
     width = small.output.weight.shape[1]
     a, b = torch.ones(SENTENCES * LENGTH, width, device=device), torch.ones(width, 4096, device=device)
@@ -60,9 +66,56 @@ def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int
     return Estimate(
         FLOAT * parameters,
         int(FLOAT * parameters * (1 + share)),
-        sum(saved.values()) * training.pass_tokens // src.numel() + 3 * FLOAT * chunk_rows(tgt_words) * tgt_words,
+        saved * training.pass_tokens // src.numel() + 3 * FLOAT * chunk_rows(tgt_words) * tgt_words,
         src.numel() / seconds,
     )
+
+
+def busy_budget(model: Seq2Seq, training: Training, corpus: Corpus, device: torch.device, dtype: torch.dtype) -> int:
+    """The ``training.batch_tokens`` at which the machine is busy: twice as many bring less than 5 % more words/s.
+
+    Whole updates at a rate of 0, which leave the model as it is, on pairs from the corpus's median length upwards.
+    No budget is tried that the free memory would not hold, or that is more than one pass of ``pass_tokens`` for every
+    process; where memory runs out all the same, the budget before is taken.
+    """
+    optimizer = build_optimizer(model, training.optimizer, training.groups)
+    set_rates(optimizer, 0.0)
+    pairs = sample_pairs(corpus, training, SAMPLE)
+    pairs = pairs[np.argsort(np.maximum(*corpus.lengths(pairs)), kind="stable")][len(pairs) // 2 :]
+    budget, best = FIRST, 0.0
+    while True:
+        rows = next(batches.parts(corpus, pairs, budget))
+        words = halvings = 0
+
+        def update(rows: np.ndarray = rows) -> None:
+            nonlocal words, halvings
+            _, _, words, halvings = accumulate(model, training, corpus, rows, device, dtype)
+            clip(model, training.clip_norm)
+            optimizer.step()
+
+        saved = _saved_bytes(update, model)
+        speed = words / distributed.highest(int(1e6 * _seconds(update, device)) + 1) * 1e6  # the slowest process counts
+        log.info("batches of %s tokens: %s target words/s", f"{budget:,}", f"{speed:,.0f}")
+        if halvings or speed < GAIN * best:
+            return budget // 2
+        full = distributed.highest(2 * saved > free_memory())
+        if full or 2 * budget > training.pass_tokens * distributed.size() or len(rows) == len(pairs):
+            return budget
+        budget, best = 2 * budget, speed
+
+
+def _saved_bytes(update: Callable[[], object], model: Seq2Seq) -> int:
+    """What an update keeps for its backward pass, parameters left out."""
+    saved = {p.data_ptr(): 0 for p in model.parameters()}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        saved.setdefault(storage.data_ptr(), storage.nbytes())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        update()
+    return sum(saved.values())
 
 
 def _seconds(run: Callable[[], object], device: torch.device) -> float:

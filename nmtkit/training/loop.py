@@ -45,7 +45,8 @@ class Training:
     groups: dict[str, Group] = field(default_factory=dict)
     schedule: Schedule = field(default_factory=Schedule)
     batch_sentences: int | None = None  # one of these two
-    batch_tokens: int | None = None  # sentences x the longest side, end marks and padding included
+    batch_tokens: int | Literal["auto"] | None = None  # sentences x the longest side, end marks and padding included
+    # auto: as many as keep the machine busy, measured when a run begins; the number is then kept in its config.yaml
     pass_tokens: int = 8192  # held in memory at once: a larger batch is added up from several passes
     max_length: int | None = None  # pairs with a longer side (in tokens) are not trained on; counted and logged
     loss: Literal["tokens", "sentences"] = "tokens"  # summed cross-entropy is divided by the batch's words or sentences
@@ -70,8 +71,10 @@ class Training:
     def __post_init__(self) -> None:
         if (self.batch_sentences is None) == (self.batch_tokens is None):
             raise ValueError("batch_sentences, batch_tokens: give one of the two, and null for the other")
-        counts = ("batch_sentences", "batch_tokens", "pass_tokens", "max_length", "max_epochs", "max_updates")
-        require_at_least(1, self, *counts, "valid_every", "patience", "keep_best", "keep_last")
+        counts = ("batch_sentences", "pass_tokens", "max_length", "max_epochs", "max_updates", "valid_every")
+        require_at_least(1, self, *counts, "patience", "keep_best", "keep_last")
+        if self.batch_tokens != "auto":
+            require_at_least(1, self, "batch_tokens")
         for name in ("seed", "init_seed", "order_seed", "dropout_seed"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1 << 31:
@@ -146,6 +149,7 @@ def train(
             epoch_end = progress.batch == len(order)
             if epoch_end:
                 progress.epoch, progress.batch = progress.epoch + 1, 0
+                _log_epoch(folder, progress, order)
             progress.finished = end(config, progress)
             due = progress.update % config.valid_every == 0 if config.valid_every else epoch_end
             if due or progress.finished:
@@ -343,6 +347,7 @@ def _dropout_seed(config: Training, update: int) -> int:
 
 
 def _epoch(corpus: Corpus, rows: np.ndarray, config: Training, epoch: int) -> batches.Epoch:
+    assert config.batch_tokens != "auto", "measured before training"
     seed = config.seed_of(config.order_seed)
     return batches.epoch_batches(
         corpus, rows, sentences=config.batch_sentences, tokens=config.batch_tokens, seed=seed, epoch=epoch
@@ -364,6 +369,12 @@ def _facts(config: Training, progress: Progress, rate: float) -> str:
         f"epoch {progress.current_epoch}  loss {window.loss:.3f}  {window.speed:,.0f} tokens/s  "
         f"lr {config.optimizer.lr * rate:.2g}{best}{left}"
     )
+
+
+def _log_epoch(folder: Path, progress: Progress, order: batches.Epoch) -> None:
+    facts = {"batches": len(order), "padding": round(order.padding, 4)}
+    _log(folder, {"kind": "epoch", "update": progress.update, "epoch": progress.epoch, **facts})
+    log.info("epoch %d: %d batches, %.1f %% of them padding", progress.epoch, len(order), 100 * order.padding)
 
 
 def _log_window(folder: Path, progress: Progress, rate: float) -> None:

@@ -4,39 +4,57 @@
 #   recipes/multi30k/run.sh rnnsearch          # or deep-att, deep-lau, bideep, ...: the YAML files beside this
 #   CORPUS=/path/to/multi30k recipes/multi30k/run.sh rnnsearch
 #
+#   SCALE=tiny recipes/multi30k/run.sh rnnsearch       # all of it on a slice, in a minute
+#
 # CORPUS is a folder with train.en.gz, train.de.gz, valid.*, test2016.*; without it they are downloaded.
-# Everything is written below WORK (default: multi30k/); run the script again and training goes on.
+# Everything is written below WORK (default: work/multi30k); run the script again and training goes on.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-rnnsearch}
-work=${WORK:-multi30k}
-mkdir -p "$work/download"
-corpus=$(realpath "${CORPUS:-$work/download}")
+corpus=${CORPUS:+$(realpath "$CORPUS")}
+work=${WORK:-work/multi30k${SCALE:+-$SCALE}}
+mkdir -p "$work"
 cd "$work"
+source "$recipe/../lib.sh"
+[ -e "$recipe/$model.yaml" ] || stop "$model has no YAML file beside this script"
 
 # 1. The corpus: the task 1 data of https://github.com/multi30k/dataset, raw text.
-for part in train.en train.de val.en val.de test_2016_flickr.en test_2016_flickr.de; do
-    name=${part/val./valid.}
-    file="$corpus/${name/test_2016_flickr/test2016}.gz"
-    if [ ! -e "$file" ]; then
-        curl --fail --location --output "$file.part" \
-            "https://github.com/multi30k/dataset/raw/master/data/task1/raw/$part.gz"
-        mv "$file.part" "$file"
-    fi
-done
+if [ ! -e raw/test2016.de ]; then
+    task=github.com/multi30k/dataset/raw/master/data/task1/raw
+    mkdir -p corpora
+    for set in train:train valid:val test2016:test_2016_flickr; do
+        for language in en de; do
+            file=$corpus/${set%:*}.$language.gz
+            if [ -z "$corpus" ]; then
+                file=download/$task/${set#*:}.$language.gz
+                fetch "https://$task/${set#*:}.$language.gz"
+            fi
+            gunzip < "$file" > "corpora/${set%:*}.$language"
+        done
+    done
+    check_lines corpora/train.{en,de} 29000
+    check_lines corpora/valid.{en,de} 1014
+    check_lines corpora/test2016.{en,de} 1000
+    for language in en de; do
+        collect raw/train.$language 2000 corpora/train.$language
+        collect raw/valid.$language 20 corpora/valid.$language
+        collect raw/test2016.$language 20 corpora/test2016.$language
+    done
+fi
 
 # 2. Moses normalisation and tokenisation, joint BPE, vocabularies. The case is kept.
-if [ ! -e data/vocab.tgt ]; then
+if [ ! -e data/manifest.json ]; then
     nmtkit prep --src-lang en --tgt-lang de --bpe 8000 \
-        --train "$corpus"/train.{en,de}.gz --dev "$corpus"/valid.{en,de}.gz --test "$corpus"/test2016.{en,de}.gz
+        --train raw/train.{en,de} --dev raw/valid.{en,de} --test raw/test2016.{en,de}
+fi
+if [ ! -e data/ids.json ]; then
     nmtkit vocab
 fi
 
 # 3. Train, then average the best checkpoints.
-nmtkit train --model "$model" --config "$recipe/$model.yaml" --output "run-$model"
+nmtkit train --model "$model" --config "$recipe/$model.yaml" --output "run-$model" "${tiny_training[@]}"
 nmtkit average --model "run-$model" --output "averaged-$model"
 
 # 4. Translate the raw test set and score it; what each number means is printed beside it.
-zcat "$corpus/test2016.en.gz" | nmtkit translate --model "averaged-$model" > "test2016.$model.de"
-zcat "$corpus/test2016.de.gz" > test2016.de
-nmtkit score "test2016.$model.de" test2016.de --language de
+nmtkit translate --model "averaged-$model" < raw/test2016.en > "test2016.$model.de"
+nmtkit score "test2016.$model.de" raw/test2016.de --language de

@@ -1,5 +1,7 @@
+import errno
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -77,6 +79,11 @@ def test_ctrl_c_is_quiet(nmtkit: Run, fail_with: Run) -> None:
     assert nmtkit() == (130, "", "")
 
 
+def test_what_the_system_says_of_a_file_is_one_line(nmtkit: Run, fail_with: Run) -> None:
+    fail_with(PermissionError(errno.EACCES, "Permission denied", "run/config.yaml"))
+    assert nmtkit() == (1, "", "nmtkit: error: run/config.yaml: Permission denied\n")
+
+
 def test_a_bug_shows_itself(nmtkit: Run, fail_with: Run) -> None:
     fail_with(ZeroDivisionError("oops"))
     with pytest.raises(ZeroDivisionError, match="oops"):
@@ -91,6 +98,12 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True)
     finally:
         os.close(write)
+
+
+def shell(rest: str) -> tuple[int, str, str]:
+    """The status, output and errors of a shell's ``python REST``."""
+    done = subprocess.run(["sh", "-c", f"{shlex.quote(sys.executable)} {rest}"], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
 
 
 COMMAND = """
@@ -109,6 +122,23 @@ def test_a_closed_pipe_is_quiet(body: str) -> None:
     result = python(COMMAND.format(body=body))
     assert result.stderr == ""
     assert result.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("redirection", "complaint"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left on device")]
+)
+def test_output_that_cannot_be_written_is_one_line(redirection: str, complaint: str) -> None:
+    result = shell(f"-m nmtkit --version {redirection}")
+    assert result == (1, "", f"nmtkit: error: the output cannot be written: {complaint}\n")
+
+
+def test_errors_do_not_go_to_stdout_where_stderr_is_closed() -> None:
+    assert shell("-m nmtkit train 2>&-") == (1, "", "")
+
+
+def test_a_name_that_is_not_utf8_can_be_printed() -> None:
+    code = COMMAND.format(body="print(chr(0xDCFF))")
+    assert shell(f"-c {shlex.quote(code)}") == (0, "\\udcff\n", "")
 
 
 def test_a_bug_shows_a_plain_traceback() -> None:

@@ -110,6 +110,20 @@ def test_a_model_without_history_has_scores(nmtkit: Run) -> None:
     assert "<h2>Training" not in Path("report.html").read_text("utf-8")
 
 
+def test_the_half_line_of_a_run_that_was_killed_is_left_out(nmtkit: Run) -> None:
+    with Path("run/metrics.jsonl").open("a") as file:
+        file.write('{"kind": "train", "upd')
+    assert nmtkit("report").status == 0
+
+
+@pytest.mark.parametrize("line", ["", "3", "{}", '{"kind": "other"}', '{"kind": "train", "update": "3"}', "[" * 9999])
+def test_a_line_of_the_history_that_is_none_is_named(nmtkit: Run, line: str) -> None:
+    with Path("run/metrics.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    complaint = "run/metrics.jsonl:7: not what nmtkit train writes; take the line out"
+    assert nmtkit("report") == (1, "", f"nmtkit: error: {complaint}\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -149,6 +149,14 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(folder
     assert not (folder / "run").exists()
 
 
+def test_a_batch_is_counted_in_tokens_or_the_machine_finds_how_many(prepared: Path, nmtkit: Nmtkit) -> None:
+    for given, kept in (("500", 500), ("auto", 256)):  # the smallest budget that is tried has all of this text
+        assert nmtkit(*TRAIN, "--max-tokens", given, "--max-updates", 1, "--output", given).status == 0
+        training = load_yaml(prepared / given / "config.yaml")["training"]
+        assert (training["batch_tokens"], training["batch_sentences"]) == (kept, None)
+    assert "training.batch_tokens: auto is 256 here" in (prepared / "auto" / "train.log").read_text()
+
+
 def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: Path, nmtkit: Nmtkit) -> None:
     shown = nmtkit("train", "--model", "dtmt4", "--dry-run").out
     assert re.search(r"words +\d\d source, \d\d target; in the paper [\d,]{6} and [\d,]{6}\n", shown)
@@ -162,7 +170,10 @@ def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: 
         (["train", "--model", "deep-at"], "no such preset; did you mean deep-att"),
         ([*TRAIN, "--set", "training.batch_tokns=5"], "training.batch_tokns: unknown key; did you mean batch_tokens?"),
         ([*TRAIN, "--set", "model.hidden=big", "--set", "search.beam=2"], "model.hidden: expected a whole number"),
+        ([*TRAIN, "--set", "model.hidden=1e12"], "model: too large for this machine; take smaller sizes ("),
         ([*TRAIN, "--set", "training.lr"], "--set training.lr: expected KEY=VALUE"),
+        ([*TRAIN, "--max-tokens", "many"], "training.batch_tokens: expected a whole number or auto; found str 'many'"),
+        ([*TRAIN, "--max-tokens", "0"], "training.batch_tokens: 0 is not at least 1"),
         ([*TRAIN, "--config", "none.yaml"], "none.yaml: cannot be read"),
         ([*TRAIN, "--device", "tpu9"], "--device tpu9: cannot be used here"),
         ([*TRAIN, "--data", "nowhere"], "nowhere/ids.json: not there; make it with nmtkit vocab"),

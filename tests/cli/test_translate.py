@@ -278,6 +278,8 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--weights", "1"], "--combine and --weights: only for an ensemble; give several models"),
         (["-m", "run", "-m", "run", "--weights", "1"], "--weights: 1 of them for 2 models; give one for each"),
         (["--alpha", "0.5"], "--alpha: without effect on --length-penalty none; it belongs to gnmt"),
+        (["--precision", "int8", "--device", "meta"], "--precision int8: is for the cpu, not meta"),
+        (["--max-len-a", "inf"], "--max-len-a: inf is not between 0 and 1000"),
         (["--device", "toaster"], "--device toaster: cannot be used here"),
     ],
 )
@@ -285,6 +287,13 @@ def test_options_that_cannot_work_are_errors(filtered: Callable[..., Any], argum
     status, out, err = filtered(b"a\n", *arguments)
     assert (status, out) == (1, "")
     assert message in err
+
+
+def test_products_in_8_bit_integers_reach_every_process(start: Callable[..., Any], folder: Path) -> None:
+    (folder / "long").write_text("a b c\n" * 600)
+    process = start("--precision", "int8", "--jobs", "2", "-i", "long")
+    out, err = process.communicate()
+    assert (process.returncode, out.decode(), err) == (0, "a b c\n" * 600, b"")
 
 
 def test_options_reach_the_search(filtered: Callable[..., Any]) -> None:

@@ -92,6 +92,19 @@ def test_sentences_of_a_batch_are_of_similar_length() -> None:
     assert padded < 1.1 * longest(corpus, np.arange(5000)).sum()
 
 
+@pytest.mark.parametrize(("sentences", "tokens"), [(1, None), (16, None), (None, 200)])
+def test_padding_is_the_share_of_the_places_of_collated_batches_that_hold_no_word(
+    sentences: int | None, tokens: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "WINDOW", 5)  # more than one
+    corpus = random_pairs()
+    epoch = epoch_batches(corpus, np.arange(500), sentences=sentences, tokens=tokens, seed=1, epoch=0)
+    sides = [ids for rows in epoch for ids in (collate(corpus, rows).src, collate(corpus, rows).tgt)]
+    empty = sum(int((ids == PAD).sum()) for ids in sides)
+    assert (epoch.padding == 0) == (sentences == 1)
+    assert epoch.padding == pytest.approx(empty / sum(ids.numel() for ids in sides))
+
+
 def test_batches_come_in_no_order_of_length() -> None:
     corpus = random_pairs(5000)
     means = [longest(corpus, rows).mean() for rows in batches_of(corpus, tokens=1000)]

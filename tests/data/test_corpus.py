@@ -150,6 +150,17 @@ def test_text_prepared_since_is_noticed(tmp_path: Path, data: Path) -> None:
     assert len(Corpus.open(data, "train")) == len(SENTENCES)
 
 
+def test_sides_of_different_lengths_are_noticed(data: Path) -> None:
+    encode_all(data)
+    header = json.loads((data / "ids.json").read_text())
+    header["files"]["dev.tgt"] |= {"lines": 0, "tokens": 0}
+    (data / "ids.json").write_text(json.dumps(header))
+    (data / "dev.tgt.ids").write_bytes(b"")
+    (data / "dev.tgt.offsets").write_bytes(bytes(8))
+    with pytest.raises(UserError, match=r"ids\.json: dev has sides of different lengths; run nmtkit vocab again"):
+        Corpus.open(data, "dev")
+
+
 @pytest.mark.parametrize("name", ["train.src.ids", "train.tgt.offsets"])
 def test_a_file_that_is_cut_short_or_missing_is_named(data: Path, name: str) -> None:
     encode_all(data)

@@ -553,3 +553,6 @@ def test_a_folder_that_is_as_it_was_made_is_verified(raw: dict[str, Files], tmp_
         verify(tmp_path / "data")
     with pytest.raises(UserError, match=r"manifest\.json: not there; make the folder with nmtkit prep"):
         verify(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"files": {"dev.tgt": 3}}')
+    with pytest.raises(UserError, match=r"manifest\.json: damaged; make the folder with nmtkit prep"):
+        verify(tmp_path)

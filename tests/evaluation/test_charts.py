@@ -1,3 +1,4 @@
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -55,6 +56,13 @@ def test_a_chart_of_a_single_point_or_of_equal_values_can_be_drawn() -> None:
 
 def test_nothing_to_draw_is_no_figure() -> None:
     assert line_chart("t", "x", "y", [Series("s", [], 0)]) == ""
+
+
+def test_a_point_that_is_nowhere_is_left_out() -> None:
+    points = [(1.0, 2.0), (2.0, math.nan), (3.0, math.inf), (4.0, 1.0)]
+    drawn = [(1.0, 2.0), (4.0, 1.0)]
+    assert line_chart("t", "x", "y", [Series("s", points, 0)]) == line_chart("t", "x", "y", [Series("s", drawn, 0)])
+    assert line_chart("t", "x", "y", [Series("s", points[1:3], 0)]) == ""
 
 
 def test_names_stand_below_their_points() -> None:

@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,15 @@ def test_a_set_may_be_packed(tmp_path: Path) -> None:
         ([{"errors": [{"type": "t"}]}], "entry 1, error 1: contrastive is None; expected text"),
         (
             [{"errors": [{"type": "t", "contrastive": "c", "distance": "far"}]}],
-            "entry 1, error 1: distance is 'far'; expected a whole number",
+            "entry 1, error 1: distance is 'far'; expected a whole number, not below 0",
+        ),
+        (
+            [{"errors": [{"type": "t", "contrastive": "c", "frequency": -1}]}],
+            "entry 1, error 1: frequency is -1; expected a whole number, not below 0",
+        ),
+        (
+            [{"errors": [{"type": "t", "contrastive": "c", "frequency": math.inf}]}],
+            "entry 1, error 1: frequency is inf; expected a whole number, not below 0",
         ),
     ],
 )
@@ -121,10 +130,11 @@ def test_a_set_of_another_shape_is_one_line(tmp_path: Path, value: Any, complain
     assert str(caught.value) == f"{path}: {complaint}"
 
 
-def test_text_that_is_not_json_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "complaint"), [("[{]", "Expecting property name"), ("[" * 99_999, "maximum recurs")])
+def test_text_that_is_not_json_is_one_line(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "set.json"
-    path.write_text("[{]")
-    with pytest.raises(UserError, match=r"set\.json: not JSON: Expecting property name"):
+    path.write_text(text)
+    with pytest.raises(UserError, match=rf"set\.json: not JSON: {complaint}"):
         read_json(path)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from nmtkit.errors import UserError
 from nmtkit.experiment import build_experiment, load_preset
 from nmtkit.models import deep_att
 from nmtkit.models.base import Seq2Seq, count_parameters
-from nmtkit.models.deep_att import Config, FeedForward, Stack
+from nmtkit.models.deep_att import Config, DeepAtt, FeedForward, Stack
 from nmtkit.symbols import BOS
 from nmtkit.training.optimizers import initialise
 
@@ -182,7 +182,7 @@ def test_the_interface_has_the_papers_width(preset: str, encoded: tuple[int], co
     e = model.encoder(x, mask)
     assert e.shape == encoded
     if context is not None:
-        assert model.decoder.begin(e, mask)[0].annotations.shape == context
+        assert cast(DeepAtt, model.decoder).projection(e).shape == context
 
 
 def changed_positions(model: Seq2Seq, position: int) -> list[list[int]]:

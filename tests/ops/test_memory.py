@@ -11,6 +11,13 @@ def test_what_the_processor_s_allocator_raises_is_recognised() -> None:
     assert is_full(caught.value)
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_sizes_that_cannot_be_counted_are_recognised(device: str) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 40, 1 << 40, device=device)
+    assert is_full(caught.value)
+
+
 def test_what_a_gpu_and_python_raise_is_recognised() -> None:
     assert is_full(torch.OutOfMemoryError("CUDA out of memory"))
     assert is_full(MemoryError())

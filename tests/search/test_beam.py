@@ -325,8 +325,9 @@ def test_a_model_without_any_continuation_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("beam_size", 0), ("alpha", -0.1), ("alpha", math.nan), ("max_len_a", -1.0), ("max_len_b", 0), ("max_tokens", 0)],
-)
+    [("beam_size", 0), ("alpha", -0.1), ("alpha", math.nan), ("alpha", 11.0), ("max_len_a", -1.0),
+     ("max_len_a", math.inf), ("max_len_b", 0), ("max_tokens", 0)],
+)  # fmt: skip
 def test_impossible_settings_are_refused(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{name}: must be at least"):
+    with pytest.raises(ValueError, match=f"{name}: {value} is not between"):
         dataclasses.replace(CONFIG, **{name: value})

@@ -47,6 +47,24 @@ def test_a_damaged_checkpoint_is_named(name: str, damage: object, tmp_path: Path
         checkpoint.restore(tmp_path, 7, model, torch.optim.Adam(model.parameters()))
 
 
+def test_a_checkpoint_whose_parts_do_not_belong_together_says_so(tmp_path: Path) -> None:
+    model = written(tmp_path, 7, 0.25)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    checkpoint.save(tmp_path, model, optimizer, Progress(update=8))
+    checkpoint.step_folder(tmp_path, 8).rename(checkpoint.step_folder(tmp_path, 9))
+    with pytest.raises(UserError, match=r"step-9/trainer\.pt: cannot be used \(it is of update 8\); delete"):
+        checkpoint.restore(tmp_path, 9, model, optimizer)
+    optimizer.state[model.weight]["exp_avg"] = torch.zeros(5)
+    checkpoint.save(tmp_path, model, optimizer, Progress(update=10))
+    with pytest.raises(UserError, match=r"step-10/trainer\.pt: .*exp_avg has shape \(5,\) instead of \(3, 2\)"):
+        checkpoint.restore(tmp_path, 10, model, torch.optim.Adam(model.parameters()))
+    (checkpoint.step_folder(tmp_path, 7) / "trainer.pt").unlink()
+    with pytest.raises(UserError, match=r"step-7: has weights but no trainer\.pt: an average, say, which cannot be tr"):
+        checkpoint.restore(tmp_path, 7, model, optimizer)
+
+
 def test_weights_of_another_shape_name_the_first_that_differs(tmp_path: Path) -> None:
     written(tmp_path, 7, 0.25)
     path = checkpoint.step_folder(tmp_path, 7) / "model.safetensors"
@@ -107,6 +125,13 @@ def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], mess
     with pytest.raises(UserError, match=message):
         averaging.average(tmp_path / "run", tmp_path / "mean", [], **arguments)
     assert not (tmp_path / "mean").exists()
+
+
+def test_a_file_that_cannot_be_copied_is_named(tmp_path: Path) -> None:
+    written(tmp_path / "run", 1, 1.0)
+    (tmp_path / "run" / "notes").symlink_to("nowhere")
+    with pytest.raises(UserError, match=r"run/notes: cannot be copied: .*No such file or directory"):
+        averaging.average(tmp_path / "run", tmp_path / "mean", [], last=1)
 
 
 def test_only_checkpoints_of_one_shape_are_averaged_and_never_over_the_run(tmp_path: Path) -> None:

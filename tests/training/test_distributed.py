@@ -135,6 +135,44 @@ def test_a_process_that_fails_ends_all_and_says_why(data: Path, tmp_path: Path) 
     assert "process 1 of 2: another process has ended" in (tmp_path / "error.1").read_text()
 
 
+@pytest.mark.parametrize(
+    ("environment", "complaint"),
+    [
+        ({"WORLD_SIZE": "two", "RANK": "0"}, "WORLD_SIZE is 'two' beside WORLD_SIZE; start processes with torchrun"),
+        ({"WORLD_SIZE": "2"}, "RANK is '' beside WORLD_SIZE; start processes with torchrun, or unset WORLD_SIZE"),
+        ({"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"},
+         "process 1 of 2 does not find the others: .*MASTER_ADDR expected"),
+    ],
+)  # fmt: skip
+def test_processes_that_torchrun_did_not_start_are_told(
+    environment: dict[str, str], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(UserError, match=complaint), distributed.processes(CPU):
+        pass
+
+
+def test_more_processes_than_gpus_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with (
+        pytest.raises(UserError, match="2 processes on a machine with 1 GPUs: --nproc-per-node"),
+        distributed.processes(torch.device("cuda")),
+    ):
+        pass
+
+
+def test_processes_that_see_different_folders_are_told(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "highest", lambda number: number + 3)  # another found a later checkpoint
+    with pytest.raises(UserError, match="not the folder that the first process sees; it must be one that all machines"):
+        experiment.run(planned(), data, tmp_path, CPU)
+
+
 @pytest.fixture
 def endless(data: Path, tmp_path: Path) -> Iterator[list[BaseProcess]]:
     """Two processes that train for ever, once they have begun."""

@@ -1,10 +1,20 @@
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from nmtkit import experiment
+from nmtkit.config import load_yaml
+from nmtkit.data.corpus import Corpus
+from nmtkit.errors import UserError
+from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import chunk_rows
-from nmtkit.training.estimate import Estimate, estimate
+from nmtkit.training import checkpoint
+from nmtkit.training import estimate as estimates
+from nmtkit.training.estimate import Estimate, busy_budget, estimate
 from tests.training.conftest import small_experiment
 
 CPU = torch.device("cpu")
@@ -40,3 +50,97 @@ def test_the_models_own_size_is_measured() -> None:
         estimate(e.build(20, 20), e.training, 1, 1000, CPU).activations - CHUNKS for e in (planned, wide)
     )
     assert wide_one > 2 * narrow_one
+
+
+AUTO = {"batch_sentences": None, "batch_tokens": "auto"}
+
+
+class ManyPairs:
+    """Pairs of 1 to 60 words on both sides."""
+
+    def __init__(self, size: int) -> None:
+        self._lengths = np.arange(size) % 60 + 1
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._lengths[rows], self._lengths[rows]
+
+
+def found_budget(
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: Callable[[int], float],
+    *,
+    pairs: int = 20_000,
+    fits: int = 10**9,
+    **training: object,
+) -> int:
+    """What is found on a machine that needs so many seconds for a batch of words, of which so many fit into memory."""
+    seen = [0]
+    corpus = ManyPairs(pairs)
+
+    def accumulate(model: Seq2Seq, config: object, corpus: ManyPairs, rows: np.ndarray, *_: object) -> object:
+        seen[0] = int(corpus.lengths(rows)[1].sum()) + len(rows)
+        return 0.0, 0.0, seen[0], int(seen[0] > fits)
+
+    def timed(update: Callable[[], object], device: torch.device) -> float:
+        update()
+        return seconds(seen[0])
+
+    monkeypatch.setattr(estimates, "accumulate", accumulate)
+    monkeypatch.setattr(estimates, "clip", lambda model, limit: 1.0)
+    monkeypatch.setattr(estimates, "_seconds", timed)
+    planned = small_experiment(**AUTO, **training)
+    return busy_budget(planned.build(20, 20), planned.training, corpus, CPU, torch.float32)  # type: ignore[arg-type]
+
+
+def test_a_budget_is_found_from_which_twice_as_many_tokens_bring_less_than_a_twentieth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert found_budget(monkeypatch, lambda words: 0.001 * words) == 256
+    for fixed in (50, 100, 200):  # an update takes as long as so many words, and then a word its own time
+        budget = found_budget(monkeypatch, lambda words, fixed=fixed: 0.001 * (fixed + words))  # type: ignore[misc]
+        gains = {size: 2 * (fixed + size) / (fixed + 2 * size) for size in (budget // 2, budget)}
+        assert gains[budget // 2] > 1.04  # batches are not quite full
+        assert gains[budget] < 1.06
+
+
+def test_no_budget_is_more_than_a_pass_or_than_memory_holds_or_than_the_corpus_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    always = lambda words: 1.0  # noqa: E731 - the more words the better
+    assert found_budget(monkeypatch, always) == 8192
+    assert found_budget(monkeypatch, always, pass_tokens=1500) == 1024
+    assert found_budget(monkeypatch, always, fits=1100) == 1024
+    assert found_budget(monkeypatch, always, pairs=60) == 2048  # the longer half of them, 1,400 words, is all there is
+    monkeypatch.setattr(estimates, "_saved_bytes", lambda update, model: 600)
+    monkeypatch.setattr(estimates, "free_memory", lambda: 1100)
+    assert found_budget(monkeypatch, always) == 256
+
+
+def test_finding_a_budget_leaves_the_model_as_it_is(data: Path) -> None:
+    planned = small_experiment(**AUTO, optimizer={"name": "adamw", "lr": 0.1, "decay": 0.1})
+    model = planned.build(14, 14)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    assert busy_budget(model, planned.training, Corpus.open(data, "train"), CPU, torch.float32) == 256  # all pairs
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_a_run_keeps_the_budget_it_began_with(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    budgets = [40, 80]
+    monkeypatch.setattr(estimates, "busy_budget", lambda *_: budgets.pop(0))
+    run, other = tmp_path / "auto", tmp_path / "given"
+    for last in (3, 6):
+        experiment.run(small_experiment(**AUTO, max_updates=last, valid_every=3), data, run, CPU)
+        assert load_yaml(run / "config.yaml")["training"]["batch_tokens"] == 40
+    given = small_experiment(batch_sentences=None, batch_tokens=40, max_updates=6, valid_every=3)
+    experiment.run(given, data, other, CPU)
+    ours, theirs = (checkpoint.load_weights(checkpoint.step_folder(f, 6) / "model.safetensors") for f in (run, other))
+    assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
+
+
+def test_a_run_with_batches_of_sentences_does_not_go_on_with_a_measured_budget(data: Path, tmp_path: Path) -> None:
+    experiment.run(small_experiment(max_updates=1), data, tmp_path, CPU)
+    with pytest.raises(UserError, match=r"other settings, see above: training\.batch_sentences, training.batch_tokens"):
+        experiment.run(small_experiment(**AUTO, max_updates=2), data, tmp_path, CPU)

@@ -470,6 +470,18 @@ def test_how_often_memory_ran_out_is_kept_and_logged(
     assert halvings == [2, 4]
 
 
+def test_the_padding_of_every_epoch_is_logged_once_however_often_the_run_stops(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for last in (5, 8, 11, 16):  # 60 pairs: an epoch has 8 batches
+        trained(tmp_path, data, max_updates=last, valid_every=100)
+    found = [record for record in metrics(tmp_path) if record["kind"] == "epoch"]
+    assert [(r["update"], r["epoch"], r["batches"]) for r in found] == [(8, 1, 8), (16, 2, 8)]
+    assert all(0 < r["padding"] < 0.5 for r in found)
+    assert f"epoch 2: 8 batches, {100 * found[1]['padding']:.1f} % of them padding" in caplog.text
+
+
 def test_the_first_module_whose_output_is_no_number_is_named() -> None:
     torch.manual_seed(1)
     planned = small_experiment()
@@ -555,17 +567,31 @@ def test_each_seed_changes_its_own_random_numbers_and_no_others(name: str, data:
     [
         ({"batch_sentences": None}, "batch_sentences, batch_tokens: give one of the two"),
         ({"batch_tokens": 100}, "batch_sentences, batch_tokens: give one of the two"),
+        ({"batch_tokens": "auto"}, "batch_sentences, batch_tokens: give one of the two"),
+        ({"batch_sentences": None, "batch_tokens": "atuo"}, "expected a whole number or auto; found str 'atuo'"),
+        ({"batch_sentences": None, "batch_tokens": 0}, "batch_tokens: 0 is not at least 1"),
         ({"patience": 0}, "patience: 0 is not at least 1"),
         ({"min_lr": 1e-4}, "min_lr: 0.0001 is not above 0, or the schedule is no plateau"),
         ({"seed": 1 << 31}, r"seed: 2147483648 is not in \[0, 2147483648\)"),
         ({"dropout_seed": -1}, r"dropout_seed: -1 is not in"),
         ({"save_every": 0}, "save_every: 0.0 is not above 0; null: at validations only"),
         ({"label_smoothing": 1}, r"label_smoothing: 1.0 is not in \[0, 1\)"),
+        ({"clip_norm": 0}, "clip_norm: 0.0 is not above 0; null: no clipping"),
+        ({"clip_factor": 0}, r"clip_factor: 0.0 is not in \(0, 1\]"),
+        ({"optimizer": {"decay": -1}}, "decay: -1.0 is not 0 or above"),
+        ({"optimizer": {"momentum": 1}}, r"momentum: 1.0 is not in \[0, 1\)"),
+        ({"groups": {"other": {"lr": -1}}}, "lr: -1.0 is not 0 or above"),
     ],
 )
 def test_impossible_settings_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         small_experiment(**values)
+
+
+def test_a_dev_set_without_words_is_refused(data: Path) -> None:
+    model = small_experiment().build(14, 14)
+    with pytest.raises(UserError, match="the dev set has no pair with words on both sides; give `nmtkit prep` a real"):
+        loop.teacher_forced(model, Corpus.open(data, "dev"), np.arange(0), 100, CPU, torch.float32)
 
 
 def test_speed_and_loss_are_means_since_the_last_validation() -> None:

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# nmtkit, JoeyNMT 2.3 and OpenNMT-py 3.5 on the same data at the same sizes, in turns: a table of speed and memory.
+#
+#   recipes/benchmarks/peers.sh
+#   THREADS=4 ROUNDS=3 CORPUS=/path/to/multi30k RUN="taskset -c 0-3" recipes/benchmarks/peers.sh
+#
+# Multi30k English-German, joint BPE of 10,000 merges, embedding 256, one-layer bidirectional GRU encoder, GRU decoder of
+# 512, Bahdanau's attention, 80 sentences a batch, beam 5: the files in peers/. With one thread a round takes 6 minutes.
+#
+#   THREADS   of each process [1]. nmtkit translates with as many processes that have one thread each, as it does by itself
+#   ROUNDS    how often each is measured [2]
+#   RUN       goes before every measurement: taskset, say, or a lock
+#   CORPUS    a folder with train.en.gz, valid.*, test2016.*; without it they are downloaded
+#   WORK      where everything is written [peers]; SENTENCES of test2016 are translated [200]
+#   TORCH     the version of PyTorch that all have [2.13.0]. On Linux PyPI's brings CUDA with it, gigabytes:
+#             PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu has the small ones
+#
+# `python` must be one that nmtkit is installed in: PATH="$PWD/.venv/bin:$PATH" recipes/benchmarks/peers.sh
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+export OMP_NUM_THREADS=${THREADS:-1}
+work=${WORK:-peers}
+mkdir -p "$work/download" "$work/raw"
+corpus=$(realpath "${CORPUS:-$work/download}")
+cd "$work"
+
+# 1. The corpus: the task 1 data of https://github.com/multi30k/dataset, raw text.
+for part in train.en train.de val.en val.de test_2016_flickr.en test_2016_flickr.de; do
+    name=${part/val./valid.}
+    file="$corpus/${name/test_2016_flickr/test2016}.gz"
+    if [ ! -e "$file" ]; then
+        curl --fail --location --output "$file.part" \
+            "https://github.com/multi30k/dataset/raw/master/data/task1/raw/$part.gz"
+        mv "$file.part" "$file"
+    fi
+done
+
+# 2. The same tokens for all. Only 20 sentences to develop on: validations are not what is measured.
+if [ ! -e words.tgt ]; then
+    for language in en de; do
+        zcat "$corpus/valid.$language.gz" | sed 20q > "raw/dev.$language"
+        zcat "$corpus/test2016.$language.gz" | sed "${SENTENCES:-200}q" > "raw/test.$language"
+    done
+    python -m nmtkit prep --src-lang en --tgt-lang de --bpe 10000 \
+        --train "$corpus"/train.{en,de}.gz --dev raw/dev.{en,de} --test raw/test.{en,de}
+    python -m nmtkit vocab
+    for side in src tgt; do tail -n +5 "data/vocab.$side" | cut -f 1 > "words.$side"; done # each adds its own symbols
+fi
+
+# 3. The toolkits, each in a virtual environment. OpenNMT-py 3.5.1 asks for torch<2.3, but runs with what the others have.
+echo "torch==${TORCH:-2.13.0}" > constraints.txt
+echo "setuptools<81" >> constraints.txt # JoeyNMT's TensorBoard writer imports pkg_resources
+install() { # FOLDER, then what pip takes
+    [ -x "$1/bin/pip" ] || python -m venv "$1"
+    "$1/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt "${@:2}"
+}
+install joeynmt joeynmt==2.3.0 importlib_metadata # which it imports and does not ask for
+install opennmt torch configargparse 'ctranslate2<5' tensorboard flask waitress 'pyonmttok<2' pyyaml sacrebleu rapidfuzz \
+    pyahocorasick fasttext-wheel spacy six
+install opennmt --no-deps OpenNMT-py==3.5.1
+export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # its own files, which it wrote just now, are pickles
+export CUDA_VISIBLE_DEVICES=
+
+# 4. In turns, so that a machine that is busy for a while slows all of them.
+rm -f figures.jsonl
+for ((round = 1; round <= ${ROUNDS:-2}; round++)); do
+    for toolkit in nmtkit joeynmt opennmt; do
+        rm -rf "$toolkit-model"
+        ${RUN:-} python "$here/peers.py" measure "$toolkit"
+    done
+done
+python "$here/peers.py" table

@@ -1,0 +1,117 @@
+"""The recurrences of ops/recurrence.py, forward and backward, beside torch's own, the plain loop, and the ceiling.
+
+    python recipes/benchmarks/recurrences.py
+    python recipes/benchmarks/recurrences.py --width 1024 --rows 64 --steps 50 --dtype bfloat16
+
+Every one transforms its inputs (rows x width at each step) and gives gradients for inputs and weights. torch's GRU
+resets after the product and its LSTM has no peepholes; it has no LAU. The share is of the measured rate of one product
+(steps * rows, width) x (width, 3 * width). Rounds are interleaved, so that all see the same machine.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from shared import print_table, product_rate, seconds
+from torch import Tensor, nn
+
+from nmtkit.ops import recurrence, reference
+
+Layer = Callable[[Tensor], Tensor]
+Ways = dict[str, tuple[Layer, list[Tensor]]]  # implementations with their weights
+
+
+def leaf(*shape: int, dtype: torch.dtype) -> Tensor:
+    return (0.05 * torch.randn(shape)).to(dtype).requires_grad_()
+
+
+def layers(width: int, rows: int, dtype: torch.dtype) -> dict[str, tuple[int, Ways]]:
+    """For each recurrence how many square matrices it multiplies at a step, and its implementations."""
+    zero = torch.zeros(rows, width)
+    w3, w4, w5 = (leaf(width, n * width, dtype=dtype) for n in (3, 4, 5))
+    u, u2, u4 = (leaf(width, n * width, dtype=dtype) for n in (1, 2, 4))
+    bias, peepholes = leaf(4 * width, dtype=torch.float32), leaf(3, width, dtype=torch.float32)
+
+    def plain_gru(x: Tensor) -> Tensor:
+        h, states = zero.to(dtype), []
+        for step in x @ w3:
+            h = reference.gru_step(step, h, u2, u)
+            states.append(h)
+        return torch.stack(states)
+
+    def plain_lau(x: Tensor) -> Tensor:
+        h, states = zero.to(dtype), []
+        for step in x @ w5:
+            h = reference.lau_step(step, h, u4, bias.to(dtype))
+            states.append(h)
+        return torch.stack(states)
+
+    def plain_lstm(x: Tensor) -> Tensor:
+        h, s, states = zero.to(dtype), zero.to(dtype), []
+        for step in x @ w4:
+            h, s = reference.lstm_step(step, h, s, u4, peepholes.to(dtype))
+            states.append(h)
+        return torch.stack(states)
+
+    torch_gru, torch_lstm = (kind(width, width).to(dtype) for kind in (nn.GRU, nn.LSTM))
+    return {
+        "GRU": (6, {
+            "nmtkit": (lambda x: recurrence.gru(x @ w3, u2, u, zero)[0], [w3, u2, u]),
+            "torch": (lambda x: torch_gru(x)[0], list(torch_gru.parameters())),
+            "plain": (plain_gru, [w3, u2, u]),
+        }),
+        "LAU": (9, {
+            "nmtkit": (lambda x: recurrence.lau(x @ w5, u4, bias, zero)[0], [w5, u4, bias]),
+            "plain": (plain_lau, [w5, u4, bias]),
+        }),
+        "LSTM": (8, {
+            "nmtkit": (lambda x: recurrence.lstm(x @ w4, u4, peepholes, zero, zero)[0], [w4, u4, peepholes]),
+            "torch": (lambda x: torch_lstm(x)[0], list(torch_lstm.parameters())),
+            "plain": (plain_lstm, [w4, u4, peepholes]),
+        }),
+    }  # fmt: skip
+
+
+def compare(ways: Ways, x: Tensor, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each, after a round that is not counted."""
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(1 + rounds):
+        for way, (layer, weights) in ways.items():
+            times[way] += seconds(partial(step, layer, x, weights), 1)
+    return {way: found[1:] for way, found in times.items()}
+
+
+def step(layer: Layer, x: Tensor, weights: list[Tensor]) -> None:
+    torch.autograd.grad(layer(x).sum(), [x, *weights])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--width", type=int, nargs="+", default=[512, 1024])
+    parser.add_argument("--rows", type=int, nargs="+", default=[64, 80])
+    parser.add_argument("--steps", type=int, default=25)
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    dtype = getattr(torch, args.dtype)
+    print(f"{args.steps} steps, {torch.get_num_threads()} threads, torch {torch.__version__}, {args.dtype}\n")
+    table = []
+    for width in args.width:
+        for rows in args.rows:
+            x = leaf(args.steps, rows, width, dtype=dtype)
+            rate = product_rate(args.steps * rows, width, 3 * width, dtype)
+            for name, (matrices, ways) in layers(width, rows, dtype).items():
+                ms = {way: 1e3 * statistics.median(times) for way, times in compare(ways, x, args.rounds).items()}
+                ceiling = 1e3 * 6 * matrices * args.steps * rows * width**2 / rate
+                ratios = [f"{ms[way] / ms['nmtkit']:.2f}" if way in ms else "" for way in ("torch", "plain")]
+                table.append([name, str(width), str(rows), f"{ms['nmtkit']:.1f}", *ratios,
+                              f"{rate / 1e9:.0f}", f"{ceiling / ms['nmtkit']:.0%}",
+                              f"{ceiling / ms['torch']:.0%}" if "torch" in ms else ""])  # fmt: skip
+    print_table(["recurrence", "width", "rows", "nmtkit, ms", "torch / nmtkit", "plain / nmtkit", "GFLOP/s of products",
+                 "share, nmtkit", "share, torch"], table)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

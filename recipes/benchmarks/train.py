@@ -1,0 +1,73 @@
+"""Training speed and memory of a preset on random sentences, beside what this processor can multiply.
+
+    python recipes/benchmarks/train.py rnnsearch --vocab 10000 10000 --set model.embedding=256 --set model.hidden=512
+    python recipes/benchmarks/train.py deep-att --length 30 --updates 1
+    python recipes/benchmarks/train.py dtmt1 --config recipes/multi30k/dtmt1.yaml --vocab 8000 8000
+    torchrun --nproc-per-node 2 recipes/benchmarks/train.py rnnsearch
+
+Prints the median target words per second (end marks included) of whole updates: batch, forward, backward,
+clipping, optimiser. The ceiling is the measured rate of products of this size, in the precision that the run has,
+and how many words a second that rate would allow if an update were nothing but its products.
+"""
+
+import json
+import statistics
+
+import numpy as np
+import torch
+from shared import RandomCorpus, options, peak_memory, plan, product_rate, seconds
+
+from nmtkit.models.base import count_parameters
+from nmtkit.training import distributed, loop, optimizers, precision
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--updates", type=int, default=10, help="timed ones, after 2 that are not; of 1 none is")
+    args = parser.parse_args()
+    planned, words = plan(args)
+    training = planned.training
+    size = training.batch_sentences or training.batch_tokens // args.length
+    corpus = RandomCorpus(size, args.length, *words)
+    model = planned.build(*words)
+    optimizers.initialise(model, training.groups)
+    optimizer = optimizers.build_optimizer(model, training.optimizer, training.groups)
+    dtype = precision.resolve(training.precision, torch.device("cpu"))
+    rows = np.lexsort(corpus.lengths(np.arange(size)))
+
+    def update() -> None:
+        loop.accumulate(model, training, corpus, rows, torch.device("cpu"), dtype)
+        loop.clip(model, 1.0)
+        optimizer.step()
+
+    if args.updates > 1:
+        seconds(update, 2)
+    median = statistics.median(seconds(update, args.updates))
+    peak = peak_memory()
+    tokens = int(corpus.lengths(rows)[1].sum()) + size
+    tables = ("embedding.", "output.", "encoder.input.position", "decoder.input.position")
+    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and not name.startswith(tables)]
+    per_word = 6 * sum(p.numel() for p in [*matrices, model.output.weight])  # the output layer's may be a table's
+    rate = product_rate(tokens, 512, 1536, dtype)
+    if distributed.rank():
+        return
+    found = {
+        "parameters": count_parameters(model),
+        "words_per_second": tokens / median,
+        "share": tokens / median * per_word / rate,
+        "peak_memory": peak,
+    }
+    if args.json:
+        print(json.dumps(found))
+        return
+    print(f"{args.preset}: {found['parameters'] / 1e6:.1f} M parameters, vocabulary {words[0]}/{words[1]}")
+    workers = f"{distributed.size()} x {torch.get_num_threads()} threads"
+    print(f"{size} sentences, {tokens} target words a batch, {workers}, {dtype}")
+    print(f"{tokens / median:,.0f} target words/s ({median:.2f} s an update), peak memory {peak:.2f} GiB")
+    print(f"products: {rate / 1e9:,.0f} GFLOP/s; at that rate alone: {rate / per_word:,.0f} target words/s, "
+          f"of which these are {found['share']:.0%}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    with distributed.processes(torch.device("cpu")):
+        main()

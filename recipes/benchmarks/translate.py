@@ -1,0 +1,107 @@
+"""Speed and memory of beam search: of a preset on random sentences, or of a trained model on real ones.
+
+    python recipes/benchmarks/translate.py dtmt1 --config recipes/multi30k/dtmt1.yaml --vocab 8500 8500
+    python recipes/benchmarks/translate.py --model run-dtmt1 --text test2016.en
+    OMP_NUM_THREADS=4 python recipes/benchmarks/translate.py rnnsearch      # four threads in one process
+    python recipes/benchmarks/translate.py rnnsearch --jobs 4               # four processes with a thread each
+
+Random weights do not know where a sentence ends. So they are kept from ending it until it has as many words as its
+source, or --words N: every hypothesis then lives as long as it may, which is more work than a trained model's search.
+Prints the median of --rounds, after one that is not counted; with --jobs the memory of the parent alone.
+"""
+
+import itertools
+import json
+import multiprocessing
+import statistics
+import time
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from shared import CLOCK, RandomCorpus, options, peak_memory, plan, seconds
+
+from nmtkit.data.text import TextPipeline
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.experiment import load_model
+from nmtkit.lines import read_lines
+from nmtkit.models.base import Seq2Seq
+from nmtkit.search.batching import translate_ids
+from nmtkit.search.beam import Search
+from nmtkit.symbols import EOS
+
+NEVER = -1e4  # the end mark's bias, so that only the greatest length ends a sentence
+
+
+def prepare(args: Namespace) -> tuple[Seq2Seq, Search, list[list[int]]]:
+    """The model, how it searches and the sentences."""
+    if args.model:
+        model, planned = load_model(args.model, torch.device("cpu"))
+        pipeline, vocabulary = TextPipeline.load(args.model, "src"), Vocabulary.load(args.model / "vocab.src")
+        lines = itertools.islice(read_lines(args.text), args.sentences)
+        sentences = [vocabulary.ids(pipeline.tokens(line)) for line in lines]
+    else:
+        planned, words = plan(args)
+        model = planned.build(*words).eval()
+        corpus = RandomCorpus(args.sentences, args.length, *words)
+        sentences = [corpus.src(i).tolist() for i in range(len(corpus))]
+    search = replace(planned.search, beam_size=args.beam_size)
+    if args.words or not args.model:
+        with torch.no_grad():
+            model.output.bias[EOS] = NEVER
+        share, constant = (0.0, args.words - 1) if args.words else (1.0, 1)  # the end mark is a word, too
+        search = replace(search, max_len_a=share, max_len_b=constant)
+    return model, search, sentences
+
+
+def start(args: Namespace) -> None:
+    """In every process of --jobs."""
+    global work
+    torch.set_num_threads(1)
+    work = prepare(args)
+
+
+def translate(part: slice) -> tuple[int, int]:
+    """Of this process's sentences; gives their number and that of the target words, end marks included."""
+    model, search, sentences = work
+    found = translate_ids(model, sentences[part], search, device=torch.device("cpu"))
+    return len(found), sum(len(best[0].ids) + 1 for best in found)
+
+
+def main() -> None:
+    global work
+    parser = options(__doc__)
+    parser.add_argument("--model", type=Path, help="a trained model's folder instead of a preset")
+    parser.add_argument("--text", type=Path, help="raw source text for it")
+    parser.add_argument("--sentences", type=int, default=200, help="how many [200]")
+    parser.add_argument("--words", type=int, help="target words of every sentence, end mark included")
+    parser.add_argument("--beam-size", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--wall", action="store_true", help="time a single thread by the clock on the wall, too")
+    parser.add_argument("--jobs", type=int, default=1, help="processes with one thread each [1: all threads in one]")
+    args = parser.parse_args()
+    if (args.model is None) == (args.preset is None) or (args.model is None) != (args.text is None):
+        parser.error("give a preset, or --model FOLDER with --text FILE")
+    parts = [slice(job, None, args.jobs) for job in range(args.jobs)]
+    done: list[tuple[int, int]] = []
+    if args.jobs == 1:
+        work, clock = prepare(args), time.perf_counter if args.wall else CLOCK
+        times = seconds(lambda: done.extend(map(translate, parts)), 1 + args.rounds, clock)
+    else:
+        with multiprocessing.get_context("spawn").Pool(args.jobs, start, (args,)) as pool:
+            times = seconds(lambda: done.extend(pool.map(translate, parts, 1)), 1 + args.rounds, time.perf_counter)
+    median = statistics.median(times[1:])
+    count, words = (sum(column) // len(times) for column in zip(*done, strict=True))
+    speed = count / median, words / median
+    found = {"sentences_per_second": speed[0], "words_per_second": speed[1], "peak_memory": peak_memory()}
+    if args.json:
+        print(json.dumps(found))
+        return
+    threads = f"{args.jobs} x {torch.get_num_threads() if args.jobs == 1 else 1} threads"
+    print(f"{args.preset or args.model}: {count} sentences ({median:.2f} s), beam {args.beam_size}, {threads}")
+    print(f"{speed[0]:,.1f} sentences/s, {speed[1]:,.0f} target words/s, peak memory {found['peak_memory']:.2f} GiB")
+
+
+if __name__ == "__main__":
+    main()

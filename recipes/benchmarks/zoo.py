@@ -1,0 +1,46 @@
+"""Training, translation and memory of every system that has a YAML file in recipes/multi30k, in one table.
+
+    python recipes/benchmarks/zoo.py
+    python recipes/benchmarks/zoo.py rnnsearch dtmt1 --updates 5 --sentences 100
+
+80 sentences of 14 words a batch, 8,500 words on both sides; beam 5, every translation as long as its source. Each
+figure is of a process of its own; systems come in rounds, so that a machine that is busy for a while slows all of them.
+"""
+
+import argparse
+import statistics
+from collections import defaultdict
+
+from shared import HERE, figures, print_table
+
+CONFIGS = HERE.parent / "multi30k"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("systems", nargs="*", default=sorted(path.stem for path in CONFIGS.glob("*.yaml")))
+    parser.add_argument("--updates", type=int, default=3)
+    parser.add_argument("--sentences", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=2)
+    args = parser.parse_args()
+    batch = ("--set", "training.batch_sentences=80", "--set", "training.batch_tokens=null")
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for _ in range(args.rounds):
+        for name in args.systems:
+            model = (name, "--config", str(CONFIGS / f"{name}.yaml"), "--vocab", "8500", "8500")
+            train = figures("train.py", *model, *batch, "--updates", str(args.updates))
+            translate = figures("translate.py", *model, "--sentences", str(args.sentences), "--rounds", "2")
+            for key, value in [*train.items(), *((f"translate_{key}", value) for key, value in translate.items())]:
+                found[name][key].append(value)
+    rows = []
+    for name, lists in found.items():
+        of = {key: statistics.median(values) for key, values in lists.items()}
+        rows.append([f"`{name}`", f"{of['parameters'] / 1e6:.1f} M", f"{of['words_per_second']:,.0f}",
+                     f"{of['share']:.0%}", f"{of['peak_memory']:.2f}", f"{of['translate_sentences_per_second']:.1f}",
+                     f"{of['translate_peak_memory']:.2f}"])  # fmt: skip
+    print_table(["system", "parameters", "training, words/s", "share of products", "GiB", "translation, sentences/s",
+                 "GiB"], rows)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
