@@ -26,6 +26,7 @@ from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops import cells
 from nmtkit.ops.loop import Product, scan, share
+from nmtkit.ops.pointwise import dropout_mask
 from nmtkit.ops.positions import sinusoid
 from nmtkit.symbols import BOS
 
@@ -67,7 +68,7 @@ class Gates(nn.Module):
 
 def _keep(h: Tensor, dropout: float, *, training: bool) -> Tensor | None:
     """What dropout multiplies a candidate like h by; None where there is none."""
-    return torch.empty_like(h).bernoulli_(1 - dropout).div_(1 - dropout) if dropout and training else None
+    return dropout_mask(h, dropout) if dropout and training else None
 
 
 class TGRU(nn.Module):

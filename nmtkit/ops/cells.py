@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.ops.pointwise import tanh_
+
 _layer_norm_backward = torch.ops.aten.native_layer_norm_backward
 _sigmoid_backward = torch.ops.aten.sigmoid_backward  # (gradient, sigmoid of x)
 _tanh_backward = torch.ops.aten.tanh_backward  # (gradient, tanh of x)
@@ -50,11 +52,6 @@ def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: 
     gates (2H,) and of the candidate (H,); empty without one.
     """
     return _Nematus.apply(x, s, h, bias, *norms)  # type: ignore[no-any-return]
-
-
-def _tanh_(x: Tensor) -> Tensor:
-    """tanh in place. A processor computes 2 sigmoid(2x) - 1, within 2e-7 of it, in less than half the time."""
-    return x.tanh_() if x.is_cuda else x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
 def _gates(x: Tensor | None, s: Tensor, gain: Tensor | None, bias: Tensor) -> tuple[list[Tensor], list[Tensor]]:
@@ -106,7 +103,7 @@ class _Transition(torch.autograd.Function):
         inner = r * state
         if x is not None:
             inner += x[:, place : place + width]
-        candidate = _tanh_(inner)
+        candidate = tanh_(inner)
         linear = x[:, place + width :] if x is not None and linear_gate else None
         change = candidate if linear is None else torch.addcmul(candidate, linear_gate[0], linear)
         change = change - h if keep is None else torch.addcmul(-h, change, keep)
@@ -152,7 +149,7 @@ class _LAU(torch.autograd.Function):
         (r, z, g), kept = _gates(x, s, gain, bias)
         _, x_candidate, linear = x.split([place, width, width], dim=-1)
         difference = s[:, place:] - x_candidate
-        candidate = _tanh_((x_candidate + candidate_bias).addcmul_(r, difference))
+        candidate = tanh_((x_candidate + candidate_bias).addcmul_(r, difference))
         change = candidate - h if keep is None else torch.addcmul(-h, candidate, keep)
         mixed = torch.addcmul(h, z, change)
         remaining = linear - mixed
@@ -201,7 +198,7 @@ class _Nematus(torch.autograd.Function):
         p = r * state
         if x is not None:
             p += x[..., 2 * width :]
-        p = _tanh_(p)
+        p = tanh_(p)
         difference = h - p
         ctx.save_for_backward(gates, state, p, difference, *norms, *kept)
         ctx.x_dimensions, ctx.has_bias = 0 if x is None else x.ndim, bias is not None
@@ -227,7 +224,7 @@ class _Nematus(torch.autograd.Function):
         if rest:
             norms, raw, statistics = rest[:4], rest[4:6], rest[6:]
             for k in (0, 1):
-                gain, shift, mean, rstd = *norms[2 * k : 2 * k + 2], *statistics[2 * k : 2 * k + 2]
+                (gain, shift), (mean, rstd) = norms[2 * k : 2 * k + 2], statistics[2 * k : 2 * k + 2]
                 parts[k], *found = _layer_norm_backward(
                     parts[k], raw[k], gain.shape, mean, rstd, gain, shift, [True, True, True]
                 )

@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK_ELEMENTS = 1 << 23  # logits held at once: 32 MB in float32
+
+def chunk_rows(words: int) -> int:
+    """How many rows' logits are held at once: 16 MB in float32 up to 65,000 words, then 64 rows.
+
+    Small chunks stay in the cache, but each one passes over the whole gradient of the weight.
+    """
+    return max(64, (1 << 22) // words)
 
 
 def linear_cross_entropy(
@@ -37,7 +43,7 @@ def score(hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> tuple
 
 
 def _chunks(hidden: Tensor, weight: Tensor) -> list[slice]:
-    rows = max(1, CHUNK_ELEMENTS // len(weight))
+    rows = chunk_rows(len(weight))
     return [slice(start, start + rows) for start in range(0, max(1, len(hidden)), rows)]
 
 

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.ops.pointwise import tanh_
+
 Product = Callable[[Tensor, Tensor], Tensor]  # rows (N, D) times a matrix (D, E)
 
 
@@ -44,9 +46,10 @@ def scan(
     h, loop = share(first.float(), *weights)
     inputs = x.float().unbind()
     outputs = list(inputs)
+    full = [True] * len(x) if mask is None else mask.all(dim=1).tolist()
     for t in range(len(x) - 1, -1, -1) if reverse else range(len(x)):
         new = step(inputs[t], h, loop.product)
-        h = new if mask is None else torch.where(mask[t].unsqueeze(-1), new, h)
+        h = new if mask is None or full[t] else torch.where(mask[t].unsqueeze(-1), new, h)
         outputs[t] = h
     return torch.stack(outputs)
 
@@ -132,7 +135,7 @@ class _Additive(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         keys, values, v = (loop._values[number] for number in numbers)
         query = query.to(keys.dtype)
-        scores = (query.unsqueeze(1) + keys).tanh_() @ v
+        scores = tanh_(query.unsqueeze(1) + keys) @ v
         weights = scores.float().masked_fill_(~mask, float("-inf")).softmax(dim=-1)
         ctx.loop, ctx.numbers = loop, numbers
         ctx.save_for_backward(query, weights)
@@ -146,7 +149,7 @@ class _Additive(torch.autograd.Function):
         keys, values, v = (ctx.loop._values[number] for number in ctx.numbers)
         d_weights = torch.bmm(values, grad_context.unsqueeze(-1)).squeeze(-1).float()
         d_scores = (weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))).to(keys.dtype)
-        tanh = (query.unsqueeze(1) + keys).tanh_()
+        tanh = tanh_(query.unsqueeze(1) + keys)
         ctx.loop._add(ctx.numbers[2], d_scores.flatten() @ tanh.flatten(0, 1))
         slope = tanh.square_().neg_().add_(1)
         d_query = torch.bmm(d_scores.unsqueeze(1), slope).squeeze(1) * v

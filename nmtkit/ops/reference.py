@@ -61,7 +61,8 @@ def transition(
     candidate = torch.tanh(x_candidate + r * (state + state_bias))
     if linear_gate:
         candidate = candidate + linear_gate[0] * linear  # l H(x)
-    return (1 - z) * h + z * (candidate if keep is None else candidate * keep)
+    new: Tensor = (1 - z) * h + z * (candidate if keep is None else candidate * keep)
+    return new
 
 
 def lau_normed(
@@ -74,7 +75,8 @@ def lau_normed(
     r, z, g = gates(x_gates + s_gates, gain, bias)
     candidate = torch.tanh((1 - r) * x_candidate + r * state + candidate_bias)
     mixed = (1 - z) * h + z * (candidate if keep is None else candidate * keep)
-    return (1 - g) * mixed + g * linear
+    new: Tensor = (1 - g) * mixed + g * linear
+    return new
 
 
 def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
@@ -87,7 +89,8 @@ def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: 
     x_gates, x_p = (torch.zeros_like(s) if x is None else x).split([2 * width, width], dim=-1)
     r, u = (x_gates + s_gates).sigmoid().chunk(2, dim=-1)
     p = torch.tanh(x_p + r * state)
-    return u * h + (1 - u) * p
+    new: Tensor = u * h + (1 - u) * p
+    return new
 
 
 def lstm(

@@ -12,7 +12,7 @@ from torch import Tensor
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
 from nmtkit.models.base import Seq2Seq, count_parameters
-from nmtkit.ops.cross_entropy import CHUNK_ELEMENTS, linear_cross_entropy
+from nmtkit.ops.cross_entropy import chunk_rows, linear_cross_entropy
 from nmtkit.ops.memory import free_memory
 from nmtkit.symbols import UNK
 from nmtkit.training import distributed
@@ -66,7 +66,7 @@ def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int
     return Estimate(
         FLOAT * parameters,
         int(FLOAT * parameters * (1 + share)),
-        saved * training.pass_tokens // src.numel() + 3 * FLOAT * CHUNK_ELEMENTS,
+        saved * training.pass_tokens // src.numel() + 3 * FLOAT * chunk_rows(tgt_words) * tgt_words,
         src.numel() / seconds,
     )
 

@@ -11,14 +11,14 @@ from nmtkit.config import load_yaml
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
-from nmtkit.ops.cross_entropy import CHUNK_ELEMENTS
+from nmtkit.ops.cross_entropy import chunk_rows
 from nmtkit.training import checkpoint
 from nmtkit.training import estimate as estimates
 from nmtkit.training.estimate import Estimate, busy_budget, estimate
 from tests.training.conftest import small_experiment
 
 CPU = torch.device("cpu")
-CHUNKS = 3 * 4 * CHUNK_ELEMENTS
+CHUNKS = 3 * 4 * 1000 * chunk_rows(1000)
 
 
 def estimated(words: int = 1000, **training: object) -> Estimate:

@@ -1,0 +1,23 @@
+"""Pointwise operations that PyTorch is slow at on a CPU."""
+
+import torch
+from torch import Tensor
+
+
+def tanh_(x: Tensor) -> Tensor:
+    """tanh in place. 2 sigmoid(2x) - 1 is within 2e-7 of it and takes a CPU 40 % of the time."""
+    if x.is_cuda or x.dtype == torch.bfloat16:  # near 0.5 a bfloat16 is too coarse
+        return x.tanh_()
+    return x.mul_(2).sigmoid_().mul_(2).sub_(1)
+
+
+def dropout_mask(like: Tensor, dropout: float) -> Tensor:
+    """What dropout multiplies a tensor like ``like`` by: 0 with that probability, else what keeps the mean.
+
+    Every number drawn decides over four elements, each with 16 of its 64 bits.
+    """
+    drawn = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
+    zeros = round(dropout * 2**16)  # of the 2^16 values
+    sixteen = drawn.view(torch.int16)[: like.numel()].view(like.shape)
+    mask = torch.ge(sixteen, zeros - 2**15, out=torch.empty(like.shape, dtype=like.dtype, device=like.device))
+    return mask.mul_(2**16 / (2**16 - zeros))

@@ -1,0 +1,45 @@
+"""What is faster than PyTorch's own is still the same function."""
+
+import pytest
+import torch
+
+from nmtkit.ops.pointwise import dropout_mask, tanh_
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tanh_is_tanh_to_the_last_bits_of_float32(dtype: torch.dtype) -> None:
+    x = torch.cat([torch.linspace(-30, 30, 6001), torch.logspace(-8, 2, 200), torch.tensor([0.0, 1e30, -1e30])])
+    x = x.to(dtype)
+    torch.testing.assert_close(tanh_(x.clone()), x.double().tanh().to(dtype), rtol=0, atol=2e-7)
+
+
+def test_tanh_in_bfloat16_is_pytorchs() -> None:
+    x = torch.linspace(-4, 4, 801).bfloat16()
+    assert torch.equal(tanh_(x.clone()), x.tanh())
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("shape", [(301, 333), (100_003,)])
+def test_a_mask_drops_as_often_as_it_should_and_keeps_the_mean(dropout: float, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    mask = dropout_mask(torch.empty(shape), dropout)
+    assert mask.shape == shape
+    zero = mask == 0
+    assert zero.float().mean().item() == pytest.approx(dropout, abs=0.006)
+    assert mask[~zero].tolist() == pytest.approx([1 / (1 - dropout)] * int((~zero).sum()), rel=1e-3)
+
+
+def test_the_elements_of_a_mask_are_independent() -> None:
+    torch.manual_seed(1)
+    zero = (dropout_mask(torch.empty(400_000), 0.5) == 0).float() - 0.5
+    for apart in (1, 2, 3, 4, 5, 8):
+        assert abs((zero[apart:] * zero[:-apart]).mean().item()) < 0.25 * 0.01
+
+
+def test_the_seed_decides_the_mask() -> None:
+    masks = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        masks.append(dropout_mask(torch.empty(7, 5), 0.3))
+    assert torch.equal(masks[0], masks[1])
+    assert not torch.equal(masks[0], masks[2])
