@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from nmtkit.align.lexicon import load_translations
 from nmtkit.align.posunk import replace_unknown
 from nmtkit.config import build, dump_yaml, load_yaml, to_dict
 from nmtkit.data.settings import load_prep
@@ -21,18 +22,20 @@ from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.experiment import load_model
 from nmtkit.lines import atomic_write
-from nmtkit.ops.int8 import check_int8
+from nmtkit.ops.int8 import Int8Products, check_int8
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Floats, Hypothesis, Search
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.quantized import Precision, Quantized
 from nmtkit.search.scorer import Scorer
+from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
 from nmtkit.training import checkpoint
 
 T = TypeVar("T")
 
 ENSEMBLE = "ensemble.yaml"
+TRANSLATIONS = 20  # of each source word in a shortlist (K' of Jean et al. 2015)
 FIRST_WINDOW, LARGEST_WINDOW = 32, 2048  # lines that are translated together, sorted by length
 
 
@@ -56,6 +59,17 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Candidates:
+    """Which target words a sentence may be translated with, beside those that are in every shortlist.
+
+    These are ``translations`` of its words (BPE undone), and its words themselves, so that names can be copied.
+    """
+
+    frequent: int  # the most frequent words of the vocabulary, which are in every shortlist
+    translations: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
 class Translator:
     """A model with everything that surrounds it. To search differently, ``dataclasses.replace`` its ``search``."""
 
@@ -67,6 +81,17 @@ class Translator:
     tgt_pipeline: TextPipeline
     tgt_vocab: Vocabulary
     lexicon: Path | None  # of single words, if the first model has one
+    candidates: Candidates | None  # for a shortlist of each batch; None: all words
+
+    def with_shortlists(self, frequent: int, lexicon: Path) -> "Translator":
+        """The same with a shortlist for each batch: the most frequent words, and what the lexicon has for its words.
+
+        Raises UserError for a lexicon of pieces: that of nmtkit align is of whole words, whatever the segmentation.
+        """
+        translations = load_translations(lexicon, TRANSLATIONS)
+        if self.sources[0].pipeline.segmenter is not None and any(word.endswith("@@") for word in translations):
+            raise UserError(f"{lexicon}: is of pieces of words; a shortlist takes whole words, as of nmtkit align")
+        return replace(self, candidates=Candidates(frequent, translations))
 
     def translate(self, lines: Iterable[str]) -> Iterator[str]:
         """The best translation of every line, in order and as the lines come; blank for blank."""
@@ -114,7 +139,7 @@ class Translator:
         with certainty, and any other with none: its score is minus infinity.
         """
         targets = [self._target(reference, tokenized) for reference in references]
-        greedy = replace(self, search=replace(self.search, beam_size=1))
+        greedy = replace(self, search=replace(self.search, beam_size=1), candidates=None)
         sources, each = greedy._search(lines, 1, tokenized, False, [[*ids, EOS] for ids in targets], None)
         scored, found = [], dict(each)
         for i, (source, target, reference) in enumerate(zip(sources, targets, references, strict=True)):
@@ -150,8 +175,21 @@ class Translator:
         each = translate_each(
             self.model, ids[0], self.search,
             device=self.device, n_best=n, attention=attention, forced=forced, seed=seed, others=ids[1:],
+            shortlists=self._shortlists(read[0]),
         )  # fmt: skip
         return read[0], each
+
+    def _shortlists(self, sentences: Sequence[list[str]]) -> Shortlists | None:
+        """What the tokens of each sentence may be translated with."""
+        if self.candidates is None:
+            return None
+        asked = list[list[int]]()
+        for tokens in sentences:
+            words = set(self.sources[0].pipeline.words(tokens))
+            written = itertools.chain(words, *(self.candidates.translations.get(word, ()) for word in words))
+            asked.append(self.tgt_vocab.ids(self.tgt_pipeline.segment(list(written))))
+        frequent = min(self.tgt_vocab.symbols + self.candidates.frequent, len(self.tgt_vocab))
+        return Shortlists(frequent, asked)
 
     def _translation(
         self, source: list[str], hypothesis: Hypothesis, tokenized: bool, alignment: bool, attention: bool
@@ -250,7 +288,7 @@ def load(
         scorer = Ensemble(models, reads, weights or [1.0] * len(models), combine or "prob")
     parameters = [parameter for model in models for parameter in model.parameters()]
     if precision == "int8":
-        scorer = Quantized(scorer, parameters)
+        scorer = Quantized(scorer, Int8Products(parameters))
     return Translator(
         scorer,
         sum(parameter.nbytes for parameter in parameters),
@@ -260,6 +298,7 @@ def load(
         TextPipeline.load(paths[0], "tgt"),
         Vocabulary.load(paths[0] / "vocab.tgt"),
         paths[0] / "lexicon.tsv" if (paths[0] / "lexicon.tsv").is_file() else None,
+        None,
     )
 
 

@@ -121,6 +121,9 @@ class Says:
     def __init__(self, ids: list[int], words: int) -> None:
         self.ids, self.words = [*ids, EOS], words
 
+    def parameters(self) -> list[Tensor]:
+        return []
+
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
         return None, torch.zeros(len(src), dtype=torch.long)
 
@@ -295,3 +298,31 @@ def test_weights_are_one_for_each_model(models: list[Path], tmp_path: Path) -> N
 def test_search_settings_are_replaced_by_value(translator: Translator) -> None:
     assert translator.search == Search(beam_size=3, length_penalty="none")
     assert replace(translator, search=Search(beam_size=1)).search.beam_size == 1
+
+
+def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(models: list[Path]) -> None:
+    lexicon = models[0] / "lexicon.tsv"
+    lexicon.write_text("a\tb\t0.5\t1\na\tlower\t0.5\t1\nlower\tc\t1\t1\nh\tg\t1\t1\n")
+    translator = nmtkit.load(models[0], device="cpu")
+    every = {token for best in translator.n_best(["a lower d"], 5) for t in best for token in t.tokens}
+    narrow = translator.with_shortlists(0, lexicon)
+    produced = {token for best in narrow.n_best(["a lower d"], 5) for t in best for token in t.tokens}
+    assert every - {"<unk>", "a", "b", "c", "d", "low@@", "er"}
+    assert produced <= {"<unk>", "a", "b", "c", "d", "low@@", "er"}
+    assert produced - {"<unk>"}
+    assert translator.with_shortlists(100, lexicon).n_best(["a b", ""], 3) == translator.n_best(["a b", ""], 3)
+    assert narrow.forced(["a"], ["h"]) == translator.forced(["a"], ["h"])  # scores are of all words
+
+
+def test_a_lexicon_of_pieces_makes_no_shortlist(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "pieces.tsv").write_text("a\ta\t1\t1\nlow@@\tlow@@\t1\t1\n")
+    with pytest.raises(UserError, match=r"pieces.tsv: is of pieces of words; a shortlist takes whole words"):
+        translator.with_shortlists(0, tmp_path / "pieces.tsv")
+
+
+def test_members_may_be_in_8_bit_integers(models: list[Path]) -> None:
+    exact, near = (api.load(models, "cpu", precision=precision) for precision in ("float32", "int8"))
+    [[a]], [[b]] = exact.n_best(["a b"], 1), near.n_best(["a b"], 1)
+    assert a.log_prob != b.log_prob
+    assert math.isclose(a.log_prob, b.log_prob, abs_tol=0.2)
+    assert near.model_bytes == exact.model_bytes > 0

@@ -4,8 +4,10 @@ A line of the file is ``source<TAB>target<TAB>probability<TAB>count``: how often
 share that is of all links of the source word.
 """
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from nmtkit.align.pharaoh import Link
@@ -34,18 +36,22 @@ def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
 
 def load_lexicon(path: Path) -> dict[str, str]:
     """For each source word its most probable translation. Raises UserError for a line that is none."""
-    best: dict[str, tuple[float, str]] = {}
+    return {src: best[0] for src, best in load_translations(path, 1).items()}
+
+
+def load_translations(path: Path, most: int) -> dict[str, list[str]]:
+    """For each source word its ``most`` most probable translations, best first. Raises UserError for a line that is
+    none."""
+    entries: dict[str, list[tuple[float, str]]] = {}
     for number, line in enumerate(read_lines(path), 1):
         try:
             src, tgt, probability, count = line.split("\t")
-            entry = float(probability), tgt
-            if [src, tgt] != f"{src} {tgt}".split() or not 0 < entry[0] <= 1 or int(count) < 1:
+            if [src, tgt] != f"{src} {tgt}".split() or not 0 < float(probability) <= 1 or int(count) < 1:
                 raise ValueError
         except ValueError:
             raise UserError(
                 f"{path}:{number}: expected source word, target word, probability and count with tabs between, "
                 f"as nmtkit align writes them; found {line!r}"
             ) from None
-        if src not in best or entry[0] > best[src][0]:
-            best[src] = entry
-    return {src: tgt for src, (_, tgt) in best.items()}
+        entries.setdefault(src, []).append((float(probability), tgt))
+    return {src: [tgt for _, tgt in heapq.nlargest(most, found, key=itemgetter(0))] for src, found in entries.items()}

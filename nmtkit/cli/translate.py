@@ -81,7 +81,16 @@ def translate(
         bool, typer.Option("--replace-unk", help="Translate unknown words by the model's lexicon, or copy them.")
     ] = False,
     lexicon: Annotated[
-        Path | None, typer.Option(help="For --replace-unk: this one of nmtkit align instead of the model's own.")
+        Path | None,
+        typer.Option(help="For --replace-unk and --shortlist: this one of nmtkit align instead of the model's own."),
+    ] = None,
+    shortlist: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Use only the N most frequent target words and the lexicon's translations of the words in a batch.",
+        ),
     ] = None,
     tokenized: Annotated[
         bool, typer.Option("--tokenized", help="Read and write tokens, segmented as in the data folder.")
@@ -125,6 +134,11 @@ def translate(
     lexicon that nmtkit align made, or else by that source word as it was typed: the one that the model looked at
     most, or, if it was trained on a corpus of nmtkit vocab --unkpos, the one that it names itself.
 
+    With --shortlist, a large vocabulary costs less: a batch is translated with the N most frequent target words, the 20
+    best translations that the lexicon has for each of its source words, and those words themselves. The lexicon is of
+    whole words, whether the model has BPE or not. Scores are then of probabilities that sum to one over these words,
+    and what a line becomes may depend a little on the lines around it.
+
     Answers are written as soon as the input pauses, so that it works in a dialogue too. A long text is shared by
     several processes.
     """
@@ -132,10 +146,12 @@ def translate(
         raise UserError("--scores: an n-best list has them already; leave it out")
     if score_reference and (n_best or sample or prefix or alignment or attention or replace_unk):
         raise UserError("--score-reference: only scores; leave --n-best, --sample, --prefix and attention out")
+    if score_reference and shortlist is not None:
+        raise UserError("--score-reference: scores are of all words; leave --shortlist out")
     if sample and (prefix or alignment or attention or coverage_penalty or replace_unk):
         raise UserError("--sample: does not look and has no prefix; leave --prefix, --alignment and the like out")
-    if lexicon and not replace_unk:
-        raise UserError("--lexicon: is for unknown words; add --replace-unk")
+    if lexicon and not replace_unk and shortlist is None:
+        raise UserError("--lexicon: is for unknown words or a shortlist; add --replace-unk or --shortlist")
     if attention and n_best:
         raise UserError("--attention: of the best translation only; leave --n-best out")
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
@@ -153,7 +169,7 @@ def translate(
     work = _Work(
         tuple(model or [Path("run")]), device, combine, parse_weights(weights), precision,
         tuple((name, value) for name, value in asked.items() if value is not None),
-        n_best or 1, tokenized, alignment, attention is not None, replace_unk, lexicon, prefix is not None,
+        n_best or 1, tokenized, alignment, attention is not None, replace_unk, lexicon, shortlist, prefix is not None,
         score_reference is not None, seed if sample else None,
     )  # fmt: skip
 
@@ -205,6 +221,7 @@ class _Work:
     attention: bool
     replace_unk: bool
     lexicon: Path | None  # instead of the model's own
+    shortlist: int | None  # how many frequent words are in it
     has_prefixes: bool
     has_references: bool
     seed: int | None
@@ -236,7 +253,13 @@ def _translator(work: _Work) -> "Translator":
         raise UserError(f"--{str(error).replace('_', '-')}") from None
     if "alpha" in dict(work.search) and search.length_penalty != "gnmt":
         raise UserError(f"--alpha: without effect on --length-penalty {search.length_penalty}; it belongs to gnmt")
-    return replace(translator, search=search)
+    translator = replace(translator, search=search)
+    if work.shortlist is None:
+        return translator
+    path = work.lexicon or translator.lexicon
+    if path is None:
+        raise UserError(f"--shortlist: {work.models[0]} has no lexicon; give one of nmtkit align with --lexicon")
+    return translator.with_shortlists(work.shortlist, path)
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from nmtkit.layers.conv import NormedLinear
 from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
@@ -90,6 +91,28 @@ class Seq2Seq(nn.Module):
         """See ``search.scorer.Scorer``: previous words y (N,) -> log-probabilities (N, V), state, attention (N, S)."""
         hidden, state, attention = self.decoder.step(memory, state, self.embedding["tgt"](y))
         return self.output(hidden).float().log_softmax(dim=-1), state, attention
+
+    def over(self, words: Tensor) -> "Narrowed":
+        """See ``search.shortlist.Narrowing``."""
+        return Narrowed(self, words)
+
+
+class Narrowed:
+    """A model as a ``Scorer`` of some of its target words alone: ``words`` (C,)."""
+
+    def __init__(self, model: Seq2Seq, words: Tensor):
+        self.model, self.words = model, words
+        self.weight, self.bias = model.output.weight[words], model.output.bias[words]
+
+    def begin(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
+        """See ``search.scorer.Scorer``."""
+        return self.model.begin(src, mask)
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        """See ``search.scorer.Scorer``: y (N,) and log-probabilities (N, C) are of places in ``words``."""
+        previous = self.model.embedding["tgt"](self.words[y])
+        hidden, state, attention = self.model.decoder.step(memory, state, previous)
+        return functional.linear(hidden, self.weight, self.bias).float().log_softmax(dim=-1), state, attention
 
 
 def rows_of(memory: Tensor, rows: int) -> Tensor:

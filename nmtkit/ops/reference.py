@@ -153,9 +153,7 @@ def cross_entropy(
 
 
 def int8_product(x: Tensor, weight: Tensor) -> Tensor:
-    """``int8.product`` of x (N, D) and weight (D, E): both rounded to multiples of 1/63 of the largest element of a
-    row of x, and of 1/127 of that of a column of the weight.
-    """
-    step_x = x.abs().amax(dim=1, keepdim=True) / 63
-    step_w = weight.abs().amax(dim=0) / 127
+    """``int8.product``: rows of x (N, D) and columns of weight (D, E) rounded to 1/90 of their largest elements."""
+    step_x = x.abs().amax(dim=1, keepdim=True) / 90
+    step_w = weight.abs().amax(dim=0) / 90
     return ((x / step_x).round() * step_x) @ ((weight / step_w).round() * step_w)

@@ -13,6 +13,7 @@ from nmtkit.ops.padding import pad
 from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.search.sampling import sample
 from nmtkit.search.scorer import Scorer
+from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import PAD
 
 SHORT = 16  # a shorter sentence counts as this many tokens: each of its rows costs a whole output layer all the same
@@ -29,11 +30,13 @@ def translate_ids(
     forced: Sequence[Sequence[int]] | None = None,
     seed: int | None = None,
     others: Sequence[Sequence[Sequence[int]]] = (),
+    shortlists: Shortlists | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of every sentence, in order; see ``translate_each``."""
     each = translate_each(
         scorer, sentences, config,
         device=device, n_best=n_best, attention=attention, forced=forced, seed=seed, others=others,
+        shortlists=shortlists,
     )  # fmt: skip
     found = dict(each)
     return [found[i] for i in range(len(sentences))]
@@ -50,14 +53,16 @@ def translate_each(
     forced: Sequence[Sequence[int]] | None,
     seed: int | None,
     others: Sequence[Sequence[Sequence[int]]],
+    shortlists: Shortlists | None,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done.
 
     So nobody has to hold the attention of all of them. Sentences are source ids without an end mark. An empty one
     has one hypothesis, empty, without asking the scorer. forced: see ``beam_search``. seed: draw n_best translations
-    at random instead, see ``sample``. others: the same sentences as the further sources of an ensemble have them. A
-    batch that does not fit into memory is searched again in halves. Raises UserError where ``beam_search`` does,
-    when n_best is more than the beam holds, and when one sentence alone does not fit into memory.
+    at random instead, see ``sample``. others: the same sentences as the further sources of an ensemble have them.
+    shortlists: the words that each batch is translated with, beside those of ``forced``. A batch that does not fit
+    into memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best is more than
+    the beam holds, and when one sentence alone does not fit into memory.
     """
     if seed is not None:
         config = replace(config, beam_size=n_best)
@@ -70,19 +75,26 @@ def translate_each(
         src, src_mask = (
             tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
         )
-        prefixes = None if forced is None else [forced[i] for i in batch]
+        prefixes: Sequence[Sequence[int]] | None = None if forced is None else [forced[i] for i in batch]
+        narrow = scorer
+        if shortlists is not None:
+            shortlist = shortlists.of(batch, prefixes)
+            narrow = shortlist.over(scorer, device)
+            prefixes = None if prefixes is None else shortlist.narrowed(prefixes)
         try:
             if seed is None:
                 found = beam_search(
-                    scorer, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes
+                    narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes
                 )
             else:
                 generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
-                found = sample(scorer, src, src_mask, config, generators, n_best)
+                found = sample(narrow, src, src_mask, config, generators, n_best)
         except (RuntimeError, MemoryError) as error:
             if not is_full(error):
                 raise
             found = []
+        if found and shortlists is not None:
+            found = shortlist.widened(found)
         if found:
             yield from zip(batch, found, strict=True)
         elif len(batch) > 1:  # outside the handler, whose traceback would keep the tensors alive

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nmtkit.ops.tree import Tree
 from nmtkit.search.scorer import Scorer
+from nmtkit.search.shortlist import Narrowing
 
 Combine = Literal["prob", "logprob"]
 
@@ -43,6 +44,11 @@ class Ensemble:
         looks = [look for (_, _, look), d in zip(steps, self.reads, strict=True) if look is not None and d == 0]
         attention = torch.stack(looks).mean(0) if looks else None
         return self._mean(torch.stack([step[0] for step in steps])), tuple(step[1] for step in steps), attention
+
+    def over(self, words: Tensor) -> "Ensemble":
+        """See ``shortlist.Narrowing``."""
+        members = [cast(Narrowing, member).over(words) for member in self.members]
+        return Ensemble(members, self.reads, self.weights, self.combine)
 
     def _mean(self, log_probs: Tensor) -> Tensor:
         """log_probs (M, N, V) -> (N, V). The members' own to the last bit where they all agree."""

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from nmtkit.align.lexicon import count_links, load_lexicon, write_lexicon
+from nmtkit.align.lexicon import count_links, load_lexicon, load_translations, write_lexicon
 from nmtkit.errors import UserError
 
 
@@ -23,6 +23,12 @@ def test_probability_is_the_share_of_all_links_and_a_pair_must_exceed_the_thresh
 def test_of_several_translations_the_most_probable_is_taken_wherever_it_stands(tmp_path: Path) -> None:
     (tmp_path / "lexicon").write_text("a\tx\t0.2\t2\na\ty\t0.5\t5\na\tz\t0.3\t3\n")
     assert load_lexicon(tmp_path / "lexicon") == {"a": "y"}
+
+
+def test_the_most_probable_translations_come_first(tmp_path: Path) -> None:
+    (tmp_path / "lexicon").write_text("a\tx\t0.2\t2\na\ty\t0.5\t5\nb\tx\t1\t3\na\tz\t0.3\t3\n")
+    assert load_translations(tmp_path / "lexicon", 2) == {"a": ["y", "z"], "b": ["x"]}
+    assert load_translations(tmp_path / "lexicon", 9) == {"a": ["y", "z", "x"], "b": ["x"]}
 
 
 @pytest.mark.parametrize(

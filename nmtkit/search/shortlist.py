@@ -1,0 +1,55 @@
+"""Shortlists: a batch is translated with a part of the target vocabulary, because a large output layer is slow.
+
+The model over a shortlist has a vocabulary of its own, whose ids are places in the shortlist; search sees no other.
+Its probabilities sum to one over the shortlist, so they are higher than the model's over all words.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import torch
+from torch import Tensor
+
+from nmtkit.search.beam import Hypothesis
+from nmtkit.search.scorer import Scorer
+
+
+class Narrowing(Scorer, Protocol):
+    """A ``Scorer`` that can be had over fewer target words."""
+
+    def over(self, words: Tensor) -> Scorer:
+        """The same over ``words`` (C,) alone, which begin with the symbols; its word i is the i-th of them."""
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """The target words of one batch."""
+
+    words: list[int]  # rising, so that the symbols keep their ids
+
+    def over(self, scorer: Scorer, device: torch.device) -> Scorer:
+        return cast(Narrowing, scorer).over(torch.tensor(self.words, device=device))
+
+    def narrowed(self, prefixes: Sequence[Sequence[int]]) -> list[list[int]]:
+        """The same words by their places."""
+        places = {word: place for place, word in enumerate(self.words)}
+        return [[places[word] for word in prefix] for prefix in prefixes]
+
+    def widened(self, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        """The same words by their ids in the whole vocabulary."""
+        return [[h._replace(ids=[self.words[place] for place in h.ids]) for h in best] for best in found]
+
+
+@dataclass(frozen=True)
+class Shortlists:
+    """Which target words a batch may use: the first of the vocabulary, and what each of its sentences asks for."""
+
+    frequent: int  # ids below it are in every shortlist, the symbols among them
+    words: Sequence[Iterable[int]]  # of each sentence
+
+    def of(self, batch: Iterable[int], prefixes: Sequence[Sequence[int]] | None) -> Shortlist:
+        """For these sentences, and what their translations must begin with."""
+        asked = itertools.chain(*(self.words[i] for i in batch), *(prefixes or ()))
+        return Shortlist(sorted({*range(self.frequent), *asked}))

@@ -1,0 +1,96 @@
+"""A model over some of its words is the model with its probabilities shared among them."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmtkit.ops.int8 import Int8Products
+from nmtkit.search.batching import translate_ids
+from nmtkit.search.beam import Hypothesis, Search
+from nmtkit.search.ensemble import Ensemble
+from nmtkit.search.quantized import Quantized
+from nmtkit.search.shortlist import Narrowing, Shortlist, Shortlists
+from nmtkit.symbols import SPELLINGS
+from tests.models.test_contracts import TGT_WORDS, assert_same, one_of_each_architecture, repeat, sources, toy_model
+
+SYMBOLS = len(SPELLINGS)
+SOME = [*range(SYMBOLS), 5, 8, 11]
+SENTENCES = [[4, 5, 6], [7], [8, 9, 10, 4], []]
+CONFIG = Search(beam_size=3, max_len_a=0, max_len_b=5)
+
+
+def steps(scorer: Narrowing, words: list[int] | None) -> Iterator[Tensor]:
+    """Log-probabilities of the whole vocabulary, or over ``words``, after the same three words."""
+    narrow = scorer if words is None else scorer.over(torch.tensor(words))
+    memory, state = narrow.begin(*sources())
+    state = repeat(state, 2)
+    for word in (1, 5, 11):
+        y = torch.full((8,), word if words is None else words.index(word))
+        log_probs, state, _ = narrow.step(memory, state, y)
+        yield log_probs
+
+
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+@torch.inference_mode()
+def test_over_all_words_nothing_changes(preset: str) -> None:
+    model = toy_model(preset)
+    for whole, narrow in zip(steps(model, None), steps(model, list(range(TGT_WORDS))), strict=True):
+        assert_same(narrow, whole)
+
+
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+@torch.inference_mode()
+def test_over_some_words_their_probabilities_sum_to_one_in_the_same_proportions(preset: str) -> None:
+    model = toy_model(preset)
+    for whole, narrow in zip(steps(model, None), steps(model, SOME), strict=True):
+        assert_same(narrow, whole[:, SOME].log_softmax(dim=-1))
+
+
+@torch.inference_mode()
+def test_an_ensemble_is_narrowed_by_its_members() -> None:
+    members = [toy_model("rnnsearch"), toy_model("deep-att-1x1")]
+    ensemble = Ensemble(members, [0, 0], [1.0, 3.0], "prob")
+    for mean, one, other in zip(steps(ensemble, SOME), *(steps(member, SOME) for member in members), strict=True):
+        assert_same(mean, (0.25 * one.exp() + 0.75 * other.exp()).log())
+
+
+@torch.inference_mode()
+def test_products_in_8_bit_integers_stay_so() -> None:
+    model = toy_model("rnnsearch")
+    quantized = Quantized(model, Int8Products(model.parameters()))
+    for near, exact in zip(steps(quantized, SOME), steps(model, SOME), strict=True):
+        assert not torch.equal(near, exact)
+        assert (near.exp() - exact.exp()).abs().max() < 0.05
+
+
+def translate(shortlists: Shortlists | None, forced: list[list[int]] | None = None) -> list[list[Hypothesis]]:
+    return translate_ids(
+        toy_model("rnnsearch"), SENTENCES, CONFIG,
+        device=torch.device("cpu"), n_best=3, forced=forced, shortlists=shortlists,
+    )  # fmt: skip
+
+
+def test_a_shortlist_of_all_words_gives_what_none_gives() -> None:
+    assert translate(Shortlists(TGT_WORDS, [[], [], [], []])) == translate(None)
+
+
+def test_words_outside_are_never_produced() -> None:
+    allowed = {*range(SYMBOLS), 5, 8, 11}
+    assert any(set(h.ids) - allowed for best in translate(None) for h in best)
+    found = translate(Shortlists(SYMBOLS, [[5], [8, 5], [11], []]))
+    assert {word for best in found for h in best for word in h.ids} <= allowed
+    assert {word for best in found for h in best for word in h.ids} & {5, 8, 11}
+
+
+def test_what_a_translation_must_begin_with_is_in_the_shortlist() -> None:
+    prefixes = [[12], [9, 6], [], []]
+    for best, prefix in zip(translate(Shortlists(SYMBOLS, [[5], [], [], []]), prefixes), prefixes, strict=True):
+        assert all(h.ids[: len(prefix)] == prefix for h in best)
+
+
+def test_a_batch_has_the_words_of_its_sentences_once_and_in_order() -> None:
+    shortlists = Shortlists(5, [[9, 7], [30, 7], [12]])
+    assert shortlists.of([1, 0], None) == Shortlist([0, 1, 2, 3, 4, 7, 9, 30])
+    assert shortlists.of([2], [[3, 40]]) == Shortlist([0, 1, 2, 3, 4, 12, 40])
