@@ -60,6 +60,9 @@ class Data:
     src_vocab: int  # rows of the table, the four symbols included
     tgt_vocab: int
 
+    def __post_init__(self) -> None:
+        configs.require_at_least(5, self, "src_vocab", "tgt_vocab")
+
 
 @dataclass(frozen=True)
 class Experiment:

@@ -89,8 +89,11 @@ app.callback(help=_help(nmtkit))(nmtkit)
 
 
 def main() -> None:
-    """Run the command line: a user's mistake is one line on stderr and status 1, any other exception a traceback."""
-    if sys.stdout is None:  # closed by whoever started us; what is read only cannot be written, and main() says so
+    """Run the command line. A user's mistake, and what the system says of a file, is one line on stderr and status 1.
+
+    Any other exception shows its traceback.
+    """
+    if sys.stdout is None:  # closed by whoever started us; what can only be read is found to be so when it is written
         sys.stdout = _stand_in(1, os.O_RDONLY)
     if sys.stderr is None:
         sys.stderr = _stand_in(2, os.O_WRONLY)
