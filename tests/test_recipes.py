@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_scripts_are_bash_and_say_what_they_were_checked_on(script: Path) -> Non
 def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path: Path) -> None:
     (tmp_path / "ldc").mkdir()
     for script in SCRIPTS:
-        if script.parent.name in ("multi30k", "quickstart"):
+        if script.parent.name in ("multi30k", "quickstart", "tatoeba-en-de"):
             continue  # they have their own YAML files
         commands = re.findall(rf"{script.parent.name}/run\.sh ([a-z0-9-]+)`", (RECIPES / "README.md").read_text())
         assert commands
@@ -290,6 +291,23 @@ def test_multi30k_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Path) 
     printed = recipe("multi30k", "rnnsearch")
     assert "BLEU" in printed
     assert len((tmp_path / "work" / "test2016.rnnsearch.de").read_text().splitlines()) == 20
+
+
+@pytest.mark.slow
+def test_tatoeba_en_de_replaces_unknown_words_of_three_models(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+    serve({})
+    pairs = sorted(CORPUS["train"])
+    folder = tmp_path / "served" / "anki"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "deu-eng.zip", "w") as archive:
+        archive.writestr("deu.txt", "".join(f"{en}\t{de}\tCC-BY\n" for en, de in pairs))
+    recipe("tatoeba-en-de")
+    work = tmp_path / "work"
+    for run in ("run-deep-att", "run-deep-att-unkpos", "run-deep-ed-unkpos"):
+        for kind in ("plain", "posunk"):
+            assert len((work / f"{run}.{kind}.de").read_text().splitlines()) == 20
+    english = {name: set((work / "corpora" / f"{name}.en").read_text().splitlines()) for name in ("train", "test")}
+    assert not english["train"] & english["test"]
 
 
 @pytest.mark.slow

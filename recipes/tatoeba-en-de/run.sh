@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Unknown words, replaced: Tatoeba English-German with 5,000 words a side, three models, each with and without PosUnk.
+#
+#   recipes/tatoeba-en-de/run.sh
+#   CORPUS=folder recipes/tatoeba-en-de/run.sh      # with {train,valid,test}.{en,de}.gz
+#   SCALE=tiny recipes/tatoeba-en-de/run.sh         # all of it on a slice, in a minute
+#
+# Everything is written below WORK (default: work/tatoeba-en-de). What exists is not made again.
+set -euo pipefail
+recipe=$(cd "$(dirname "$0")" && pwd)
+corpus=${CORPUS:+$(realpath "$CORPUS")}
+work=${WORK:-work/tatoeba-en-de${SCALE:+-$SCALE}}
+mkdir -p "$work"
+cd "$work"
+source "$recipe/../lib.sh"
+
+# 1. Short everyday sentences. Of the archive's pairs, which are sorted by the English sentence, those of every 80th
+#    sentence are for development and for testing, so that no test sentence is in training.
+if [ ! -e raw/test.de ]; then
+    mkdir -p corpora
+    if [ -n "$corpus" ]; then
+        for file in {train,valid,test}.{en,de}; do gunzip < "$corpus/$file.gz" > "corpora/$file"; done
+    else
+        fetch https://www.manythings.org/anki/deu-eng.zip
+        python3 -m zipfile -e download/www.manythings.org/anki/deu-eng.zip corpora
+        awk -F '\t' '
+            $1 != last { sentence++; last = $1 }
+            { set = sentence % 80 == 0 ? "test" : sentence % 80 == 40 ? "valid" : "train"
+              print $1 > ("corpora/" set ".en"); print $2 > ("corpora/" set ".de") }' corpora/deu.txt
+    fi
+    for set in train valid test; do check_lines corpora/$set.{en,de}; done
+    for language in en de; do
+        collect raw/train.$language 2000 corpora/train.$language
+        collect raw/valid.$language 20 corpora/valid.$language
+        collect raw/test.$language 20 corpora/test.$language
+    done
+fi
+
+# 2. Whole words, aligned; the lexicon has the pairs linked more than three times.
+if [ ! -e data/manifest.json ]; then
+    nmtkit prep --src-lang en --tgt-lang de --words --max-length 50 \
+        --train raw/train.{en,de} --dev raw/valid.{en,de} --test raw/test.{en,de}
+fi
+if [ ! -e data/lexicon.tsv ]; then
+    nmtkit align --threshold 3
+fi
+
+# 3. Two data folders: unknown words are <unk>, or say where they come from (16 more symbols in the target vocabulary).
+if [ ! -e data-unkpos/manifest.json ]; then
+    rm -rf data-unkpos.part
+    cp -r data data-unkpos.part
+    mv data-unkpos.part data-unkpos
+fi
+if [ ! -e data/ids.json ]; then
+    nmtkit vocab --src-size 5004 --tgt-size 5004
+fi
+if [ ! -e data-unkpos/ids.json ]; then
+    nmtkit vocab --data data-unkpos --src-size 5004 --tgt-size 5020 --unkpos
+fi
+
+# 4. Deep-Att that looks where its unknown words come from; Deep-Att and Deep-ED that write it.
+for system in deep-att:data deep-att:data-unkpos deep-ed:data-unkpos; do
+    model=${system%:*} data=${system#*:}
+    run=run-$model${data#data}
+    nmtkit train --model "$model" --config "$recipe/$model.yaml" --data "$data" --output "$run" "${tiny_training[@]}"
+    nmtkit translate --model "$run" < raw/test.en > "$run.plain.de"
+    nmtkit translate --model "$run" --replace-unk < raw/test.en > "$run.posunk.de"
+    echo "$model of $data: as it is, then with PosUnk"
+    nmtkit score "$run.plain.de" raw/test.de --language de
+    nmtkit score "$run.posunk.de" raw/test.de --language de
+done
