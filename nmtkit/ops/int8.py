@@ -56,7 +56,8 @@ class Int8Products(TorchFunctionMode):
 
     def __init__(self, weights: Iterable[Tensor]):
         super().__init__()
-        self._storages = {weight.untyped_storage().data_ptr() for weight in weights}
+        self._weights = list(weights)  # alive, so that nothing else can come to lie where they do
+        self._storages = {weight.untyped_storage().data_ptr() for weight in self._weights}
         self._packed: dict[tuple[Any, ...], Packed] = {}
 
     def __torch_function__(
