@@ -260,7 +260,7 @@ def load(
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
 
-    precision: in which format the products with weights are done. Raises UserError for models that cannot be
+    precision: that of the output layer. Raises UserError for models that cannot be
     combined, and where there is no int8.
     """
     paths, chosen = [Path(folders)] if isinstance(folders, Path | str) else list(folders), choose_device(device)
@@ -286,12 +286,12 @@ def load(
     scorer: Scorer = models[0]
     if len(models) > 1:
         scorer = Ensemble(models, reads, weights or [1.0] * len(models), combine or "prob")
-    parameters = [parameter for model in models for parameter in model.parameters()]
     if precision == "int8":
-        scorer = Quantized(scorer, Int8Products(parameters))
+        outputs = [model.output for model in models]
+        scorer = Quantized(scorer, Int8Products(x for output in outputs for x in (output.weight, *output.parameters())))
     return Translator(
         scorer,
-        sum(parameter.nbytes for parameter in parameters),
+        sum(weight.nbytes for model in models for weight in model.parameters()),
         members[0][1].search,
         chosen,
         list(readers.values()),

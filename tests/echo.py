@@ -27,7 +27,7 @@ class Echo:
     """Says the source word by word with probability 0.9, and looks at the word it says if it can look."""
 
     def __init__(self, looks: bool) -> None:
-        self.looks = looks
+        self.looks, self.output = looks, torch.nn.Linear(1, 1)
 
     def parameters(self) -> list[Tensor]:
         return []

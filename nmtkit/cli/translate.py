@@ -105,7 +105,7 @@ def translate(
     weights: Annotated[str | None, typer.Option(help="Of an ensemble: one number for each model, as 2,1,1.")] = None,
     precision: Annotated[
         Literal["float32", "int8"],
-        typer.Option(help="int8: products with weights in 8-bit integers, faster on a CPU and a little less exact."),
+        typer.Option(help="int8: the output layer in 8-bit integers, for speed on a CPU."),
     ] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     jobs: Annotated[
@@ -150,6 +150,8 @@ def translate(
         raise UserError("--score-reference: scores are of all words; leave --shortlist out")
     if sample and (prefix or alignment or attention or coverage_penalty or replace_unk):
         raise UserError("--sample: does not look and has no prefix; leave --prefix, --alignment and the like out")
+    if shortlist is not None and precision == "int8":
+        raise UserError("--precision int8: the output layer of a shortlist is in float32; leave one of the two out")
     if lexicon and not replace_unk and shortlist is None:
         raise UserError("--lexicon: is for unknown words or a shortlist; add --replace-unk or --shortlist")
     if attention and n_best:

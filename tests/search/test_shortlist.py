@@ -6,11 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops.int8 import Int8Products
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.search.ensemble import Ensemble
-from nmtkit.search.quantized import Quantized
 from nmtkit.search.shortlist import Narrowing, Shortlist, Shortlists
 from nmtkit.symbols import SPELLINGS
 from tests.models.test_contracts import TGT_WORDS, assert_same, one_of_each_architecture, repeat, sources, toy_model
@@ -54,15 +52,6 @@ def test_an_ensemble_is_narrowed_by_its_members() -> None:
     ensemble = Ensemble(members, [0, 0], [1.0, 3.0], "prob")
     for mean, one, other in zip(steps(ensemble, SOME), *(steps(member, SOME) for member in members), strict=True):
         assert_same(mean, (0.25 * one.exp() + 0.75 * other.exp()).log())
-
-
-@torch.inference_mode()
-def test_products_in_8_bit_integers_stay_so() -> None:
-    model = toy_model("rnnsearch")
-    quantized = Quantized(model, Int8Products(model.parameters()))
-    for near, exact in zip(steps(quantized, SOME), steps(model, SOME), strict=True):
-        assert not torch.equal(near, exact)
-        assert (near.exp() - exact.exp()).abs().max() < 0.05
 
 
 def translate(shortlists: Shortlists | None, forced: list[list[int]] | None = None) -> list[list[Hypothesis]]:
