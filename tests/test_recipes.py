@@ -4,6 +4,7 @@ import functools
 import gzip
 import http.server
 import io
+import json
 import os
 import re
 import subprocess
@@ -328,3 +329,22 @@ def test_nist_zh_en_runs_end_to_end_on_text_of_the_users(recipe: Recipe, tmp_pat
 
 def texts_of_year(year: int, language: str) -> dict[str, str]:
     return sgml("dev", *(f"test/newstest{year}-src.{side}.sgm" for side in ("en", language)))
+
+
+TINY = ["rnnsearch", "--vocab", "30", "40", "--length", "5", "--set", "model.embedding=4", "--set", "model.hidden=4"]
+
+
+@pytest.mark.slow
+def test_benchmarks_measure_a_tiny_model() -> None:
+    def output(script: str, *arguments: str) -> str:
+        command = [sys.executable, RECIPES / "benchmarks" / script, *arguments]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    trained = json.loads(output("train.py", *TINY, "--updates", "1", "--json"))
+    assert trained.keys() == {"parameters", "words_per_second", "share", "peak_memory"}
+    for jobs in ("1", "2"):
+        found = json.loads(output("translate.py", *TINY, "--sentences", "6", "--words", "9", "--jobs", jobs, "--json"))
+        assert found["words_per_second"] == pytest.approx(9 * found["sentences_per_second"])
+    table = output("recurrences.py", "--width", "8", "--rows", "3", "--steps", "4").splitlines()
+    assert [line.split("|")[1].strip() for line in table[-3:]] == ["GRU", "LAU", "LSTM"]
+    subprocess.run(["bash", "-n", RECIPES / "benchmarks" / "peers.sh"], check=True)
