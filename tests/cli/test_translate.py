@@ -288,6 +288,12 @@ def test_options_that_cannot_work_are_errors(filtered: Callable[..., Any], argum
     assert message in err
 
 
+def test_standard_input_that_cannot_be_read_is_an_error(start: Callable[..., Any]) -> None:
+    with open(os.devnull, "wb") as closed:
+        out, err = start(stdin=closed).communicate()
+    assert (out, err) == (b"", b"nmtkit: error: standard input: cannot be read: Bad file descriptor\n")
+
+
 def test_options_reach_the_search(filtered: Callable[..., Any]) -> None:
     options = ["--beam-size", "4", "--length-penalty", "gnmt", "--alpha", "0", "--max-tokens", "64", "--n-best", "4"]
     assert len(filtered(b"a\n" * 50, *options).out.splitlines()) == 200
