@@ -19,7 +19,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
-REACHED = "NMTKIT_ERRORS_REACHED"  # names the file to which every process adds the places it came to
+FOLDER = "NMTKIT_ERRORS"  # the folder with the lines to look out for, and with those that any process came to
 
 
 class Place(NamedTuple):
@@ -40,7 +40,12 @@ def places() -> list[Place]:
     return found
 
 
-LINES = {(place.path, line) for place in places() for line in place.lines}
+def read(name: str) -> set[tuple[str, int]]:
+    text = Path(os.environ[FOLDER], name).read_text()
+    return {(path, int(line)) for path, line in map(str.split, text.splitlines())}
+
+
+LINES = read("places") if FOLDER in os.environ else set()
 
 
 @functools.cache
@@ -56,7 +61,7 @@ def called(frame: FrameType, event: str, arg: Any) -> Any:
 def stepped(frame: FrameType, event: str, arg: Any) -> Any:
     place = (frame.f_code.co_filename, frame.f_lineno)
     if place in LINES:
-        with suppress(OSError), open(os.environ[REACHED], "a") as file:  # a test may forbid large files
+        with suppress(OSError), Path(os.environ[FOLDER], "reached").open("a") as file:  # a test may forbid large files
             print(*place, file=file)
             LINES.remove(place)
     return stepped
@@ -76,15 +81,15 @@ def pytest_runtest_setup() -> None:
 def main() -> int:
     import pytest
 
+    every = places()
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "sitecustomize.py").write_text("import tests.errors\ntests.errors.trace()\n")
-        reached_file = Path(folder) / "reached"
-        reached_file.touch()
-        os.environ |= {REACHED: str(reached_file), "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+        Path(folder, "sitecustomize.py").write_text("import tests.errors\ntests.errors.trace()\n")
+        Path(folder, "places").write_text("".join(f"{p.path} {line}\n" for p in every for line in p.lines))
+        Path(folder, "reached").touch()
+        os.environ |= {FOLDER: folder, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
         quiet = "ignore::pytest.PytestAssertRewriteWarning"  # sitecustomize has imported the plugin before pytest
         status = pytest.main(["-p", "tests.errors", "-W", quiet, "-m", "slow or not slow", *sys.argv[1:]])
-        reached = {(path, int(line)) for path, line in map(str.split, reached_file.read_text().splitlines())}
-    every = places()
+        reached = read("reached")
     missed = [place for place in every if not any((place.path, line) in reached for line in place.lines)]
     for place in missed:
         print(f"{Path(place.path).relative_to(ROOT)}:{place.lines[0]}: {place.text}")

@@ -343,7 +343,9 @@ ENTRY = {
     "reference": "die Katze",
     "errors": [{"type": "gender", "contrastive": "der Katze", "distance": 1, "frequency": "0"}],
 }
-JSON = st.recursive(SCALAR, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner))
+JSON = st.recursive(
+    SCALAR, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner), max_leaves=9
+)
 
 
 @given(st.data())

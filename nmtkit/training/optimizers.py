@@ -1,6 +1,5 @@
 """Parameter groups, initialisers and optimisers: what a preset says of training a model."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +9,8 @@ from torch import nn
 
 from nmtkit.errors import UserError
 from nmtkit.models import base
+
+LARGEST = 1e30  # of numbers that float32 multiplies
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Group:
     def __post_init__(self) -> None:
         _parse_init(self.init)
         for name, value in (("lr", self.lr), ("decay", self.decay)):
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"{name}: {value} is not 0 or above")
+            if value is not None and not 0 <= value < LARGEST:
+                raise ValueError(f"{name}: {value} is not 0 or above, and below {LARGEST:g}")
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,16 @@ class Optimizer:
 
     def __post_init__(self) -> None:
         for name, value in (("lr", self.lr), ("eps", self.eps)):
-            if not 0 < value < math.inf:
-                raise ValueError(f"{name}: {value} is not above 0")
+            if not 0 < value < LARGEST:
+                raise ValueError(f"{name}: {value} is not above 0 and below {LARGEST:g}")
         if len(self.betas) != 2:
             raise ValueError(f"betas: two numbers, not {len(self.betas)}")
         shares = [("betas", beta) for beta in self.betas] + [("momentum", self.momentum), ("rho", self.rho)]
         for name, value in shares:
             if not 0 <= value < 1:
                 raise ValueError(f"{name}: {value} is not in [0, 1)")
-        if not 0 <= self.decay < math.inf:
-            raise ValueError(f"decay: {self.decay} is not 0 or above")
+        if not 0 <= self.decay < LARGEST:
+            raise ValueError(f"decay: {self.decay} is not 0 or above, and below {LARGEST:g}")
         if self.name == "nag" and not self.momentum:
             raise ValueError("momentum: nag needs one above 0")
 

@@ -578,6 +578,7 @@ def test_each_seed_changes_its_own_random_numbers_and_no_others(name: str, data:
         ({"label_smoothing": 1}, r"label_smoothing: 1.0 is not in \[0, 1\)"),
         ({"clip_norm": 0}, "clip_norm: 0.0 is not above 0; null: no clipping"),
         ({"clip_factor": 0}, r"clip_factor: 0.0 is not in \(0, 1\]"),
+        ({"optimizer": {"lr": 1e300}}, r"lr: 1e\+300 is not above 0 and below 1e\+30"),
         ({"optimizer": {"decay": -1}}, "decay: -1.0 is not 0 or above"),
         ({"optimizer": {"momentum": 1}}, r"momentum: 1.0 is not in \[0, 1\)"),
         ({"groups": {"other": {"lr": -1}}}, "lr: -1.0 is not 0 or above"),
