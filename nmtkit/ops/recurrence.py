@@ -54,6 +54,11 @@ def _steps(length: int, reverse: bool) -> range:
     return range(length - 1, -1, -1) if reverse else range(length)
 
 
+def _full(mask: Tensor | None, length: int) -> list[bool]:
+    """Which steps are real in every row, so that none hands its state on."""
+    return [True] * length if mask is None else mask.all(dim=1).tolist()
+
+
 def _previous(states: Tensor, first: Tensor, reverse: bool) -> Tensor:
     """For every step the state it started from: ``states`` moved by one in the direction of the loop."""
     if reverse:
@@ -84,6 +89,7 @@ class _LSTM(torch.autograd.Function):
         hs, ss = gates.new_empty(length, rows, width), gates.new_empty(length, rows, width)
         h, s = h0.float(), s0.float()
         theta_i, theta_f, theta_o = peepholes.float()
+        full = _full(mask, length)
         for t in _steps(length, reverse):
             _add_product(gates[t], f[t], h, w_r)
             z, i, g, o = gates[t].chunk(4, dim=-1)
@@ -96,7 +102,7 @@ class _LSTM(torch.autograd.Function):
             o.addcmul_(ss[t], theta_o).sigmoid_()
             torch.tanh(ss[t], out=hs[t])
             hs[t].mul_(o)
-            if mask is not None:
+            if mask is not None and not full[t]:
                 real = mask[t].unsqueeze(-1)
                 torch.where(real, ss[t], s, out=ss[t])
                 torch.where(real, hs[t], h, out=hs[t])
@@ -117,11 +123,12 @@ class _LSTM(torch.autograd.Function):
         dh = torch.zeros_like(hs[0]) if grad_h is None else grad_h.float()
         ds = torch.zeros_like(hs[0]) if grad_s is None else grad_s.float()
         w_back = w_r.t()
+        full = _full(mask, length)
         for t in reversed(_steps(length, ctx.reverse)):
             if grad_hs is not None:
                 dh = dh + grad_hs[t]
             passed_h = passed_s = None
-            if mask is not None:
+            if mask is not None and not full[t]:
                 real = mask[t].unsqueeze(-1)
                 passed_h, passed_s = dh.masked_fill(real, 0), ds.masked_fill(real, 0)
                 dh, ds = dh.masked_fill(~real, 0), ds.masked_fill(~real, 0)
@@ -159,13 +166,14 @@ class _GRU(torch.autograd.Function):
         gates = torch.empty(length, rows, 2 * width, dtype=torch.float32, device=x.device)
         candidates, resets, hs = (gates.new_empty(length, rows, width) for _ in range(3))
         h = h0.float()
+        full = _full(mask, length)
         for t in _steps(length, reverse):
             _add_product(gates[t], x[t, :, : 2 * width], h, u_gates)
             r, z = gates[t].sigmoid_().chunk(2, dim=-1)
             torch.mul(r, h, out=resets[t])
             _add_product(candidates[t], x[t, :, 2 * width :], resets[t], u)
             torch.lerp(h, candidates[t].tanh_(), z, out=hs[t])
-            if mask is not None:
+            if mask is not None and not full[t]:
                 torch.where(mask[t].unsqueeze(-1), hs[t], h, out=hs[t])
             h = hs[t]
         ctx.save_for_backward(gates, candidates, resets, hs, u_gates, u, h0, mask)
@@ -182,11 +190,12 @@ class _GRU(torch.autograd.Function):
         d_pre = gates.new_empty(length, rows, 3 * width)
         dh = torch.zeros_like(hs[0]) if grad_h is None else grad_h.float()
         u_back, gates_back = u.t(), u_gates.t()
+        full = _full(mask, length)
         for t in reversed(_steps(length, ctx.reverse)):
             if grad_hs is not None:
                 dh = dh + grad_hs[t]
             passed = None
-            if mask is not None:
+            if mask is not None and not full[t]:
                 real = mask[t].unsqueeze(-1)
                 passed = dh.masked_fill(real, 0)
                 dh = dh.masked_fill(~real, 0)
@@ -223,6 +232,7 @@ class _LAU(torch.autograd.Function):
         candidates = (x_candidate + bias[3 * width :]).float()
         linear = linear.float().contiguous()  # a copy, so that the rest of x can go
         h = h0.float()
+        full = _full(mask, length)
         for t in _steps(length, reverse):
             _add_product(gates[t], gates[t], h, u)
             gates[t, :, : 3 * width].sigmoid_()
@@ -230,7 +240,7 @@ class _LAU(torch.autograd.Function):
             candidates[t].addcmul_(r, difference).tanh_()
             torch.lerp(h, candidates[t], z, out=hs[t])
             hs[t].lerp_(linear[t], g)
-            if mask is not None:
+            if mask is not None and not full[t]:
                 torch.where(mask[t].unsqueeze(-1), hs[t], h, out=hs[t])
             h = hs[t]
         ctx.save_for_backward(gates, candidates, linear, hs, u, bias, h0, mask)
@@ -248,11 +258,12 @@ class _LAU(torch.autograd.Function):
         d_candidates = torch.empty_like(candidates)  # before the tanh
         dh = torch.zeros_like(hs[0]) if grad_h is None else grad_h.float()
         u_back = u.t()
+        full = _full(mask, length)
         for t in reversed(_steps(length, ctx.reverse)):
             if grad_hs is not None:
                 dh = dh + grad_hs[t]
             passed = None
-            if mask is not None:
+            if mask is not None and not full[t]:
                 real = mask[t].unsqueeze(-1)
                 passed = dh.masked_fill(real, 0)
                 dh = dh.masked_fill(~real, 0)

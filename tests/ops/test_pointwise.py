@@ -13,11 +13,6 @@ def test_tanh_is_tanh_to_the_last_bits_of_float32(dtype: torch.dtype) -> None:
     torch.testing.assert_close(tanh_(x.clone()), x.double().tanh().to(dtype), rtol=0, atol=2e-7)
 
 
-def test_tanh_in_bfloat16_is_pytorchs() -> None:
-    x = torch.linspace(-4, 4, 801).bfloat16()
-    assert torch.equal(tanh_(x.clone()), x.tanh())
-
-
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("shape", [(301, 333), (100_003,)])
 def test_a_mask_drops_as_often_as_it_should_and_keeps_the_mean(dropout: float, shape: tuple[int, ...]) -> None:
