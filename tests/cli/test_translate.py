@@ -288,10 +288,13 @@ def test_options_that_cannot_work_are_errors(filtered: Callable[..., Any], argum
     assert message in err
 
 
-def test_standard_input_that_cannot_be_read_is_an_error(start: Callable[..., Any]) -> None:
-    with open(os.devnull, "wb") as closed:
-        out, err = start(stdin=closed).communicate()
-    assert (out, err) == (b"", b"nmtkit: error: standard input: cannot be read: Bad file descriptor\n")
+def test_standard_input_that_cannot_be_read_is_an_error(
+    folder: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(os.devnull, "wb") as written:
+        monkeypatch.setattr("sys.stdin", written)
+        outcome = nmtkit("translate")
+    assert outcome == (1, "", "nmtkit: error: standard input: cannot be read: Bad file descriptor\n")
 
 
 def test_options_reach_the_search(filtered: Callable[..., Any]) -> None:
