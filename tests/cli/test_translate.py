@@ -297,10 +297,15 @@ def test_products_in_8_bit_integers_reach_every_process(start: Callable[..., Any
     process = start("--precision", "int8", "--jobs", "2", "-i", "long")
     out, err = process.communicate()
     assert (process.returncode, out.decode(), err) == (0, "a b c\n" * 600, b"")
-def test_standard_input_that_cannot_be_read_is_an_error(start: Callable[..., Any]) -> None:
-    with open(os.devnull, "wb") as closed:
-        out, err = start(stdin=closed).communicate()
-    assert (out, err) == (b"", b"nmtkit: error: standard input: cannot be read: Bad file descriptor\n")
+
+
+def test_standard_input_that_cannot_be_read_is_an_error(
+    folder: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(os.devnull, "wb") as written:
+        monkeypatch.setattr("sys.stdin", written)
+        outcome = nmtkit("translate")
+    assert outcome == (1, "", "nmtkit: error: standard input: cannot be read: Bad file descriptor\n")
 
 
 def test_options_reach_the_search(filtered: Callable[..., Any]) -> None:
