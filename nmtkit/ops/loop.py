@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.ops.padding import full_steps
+
 Product = Callable[[Tensor, Tensor], Tensor]  # rows (N, D) times a matrix (D, E)
 
 
@@ -44,7 +46,7 @@ def scan(
     h, loop = share(first.float(), *weights)
     inputs = x.float().unbind()
     outputs = list(inputs)
-    full = [True] * len(x) if mask is None else mask.all(dim=1).tolist()
+    full = full_steps(mask, len(x))
     for t in range(len(x) - 1, -1, -1) if reverse else range(len(x)):
         new = step(inputs[t], h, loop.product)
         h = new if mask is None or full[t] else torch.where(mask[t].unsqueeze(-1), new, h)

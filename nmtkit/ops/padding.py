@@ -16,3 +16,12 @@ def pad(sentences: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
         row[: len(sentence)] = sentence
         row[len(sentence)] = EOS
     return torch.from_numpy(ids)
+
+
+def full_steps(mask: Tensor | None, length: int) -> list[bool]:
+    """Of ``length`` steps, which are real in every row, so that none hands its state on; mask (T, B). Without data (on
+    the device meta) none is known to be."""
+    if mask is None or mask.is_meta:
+        return [mask is None] * length
+    full: list[bool] = mask.all(dim=1).tolist()
+    return full

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.ops.padding import full_steps
+
 
 def lstm(
     f: Tensor, w_r: Tensor, peepholes: Tensor, h0: Tensor, s0: Tensor, mask: Tensor | None = None, reverse: bool = False
@@ -54,11 +56,6 @@ def _steps(length: int, reverse: bool) -> range:
     return range(length - 1, -1, -1) if reverse else range(length)
 
 
-def _full(mask: Tensor | None, length: int) -> list[bool]:
-    """Which steps are real in every row, so that none hands its state on."""
-    return [True] * length if mask is None else mask.all(dim=1).tolist()
-
-
 def _previous(states: Tensor, first: Tensor, reverse: bool) -> Tensor:
     """For every step the state it started from: ``states`` moved by one in the direction of the loop."""
     if reverse:
@@ -89,7 +86,7 @@ class _LSTM(torch.autograd.Function):
         hs, ss = gates.new_empty(length, rows, width), gates.new_empty(length, rows, width)
         h, s = h0.float(), s0.float()
         theta_i, theta_f, theta_o = peepholes.float()
-        full = _full(mask, length)
+        full = full_steps(mask, length)
         for t in _steps(length, reverse):
             _add_product(gates[t], f[t], h, w_r)
             z, i, g, o = gates[t].chunk(4, dim=-1)
@@ -123,7 +120,7 @@ class _LSTM(torch.autograd.Function):
         dh = torch.zeros_like(hs[0]) if grad_h is None else grad_h.float()
         ds = torch.zeros_like(hs[0]) if grad_s is None else grad_s.float()
         w_back = w_r.t()
-        full = _full(mask, length)
+        full = full_steps(mask, length)
         for t in reversed(_steps(length, ctx.reverse)):
             if grad_hs is not None:
                 dh = dh + grad_hs[t]
@@ -166,7 +163,7 @@ class _GRU(torch.autograd.Function):
         gates = torch.empty(length, rows, 2 * width, dtype=torch.float32, device=x.device)
         candidates, resets, hs = (gates.new_empty(length, rows, width) for _ in range(3))
         h = h0.float()
-        full = _full(mask, length)
+        full = full_steps(mask, length)
         for t in _steps(length, reverse):
             _add_product(gates[t], x[t, :, : 2 * width], h, u_gates)
             r, z = gates[t].sigmoid_().chunk(2, dim=-1)
@@ -190,7 +187,7 @@ class _GRU(torch.autograd.Function):
         d_pre = gates.new_empty(length, rows, 3 * width)
         dh = torch.zeros_like(hs[0]) if grad_h is None else grad_h.float()
         u_back, gates_back = u.t(), u_gates.t()
-        full = _full(mask, length)
+        full = full_steps(mask, length)
         for t in reversed(_steps(length, ctx.reverse)):
             if grad_hs is not None:
                 dh = dh + grad_hs[t]
@@ -232,7 +229,7 @@ class _LAU(torch.autograd.Function):
         candidates = (x_candidate + bias[3 * width :]).float()
         linear = linear.float().contiguous()  # a copy, so that the rest of x can go
         h = h0.float()
-        full = _full(mask, length)
+        full = full_steps(mask, length)
         for t in _steps(length, reverse):
             _add_product(gates[t], gates[t], h, u)
             gates[t, :, : 3 * width].sigmoid_()
@@ -258,7 +255,7 @@ class _LAU(torch.autograd.Function):
         d_candidates = torch.empty_like(candidates)  # before the tanh
         dh = torch.zeros_like(hs[0]) if grad_h is None else grad_h.float()
         u_back = u.t()
-        full = _full(mask, length)
+        full = full_steps(mask, length)
         for t in reversed(_steps(length, ctx.reverse)):
             if grad_hs is not None:
                 dh = dh + grad_hs[t]
