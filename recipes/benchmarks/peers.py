@@ -140,22 +140,23 @@ def table() -> None:
         for key, value in record.items():
             of[name][key].append(value)
     medians = {name: {key: statistics.median(values) for key, values in lists.items()} for name, lists in of.items()}
+    one = os.environ["OMP_NUM_THREADS"] == "1"  # several processes translate otherwise, whose CPU time is not added up
+    keys = ("words_a_core", "sentences_a_core") if one else ("words", "sentences")
     ours, rows = medians["nmtkit"], []
     for name, its in medians.items():
         torch_version, own = versions[name].split()
-        speeds = [[f"{its[key]:,.{digits}f}", f"{its[key] / ours[key]:.2f}", f"{its[each]:,.{digits}f}",
-                   f"{its[each] / ours[each]:.2f}", f"{its[peak]:.2f}"]
-                  for key, each, peak, digits in (("words", "words_a_core", "peak", 0),
-                                                  ("sentences", "sentences_a_core", "translate_peak", 1))]  # fmt: skip
-        rows.append([f"{name} {own}, torch {torch_version}", *speeds[0], *speeds[1]])
+        row = [f"{name} {own}, torch {torch_version}"]
+        for key, peak, digits in zip(keys, ("peak", "translate_peak"), (0, 1), strict=True):
+            row += [f"{its[key]:,.{digits}f}", f"{its[key] / ours[key]:.2f}", f"{its[peak]:.2f}"]
+        rows.append(row)
     kind = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                  if line.startswith("model name")), platform.processor())  # fmt: skip
     rounds = len(of["nmtkit"]["words"])
     print(f"{kind}; {os.environ['OMP_NUM_THREADS']} threads; Python {platform.python_version()}; {date.today()}; "
           f"medians of {rounds} rounds\n")  # fmt: skip
-    print_table(["toolkit", "training, words/s", "of nmtkit", "words per core-second", "of nmtkit", "GiB",
-                 "translation, sentences/s", "of nmtkit", "sentences per core-second", "of nmtkit", "GiB"],
-                rows)  # fmt: skip
+    each = "core-second" if one else "second"
+    print_table(["toolkit", f"training, words per {each}", "of nmtkit", "GiB",
+                 f"translation, sentences per {each}", "of nmtkit", "GiB"], rows)  # fmt: skip
 
 
 if __name__ == "__main__":
