@@ -4,6 +4,7 @@
     python recipes/benchmarks/translate.py --model run-dtmt1 --text test2016.en
     OMP_NUM_THREADS=4 python recipes/benchmarks/translate.py rnnsearch      # four threads in one process
     python recipes/benchmarks/translate.py rnnsearch --jobs 4               # four processes with a thread each
+    python recipes/benchmarks/translate.py deep-att --shortlist 10000       # of the 80,000 words of its vocabulary
 
 Random weights do not know where a sentence ends. So they are kept from ending it until it has as many words as its
 source, or --words N: every hypothesis then lives as long as it may, which is more work than a trained model's search.
@@ -29,13 +30,14 @@ from nmtkit.lines import read_lines
 from nmtkit.models.base import Seq2Seq
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
+from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
 
 NEVER = -1e4  # the end mark's bias, so that only the greatest length ends a sentence
 
 
-def prepare(args: Namespace) -> tuple[Seq2Seq, Search, list[list[int]]]:
-    """The model, how it searches and the sentences."""
+def prepare(args: Namespace) -> tuple[Seq2Seq, Search, list[list[int]], int | None]:
+    """The model, how it searches, the sentences, and how many words a shortlist has."""
     if args.model:
         model, planned = load_model(args.model, torch.device("cpu"))
         pipeline, vocabulary = TextPipeline.load(args.model, "src"), Vocabulary.load(args.model / "vocab.src")
@@ -52,7 +54,7 @@ def prepare(args: Namespace) -> tuple[Seq2Seq, Search, list[list[int]]]:
             model.output.bias[EOS] = NEVER
         share, constant = (0.0, args.words - 1) if args.words else (1.0, 1)  # the end mark is a word, too
         search = replace(search, max_len_a=share, max_len_b=constant)
-    return model, search, sentences
+    return model, search, sentences, args.shortlist
 
 
 def start(args: Namespace) -> None:
@@ -64,8 +66,10 @@ def start(args: Namespace) -> None:
 
 def translate(part: slice) -> tuple[int, int]:
     """Of this process's sentences; gives their number and that of the target words, end marks included."""
-    model, search, sentences = work
-    found = translate_ids(model, sentences[part], search, device=torch.device("cpu"))
+    model, search, sentences, words = work
+    sentences = sentences[part]
+    shortlists = None if words is None else Shortlists(words, [()] * len(sentences))
+    found = translate_ids(model, sentences, search, device=torch.device("cpu"), shortlists=shortlists)
     return len(found), sum(len(best[0].ids) + 1 for best in found)
 
 
@@ -76,6 +80,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, help="raw source text for it")
     parser.add_argument("--sentences", type=int, default=200, help="how many [200]")
     parser.add_argument("--words", type=int, help="target words of every sentence, end mark included")
+    parser.add_argument("--shortlist", type=int, help="search among this many words, the first of the vocabulary")
     parser.add_argument("--beam-size", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--wall", action="store_true", help="time a single thread by the clock on the wall, too")

@@ -54,21 +54,28 @@ def test_an_ensemble_is_narrowed_by_its_members() -> None:
         assert_same(mean, (0.25 * one.exp() + 0.75 * other.exp()).log())
 
 
-def translate(shortlists: Shortlists | None, forced: list[list[int]] | None = None) -> list[list[Hypothesis]]:
+def translate(
+    shortlists: Shortlists | None, forced: list[list[int]] | None = None, seed: int | None = None
+) -> list[list[Hypothesis]]:
     return translate_ids(
         toy_model("rnnsearch"), SENTENCES, CONFIG,
-        device=torch.device("cpu"), n_best=3, forced=forced, shortlists=shortlists,
+        device=torch.device("cpu"), n_best=3, forced=forced, seed=seed, shortlists=shortlists,
     )  # fmt: skip
 
 
-def test_a_shortlist_of_all_words_gives_what_none_gives() -> None:
-    assert translate(Shortlists(TGT_WORDS, [[], [], [], []])) == translate(None)
+SEARCHED_OR_DRAWN = pytest.mark.parametrize("seed", [None, 1])
 
 
-def test_words_outside_are_never_produced() -> None:
+@SEARCHED_OR_DRAWN
+def test_a_shortlist_of_all_words_gives_what_none_gives(seed: int | None) -> None:
+    assert translate(Shortlists(TGT_WORDS, [[], [], [], []]), seed=seed) == translate(None, seed=seed)
+
+
+@SEARCHED_OR_DRAWN
+def test_words_outside_are_never_produced(seed: int | None) -> None:
     allowed = {*range(SYMBOLS), 5, 8, 11}
-    assert any(set(h.ids) - allowed for best in translate(None) for h in best)
-    found = translate(Shortlists(SYMBOLS, [[5], [8, 5], [11], []]))
+    assert any(set(h.ids) - allowed for best in translate(None, seed=seed) for h in best)
+    found = translate(Shortlists(SYMBOLS, [[5], [8, 5], [11], []]), seed=seed)
     assert {word for best in found for h in best for word in h.ids} <= allowed
     assert {word for best in found for h in best for word in h.ids} & {5, 8, 11}
 
