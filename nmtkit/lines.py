@@ -4,6 +4,7 @@ import errno
 import gzip
 import io
 import os
+import re
 import sys
 import tempfile
 import zlib
@@ -17,6 +18,7 @@ import zstandard
 from nmtkit.errors import UserError
 
 _BLOCK = 1 << 17
+_COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what the system says of a disk without room
 
@@ -24,16 +26,36 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what the system says of a di
 def raw_lines(path: Path | str) -> Iterator[bytes]:
     """Each line of a file as bytes, \\n included. "-" is standard input; .gz and .zst are unpacked.
 
-    Raises UserError for a file that cannot be read or is damaged.
+    FILE.tsv:2, or FILE.tsv.gz:2, is the second column of FILE.tsv. Raises UserError for a file that cannot be read, is
+    damaged, or has no such column in a line.
     """
-    suffix = Path(path).suffix
+    file, column = file_of(path)
+    return _lines_of_file(file) if column is None else _column(file, column)
+
+
+def file_of(path: Path | str) -> tuple[Path, int | None]:
+    """The file that is meant by such a name, and its column, if it is one."""
+    match = _COLUMN.fullmatch(str(path))
+    return (Path(match[1]), int(match[2])) if match else (Path(path), None)
+
+
+def _column(path: Path, column: int) -> Iterator[bytes]:
+    for number, line in enumerate(_lines_of_file(path), 1):
+        columns = _content(line).split(b"\t")
+        if len(columns) < column:
+            raise UserError(f"{path}:{number}: no column {column} among {len(columns)}; mend the line, or name another")
+        yield columns[column - 1] + b"\n"
+
+
+def _lines_of_file(path: Path) -> Iterator[bytes]:
+    suffix = path.suffix
     try:
         if str(path) == "-":
             if sys.stdin is None:
                 raise UserError("standard input is closed; name a file")
             yield from sys.stdin.buffer
         elif suffix == ".zst":
-            yield from _zstd_lines(Path(path))
+            yield from _zstd_lines(path)
         elif suffix == ".gz":
             with gzip.open(path) as unpacked, io.BufferedReader(cast(io.RawIOBase, unpacked), _BLOCK) as file:
                 yield from file

@@ -42,6 +42,28 @@ def test_a_line_ends_in_newline_and_nothing_else(
     assert count_lines(tmp_path / name) == len(lines)
 
 
+CELL = st.text(st.sampled_from(STRANGE.replace("\t", "").replace("\r", "")))
+
+
+@in_one_folder
+@given(rows=st.lists(st.tuples(CELL, CELL, CELL), min_size=1))
+@pytest.mark.parametrize(("name", "pack"), PACKED)
+def test_a_column_of_a_table_is_a_text(
+    tmp_path: Path, name: str, pack: Callable[[bytes], bytes], rows: list[tuple[str, str, str]]
+) -> None:
+    table = tmp_path / name.replace("text", "text.tsv")
+    table.write_bytes(pack("\r\n".join("\t".join(row) for row in rows).encode()))
+    for number, column in enumerate(zip(*rows, strict=True), 1):
+        assert list(read_lines(f"{table}:{number}")) == [column[0].removeprefix("\ufeff"), *column[1:]]
+
+
+def test_a_line_without_the_column_is_named(tmp_path: Path) -> None:
+    table = tmp_path / "text.tsv"
+    table.write_text("a\tb\na b\n")
+    with pytest.raises(UserError, match=r"text\.tsv:2: no column 2 among 1; mend the line, or name another"):
+        list(read_lines(f"{table}:2"))
+
+
 def test_one_carriage_return_is_part_of_the_line_end(tmp_path: Path) -> None:
     (tmp_path / "dos").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\r\nthree")
     assert list(read_lines(tmp_path / "dos")) == ["one", "two\r", "three"]

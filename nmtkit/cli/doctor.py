@@ -13,7 +13,9 @@ TwoFiles = tuple[Path, Path]
 def doctor(
     src_lang: Annotated[str | None, typer.Option("--src-lang", "-s", help="Source language: en, de, ...")] = None,
     tgt_lang: Annotated[str | None, typer.Option("--tgt-lang", "-t", help="Target language.")] = None,
-    raw: Annotated[Path, typer.Option(help="Folder with {train,dev,test}.LANGUAGE, also .gz or .zst.")] = Path("raw"),
+    raw: Annotated[
+        Path, typer.Option(help="Folder with {train,dev,test}.LANGUAGE or .SRC-TGT.tsv, also .gz or .zst.")
+    ] = Path("raw"),
     data: Annotated[Path, typer.Option("--data", "-d", help="Data folder, if there is one already.")] = Path("data"),
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Preset of which to say whether training fits into the memory.")

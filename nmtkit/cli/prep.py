@@ -16,7 +16,9 @@ TwoFiles = tuple[Path, Path]
 def prep(
     src_lang: Annotated[str | None, typer.Option("--src-lang", "-s", help="Source language: en, de, ...")] = None,
     tgt_lang: Annotated[str | None, typer.Option("--tgt-lang", "-t", help="Target language.")] = None,
-    raw: Annotated[Path, typer.Option(help="Folder with {train,dev,test}.LANGUAGE, also .gz or .zst.")] = Path("raw"),
+    raw: Annotated[
+        Path, typer.Option(help="Folder with {train,dev,test}.LANGUAGE or .SRC-TGT.tsv, also .gz or .zst.")
+    ] = Path("raw"),
     train: Annotated[
         TwoFiles | None, typer.Option(metavar="SRC TGT", help="Training text, instead of looking into --raw.")
     ] = None,
@@ -93,6 +95,8 @@ def prep(
       nmtkit prep -s en -t fr
 
       nmtkit prep --train europarl.en.gz europarl.fr.gz --dev dev.en dev.fr --test test.en test.fr
+
+      nmtkit prep -s en -t fr --train crawl.tsv.gz:2 crawl.tsv.gz:4     (the columns of a table)
 
       nmtkit prep -s zh -t en --tokenizer zh=characters --escape --drop script,duplicate
 

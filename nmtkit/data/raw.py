@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nmtkit.data.parallel import Workers, progress
 from nmtkit.data.settings import SPLITS
 from nmtkit.errors import UserError
-from nmtkit.lines import parse_line, raw_lines
+from nmtkit.lines import file_of, parse_line, raw_lines
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +32,11 @@ class Content(NamedTuple):
 def read_all(raw: Mapping[str, Files], pool: Workers) -> dict[str, tuple[Content, Content]]:
     """The content of both sides of each split. Raises UserError for a line that is not UTF-8 or has no partner."""
     paths = [path for files in raw.values() for path in files]
-    for path in paths:
-        if not path.exists():
-            raise UserError(f"{path}: no such file")
-        if not path.is_file():
-            raise UserError(f"{path}: not a file that can be read twice, as prep has to; copy it into one")
+    for file, _ in map(file_of, paths):
+        if not file.exists():
+            raise UserError(f"{file}: no such file")
+        if not file.is_file():
+            raise UserError(f"{file}: not a file that can be read twice, as prep has to; copy it into one")
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(_read, paths), strict=True))
     for src, tgt in raw.values():
@@ -61,6 +61,7 @@ def _read(path: Path) -> Content:
 def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, Files], str, str]:
     """The files {train,dev,test}.LANGUAGE of a folder (.gz and .zst too), by split, and the two languages.
 
+    Or {train,dev,test}.SRC-TGT.tsv, whose first two columns are the two sides.
     One language may be left to find, if the folder has only two. Raises UserError with what to type where files
     are missing or there is a choice.
     """
@@ -69,10 +70,16 @@ def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, 
     found: dict[str, dict[str, Path]] = {split: {} for split in SPLITS}
     for path in sorted(folder.iterdir()):
         if match := _RAW_NAME.fullmatch(path.name):
-            split, language = match.groups()
+            sides = [(match[2], path)]
+        elif match := _RAW_TSV.fullmatch(path.name):
+            sides = [(match[column + 1], path.with_name(f"{path.name}:{column}")) for column in (1, 2)]
+        else:
+            continue
+        split = match[1]
+        for language, side in sides:
             if language in found[split]:
                 raise UserError(f"{path}: {found[split][language].name} is there too; keep one of them")
-            found[split][language] = path
+            found[split][language] = side
     src, tgt = _direction(folder, sorted(found["train"]), src, tgt)
     raw = {}
     for split, by_language in found.items():
@@ -88,6 +95,8 @@ def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, 
 
 _LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
 _RAW_NAME = re.compile(rf"(train|dev|test)\.({_LANGUAGE})(?:\.gz|\.zst)?")
+_BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
+_RAW_TSV = re.compile(rf"(train|dev|test)\.({_BESIDE_HYPHEN})-({_BESIDE_HYPHEN})\.tsv(?:\.gz|\.zst)?")
 
 
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:

@@ -71,6 +71,20 @@ def raw(tmp_path: Path) -> dict[str, Files]:
     return find_raw(tmp_path, "en", "fr")[0]
 
 
+def test_tables_make_the_same_folder_as_files_of_their_columns(raw: dict[str, Files], tmp_path: Path) -> None:
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    for split, files in raw.items():
+        src, tgt = ([line.replace("\t", " ") for line in read_lines(path)] for path in files)
+        write(tables / f"{split}.en-fr.tsv", [f"{a}\t{b}" for a, b in zip(src, tgt, strict=True)])
+    prepare(raw, tmp_path / "from-files", BPE, workers=1)
+    prepare(find_raw(tables, "en", "fr")[0], tmp_path / "from-tables", BPE, workers=1)
+    for split in raw:
+        for side in ("src", "tgt"):
+            name = f"{split}.{side}"
+            assert (tmp_path / "from-tables" / name).read_bytes() == (tmp_path / "from-files" / name).read_bytes()
+
+
 def write(path: Path, lines: list[str]) -> None:
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
 
@@ -313,6 +327,17 @@ def test_raw_text_is_found_by_split_and_language(
     assert "has no test.en and test.fr: there will be no test set" in caplog.text
 
 
+def test_a_table_is_found_by_its_two_languages(folder: Callable[..., Path]) -> None:
+    place = folder("train.en-pt_BR.tsv.gz", "dev.pt_BR-en.tsv", "test.en", "test.pt_BR")
+    files, *languages = find_raw(place, "pt_BR", None)
+    assert languages == ["pt_BR", "en"]
+    assert files == {
+        "train": (place / "train.en-pt_BR.tsv.gz:2", place / "train.en-pt_BR.tsv.gz:1"),
+        "dev": (place / "dev.pt_BR-en.tsv:1", place / "dev.pt_BR-en.tsv:2"),
+        "test": (place / "test.pt_BR", place / "test.en"),
+    }
+
+
 @pytest.mark.parametrize(
     ("names", "src", "tgt", "message"),
     [
@@ -327,6 +352,7 @@ def test_raw_text_is_found_by_split_and_language(
         (["train.en", "train.fr"], "en", "de", r"train\.de: no such file \(nor \.gz or \.zst\)"),
         (["train.en", "train.fr", "dev.en"], "en", "fr", r"dev\.fr: no such file"),
         (["train.en", "train.en.gz", "train.fr"], "en", "fr", r"train\.en\.gz: train\.en is there too; keep one"),
+        (["train.en", "train.en-fr.tsv"], "en", "fr", r"train\.en-fr\.tsv: train\.en is there too; keep one"),
     ],
 )
 def test_raw_text_that_cannot_be_chosen_is_asked_for(
@@ -346,7 +372,7 @@ def test_a_file_name_ends_in_its_language(name: str, language: str) -> None:
     assert language_of(Path(name)) == language
 
 
-@pytest.mark.parametrize("name", ["train", "train.txt", "train.gz", "train.english"])
+@pytest.mark.parametrize("name", ["train", "train.txt", "train.gz", "train.english", "train.tsv:1"])
 def test_a_file_name_without_a_language_asks_for_it(name: str) -> None:
     with pytest.raises(UserError, match=f"{name}: its name does not end in a language; give --src-lang and --tgt-lang"):
         language_of(Path(name))
