@@ -18,6 +18,7 @@ from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.deep_att import Config, DeepAtt, FeedForward, Stack
 from nmtkit.symbols import BOS
 from nmtkit.training.optimizers import initialise
+from tests.models.test_presets import full_size
 
 WORDS = 9
 H = 3
@@ -143,12 +144,6 @@ SYSTEMS = {
     "deep-att-12m": (137.9, 35.9),
     "deep-att-ende": (281.4, 20.6),
 }
-
-
-def full_size(preset: str) -> Seq2Seq:
-    experiment = build_experiment(load_preset(preset), preset)
-    with torch.device("meta"):
-        return experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
 
 
 @pytest.mark.parametrize("preset", SYSTEMS)

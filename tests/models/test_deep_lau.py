@@ -16,6 +16,7 @@ from nmtkit.models import deep_lau
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.deep_lau import Config
 from nmtkit.training.optimizers import initialise
+from tests.models.test_presets import full_size
 
 WORDS = 9
 H = 3
@@ -132,12 +133,6 @@ SYSTEMS = {
     "deep-gru-resnet": (60.5, 36.4),
     "deep-gru-ff": (74.7, 37.62),
 }
-
-
-def full_size(preset: str) -> Seq2Seq:
-    experiment = build_experiment(load_preset(preset), preset)
-    with torch.device("meta"):
-        return experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
 
 
 @pytest.mark.parametrize("preset", SYSTEMS)

@@ -9,8 +9,16 @@ import torch
 from nmtkit.config import build, dump_yaml, parse_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.experiment import Experiment, build_experiment, load_preset, preset_names
+from nmtkit.models.base import Seq2Seq
 
 every_preset = pytest.mark.parametrize("preset", preset_names())
+
+
+def full_size(preset: str) -> Seq2Seq:
+    """With the paper's vocabularies, as shapes without data."""
+    experiment = build_experiment(load_preset(preset), preset)
+    with torch.device("meta"):
+        return experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
 
 
 @every_preset
