@@ -19,6 +19,7 @@ import time
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import torch
 from shared import CLOCK, RandomCorpus, options, peak_memory, plan, seconds
@@ -27,16 +28,18 @@ from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment import load_model
 from nmtkit.lines import read_lines
-from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.int8 import Int8Products
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
+from nmtkit.search.quantized import Precision, Quantized
+from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
 
 NEVER = -1e4  # the end mark's bias, so that only the greatest length ends a sentence
 
 
-def prepare(args: Namespace) -> tuple[Seq2Seq, Search, list[list[int]], int | None]:
+def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | None]:
     """The model, how it searches, the sentences, and how many words a shortlist has."""
     if args.model:
         model, planned = load_model(args.model, torch.device("cpu"))
@@ -54,7 +57,10 @@ def prepare(args: Namespace) -> tuple[Seq2Seq, Search, list[list[int]], int | No
             model.output.bias[EOS] = NEVER
         share, constant = (0.0, args.words - 1) if args.words else (1.0, 1)  # the end mark is a word, too
         search = replace(search, max_len_a=share, max_len_b=constant)
-    return model, search, sentences, args.shortlist
+    scorer: Scorer = model
+    if args.precision == "int8":
+        scorer = Quantized(model, Int8Products([model.output.weight, *model.output.parameters()]))
+    return scorer, search, sentences, args.shortlist
 
 
 def start(args: Namespace) -> None:
@@ -81,6 +87,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=200, help="how many [200]")
     parser.add_argument("--words", type=int, help="target words of every sentence, end mark included")
     parser.add_argument("--shortlist", type=int, help="search among this many words, the first of the vocabulary")
+    parser.add_argument("--precision", choices=get_args(Precision), default="float32", help="of the output layer")
     parser.add_argument("--beam-size", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--wall", action="store_true", help="time a single thread by the clock on the wall, too")
