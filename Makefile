@@ -42,6 +42,7 @@ check: lint
 	$(PYTEST)
 
 slow: env
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels]'
 	$(PYTEST) -m slow
 
 clean:

@@ -240,7 +240,8 @@ def _kernels(device: torch.device, dtype: torch.dtype) -> ModuleType:
 
         _compare(kernels, device, dtype)
     except Exception as error:  # whatever a compiler or a driver may raise: the plain steps need neither
-        log.warning("on %s recurrences use plain operations, not Triton's kernels: %s", device, error)
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        log.warning("on %s recurrences use plain operations, not Triton's kernels: %s", device, reason)
         return steps
     return kernels
 
@@ -248,8 +249,8 @@ def _kernels(device: torch.device, dtype: torch.dtype) -> ModuleType:
 def _compare(kernels: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
     """Raises where a result or a gradient with ``kernels`` is not that with ``steps``."""
     random = torch.Generator().manual_seed(1)
-    t, b, h = 3, 2, 5
-    mask = torch.tensor([[True, True], [True, False], [True, False]], device=device)
+    t, b, h = 3, 5, 16  # a width as usual: for one that 16 does not divide Triton would compile another program
+    mask = torch.arange(t, device=device).unsqueeze(1) < torch.tensor([3, 1, 2, 3, 1], device=device)
 
     def drawn(*shape: int) -> Tensor:
         return torch.randn(shape, generator=random).to(device, dtype)
@@ -268,5 +269,5 @@ def _compare(kernels: ModuleType, device: torch.device, dtype: torch.dtype) -> N
                 gradients = torch.autograd.grad(results, given, [result.detach() for result in results])
             found[step] = [*results, *gradients]
         for fused, plain in zip(found[kernels], found[steps], strict=True):
-            if not torch.allclose(fused, plain, rtol=0, atol=0.02 * plain.abs().max().item()):
-                raise RuntimeError(f"{function.__name__} has other results with them")
+            if not torch.allclose(fused, plain, rtol=0, atol=0.05 * plain.abs().max().item()):
+                raise ArithmeticError(f"other results of {function.__name__[1:]}")
