@@ -7,8 +7,9 @@
     torchrun --nproc-per-node 2 recipes/benchmarks/train.py rnnsearch
 
 Prints the median target words per second (end marks included) of whole updates: batch, forward, backward,
-clipping, optimiser. On a GPU the peak is that of its memory. The ceiling is the measured rate of products of this size, in the precision that the run has,
-and how many words a second that rate would allow if an update were nothing but its products.
+clipping, optimiser. On a GPU the peak is that of its memory. The ceiling is the measured rate of products of this
+size, in the precision that the run has, and how many words a second that rate would allow if an update were nothing
+but its products.
 """
 
 import argparse
