@@ -1,11 +1,13 @@
-"""The steps of ``steps.py`` for a GPU: a product and one Triton kernel (the GRU's two of each), nothing more.
+"""The steps of ``steps.py`` for a GPU: a product and one Triton kernel (the GRU's two of each), nothing more; and the
+scores of additive attention.
 
-Only run in Triton's interpreter, on a CPU, so far: no GPU was at hand while they were written. ``recurrence.py``
-therefore tries them once before it relies on them.
+So far they were run in Triton's interpreter, on a CPU, and compiled for a GPU, but never run on one: none was at hand.
+``trusted.py`` therefore has them tried before they are relied on.
 
-A kernel's program does BLOCK elements of a state (B, H), each with its gates. What it gets is contiguous; arithmetic is
-in float32 whatever is loaded or stored. In the arguments that may be None, None makes a kernel of its own.
-The mask is read in the kernel, so that the host waits for nothing.
+A step's program does BLOCK elements of a state (B, H), each with its gates. What it gets is contiguous; arithmetic is
+in float32 whatever is loaded or stored. For an argument that may be None, None makes a kernel of its own.
+The mask is read in the kernel, so that the host waits for nothing. Places are counted in 64 bits, but for elements of
+one state, of which there are fewer than 2^31.
 """
 
 from collections.abc import Sequence
@@ -341,3 +343,31 @@ def lau_backward(
         _lau_backward, h, *_three(dh_terms), real, linear, gates, candidate, h, dc, d_x, _other(d_w, d_x), rest
     )  # fmt: skip
     return [rest, _product(d_w, u_t)]
+
+
+@triton.jit
+def _additive_scores(
+    query, keys, v, mask, scores, sources, width, sentence_stride, source_stride, BLOCK: tl.constexpr
+):  # fmt: skip
+    """A program does the score of one source position of one sentence; BLOCK is at least the width."""
+    at = tl.program_id(0)
+    sentence = (at // sources).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    exists = column < width
+    key = _load(keys, sentence * sentence_stride + (at % sources).to(tl.int64) * source_stride + column, exists)
+    energy = _tanh(_load(query, sentence * width + column, exists) + key)
+    score = tl.sum(_load(v, column, exists) * energy, axis=0)
+    tl.store(scores + at, tl.where(tl.load(mask + at) != 0, score, float("-inf")))
+
+
+def additive_scores(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """v . tanh(query + keys), -inf where the mask (B, S) is False: query (B, A), keys (B, S, A), v (A,) -> (B, S)."""
+    sentences, sources, width = keys.shape
+    keys = keys if keys.stride(2) == 1 else keys.contiguous()
+    scores = torch.empty(sentences, sources, device=keys.device)
+    with torch.cuda.device_of(scores):
+        _additive_scores[(scores.numel(),)](
+            query.contiguous(), keys, v.contiguous(), mask.contiguous().view(torch.uint8), scores,
+            sources, width, keys.stride(0), keys.stride(1), BLOCK=triton.next_power_of_2(width),
+        )  # fmt: skip
+    return scores

@@ -11,8 +11,6 @@ Letters: T steps, B rows, H hidden. ``mask`` is (T, B), True at real steps; a ma
 unchanged. ``reverse`` runs from the last step to the first.
 """
 
-import logging
-from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -20,10 +18,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops import steps
+from nmtkit.ops import steps, trusted
 from nmtkit.ops.steps import total
-
-log = logging.getLogger(__name__)
 
 
 def lstm(
@@ -226,24 +222,7 @@ class _LAU(torch.autograd.Function):
 
 def _step(x: Tensor) -> ModuleType:
     """Whose steps are used for x: ``steps``, or on a GPU ``kernels``, which has functions of the same names."""
-    return _kernels(x.device, x.dtype) if x.is_cuda else steps
-
-
-@cache
-def _kernels(device: torch.device, dtype: torch.dtype) -> ModuleType:
-    """``kernels`` if Triton is there and they equal ``steps`` in a small case, tried once; else ``steps``.
-
-    The kernels were written where no GPU was at hand, which is why they are not trusted without having been tried.
-    """
-    try:
-        from nmtkit.ops import kernels
-
-        _compare(kernels, device, dtype)
-    except Exception as error:  # whatever a compiler or a driver may raise: the plain steps need neither
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        log.warning("on %s recurrences use plain operations, not Triton's kernels: %s", device, reason)
-        return steps
-    return kernels
+    return trusted.kernels(_compare, x) or steps
 
 
 def _compare(kernels: ModuleType, device: torch.device, dtype: torch.dtype) -> None:

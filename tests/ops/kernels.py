@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import kernels, recurrence
+from nmtkit.ops import kernels, loop, recurrence
 from tests.ops.test_recurrence import OPS, TOLERANCE, Op, assert_near, both_ways, every_op, gradients, inputs, ragged
 
 DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
@@ -134,6 +134,25 @@ def test_what_came_in_is_left_as_it_was(op: Op) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
 def test_the_kernels_are_trusted(dtype: torch.dtype) -> None:
-    recurrence._compare(kernels, torch.device(DEVICE), dtype)
+    for compare in (recurrence._compare, loop._compare):
+        compare(kernels, torch.device(DEVICE), dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize(("sentences", "sources", "width"), [(3, 4, 5), (1, 1, 1), (2, 3, 300)])
+def test_the_scores_of_additive_attention_are_its_equation(
+    dtype: torch.dtype, time_major: bool, sentences: int, sources: int, width: int
+) -> None:
+    random = torch.Generator().manual_seed(width)
+    shapes = [(sentences, width), (sentences, sources, width), (width,)]
+    query, keys, v = (torch.randn(shape, generator=random).bfloat16() for shape in shapes)
+    mask = ragged(sources, sentences).t()
+    if time_major:
+        keys = keys.transpose(0, 1).contiguous().transpose(0, 1)
+    given = [x.to(DEVICE) for x in (query.to(dtype), keys.to(dtype), v.float(), mask)]
+    scores = kernels.additive_scores(*given).cpu().double()
+    expected = (query.double().unsqueeze(1) + keys.double()).tanh() @ v.double()
+    torch.testing.assert_close(scores, expected.masked_fill(~mask, float("-inf")), rtol=0, atol=1e-6 * width**0.5)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 import nmtkit.ops
-from nmtkit.ops import recurrence, steps
+from nmtkit.ops import recurrence, steps, trusted
 
 Choose = Callable[[ModuleType | None], ModuleType]
 LAWS = Path(__file__).with_name("kernels.py")
@@ -40,9 +40,9 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Choose]:
         x: Any = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)
         return recurrence._step(x)
 
-    recurrence._kernels.cache_clear()
+    trusted._tried.cache_clear()
     yield choose
-    recurrence._kernels.cache_clear()
+    trusted._tried.cache_clear()
 
 
 def like_steps(**others: Callable[..., object]) -> ModuleType:
@@ -69,7 +69,7 @@ def test_kernels_that_differ_are_not_used_and_one_line_says_so(
     assert chosen(kernels) is steps
     assert chosen(kernels) is steps
     assert caplog.messages == [
-        "on cpu recurrences use plain operations, not Triton's kernels: ArithmeticError: other results of GRU"
+        "plain operations on cpu, not Triton's kernels: ArithmeticError: other results of GRU"
     ]
 
 
@@ -79,7 +79,7 @@ def test_kernels_that_raise_are_not_used_and_one_line_says_so(chosen: Choose, ca
 
     assert chosen(like_steps(lau=fails)) is steps
     assert caplog.messages == [
-        "on cpu recurrences use plain operations, not Triton's kernels: RuntimeError: no kernel image is available"
+        "plain operations on cpu, not Triton's kernels: RuntimeError: no kernel image is available"
     ]
 
 
