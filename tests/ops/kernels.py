@@ -139,17 +139,16 @@ def test_the_kernels_are_trusted(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)], ids=["sentences", "time", "width"])
 @pytest.mark.parametrize(("sentences", "sources", "width"), [(3, 4, 5), (1, 1, 1), (2, 3, 300)])
 def test_the_scores_of_additive_attention_are_its_equation(
-    dtype: torch.dtype, time_major: bool, sentences: int, sources: int, width: int
+    dtype: torch.dtype, order: tuple[int, ...], sentences: int, sources: int, width: int
 ) -> None:
     random = torch.Generator().manual_seed(width)
     shapes = [(sentences, width), (sentences, sources, width), (width,)]
     query, keys, v = (torch.randn(shape, generator=random).bfloat16() for shape in shapes)
     mask = ragged(sources, sentences).t()
-    if time_major:
-        keys = keys.transpose(0, 1).contiguous().transpose(0, 1)
+    keys = keys.permute(order).contiguous().permute(order)  # what comes first in memory
     given = [x.to(DEVICE) for x in (query.to(dtype), keys.to(dtype), v.float(), mask)]
     scores = kernels.additive_scores(*given).cpu().double()
     expected = (query.double().unsqueeze(1) + keys.double()).tanh() @ v.double()
