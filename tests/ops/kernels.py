@@ -13,6 +13,7 @@ from nmtkit.ops import kernels, loop, recurrence
 from tests.ops.test_recurrence import OPS, TOLERANCE, Op, assert_near, both_ways, every_op, gradients, inputs, ragged
 
 DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
+SLACK = 1 if DEVICE == "cpu" else 5  # a GPU's exponential is coarser
 SIZES = [(4, 3, 5), (1, 2, 33), (3, 1, 1), (1, 1, 1), (2, 3, 130)]  # of the last a step takes two programs
 
 
@@ -28,7 +29,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     if DEVICE == "cpu":
         monkeypatch.setattr(recurrence, "_step", lambda x: kernels)
-    assert recurrence._step(torch.zeros(1, device=DEVICE)) is kernels
+    for dtype in TOLERANCE:
+        assert recurrence._step(torch.zeros(1, device=DEVICE, dtype=dtype)) is kernels
     monkeypatch.setattr(kernels, "_run", counted)
     return names
 
@@ -66,7 +68,7 @@ def test_outputs_and_all_gradients_equal_the_plain_loop(
     expected = op.plain(*plain, mask, reverse)
     ours = found(op, fast, None if mask is None else mask.to(DEVICE), reverse)
     for mine, other in zip(ours, [*expected, *gradients(expected, plain)], strict=True):
-        assert_near(mine, other, TOLERANCE[dtype])
+        assert_near(mine, other, SLACK * TOLERANCE[dtype])
     assert [r.dtype for r in ours[: 1 + op.states]] == [dtype] + [torch.float32] * op.states
     kernels_a_step = 4 if op is OPS["gru"] else 2  # forward and backward
     assert len(run) == kernels_a_step * length
@@ -81,7 +83,7 @@ def test_a_result_that_nothing_uses_takes_no_part_in_the_gradient(op: Op, used: 
     ours = gradients(tuple(r.cpu() for r in op.fast(*fast, None, False)[chosen]), fast)
     theirs = gradients(op.plain(*plain, None, False)[chosen], plain)
     for mine, other in zip(ours, theirs, strict=True):
-        assert_near(mine.cpu(), other, 2e-6)
+        assert_near(mine.cpu(), other, SLACK * 2e-6)
 
 
 @every_op
@@ -151,7 +153,7 @@ def test_the_scores_of_additive_attention_are_its_equation(
     keys = keys.permute(order).contiguous().permute(order)  # what comes first in memory
     given = [x.to(DEVICE) for x in (query.to(dtype), keys.to(dtype), v.float(), mask)]
     scores = kernels.additive_scores(*given).cpu().double()
-    expected = (query.double().unsqueeze(1) + keys.double()).tanh() @ v.double()
-    torch.testing.assert_close(scores, expected.masked_fill(~mask, float("-inf")), rtol=0, atol=1e-6 * width**0.5)
+    expected = ((query.double().unsqueeze(1) + keys.double()).tanh() @ v.double()).masked_fill(~mask, float("-inf"))
+    torch.testing.assert_close(scores, expected, rtol=0, atol=SLACK * 1e-6 * width**0.5)
 
 

@@ -14,19 +14,21 @@ import torch
 from torch import Tensor
 
 import nmtkit.ops
-from nmtkit.ops import recurrence, steps, trusted
+from nmtkit.ops import loop, recurrence, steps, trusted
 
 Choose = Callable[[ModuleType | None], ModuleType]
+GPU: Any = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)  # what is asked of a tensor
 LAWS = Path(__file__).with_name("kernels.py")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed: make slow does it")
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed; make slow does that")
 @pytest.mark.parametrize("interpret", ["1", pytest.param("0", marks=needs_gpu)], ids=["interpreter", "GPU"])
 def test_the_kernels_keep_their_laws(interpret: str) -> None:
     run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", LAWS]
-    done = subprocess.run(run, env={**os.environ, "TRITON_INTERPRET": interpret}, capture_output=True, text=True)
+    settings = {"TRITON_INTERPRET": interpret, "TRITON_DEFAULT_FP_FUSION": "1"}  # 3.9 warns without the latter
+    done = subprocess.run(run, env=os.environ | settings, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -37,12 +39,15 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Choose]:
     def choose(kernels: ModuleType | None) -> ModuleType:
         monkeypatch.delattr(nmtkit.ops, "kernels", raising=False)
         monkeypatch.setitem(sys.modules, "nmtkit.ops.kernels", kernels)
-        x: Any = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)
-        return recurrence._step(x)
+        return recurrence._step(GPU)
 
-    trusted._tried.cache_clear()
+    def forget() -> None:
+        trusted._tried.cache_clear()
+        trusted._warn.cache_clear()
+
+    forget()
     yield choose
-    trusted._tried.cache_clear()
+    forget()
 
 
 def like_steps(**others: Callable[..., object]) -> ModuleType:
@@ -87,6 +92,7 @@ def test_without_triton_plain_operations_are_used_and_one_line_says_so(
     chosen: Choose, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert chosen(None) is steps
+    assert trusted.kernels(loop._compare, GPU) is None
     assert len(caplog.messages) == 1
     assert "ModuleNotFoundError" in caplog.text
 
