@@ -12,7 +12,7 @@ help:
 	@echo 'make demo    the quickstart: prepare, train, translate and score, in minutes'
 	@echo 'make test    the tests'
 	@echo 'make check   linter, types, then the tests: what a change must pass'
-	@echo 'make slow    the tests that take minutes'
+	@echo 'make slow    the tests that take minutes, for which Triton is installed'
 	@echo 'make env     only create .venv and install nmtkit in it'
 	@echo 'make clean   remove .venv and everything else that was made here'
 
@@ -42,6 +42,7 @@ check: lint
 	$(PYTEST)
 
 slow: env
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels]'
 	$(PYTEST) -m slow
 
 clean:

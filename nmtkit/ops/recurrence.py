@@ -2,7 +2,8 @@
 
 Each is the plain loop in ``reference.py`` made fast: in the loop only the state's product and in-place
 pointwise work, and the gradient of the recurrent weights as one product after the backward loop.
-Sequences are time-major here, so that one step is one block of memory.
+Sequences are time-major here, so that one step is one block of memory. The steps themselves are in ``steps.py``,
+and for a GPU in ``kernels.py``.
 
 Products are done in the dtype of the weights (float32 or bfloat16); states and gates are float32.
 
@@ -10,13 +11,15 @@ Letters: T steps, B rows, H hidden. ``mask`` is (T, B), True at real steps; a ma
 unchanged. ``reverse`` runs from the last step to the first.
 """
 
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops.padding import full_steps
+from nmtkit.ops import steps, trusted
+from nmtkit.ops.steps import total
 
 
 def lstm(
@@ -27,7 +30,7 @@ def lstm(
     f (T, B, 4H) transformed inputs in the order input, input gate, forget gate, output gate; w_r (H, 4H);
     peepholes (3, H) for those three gates; h0, s0 (B, H). Gives h (T, B, H) and the last h and s (B, H).
     """
-    return _LSTM.apply(f, w_r.to(f.dtype), peepholes, h0, s0, mask, reverse)  # type: ignore[no-any-return]
+    return _LSTM.apply(f, w_r.to(f.dtype), peepholes, h0, s0, mask, reverse, _step(f))  # type: ignore[no-any-return]
 
 
 def gru(
@@ -38,7 +41,7 @@ def gru(
     x (T, B, 3H) transformed inputs in the order reset, update, candidate; u_gates (H, 2H); u (H, H);
     h0 (B, H). Gives h (T, B, H) and the last h (B, H).
     """
-    return _GRU.apply(x, u_gates.to(x.dtype), u.to(x.dtype), h0, mask, reverse)  # type: ignore[no-any-return]
+    return _GRU.apply(x, u_gates.to(x.dtype), u.to(x.dtype), h0, mask, reverse, _step(x))  # type: ignore[no-any-return]
 
 
 def lau(
@@ -49,7 +52,7 @@ def lau(
     x (T, B, 5H) transformed inputs in the order reset, update and input gate, candidate, linear map H(x_t);
     u (H, 4H) and bias (4H,) for the first four; h0 (B, H). Gives h (T, B, H) and the last h (B, H).
     """
-    return _LAU.apply(x, u.to(x.dtype), bias, h0, mask, reverse)  # type: ignore[no-any-return]
+    return _LAU.apply(x, u.to(x.dtype), bias, h0, mask, reverse, _step(x))  # type: ignore[no-any-return]
 
 
 def _steps(length: int, reverse: bool) -> range:
@@ -63,154 +66,107 @@ def _previous(states: Tensor, first: Tensor, reverse: bool) -> Tensor:
     return torch.cat([first.unsqueeze(0), states[:-1]])
 
 
-def _add_product(out: Tensor, x: Tensor, h: Tensor, w: Tensor) -> None:
-    """out = x + h w, with the product in the dtype of w."""
-    if w.dtype == out.dtype == x.dtype:
-        torch.addmm(x, h, w, out=out)
-    else:
-        out.copy_(x).add_(h.to(w.dtype) @ w)
+def _place(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Where x goes in ``dtype``: x itself if it has that."""
+    return x if x.dtype == dtype else torch.empty_like(x, dtype=dtype)
 
 
-def _weight_gradient(states: Tensor, pre: Tensor, dtype: torch.dtype) -> Tensor:
+def _weight_gradient(states: Tensor, pre: Tensor) -> Tensor:
     """Sum over steps and rows of state times pre-activation gradient: (T, B, H), (T, B, G) -> (H, G)."""
-    return states.flatten(0, 1).t().to(dtype) @ pre.flatten(0, 1).to(dtype)
+    return states.flatten(0, 1).t().to(pre.dtype) @ pre.flatten(0, 1)
+
+
+def _start(gradient: Tensor | None, states: Tensor) -> Tensor:
+    """The gradient of the last state, with which backward starts; states (T, B, H)."""
+    return torch.zeros_like(states[0]) if gradient is None else gradient.float().contiguous()
 
 
 class _LSTM(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, f: Tensor, w_r: Tensor, peepholes: Tensor, h0: Tensor, s0: Tensor, mask: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx: Any, f: Tensor, w_r: Tensor, peepholes: Tensor, h0: Tensor, s0: Tensor, mask: Tensor | None, reverse: bool,
+        step: ModuleType,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         length, rows, width = f.shape[0], f.shape[1], f.shape[2] // 4
         gates = torch.empty(f.shape, dtype=torch.float32, device=f.device)
         hs, ss = gates.new_empty(length, rows, width), gates.new_empty(length, rows, width)
-        h, s = h0.float(), s0.float()
-        theta_i, theta_f, theta_o = peepholes.float()
-        full = full_steps(mask, length)
+        outputs = _place(hs, f.dtype)
+        h, h_w, s = h0.float().contiguous(), h0.to(f.dtype), s0.float().contiguous()
+        theta = peepholes.float().contiguous().unbind()
+        inputs, real = step.unbind(f), step.masks(mask, length)
         for t in _steps(length, reverse):
-            _add_product(gates[t], f[t], h, w_r)
-            z, i, g, o = gates[t].chunk(4, dim=-1)
-            i.addcmul_(s, theta_i)
-            g.addcmul_(s, theta_f)
-            z.tanh_()
-            gates[t, :, width : 3 * width].sigmoid_()
-            torch.mul(z, i, out=ss[t])
-            ss[t].addcmul_(g, s)
-            o.addcmul_(ss[t], theta_o).sigmoid_()
-            torch.tanh(ss[t], out=hs[t])
-            hs[t].mul_(o)
-            if mask is not None and not full[t]:
-                real = mask[t].unsqueeze(-1)
-                torch.where(real, ss[t], s, out=ss[t])
-                torch.where(real, hs[t], h, out=hs[t])
-            h, s = hs[t], ss[t]
+            new = hs[t], outputs[t], ss[t]
+            step.lstm(inputs[t], h, h_w, s, w_r, theta, real[t], gates[t], *new)
+            h, h_w, s = new
         ctx.save_for_backward(gates, hs, ss, w_r, peepholes, h0, s0, mask)
-        ctx.reverse = reverse
+        ctx.reverse, ctx.step = reverse, step
         ctx.set_materialize_grads(False)
-        return hs.to(f.dtype), h.clone(), s.clone()
+        return outputs, h.clone(), s.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_hs: Tensor | None, grad_h: Tensor | None, grad_s: Tensor | None) -> tuple[Any, ...]:
         gates, hs, ss, w_r, peepholes, h0, s0, mask = ctx.saved_tensors
-        length, rows, width = hs.shape
-        theta_i, theta_f, theta_o = peepholes.float()
+        length, step = len(hs), ctx.step
         previous_s = _previous(ss, s0.float(), ctx.reverse)
         d_pre = torch.empty_like(gates)
-        dh = torch.zeros_like(hs[0]) if grad_h is None else grad_h.float()
-        ds = torch.zeros_like(hs[0]) if grad_s is None else grad_s.float()
-        w_back = w_r.t()
-        full = full_steps(mask, length)
+        d_f = _place(d_pre, w_r.dtype)
+        dh, ds = [_start(grad_h, hs)], _start(grad_s, hs)
+        theta, w_back = peepholes.float().contiguous().unbind(), w_r.t()
+        grads, real = step.unbind(grad_hs), step.masks(mask, length)
         for t in reversed(_steps(length, ctx.reverse)):
-            if grad_hs is not None:
-                dh = dh + grad_hs[t]
-            passed_h = passed_s = None
-            if mask is not None and not full[t]:
-                real = mask[t].unsqueeze(-1)
-                passed_h, passed_s = dh.masked_fill(real, 0), ds.masked_fill(real, 0)
-                dh, ds = dh.masked_fill(~real, 0), ds.masked_fill(~real, 0)
-            z, i, g, o = gates[t].chunk(4, dim=-1)
-            dz, di, dg, do = d_pre[t].chunk(4, dim=-1)
-            tanh_s = ss[t].tanh()
-            torch.mul(dh, tanh_s, out=do)
-            do.mul_(o).mul_(1 - o)
-            ds = ds + dh * o * (1 - tanh_s * tanh_s) + do * theta_o
-            torch.mul(ds, i, out=dz)
-            dz.mul_(1 - z * z)
-            torch.mul(ds, z, out=di)
-            di.mul_(i).mul_(1 - i)
-            torch.mul(ds, previous_s[t], out=dg)
-            dg.mul_(g).mul_(1 - g)
-            ds = (ds * g).addcmul_(di, theta_i).addcmul_(dg, theta_f)
-            dh = (d_pre[t].to(w_r.dtype) @ w_back).float()
-            if passed_h is not None:
-                dh, ds = dh + passed_h, ds + passed_s
-        previous_h = _previous(hs, h0.float(), ctx.reverse)
-        dw_r = _weight_gradient(previous_h, d_pre, w_r.dtype)
+            if grads is not None:
+                dh.append(grads[t])
+            dh, ds = step.lstm_backward(
+                dh, ds, w_back, theta, real[t], gates[t], previous_s[t], ss[t], d_pre[t], d_f[t]
+            )
+        dw_r = _weight_gradient(_previous(hs, h0.float(), ctx.reverse), d_f)
         _, di, dg, do = d_pre.chunk(4, dim=-1)
         d_peepholes = torch.stack(
             [(di * previous_s).sum((0, 1)), (dg * previous_s).sum((0, 1)), (do * ss).sum((0, 1))]
         )
-        return d_pre.to(w_r.dtype), dw_r, d_peepholes.to(peepholes.dtype), dh.to(h0.dtype), ds.to(s0.dtype), None, None
+        dh0 = total(dh)
+        return d_f, dw_r, d_peepholes.to(peepholes.dtype), dh0.to(h0.dtype), ds.to(s0.dtype), None, None, None
 
 
 class _GRU(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, u_gates: Tensor, u: Tensor, h0: Tensor, mask: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, Tensor]:
+        ctx: Any, x: Tensor, u_gates: Tensor, u: Tensor, h0: Tensor, mask: Tensor | None, reverse: bool,
+        step: ModuleType,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         length, rows, width = x.shape[0], x.shape[1], x.shape[2] // 3
         gates = torch.empty(length, rows, 2 * width, dtype=torch.float32, device=x.device)
-        candidates, resets, hs = (gates.new_empty(length, rows, width) for _ in range(3))
-        h = h0.float()
-        full = full_steps(mask, length)
+        candidates, hs = gates.new_empty(length, rows, width), gates.new_empty(length, rows, width)
+        resets, outputs = torch.empty_like(hs, dtype=x.dtype), _place(hs, x.dtype)
+        h, h_w = h0.float().contiguous(), h0.to(x.dtype)
+        inputs, real = step.unbind(x), step.masks(mask, length)
         for t in _steps(length, reverse):
-            _add_product(gates[t], x[t, :, : 2 * width], h, u_gates)
-            r, z = gates[t].sigmoid_().chunk(2, dim=-1)
-            torch.mul(r, h, out=resets[t])
-            _add_product(candidates[t], x[t, :, 2 * width :], resets[t], u)
-            torch.lerp(h, candidates[t].tanh_(), z, out=hs[t])
-            if mask is not None and not full[t]:
-                torch.where(mask[t].unsqueeze(-1), hs[t], h, out=hs[t])
-            h = hs[t]
+            new = hs[t], outputs[t]
+            step.gru(inputs[t], h, h_w, u_gates, u, real[t], gates[t], resets[t], candidates[t], *new)
+            h, h_w = new
         ctx.save_for_backward(gates, candidates, resets, hs, u_gates, u, h0, mask)
-        ctx.reverse = reverse
+        ctx.reverse, ctx.step = reverse, step
         ctx.set_materialize_grads(False)
-        return hs.to(x.dtype), h.clone()
+        return outputs, h.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_hs: Tensor | None, grad_h: Tensor | None) -> tuple[Any, ...]:
         gates, candidates, resets, hs, u_gates, u, h0, mask = ctx.saved_tensors
-        length, rows, width = hs.shape
+        (length, rows, width), step = hs.shape, ctx.step
         previous = _previous(hs, h0.float(), ctx.reverse)
-        d_pre = gates.new_empty(length, rows, 3 * width)
-        dh = torch.zeros_like(hs[0]) if grad_h is None else grad_h.float()
+        d_x = torch.empty(length, rows, 3 * width, dtype=u.dtype, device=u.device)
+        dh = [_start(grad_h, hs)]
         u_back, gates_back = u.t(), u_gates.t()
-        full = full_steps(mask, length)
+        grads, real = step.unbind(grad_hs), step.masks(mask, length)
         for t in reversed(_steps(length, ctx.reverse)):
-            if grad_hs is not None:
-                dh = dh + grad_hs[t]
-            passed = None
-            if mask is not None and not full[t]:
-                real = mask[t].unsqueeze(-1)
-                passed = dh.masked_fill(real, 0)
-                dh = dh.masked_fill(~real, 0)
-            r, z = gates[t].chunk(2, dim=-1)
-            dr, dz, dc = d_pre[t].chunk(3, dim=-1)
-            torch.mul(dh, z, out=dc)
-            dc.mul_(1 - candidates[t] * candidates[t])
-            d_reset = (dc.to(u.dtype) @ u_back).float()
-            torch.mul(dh, candidates[t] - previous[t], out=dz)
-            dz.mul_(z).mul_(1 - z)
-            torch.mul(d_reset, previous[t], out=dr)
-            dr.mul_(r).mul_(1 - r)
-            dh = dh * (1 - z) + d_reset * r + (d_pre[t, :, : 2 * width].to(u.dtype) @ gates_back)
-            if passed is not None:
-                dh = dh + passed
-        du_gates = _weight_gradient(previous, d_pre[:, :, : 2 * width], u_gates.dtype)
-        du = _weight_gradient(resets, d_pre[:, :, 2 * width :], u.dtype)
-        return d_pre.to(u.dtype), du_gates, du, dh.to(h0.dtype), None, None
+            if grads is not None:
+                dh.append(grads[t])
+            dh = step.gru_backward(dh, gates_back, u_back, real[t], gates[t], candidates[t], previous[t], d_x[t])
+        du_gates = _weight_gradient(previous, d_x[:, :, : 2 * width])
+        du = _weight_gradient(resets, d_x[:, :, 2 * width :])
+        return d_x, du_gates, du, total(dh).to(h0.dtype), None, None, None
 
 
 class _LAU(torch.autograd.Function):
@@ -218,71 +174,79 @@ class _LAU(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None, reverse: bool
+        ctx: Any, x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None, reverse: bool, step: ModuleType
     ) -> tuple[Tensor, Tensor]:
         length, rows, width = x.shape[0], x.shape[1], x.shape[2] // 5
         gates = torch.empty(length, rows, 4 * width, dtype=torch.float32, device=x.device)
         hs = gates.new_empty(length, rows, width)
+        outputs = _place(hs, x.dtype)
         x_gates, x_candidate, linear = x.split([3 * width, width, width], dim=-1)
         gates[:, :, : 3 * width] = x_gates + bias[: 3 * width]
         gates[:, :, 3 * width :] = -x_candidate
-        candidates = (x_candidate + bias[3 * width :]).float()
+        candidates = (x_candidate + bias[3 * width :]).float().contiguous()
         linear = linear.float().contiguous()  # a copy, so that the rest of x can go
-        h = h0.float()
-        full = full_steps(mask, length)
+        h, h_w = h0.float().contiguous(), h0.to(x.dtype)
+        real = step.masks(mask, length)
         for t in _steps(length, reverse):
-            _add_product(gates[t], gates[t], h, u)
-            gates[t, :, : 3 * width].sigmoid_()
-            r, z, g, difference = gates[t].chunk(4, dim=-1)
-            candidates[t].addcmul_(r, difference).tanh_()
-            torch.lerp(h, candidates[t], z, out=hs[t])
-            hs[t].lerp_(linear[t], g)
-            if mask is not None and not full[t]:
-                torch.where(mask[t].unsqueeze(-1), hs[t], h, out=hs[t])
-            h = hs[t]
+            new = hs[t], outputs[t]
+            step.lau(h, h_w, u, real[t], linear[t], gates[t], candidates[t], *new)
+            h, h_w = new
         ctx.save_for_backward(gates, candidates, linear, hs, u, bias, h0, mask)
-        ctx.reverse = reverse
+        ctx.reverse, ctx.step = reverse, step
         ctx.set_materialize_grads(False)
-        return hs.to(x.dtype), h.clone()
+        return outputs, h.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_hs: Tensor | None, grad_h: Tensor | None) -> tuple[Any, ...]:
         gates, candidates, linear, hs, u, bias, h0, mask = ctx.saved_tensors
-        length, rows, width = hs.shape
+        (length, rows, width), step = hs.shape, ctx.step
         previous = _previous(hs, h0.float(), ctx.reverse)
         d_x = gates.new_empty(length, rows, 5 * width)
+        d_w = _place(d_x[:, :, : 4 * width], u.dtype)
         d_candidates = torch.empty_like(candidates)  # before the tanh
-        dh = torch.zeros_like(hs[0]) if grad_h is None else grad_h.float()
+        dh = [_start(grad_h, hs)]
         u_back = u.t()
-        full = full_steps(mask, length)
+        grads, real = step.unbind(grad_hs), step.masks(mask, length)
         for t in reversed(_steps(length, ctx.reverse)):
-            if grad_hs is not None:
-                dh = dh + grad_hs[t]
-            passed = None
-            if mask is not None and not full[t]:
-                real = mask[t].unsqueeze(-1)
-                passed = dh.masked_fill(real, 0)
-                dh = dh.masked_fill(~real, 0)
-            r, z, g, difference = gates[t].chunk(4, dim=-1)
-            dr, dz, dg, d_product, d_linear = d_x[t].chunk(5, dim=-1)
-            dc = d_candidates[t]
-            torch.mul(dh, g, out=d_linear)
-            torch.sub(linear[t], torch.lerp(previous[t], candidates[t], z), out=dg)
-            dg.mul_(d_linear).mul_(1 - g)
-            dh = dh - d_linear
-            torch.mul(dh, z, out=dc)
-            torch.sub(candidates[t], previous[t], out=dz)
-            dz.mul_(dc).mul_(1 - z)
-            dh = dh - dc
-            dc.mul_(1 - candidates[t] * candidates[t])
-            torch.mul(dc, r, out=d_product)
-            torch.mul(d_product, difference, out=dr)
-            dr.mul_(1 - r)
-            dh = dh + d_x[t, :, : 4 * width].to(u.dtype) @ u_back
-            if passed is not None:
-                dh = dh + passed
-        du = _weight_gradient(previous, d_x[:, :, : 4 * width], u.dtype)
+            if grads is not None:
+                dh.append(grads[t])
+            dh = step.lau_backward(
+                dh, u_back, real[t], linear[t], gates[t], candidates[t], previous[t], d_candidates[t], d_x[t], d_w[t]
+            )
+        du = _weight_gradient(previous, d_w)
         d_bias = torch.cat([d_x[:, :, : 3 * width].sum((0, 1)), d_candidates.sum((0, 1))])
         d_x[:, :, 3 * width : 4 * width].neg_().add_(d_candidates)  # x_c has what its product with r has not
-        return d_x.to(u.dtype), du, d_bias.to(bias.dtype), dh.to(h0.dtype), None, None
+        return d_x.to(u.dtype), du, d_bias.to(bias.dtype), total(dh).to(h0.dtype), None, None, None
+
+
+def _step(x: Tensor) -> ModuleType:
+    """Whose steps are used for x: ``steps``, or on a GPU ``kernels``, which has functions of the same names."""
+    return trusted.kernels(_compare, x) or steps
+
+
+def _compare(kernels: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
+    """Raises where a result or a gradient with ``kernels`` is not that with ``steps``."""
+    random = torch.Generator().manual_seed(1)
+    t, b, h = 3, 5, 16  # a width as usual: for one that 16 does not divide Triton would compile another program
+    mask = torch.arange(t, device=device).unsqueeze(1) < torch.tensor([3, 1, 2, 3, 1], device=device)
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=random).to(device, dtype)
+
+    cases = {
+        _LSTM: [drawn(t, b, 4 * h), drawn(h, 4 * h), drawn(3, h), drawn(b, h), drawn(b, h)],
+        _GRU: [drawn(t, b, 3 * h), drawn(h, 2 * h), drawn(h, h), drawn(b, h)],
+        _LAU: [drawn(t, b, 5 * h), drawn(h, 4 * h), drawn(4 * h), drawn(b, h)],
+    }
+    for function, inputs in cases.items():
+        found: dict[ModuleType, list[Tensor]] = {}
+        for step in (steps, kernels):
+            with torch.inference_mode(False), torch.enable_grad():
+                given = [x.clone().requires_grad_() for x in inputs]
+                results = function.apply(*given, mask, False, step)
+                gradients = torch.autograd.grad(results, given, [result.detach() for result in results])
+            found[step] = [*results, *gradients]
+        for fused, plain in zip(found[kernels], found[steps], strict=True):
+            if not torch.allclose(fused, plain, rtol=0, atol=0.05 * plain.abs().max().item()):
+                raise ArithmeticError(f"other results of {function.__name__[1:]}")

@@ -2,10 +2,12 @@
 
     python recipes/benchmarks/recurrences.py
     python recipes/benchmarks/recurrences.py --width 1024 --rows 64 --steps 50 --dtype bfloat16
+    python recipes/benchmarks/recurrences.py --device cuda --dtype bfloat16
 
 Every one transforms its inputs (rows x width at each step) and gives gradients for inputs and weights. torch's GRU
 resets after the product and its LSTM has no peepholes; it has no LAU. The share is of the measured rate of one product
 (steps * rows, width) x (width, 3 * width). Rounds are interleaved, so that all see the same machine.
+On a GPU torch's own are cuDNN's, and "unfused" is nmtkit without Triton's kernels.
 """
 
 import argparse
@@ -14,25 +16,25 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from shared import print_table, product_rate, seconds
+from shared import clock_of, print_table, product_rate, seconds
 from torch import Tensor, nn
 
-from nmtkit.ops import recurrence, reference
+from nmtkit.ops import recurrence, reference, steps
 
 Layer = Callable[[Tensor], Tensor]
 Ways = dict[str, tuple[Layer, list[Tensor]]]  # implementations with their weights
 
 
-def leaf(*shape: int, dtype: torch.dtype) -> Tensor:
-    return (0.05 * torch.randn(shape)).to(dtype).requires_grad_()
+def leaf(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return (0.05 * torch.randn(shape)).to(device, dtype).requires_grad_()
 
 
-def layers(width: int, rows: int, dtype: torch.dtype) -> dict[str, tuple[int, Ways]]:
+def layers(width: int, rows: int, dtype: torch.dtype, device: torch.device) -> dict[str, tuple[int, Ways]]:
     """For each recurrence how many square matrices it multiplies at a step, and its implementations."""
-    zero = torch.zeros(rows, width)
-    w3, w4, w5 = (leaf(width, n * width, dtype=dtype) for n in (3, 4, 5))
-    u, u2, u4 = (leaf(width, n * width, dtype=dtype) for n in (1, 2, 4))
-    bias, peepholes = leaf(4 * width, dtype=torch.float32), leaf(3, width, dtype=torch.float32)
+    zero = torch.zeros(rows, width, device=device)
+    w3, w4, w5 = (leaf(width, n * width, dtype=dtype, device=device) for n in (3, 4, 5))
+    u, u2, u4 = (leaf(width, n * width, dtype=dtype, device=device) for n in (1, 2, 4))
+    bias, peepholes = (leaf(*shape, dtype=torch.float32, device=device) for shape in ((4 * width,), (3, width)))
 
     def plain_gru(x: Tensor) -> Tensor:
         h, states = zero.to(dtype), []
@@ -55,23 +57,33 @@ def layers(width: int, rows: int, dtype: torch.dtype) -> dict[str, tuple[int, Wa
             states.append(h)
         return torch.stack(states)
 
-    torch_gru, torch_lstm = (kind(width, width).to(dtype) for kind in (nn.GRU, nn.LSTM))
-    return {
+    torch_gru, torch_lstm = (kind(width, width).to(device, dtype) for kind in (nn.GRU, nn.LSTM))
+    found: dict[str, tuple[int, Ways]] = {
         "GRU": (6, {
             "nmtkit": (lambda x: recurrence.gru(x @ w3, u2, u, zero)[0], [w3, u2, u]),
             "torch": (lambda x: torch_gru(x)[0], list(torch_gru.parameters())),
             "plain": (plain_gru, [w3, u2, u]),
+            "unfused": (lambda x: recurrence._GRU.apply(x @ w3, u2, u, zero, None, False, steps)[0], [w3, u2, u]),
         }),
         "LAU": (9, {
             "nmtkit": (lambda x: recurrence.lau(x @ w5, u4, bias, zero)[0], [w5, u4, bias]),
             "plain": (plain_lau, [w5, u4, bias]),
+            "unfused": (lambda x: recurrence._LAU.apply(x @ w5, u4, bias, zero, None, False, steps)[0], [w5, u4, bias]),
         }),
         "LSTM": (8, {
             "nmtkit": (lambda x: recurrence.lstm(x @ w4, u4, peepholes, zero, zero)[0], [w4, u4, peepholes]),
             "torch": (lambda x: torch_lstm(x)[0], list(torch_lstm.parameters())),
             "plain": (plain_lstm, [w4, u4, peepholes]),
+            "unfused": (
+                lambda x: recurrence._LSTM.apply(x @ w4, u4, peepholes, zero, zero, None, False, steps)[0],
+                [w4, u4, peepholes],
+            ),
         }),
     }  # fmt: skip
+    if device.type == "cpu":
+        for _, ways in found.values():
+            del ways["unfused"]  # which nmtkit is
+    return found
 
 
 def compare(ways: Ways, x: Tensor, rounds: int) -> dict[str, list[float]]:
@@ -79,7 +91,7 @@ def compare(ways: Ways, x: Tensor, rounds: int) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(1 + rounds):
         for way, (layer, weights) in ways.items():
-            times[way] += seconds(partial(step, layer, x, weights), 1)
+            times[way] += seconds(partial(step, layer, x, weights), 1, clock_of(x.device))
     return {way: found[1:] for way, found in times.items()}
 
 
@@ -93,24 +105,29 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[64, 80])
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--device", type=torch.device, default="cpu", help="cpu or cuda [cpu]")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     dtype = getattr(torch, args.dtype)
-    print(f"{args.steps} steps, {torch.get_num_threads()} threads, torch {torch.__version__}, {args.dtype}\n")
+    if args.device.type == "cpu":
+        place, others = f"{torch.get_num_threads()} threads", ["torch", "plain"]
+    else:
+        place, others = torch.cuda.get_device_name(args.device), ["torch", "plain", "unfused"]
+    print(f"{args.steps} steps, {place}, torch {torch.__version__}, {args.dtype}\n")
     table = []
     for width in args.width:
         for rows in args.rows:
-            x = leaf(args.steps, rows, width, dtype=dtype)
-            rate = product_rate(args.steps * rows, width, 3 * width, dtype)
-            for name, (matrices, ways) in layers(width, rows, dtype).items():
+            x = leaf(args.steps, rows, width, dtype=dtype, device=args.device)
+            rate = product_rate(args.steps * rows, width, 3 * width, dtype, args.device)
+            for name, (matrices, ways) in layers(width, rows, dtype, args.device).items():
                 ms = {way: 1e3 * statistics.median(times) for way, times in compare(ways, x, args.rounds).items()}
                 ceiling = 1e3 * 6 * matrices * args.steps * rows * width**2 / rate
-                ratios = [f"{ms[way] / ms['nmtkit']:.2f}" if way in ms else "" for way in ("torch", "plain")]
+                ratios = [f"{ms[way] / ms['nmtkit']:.2f}" if way in ms else "" for way in others]
                 table.append([name, str(width), str(rows), f"{ms['nmtkit']:.1f}", *ratios,
                               f"{rate / 1e9:.0f}", f"{ceiling / ms['nmtkit']:.0%}",
                               f"{ceiling / ms['torch']:.0%}" if "torch" in ms else ""])  # fmt: skip
-    print_table(["recurrence", "width", "rows", "nmtkit, ms", "torch / nmtkit", "plain / nmtkit", "GFLOP/s of products",
-                 "share, nmtkit", "share, torch"], table)  # fmt: skip
+    print_table(["recurrence", "width", "rows", "nmtkit, ms", *(f"{way} / nmtkit" for way in others),
+                 "GFLOP/s of products", "share, nmtkit", "share, torch"], table)  # fmt: skip
 
 
 if __name__ == "__main__":

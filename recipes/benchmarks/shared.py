@@ -86,10 +86,22 @@ def seconds(function: Callable[[], object], times: int, clock: Callable[[], floa
     return found
 
 
-def product_rate(rows: int, inner: int, columns: int, dtype: torch.dtype) -> float:
+def clock_of(device: torch.device) -> Callable[[], float]:
+    """For ``seconds``: of a GPU the clock on the wall, read when all that was begun there is done."""
+    if device.type == "cpu":
+        return CLOCK
+
+    def clock() -> float:
+        torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    return clock
+
+
+def product_rate(rows: int, inner: int, columns: int, dtype: torch.dtype, device: torch.device) -> float:
     """Floating point operations per second of a product (rows, inner) x (inner, columns): the median of many."""
-    a, b = torch.randn(rows, inner).to(dtype), torch.randn(inner, columns).to(dtype)
-    return 2 * rows * inner * columns / statistics.median(seconds(lambda: a @ b, 22)[2:])
+    a, b = (torch.randn(shape, device=device).to(dtype) for shape in ((rows, inner), (inner, columns)))
+    return 2 * rows * inner * columns / statistics.median(seconds(lambda: a @ b, 22, clock_of(device))[2:])
 
 
 def peak_memory() -> float:

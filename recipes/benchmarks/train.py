@@ -3,52 +3,53 @@
     python recipes/benchmarks/train.py rnnsearch --vocab 10000 10000 --set model.embedding=256 --set model.hidden=512
     python recipes/benchmarks/train.py deep-att --length 30 --updates 1
     python recipes/benchmarks/train.py dtmt1 --config recipes/multi30k/dtmt1.yaml --vocab 8000 8000
+    python recipes/benchmarks/train.py rnnsearch --device cuda
     torchrun --nproc-per-node 2 recipes/benchmarks/train.py rnnsearch
 
 Prints the median target words per second (end marks included) of whole updates: batch, forward, backward,
-clipping, optimiser. The ceiling is the measured rate of products of this size, in the precision that the run has,
-and how many words a second that rate would allow if an update were nothing but its products.
+clipping, optimiser. On a GPU the peak is that of its memory. The ceiling is the measured rate of products of this
+size, in the precision that the run has, and how many words a second that rate would allow if an update were nothing
+but its products.
 """
 
+import argparse
 import json
 import statistics
 
 import numpy as np
 import torch
-from shared import RandomCorpus, options, peak_memory, plan, product_rate, seconds
+from shared import RandomCorpus, clock_of, options, peak_memory, plan, product_rate, seconds
 
 from nmtkit.models.base import count_parameters
 from nmtkit.training import distributed, loop, optimizers, precision
 
 
-def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--updates", type=int, default=10, help="timed ones, after 2 that are not; of 1 none is")
-    args = parser.parse_args()
+def main(args: argparse.Namespace, device: torch.device) -> None:
     planned, words = plan(args)
     training = planned.training
     size = training.batch_sentences or training.batch_tokens // args.length
     corpus = RandomCorpus(size, args.length, *words)
     model = planned.build(*words)
     optimizers.initialise(model, training.groups)
+    model.to(device)
     optimizer = optimizers.build_optimizer(model, training.optimizer, training.groups)
-    dtype = precision.resolve(training.precision, torch.device("cpu"))
+    dtype = precision.resolve(training.precision, device)
     rows = np.lexsort(corpus.lengths(np.arange(size)))
 
     def update() -> None:
-        loop.accumulate(model, training, corpus, rows, torch.device("cpu"), dtype)
+        loop.accumulate(model, training, corpus, rows, device, dtype)
         loop.clip(model, 1.0)
         optimizer.step()
 
     if args.updates > 1:
         seconds(update, 2)
-    median = statistics.median(seconds(update, args.updates))
-    peak = peak_memory()
+    median = statistics.median(seconds(update, args.updates, clock_of(device)))
+    peak = peak_memory() if device.type == "cpu" else torch.cuda.max_memory_allocated(device) / 2**30
     tokens = int(corpus.lengths(rows)[1].sum()) + size
     tables = ("embedding.", "output.", "encoder.input.position", "decoder.input.position")
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and not name.startswith(tables)]
     per_word = 6 * sum(p.numel() for p in [*matrices, model.output.weight])  # the output layer's may be a table's
-    rate = product_rate(tokens, 512, 1536, dtype)
+    rate = product_rate(tokens, 512, 1536, dtype, device)
     if distributed.rank():
         return
     found = {
@@ -69,5 +70,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with distributed.processes(torch.device("cpu")):
-        main()
+    parser = options(__doc__)
+    parser.add_argument("--updates", type=int, default=10, help="timed ones, after 2 that are not; of 1 none is")
+    parser.add_argument("--device", type=torch.device, default="cpu", help="cpu or cuda [cpu]")
+    args = parser.parse_args()
+    with distributed.processes(args.device) as device:
+        main(args, device)

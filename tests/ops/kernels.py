@@ -1,0 +1,159 @@
+"""The laws of ``ops/kernels.py``, which test_kernels.py runs in processes of their own.
+
+On a CPU they need TRITON_INTERPRET=1 before Triton is imported; without it they need a GPU.
+"""
+
+import os
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmtkit.ops import kernels, loop, recurrence
+from tests.ops.test_recurrence import OPS, TOLERANCE, Op, assert_near, both_ways, every_op, gradients, inputs, ragged
+
+DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
+SLACK = 1 if DEVICE == "cpu" else 5  # a GPU's exponential is coarser
+SIZES = [(4, 3, 5), (1, 2, 33), (3, 1, 1), (1, 1, 1), (2, 3, 130)]  # of the last a step takes two programs
+
+
+@pytest.fixture(autouse=True)
+def run(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Has the recurrences use the kernels, and gives the names of those that ran."""
+    names: list[str] = []
+    launch = kernels._run
+
+    def counted(kernel: object, *arguments: object) -> None:
+        names.append(kernel.__name__)  # type: ignore[attr-defined]
+        launch(kernel, *arguments)
+
+    if DEVICE == "cpu":
+        monkeypatch.setattr(recurrence, "_step", lambda x: kernels)
+    for dtype in TOLERANCE:
+        assert recurrence._step(torch.zeros(1, device=DEVICE, dtype=dtype)) is kernels
+    monkeypatch.setattr(kernels, "_run", counted)
+    return names
+
+
+def drawn(op: Op, length: int, rows: int, width: int) -> list[Tensor]:
+    """As in test_recurrence.py, with weights that leave a state its size."""
+    sequence, *others = inputs(op, length, rows, width)
+    weights = [x.div(width**0.5).bfloat16().double() for x in others[: -op.states]]
+    return [sequence, *weights, *others[-op.states :]]
+
+
+def on_device(tensors: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """Leaves in float32, the sequence in ``dtype``."""
+    first, *others = (x.detach().float().to(DEVICE) for x in tensors)
+    return [x.requires_grad_() for x in (first.to(dtype), *others)]
+
+
+def found(op: Op, tensors: list[Tensor], mask: Tensor | None, reverse: bool) -> list[Tensor]:
+    """Results, then all gradients, back on the CPU."""
+    results = [r.cpu() for r in op.fast(*tensors, mask, reverse)]
+    return [*results, *(g.cpu() for g in gradients(tuple(results), tensors))]
+
+
+@every_op
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+@both_ways
+@pytest.mark.parametrize(("length", "rows", "width"), SIZES)
+def test_outputs_and_all_gradients_equal_the_plain_loop(
+    op: Op, dtype: torch.dtype, masked: bool, reverse: bool, length: int, rows: int, width: int, run: list[str]
+) -> None:
+    mask = ragged(length, rows) if masked else None
+    plain = [x.requires_grad_() for x in drawn(op, length, rows, width)]
+    fast = on_device(plain, dtype)
+    expected = op.plain(*plain, mask, reverse)
+    ours = found(op, fast, None if mask is None else mask.to(DEVICE), reverse)
+    for mine, other in zip(ours, [*expected, *gradients(expected, plain)], strict=True):
+        assert_near(mine, other, SLACK * TOLERANCE[dtype])
+    assert [r.dtype for r in ours[: 1 + op.states]] == [dtype] + [torch.float32] * op.states
+    kernels_a_step = 4 if op is OPS["gru"] else 2  # forward and backward
+    assert len(run) == kernels_a_step * length
+
+
+@every_op
+@pytest.mark.parametrize("used", ["sequence", "last state"])
+def test_a_result_that_nothing_uses_takes_no_part_in_the_gradient(op: Op, used: str) -> None:
+    plain = [x.requires_grad_() for x in drawn(op, 3, 2, 3)]
+    fast = on_device(plain, torch.float32)
+    chosen = slice(0, 1) if used == "sequence" else slice(-1, None)
+    ours = gradients(tuple(r.cpu() for r in op.fast(*fast, None, False)[chosen]), fast)
+    theirs = gradients(op.plain(*plain, None, False)[chosen], plain)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert_near(mine.cpu(), other, SLACK * 2e-6)
+
+
+@every_op
+def test_how_the_arguments_lie_in_memory_changes_nothing(op: Op) -> None:
+    length, rows, width = 3, 4, 5
+    sequence, *others = on_device(drawn(op, length, rows, width), torch.float32)
+    others = [*others[: -op.states], *(x[:1].detach().expand(rows, -1) for x in others[-op.states :])]
+    mask = ragged(length, rows).to(DEVICE)
+    weights = torch.randn(length, rows, 2 * width, generator=torch.Generator().manual_seed(1)).to(DEVICE)[..., width:]
+
+    def batch_first(x: Tensor) -> Tensor:
+        return x.transpose(0, 1).contiguous().transpose(0, 1)
+
+    wide = torch.cat([sequence, sequence], dim=-1).detach()
+    strided = batch_first(wide)[..., op.gates * width :].requires_grad_()
+    assert not strided.is_contiguous()
+    there = [x.detach().contiguous() for x in others]
+    scattered = op.fast(strided, *others, batch_first(mask), False)[0]
+    straight = op.fast(sequence, *there, mask, False)[0]
+    assert torch.equal(scattered, straight)
+    (gradient,) = torch.autograd.grad(scattered, strided, weights)
+    assert torch.equal(gradient, torch.autograd.grad(straight, sequence, weights.contiguous())[0])
+    (constant,) = torch.autograd.grad(op.fast(sequence, *there, mask, False)[0].sum(), sequence)  # of stride 0
+    ones = torch.ones_like(straight)
+    assert torch.equal(constant, torch.autograd.grad(op.fast(sequence, *there, mask, False)[0], sequence, ones)[0])
+
+
+@every_op
+@both_ways
+def test_what_stands_at_padded_steps_changes_nothing(op: Op, reverse: bool) -> None:
+    tensors = on_device(drawn(op, 4, 3, 2), torch.float32)
+    mask = ragged(4, 3).to(DEVICE)
+    garbage = torch.where(mask.unsqueeze(-1), tensors[0].detach(), 1e4).requires_grad_()
+    expected = found(op, tensors, mask, reverse)
+    for mine, other in zip(found(op, [garbage, *tensors[1:]], mask, reverse), expected, strict=True):
+        assert torch.equal(mine, other)
+
+
+@every_op
+def test_what_came_in_is_left_as_it_was(op: Op) -> None:
+    tensors = on_device(drawn(op, 3, 2, 3), torch.float32)
+    before = [x.detach().clone() for x in tensors]
+    results = op.fast(*tensors, None, False)
+    given = [torch.ones_like(r) for r in results]
+    torch.autograd.grad(results, tensors, given)
+    for tensor, copy in zip(tensors, before, strict=True):
+        assert torch.equal(tensor, copy)
+    assert all(bool((g == 1).all()) for g in given)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+def test_the_kernels_are_trusted(dtype: torch.dtype) -> None:
+    for compare in (recurrence._compare, loop._compare):
+        compare(kernels, torch.device(DEVICE), dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)], ids=["sentences", "time", "width"])
+@pytest.mark.parametrize(("sentences", "sources", "width"), [(3, 4, 5), (1, 1, 1), (2, 3, 300)])
+def test_the_scores_of_additive_attention_are_its_equation(
+    dtype: torch.dtype, order: tuple[int, ...], sentences: int, sources: int, width: int
+) -> None:
+    random = torch.Generator().manual_seed(width)
+    shapes = [(sentences, width), (sentences, sources, width), (width,)]
+    query, keys, v = (torch.randn(shape, generator=random).bfloat16() for shape in shapes)
+    mask = ragged(sources, sentences).t()
+    keys = keys.permute(order).contiguous().permute(order)  # what comes first in memory
+    given = [x.to(DEVICE) for x in (query.to(dtype), keys.to(dtype), v.float(), mask)]
+    scores = kernels.additive_scores(*given).cpu().double()
+    expected = ((query.double().unsqueeze(1) + keys.double()).tanh() @ v.double()).masked_fill(~mask, float("-inf"))
+    torch.testing.assert_close(scores, expected, rtol=0, atol=SLACK * 1e-6 * width**0.5)
+
+
