@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -21,7 +20,8 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.experiment import load_model
-from nmtkit.lines import atomic_write
+from nmtkit.lines import atomic_write, real_path
+from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.int8 import Int8Products, check_int8
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Floats, Hypothesis, Search
@@ -260,8 +260,7 @@ def load(
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
 
-    precision: that of the output layer. Raises UserError for models that cannot be
-    combined, and where there is no int8.
+    precision: that of the output layer. Raises UserError for models that cannot be combined, and without int8 for it.
     """
     paths, chosen = [Path(folders)] if isinstance(folders, Path | str) else list(folders), choose_device(device)
     if len(paths) == 1 and (paths[0] / ENSEMBLE).exists():
@@ -287,8 +286,7 @@ def load(
     if len(models) > 1:
         scorer = Ensemble(models, reads, weights or [1.0] * len(models), combine or "prob")
     if precision == "int8":
-        outputs = [model.output for model in models]
-        scorer = Quantized(scorer, Int8Products(x for output in outputs for x in (output.weight, *output.parameters())))
+        scorer = with_int8_outputs(scorer, models)
     return Translator(
         scorer,
         sum(weight.nbytes for model in models for weight in model.parameters()),
@@ -302,12 +300,18 @@ def load(
     )
 
 
+def with_int8_outputs(scorer: Scorer, models: Iterable[Seq2Seq]) -> Quantized:
+    """``scorer`` with the output layers of its models in 8-bit integers."""
+    outputs = [model.output for model in models]
+    return Quantized(scorer, Int8Products(x for output in outputs for x in (output.weight, *output.parameters())))
+
+
 def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: Sequence[float] | None) -> None:
     """Write an ensemble's folder, whole in itself: every command that translates takes it like a model folder."""
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: is there already; give another folder with -o, or remove it")
     load(folders, "cpu", combine, weights)  # every check that translating makes
-    names = [f"{i}-{os.path.basename(os.path.realpath(folder))}" for i, folder in enumerate(folders, 1)]
+    names = [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
     try:
         for folder, name in zip(folders, names, strict=True):
             checkpoint.copy_model(folder, output / "members" / name)

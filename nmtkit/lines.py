@@ -135,8 +135,12 @@ def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractCo
     path = Path(path)
     # /dev/stdout may be a file, of which only the shell knows whether it was to be replaced.
     streams = path.parent in _DEVICES or (path.exists() and not path.is_file() and not path.is_dir())
-    target = Path(os.path.realpath(path)) if path.is_symlink() else path
-    return _stream(path, mode) if streams else _atomic_write(target, mode)
+    return _stream(path, mode) if streams else _atomic_write(real_path(path) if path.is_symlink() else path, mode)
+
+
+def real_path(path: Path) -> Path:
+    """Where a path leads, links followed; of links that lead in a circle one of them, where ``resolve`` raises."""
+    return Path(os.path.realpath(path))
 
 
 @contextmanager

@@ -7,7 +7,6 @@ the text and the settings, so that the same command finds it again, here or on a
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from nmtkit.data.parallel import Chunk, Workers, chunks, progress
 from nmtkit.data.raw import Content, Files, read_all
 from nmtkit.data.settings import Prep
 from nmtkit.errors import UserError
-from nmtkit.lines import raw_lines, report_write_errors
+from nmtkit.lines import raw_lines, real_path, report_write_errors
 
 SHARD_LINES = 100_000  # half a minute's work for one process
 _SHARDS = 500  # at most, by making them larger: so many files are read together
@@ -54,7 +53,7 @@ class Work:
     @classmethod
     def open(cls, raw: Mapping[str, Files], output: Path, prep: Prep, pool: Workers) -> "Work":
         for path in chain.from_iterable(raw.values()):
-            if path.name in DATA_FILES and Path(os.path.realpath(path)).parent == Path(os.path.realpath(output)):
+            if path.name in DATA_FILES and real_path(path).parent == real_path(output):
                 raise UserError(f"{path}: would be overwritten; choose another --output or another name")
         work = cls(raw, read_all(raw, pool), output, prep)
         with report_write_errors(output):

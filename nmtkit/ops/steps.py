@@ -58,6 +58,13 @@ def _copy(source: Tensor, to: Tensor) -> None:
         to.copy_(source)
 
 
+def _divide(gradient: Tensor, real: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+    """A state's gradient as what a step has to go back through, and what it hands on, if it may."""
+    if real is None:
+        return gradient, []
+    return gradient.masked_fill(~real, 0), [gradient.masked_fill(real, 0)]
+
+
 def lstm(
     f: Tensor, h: Tensor, h_w: Tensor, s: Tensor, w: Tensor, peepholes: Sequence[Tensor], real: Tensor | None,
     gates: Tensor, new_h: Tensor, new_h_w: Tensor, new_s: Tensor,
@@ -87,11 +94,7 @@ def lstm_backward(
 ) -> tuple[list[Tensor], Tensor]:  # fmt: skip
     """Writes d_pre (B, 4H), of the gates before their functions; gives the terms of dh, and ds, of the step before."""
     theta_i, theta_f, theta_o = peepholes
-    dh = total(dh_terms)
-    passed = []
-    if real is not None:
-        passed = [dh.masked_fill(real, 0), ds.masked_fill(real, 0)]
-        dh, ds = dh.masked_fill(~real, 0), ds.masked_fill(~real, 0)
+    (dh, passed_h), (ds, passed_s) = _divide(total(dh_terms), real), _divide(ds, real)
     z, i, g, o = gates.chunk(4, dim=-1)
     dz, di, dg, do = d_pre.chunk(4, dim=-1)
     tanh_s = new_s.tanh()
@@ -106,10 +109,7 @@ def lstm_backward(
     dg.mul_(g).mul_(1 - g)
     ds = (ds * g).addcmul_(di, theta_i).addcmul_(dg, theta_f)
     _copy(d_pre, d_w)
-    product = d_w @ w_t
-    if not passed:
-        return [product], ds
-    return [product, passed[0]], ds + passed[1]
+    return [d_w @ w_t, *passed_h], total([ds, *passed_s])
 
 
 def gru(
@@ -133,11 +133,7 @@ def gru_backward(
 ) -> list[Tensor]:  # fmt: skip
     """Writes d_w (B, 3H), of both gates and the candidate before their functions; gives dh of the step before."""
     width = h.shape[1]
-    dh = total(dh_terms)
-    passed = []
-    if real is not None:
-        passed = [dh.masked_fill(real, 0)]
-        dh = dh.masked_fill(~real, 0)
+    dh, passed = _divide(total(dh_terms), real)
     d_pre = d_w if d_w.dtype == dh.dtype else torch.empty_like(d_w, dtype=dh.dtype)
     r, z = gates.chunk(2, dim=-1)
     dr, dz, dc = d_pre.chunk(3, dim=-1)
@@ -176,11 +172,7 @@ def lau_backward(
     """Writes dc (B, H), of the candidate before its tanh, and d_x (B, 5H): of the gates before their functions, of the
     product beside them, and of H(x). d_w (B, 4H) is all but the last. Gives dh of the step before."""
     width = h.shape[1]
-    dh = total(dh_terms)
-    passed = []
-    if real is not None:
-        passed = [dh.masked_fill(real, 0)]
-        dh = dh.masked_fill(~real, 0)
+    dh, passed = _divide(total(dh_terms), real)
     r, z, g, difference = gates.chunk(4, dim=-1)
     dr, dz, dg, d_product, d_linear = d_x.chunk(5, dim=-1)
     torch.mul(dh, g, out=d_linear)

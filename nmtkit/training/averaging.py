@@ -1,6 +1,5 @@
 """The arithmetic mean of checkpoints, as a model folder like any other."""
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from torch import Tensor
 
 from nmtkit.errors import UserError
+from nmtkit.lines import real_path
 from nmtkit.training import checkpoint
 
 
@@ -21,13 +21,13 @@ def average(
     if bool(named) + (best is not None) + (last is not None) > 1:
         raise UserError("give checkpoints, --best or --last: one of the three")
     checkpoint.check_format(folder)
-    if os.path.realpath(output) == os.path.realpath(folder):
+    if real_path(output) == real_path(folder):
         raise UserError(f"{output}: the average would overwrite the run it is made of; give another folder with -o")
     foreign = any(output.glob("*")) and not (output / "config.yaml").exists()
     if foreign or any(output.glob("checkpoints/*/trainer.pt")):
         raise UserError(f"{output}: holds a run or other files, which the average would replace; give another -o")
     for path in named:
-        if Path(os.path.realpath(path)).parent.parent != Path(os.path.realpath(folder)):
+        if real_path(path).parent.parent != real_path(folder):
             raise UserError(f"{path}: not a checkpoint of {folder}; name the run with -m")
     chosen = list(named) or _kept(folder, best, last)
     total = {name: tensor.double() for name, tensor in _weights(chosen[0]).items()}

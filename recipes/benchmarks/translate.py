@@ -24,14 +24,14 @@ from typing import get_args
 import torch
 from shared import CLOCK, RandomCorpus, options, peak_memory, plan, seconds
 
+from nmtkit.api import with_int8_outputs
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment import load_model
 from nmtkit.lines import read_lines
-from nmtkit.ops.int8 import Int8Products
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
-from nmtkit.search.quantized import Precision, Quantized
+from nmtkit.search.quantized import Precision
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
@@ -57,9 +57,7 @@ def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | Non
             model.output.bias[EOS] = NEVER
         share, constant = (0.0, args.words - 1) if args.words else (1.0, 1)  # the end mark is a word, too
         search = replace(search, max_len_a=share, max_len_b=constant)
-    scorer: Scorer = model
-    if args.precision == "int8":
-        scorer = Quantized(model, Int8Products([model.output.weight, *model.output.parameters()]))
+    scorer = with_int8_outputs(model, [model]) if args.precision == "int8" else model
     return scorer, search, sentences, args.shortlist
 
 
