@@ -32,11 +32,13 @@ class Content(NamedTuple):
 def read_all(raw: Mapping[str, Files], pool: Workers) -> dict[str, tuple[Content, Content]]:
     """The content of both sides of each split. Raises UserError for a line that is not UTF-8 or has no partner."""
     paths = [path for files in raw.values() for path in files]
-    for file, _ in map(file_of, paths):
+    for file, column in map(file_of, paths):
         if not file.exists():
             raise UserError(f"{file}: no such file")
         if not file.is_file():
             raise UserError(f"{file}: not a file that can be read twice, as prep has to; copy it into one")
+        if column is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
+            raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(_read, paths), strict=True))
     for src, tgt in raw.values():

@@ -327,6 +327,12 @@ def test_raw_text_is_found_by_split_and_language(
     assert "has no test.en and test.fr: there will be no test set" in caplog.text
 
 
+def test_a_table_as_a_whole_is_no_text_of_one_language(folder: Callable[..., Path]) -> None:
+    table = folder("crawl.tsv.gz") / "crawl.tsv.gz"
+    with pytest.raises(UserError, match=r"crawl\.tsv\.gz: a table; name a column .* as .*crawl\.tsv\.gz:1"):
+        prepare({"train": Files(table, table)}, folder() / "data", WORDS, workers=1)
+
+
 def test_a_table_is_found_by_its_two_languages(folder: Callable[..., Path]) -> None:
     place = folder("train.en-pt_BR.tsv.gz", "dev.pt_BR-en.tsv", "test.en", "test.pt_BR")
     files, *languages = find_raw(place, "pt_BR", None)
