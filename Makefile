@@ -36,6 +36,7 @@ test: env
 
 lint: env
 	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
 check: lint

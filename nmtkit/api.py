@@ -130,9 +130,7 @@ class Translator:
                 found[i] = [best._replace(text=text) for best, text in zip(found[i], texts, strict=True)]
         return [found[i] for i in range(len(lines))]
 
-    def forced(
-        self, lines: Sequence[str], references: Sequence[str], *, tokenized: bool = False
-    ) -> list[Translation]:
+    def forced(self, lines: Sequence[str], references: Sequence[str], *, tokenized: bool = False) -> list[Translation]:
         """The references as if they had been found, with the scores that the model gives them.
 
         Words that the model does not know are scored as its unknown word. A blank line has a blank translation
@@ -153,9 +151,7 @@ class Translator:
         """For every line the log-probabilities of the tokens and the end mark of each of its candidates."""
         sources = [[source.vocab.ids(source.pipeline.tokens(line)) for line in lines] for source in self.sources]
         targets = [[self._target(candidate, tokenized=False) for candidate in group] for group in candidates]
-        return score_candidates(
-            self.model, sources, targets, device=self.device, max_tokens=self.search.max_tokens
-        )
+        return score_candidates(self.model, sources, targets, device=self.device, max_tokens=self.search.max_tokens)
 
     def _target(self, text: str, tokenized: bool) -> list[int]:
         return self.tgt_vocab.ids(_tokens(text, self.tgt_pipeline, tokenized))
@@ -364,9 +360,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def windows(
-    lines: Iterable[T], at_hand: Callable[[], bool], largest: int = LARGEST_WINDOW
-) -> Iterator[list[T]]:
+def windows(lines: Iterable[T], at_hand: Callable[[], bool], largest: int = LARGEST_WINDOW) -> Iterator[list[T]]:
     """The lines in windows that grow, so that the first answers come soon and later batches are full.
 
     A window also ends when ``at_hand`` says that the next line would have to be waited for.

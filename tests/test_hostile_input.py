@@ -74,7 +74,7 @@ def damaged(draw: st.DrawFn, good: bytes) -> bytes:
 # What means something to one of the readers.
 PIECES = st.sampled_from(
     [
-        *b"\n|\r\n|\t| |\0|\xff|\xe2\x80\xa8|\xef\xbb\xbf|-1|1e999|nan|null|[|{|]|}|\"".split(b"|"),
+        *b'\n|\r\n|\t| |\0|\xff|\xe2\x80\xa8|\xef\xbb\xbf|-1|1e999|nan|null|[|{|]|}|"'.split(b"|"),
         *(b"&a [*a]", b"*a", b"<<: ", b": ", b"- ", b"!!python/object:os.system", b"9" * 30, b"9" * 5000),
     ]
 )

@@ -19,7 +19,7 @@ def load_script() -> ModuleType:
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module                          # where dataclasses look their module up
+    sys.modules[spec.name] = module  # where dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
@@ -27,8 +27,10 @@ def load_script() -> ModuleType:
 grammar = load_script()
 NAMES = {
     opening + middle + ending
-    for opening in grammar.OPENINGS for middle in grammar.MIDDLES
-    for endings in grammar.ENDINGS.values() for ending in endings
+    for opening in grammar.OPENINGS
+    for middle in grammar.MIDDLES
+    for endings in grammar.ENDINGS.values()
+    for ending in endings
 }
 
 Pairs = list[tuple[str, str]]
@@ -61,8 +63,11 @@ def test_the_same_seed_writes_the_same_files(tmp_path: Path, monkeypatch: pytest
     for folder, seed in (("one", "5"), ("two", "5"), ("other", "6")):
         monkeypatch.setattr(sys, "argv", ["corpus.py", str(tmp_path / folder), "--seed", seed, "--train", "50"])
         grammar.main()
-        written[folder] = [(tmp_path / folder / f"{split}.{language}").read_bytes()
-                           for split in ("train", "dev", "test") for language in ("en", "fr")]
+        written[folder] = [
+            (tmp_path / folder / f"{split}.{language}").read_bytes()
+            for split in ("train", "dev", "test")
+            for language in ("en", "fr")
+        ]
     assert written["one"] == written["two"]
     assert not set(written["one"]) & set(written["other"])
     assert [text.count(b"\n") for text in written["one"]] == [50, 50, 300, 300, 300, 300]
@@ -84,13 +89,15 @@ def test_an_english_sentence_has_one_translation() -> None:
     draws = [speaker.sentence() for _ in range(4000)]
     for en, fr in draws:
         assert translations.setdefault(en, fr) == fr
-    assert len(translations) < len(draws)                    # or nothing would have been tested
+    assert len(translations) < len(draws)  # or nothing would have been tested
 
 
 def test_there_are_a_few_hundred_words_and_training_has_those_of_the_test_set(corpus: dict[str, Pairs]) -> None:
     for side, (fewest, most) in enumerate(((350, 450), (700, 950))):
-        train, test = ({word.lower() for pair in corpus[split] for word in words(pair[side]) if word not in NAMES}
-                       for split in ("train", "test"))
+        train, test = (
+            {word.lower() for pair in corpus[split] for word in words(pair[side]) if word not in NAMES}
+            for split in ("train", "test")
+        )
         assert fewest < len(train) < most
         assert len(test - train) < 5
 
@@ -131,7 +138,7 @@ def first_with(pattern: str, lines: Iterable[str]) -> str:
     """The first line that has the pattern, or nothing."""
     text = "\n".join(lines)
     found = re.search(pattern, text, re.IGNORECASE | re.MULTILINE)
-    return text[text.rfind("\n", 0, found.start()) + 1:text.find("\n", found.end())] if found else ""
+    return text[text.rfind("\n", 0, found.start()) + 1 : text.find("\n", found.end())] if found else ""
 
 
 @pytest.mark.parametrize("mistake", [
@@ -147,7 +154,7 @@ def first_with(pattern: str, lines: Iterable[str]) -> str:
     pytest.param(r"\b(des|ces|mes|ses|nos|vos|leurs|aux|deux|trois|beaucoup de) \w*[^\Wsx]\b", id="a plural without s"),
     pytest.param(r"\best (parti|allé|resté|revenu|arrivé)s", id="a plural participle after est"),
     pytest.param(r"  | [.,]|,[^ ]|\W\.|[^.]$", id="bad spacing"),
-])
+])  # fmt: skip
 def test_french_never_has(mistake: str, pairs: Pairs) -> None:
     assert first_with(mistake, (fr for _, fr in pairs)) == ""
 
@@ -161,7 +168,7 @@ def test_french_never_has(mistake: str, pairs: Pairs) -> None:
     pytest.param(r"\bnot (\w+ )?(some|two some)\b", id="some under a negation"),
     pytest.param(r"(x|ch|sh|[^aeou]y)s\b|uies\b", id="a bad ending"),
     pytest.param(r"  | [.,]|,[^ ]|\W\.|[^.]$", id="bad spacing"),
-])
+])  # fmt: skip
 def test_english_never_has(mistake: str, pairs: Pairs) -> None:
     assert first_with(mistake, (en for en, _ in pairs)) == ""
 
@@ -179,7 +186,7 @@ def test_every_ne_has_its_pas_and_every_not_its_ne(pairs: Pairs) -> None:
 @pytest.mark.parametrize(("subject", "ending"), [
     ("je ", "s|x|e|ai"), ("j'", "s|e|ai"), ("il ", "e|t|d|a"), ("elle ", "e|t|d|a"), ("nous ", "ons|sommes"),
     ("vous ", "ez|êtes|dites"), ("ils ", "nt"),
-])
+])  # fmt: skip
 def test_a_french_verb_agrees_with_a_pronoun_before_it(subject: str, ending: str, pairs: Pairs) -> None:
     clitics = "(?:(?:ne|me|le|la|les|lui|leur|nous|vous) |n'|m'|l')*"
     opening = re.compile(rf"{subject}{clitics}(\w+)", re.IGNORECASE)
@@ -193,8 +200,13 @@ def test_a_french_verb_agrees_with_a_pronoun_before_it(subject: str, ending: str
 
 def noun_phrase(words: str, *, plural: bool = False, owner: Any = None) -> Any:
     determiner, *adjectives, noun = words.split()
-    return grammar.noun_phrase(determiner, next(n for n in NOUNS if noun in (n.en, n.en_plural)),
-                               [grammar.ADJECTIVE[adjective] for adjective in adjectives], plural=plural, owner=owner)
+    return grammar.noun_phrase(
+        determiner,
+        next(n for n in NOUNS if noun in (n.en, n.en_plural)),
+        [grammar.ADJECTIVE[adjective] for adjective in adjectives],
+        plural=plural,
+        owner=owner,
+    )
 
 
 ALINA, MAREK = grammar.name("Alina"), grammar.name("Marek")
@@ -223,7 +235,7 @@ THE_APPLES = noun_phrase("the apples", plural=True)
     (noun_phrase("many eggs", plural=True), "many eggs", "beaucoup d'œufs"),
     (noun_phrase("the red car", owner=ALINA), "Alina's red car", "la voiture rouge d'Alina"),
     (noun_phrase("the book", owner=noun_phrase("the doctor")), "the doctor's book", "le livre du médecin"),
-])
+])  # fmt: skip
 def test_a_noun_phrase_in_both_languages(phrase: Any, en: str, fr: str) -> None:
     assert grammar.written((phrase.en, phrase.fr)) == (en[0].upper() + en[1:] + ".", fr[0].upper() + fr[1:] + ".")
 
@@ -276,6 +288,6 @@ THE_APPLES_THAT_ALINA_BOUGHT = grammar.relative(THE_APPLES, clause(ALINA, "achet
      "The baker who sleeps is tired.", "Le boulanger qui dort est fatigué."),
     (clause(MAREK, "vendre", object=THE_APPLES_THAT_ALINA_BOUGHT), "Marek sells the apples that Alina bought.",
      "Marek vend les pommes qu'Alina a achetées."),
-])
+])  # fmt: skip
 def test_a_clause_in_both_languages(said: Any, en: str, fr: str) -> None:
     assert grammar.written(grammar.statement(said)) == (en, fr)

@@ -64,7 +64,7 @@ def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path:
             continue  # they have their own YAML files
         commands = re.findall(rf"{script.parent.name}/run\.sh ([a-z0-9-]+)`", (RECIPES / "README.md").read_text())
         assert commands
-        for preset in {*commands, "transformer"}:            # downloads fail: nothing listens there
+        for preset in {*commands, "transformer"}:  # downloads fail: nothing listens there
             environment = {
                 **os.environ, "MIRROR": "http://127.0.0.1:9", "WORK": str(tmp_path / "work"),
                 "LDC": str(tmp_path / "ldc"),
@@ -201,9 +201,7 @@ def test_wmt14_en_fr_of_36m_pairs_runs_end_to_end(serve: Serve, recipe: Recipe, 
 
 
 @pytest.mark.slow
-def test_wmt14_en_de_runs_end_to_end_and_goes_on_where_it_stopped(
-    serve: Serve, recipe: Recipe, tmp_path: Path
-) -> None:
+def test_wmt14_en_de_runs_end_to_end_and_goes_on_where_it_stopped(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
     serve({
         "wmt13/training-parallel-europarl-v7.tgz": texts("train", "training/europarl-v7.de-en.{en,de}"),
         "wmt13/training-parallel-commoncrawl.tgz": texts("train", "commoncrawl.de-en.{en,de}"),

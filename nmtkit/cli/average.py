@@ -19,9 +19,9 @@ def average(
 ) -> None:
     """Average the weights of checkpoints of one run: all of the best ones by default.
 
-      nmtkit average
-      nmtkit average --last 3 -o last3
-      nmtkit average run/checkpoints/step-900 run/checkpoints/step-1000
+    nmtkit average
+    nmtkit average --last 3 -o last3
+    nmtkit average run/checkpoints/step-900 run/checkpoints/step-1000
     """
     from nmtkit.training import averaging
 

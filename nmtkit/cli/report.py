@@ -49,9 +49,7 @@ def report(
 
     histories = [_history(folder) for folder in folders]
     translated = [translate_test_set(folder, data, device) for folder in folders]
-    systems = [
-        replace(t.read.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)
-    ]
+    systems = [replace(t.read.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)]
     comparison = compare(Read(systems, *translated[0].read[1:]), paired if len(systems) > 1 else None, seeds=False)
     found = sentences(translated[0].sources, comparison)
     chosen = most_different(found, 3) if lines is None else [found[i - 1] for i in _numbers(lines, len(found))]

@@ -384,5 +384,3 @@ _tokenizer = lru_cache(maxsize=2)(TextPipeline)
 _truecaser = lru_cache(maxsize=2)(Truecaser.load)
 _pipeline = lru_cache(maxsize=2)(partial(TextPipeline.load, trusted=True))
 _heldout_hashes = lru_cache(maxsize=1)(load_hashes)
-
-

@@ -23,9 +23,7 @@ class Series(NamedTuple):
     dashed: bool = False
 
 
-def line_chart(
-    title: str, x_label: str, y_label: str, series: Sequence[Series], x_names: Sequence[str] = ()
-) -> str:
+def line_chart(title: str, x_label: str, y_label: str, series: Sequence[Series], x_names: Sequence[str] = ()) -> str:
     """A figure with axes, units and a legend, without points that are nowhere (a loss that is no number).
 
     x_names: what stands at x = 0, 1, ... instead of numbers.

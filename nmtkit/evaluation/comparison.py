@@ -90,8 +90,7 @@ def part(systems: Sequence[System], subset: Subset) -> Part:
     if not subset.rows:
         return Part(subset.name, 0, [])
     scores = [
-        score(PAPERS, subset.of(system.words), [subset.of(ref) for ref in system.ref_words]).value
-        for system in systems
+        score(PAPERS, subset.of(system.words), [subset.of(ref) for ref in system.ref_words]).value for system in systems
     ]
     return Part(subset.name, len(subset.rows), scores)
 

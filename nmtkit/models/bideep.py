@@ -69,9 +69,7 @@ class Map(nn.Module):
     N(0, 0.01^2). The result is normalised in parts, ``norms`` wide.
     """
 
-    def __init__(
-        self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: bool
-    ):
+    def __init__(self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: bool):
         super().__init__()
         blocks = [torch.empty(rows, columns) for columns in matrices]
         for block in blocks:

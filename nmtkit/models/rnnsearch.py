@@ -123,8 +123,6 @@ def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
         WordEmbedding(src_words, config.embedding, dropout=config.dropout),
         Encoder(config.embedding, config.hidden),
         WordEmbedding(tgt_words, config.embedding, dropout=config.dropout),
-        AttentionDecoder(
-            config.embedding, config.hidden, config.attention, config.maxout, dropout=config.dropout
-        ),
+        AttentionDecoder(config.embedding, config.hidden, config.attention, config.maxout, dropout=config.dropout),
         OutputLayer(config.maxout, tgt_words),
     )

@@ -122,9 +122,7 @@ class _LSTM(torch.autograd.Function):
             )
         dw_r = _weight_gradient(_previous(hs, h0.float(), ctx.reverse), d_f)
         _, di, dg, do = d_pre.chunk(4, dim=-1)
-        d_peepholes = torch.stack(
-            [(di * previous_s).sum((0, 1)), (dg * previous_s).sum((0, 1)), (do * ss).sum((0, 1))]
-        )
+        d_peepholes = torch.stack([(di * previous_s).sum((0, 1)), (dg * previous_s).sum((0, 1)), (do * ss).sum((0, 1))])
         dh0 = total(dh)
         return d_f, dw_r, d_peepholes.to(peepholes.dtype), dh0.to(h0.dtype), ds.to(s0.dtype), None, None, None
 

@@ -133,9 +133,7 @@ def lau(
     return torch.stack([outputs[t] for t in range(len(x))]), h
 
 
-def additive_attention(
-    query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor
-) -> tuple[Tensor, Tensor]:
+def additive_attention(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """``attention.additive`` with one query row per sentence (Bahdanau et al. 2015, A.1.2)."""
     scores = (query.unsqueeze(1) + keys).tanh() @ v
     weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)

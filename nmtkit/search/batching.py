@@ -83,9 +83,7 @@ def translate_each(
             prefixes = None if prefixes is None else shortlist.narrowed(prefixes)
         try:
             if seed is None:
-                found = beam_search(
-                    narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes
-                )
+                found = beam_search(narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes)
             else:
                 generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
                 found = sample(narrow, src, src_mask, config, generators, n_best)

@@ -13,32 +13,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-Pair = tuple[str, str]                                       # English, French
+Pair = tuple[str, str]  # English, French
 
 # Kind: English[/plural] French gender. A `-` has no plural, and is a mass noun unless kin. No French h is aspirated.
 NOUNS = {
     "person": "man/men homme m, woman/women femme f, king roi m, queen reine f, doctor médecin m, baker boulanger m, "
-              "farmer fermier m, singer chanteuse f, nurse infirmière f, student étudiant m",
+    "farmer fermier m, singer chanteuse f, nurse infirmière f, student étudiant m",
     "child": "boy garçon m, girl fille f, child/children enfant m",
     "kin": "friend ami m, neighbour voisin m, brother frère m, sister sœur f, father/- père m, mother/- mère f, "
-           "uncle oncle m, aunt tante f",
+    "uncle oncle m, aunt tante f",
     "animal": "dog chien m, cat chat m, horse cheval m, bird oiseau m, cow vache f, goat chèvre f, rabbit lapin m, "
-              "mouse/mice souris f, donkey âne m",
+    "mouse/mice souris f, donkey âne m",
     "food": "apple pomme f, pear poire f, egg œuf m, orange orange f, cake gâteau m, carrot carotte f, onion oignon m",
     "dish": "bread/- pain m, meat/- viande f, cheese/- fromage m, soup/- soupe f",
     "drink": "milk/- lait m, water/- eau f, juice/- jus m, coffee/- café m",
-    "clothes": "hat chapeau m, coat manteau m, shirt chemise f, dress robe f, scarf/scarves écharpe f, "
-               "jacket veste f",
+    "clothes": "hat chapeau m, coat manteau m, shirt chemise f, dress robe f, scarf/scarves écharpe f, jacket veste f",
     "tool": "key clé f, box boîte f, bag sac m, knife/knives couteau m, ring bague f, toy jouet m, glass verre m, "
-            "bottle bouteille f, cup tasse f, umbrella parapluie m",
+    "bottle bouteille f, cup tasse f, umbrella parapluie m",
     "thing": "table table f, chair chaise f, car voiture f, bicycle vélo m, boat bateau m, clock horloge f, "
-             "lamp lampe f",
+    "lamp lampe f",
     "text": "book livre m, letter lettre f, newspaper journal m, poem poème m, story histoire f",
     "home": "house maison f, flat appartement m, castle château m, hotel hôtel m, shop magasin m, "
-            "restaurant restaurant m",
+    "restaurant restaurant m",
     "public": "school école f, church église f, theatre théâtre m, station gare f, garden jardin m, park parc m, "
-              "hospital hôpital m, museum musée m, library bibliothèque f, forest forêt f, village village m, "
-              "city ville f",
+    "hospital hôpital m, museum musée m, library bibliothèque f, forest forêt f, village village m, "
+    "city ville f",
 }
 PEOPLE = ("person", "child", "kin")
 PLACES = ("home", "public")
@@ -67,7 +66,7 @@ ADJECTIVES = {
     "person child kin animal": "happy heureux, tired fatigué, sick malade, lazy paresseux, curious curieux",
     "person child kin text": "sad triste, serious sérieux",
 }
-UNGRADED = ("red", "green", "blue", "black", "white", "empty")             # nothing is very empty
+UNGRADED = ("red", "green", "blue", "black", "white", "empty")  # nothing is very empty
 
 # Frame: English, its past (- if French would need the imperfect), French | kinds of objects. A `*` suits animals, too.
 # `read` and `put` are missing because their past looks like their present.
@@ -95,7 +94,7 @@ VERBS = {
                  send sent envoyer, bring brought apporter | clothes tool text""",
     "speaking": "speak spoke parler",
     "plain": "sleep slept dormir*, run ran courir*, play played jouer*, work worked travailler, sing sang chanter, "
-             "dance danced danser, cry cried pleurer",
+    "dance danced danser, cry cried pleurer",
     "moving": "go went aller, come_back came_back revenir, stay stayed rester*, live - habiter",
     "event": "arrive arrived arriver, leave left partir, come_back came_back revenir",
     "thinking": "think - penser, say - dire, know - savoir, hope - espérer",
@@ -103,10 +102,12 @@ VERBS = {
 }
 WITH_ETRE = ("aller", "revenir", "arriver", "partir", "rester")
 TOGETHER = ("jouer", "travailler", "chanter", "danser")
-OF_GENERALITIES = ("aimer", "connaître")                     # on aime les pommes, and not des pommes
+OF_GENERALITIES = ("aimer", "connaître")  # on aime les pommes, and not des pommes
 
 # Infinitive; present for je, il, nous, vous, ils; participle; future without its ending
-IRREGULAR = {row.split()[0]: row.split()[1:] for row in """
+IRREGULAR = {
+    row.split()[0]: row.split()[1:]
+    for row in """
     être suis est sommes êtes sont été ser; avoir ai a avons avez ont eu aur; aller vais va allons allez vont allé ir;
     revenir reviens revient revenons revenez reviennent revenu reviendr;
     dormir dors dort dormons dormez dorment dormi dormir; partir pars part partons partez partent parti partir;
@@ -118,16 +119,27 @@ IRREGULAR = {row.split()[0]: row.split()[1:] for row in """
     pouvoir peux peut pouvons pouvez peuvent pu pourr; devoir dois doit devons devez doivent dû devr;
     acheter achète achète achetons achetez achètent acheté achèter;
     espérer espère espère espérons espérez espèrent espéré espérer;
-    envoyer envoie envoie envoyons envoyez envoient envoyé enverr""".split(";")}
+    envoyer envoie envoie envoyons envoyez envoient envoyé enverr""".split(";")
+}
 
 # English singular, plural; French masculine, feminine, plural. `some` is for mass nouns; under a negation, `a` becomes
 # `no`, and `some` becomes `any`.
 DETERMINERS = {
-    "the": "the the le la les", "this": "this these ce cette ces", "a": "a some un une des", "no": "a any de de de",
-    "some": "some - de+le de+la -", "any": "any - de de -",
-    "two": "- two - - deux", "three": "- three - - trois", "many": "- many - - beaucoup+de",
-    "my": "my my mon ma mes", "your": "your your votre votre vos", "his": "his his son sa ses",
-    "her": "her her son sa ses", "our": "our our notre notre nos", "their": "their their leur leur leurs",
+    "the": "the the le la les",
+    "this": "this these ce cette ces",
+    "a": "a some un une des",
+    "no": "a any de de de",
+    "some": "some - de+le de+la -",
+    "any": "any - de de -",
+    "two": "- two - - deux",
+    "three": "- three - - trois",
+    "many": "- many - - beaucoup+de",
+    "my": "my my mon ma mes",
+    "your": "your your votre votre vos",
+    "his": "his his son sa ses",
+    "her": "her her son sa ses",
+    "our": "our our notre notre nos",
+    "their": "their their leur leur leurs",
 }
 POSSESSIVES = ("my", "your", "his", "her", "our", "their")
 
@@ -140,10 +152,13 @@ TIMES = {
 # A name is an opening, perhaps a middle, and an ending that tells a woman, a man or a town.
 OPENINGS = "Al An Bel Bo Da Do El Fa Ga Is Jo Ka La Le Lu Ma Mi Na Ni Or Pa Ra Ro Sa Ta Te Ul Va Vi Ze".split()
 MIDDLES = ["", *"ba da fi ka li lo ma mi no ra ri sa ta ti".split()]
-ENDINGS = {"woman": "na ra la da va sia".split(), "man": "rek lin mir don vin ric tor bert".split(),
-           "town": "mont burg val dor court wick".split()}
+ENDINGS = {
+    "woman": "na ra la da va sia".split(),
+    "man": "rek lin mir don vin ric tor bert".split(),
+    "town": "mont burg val dor court wick".split(),
+}
 
-ME, HE, WE, YOU, THEY = range(5)                             # persons of the verb; HE is any singular, YOU is vous
+ME, HE, WE, YOU, THEY = range(5)  # persons of the verb; HE is any singular, YOU is vous
 VOWEL = "(?=[aeiouyhâàéèêîôœ])"
 
 
@@ -191,24 +206,24 @@ def elide(fr: str) -> str:
 class Noun(NamedTuple):
     kind: str
     en: str
-    en_plural: str                                           # "" if it has none
+    en_plural: str  # "" if it has none
     fr: str
     feminine: bool
 
 
 class Adjective(NamedTuple):
     en: str
-    fr: list[str]                                            # masculine, feminine, masculine before a vowel
-    before: bool                                             # it precedes the French noun
-    kinds: list[str]                                         # of the nouns it goes with
+    fr: list[str]  # masculine, feminine, masculine before a vowel
+    before: bool  # it precedes the French noun
+    kinds: list[str]  # of the nouns it goes with
 
 
 class Verb(NamedTuple):
     en: str
-    past: str                                                # "" if it is not to be used
+    past: str  # "" if it is not to be used
     fr: str
-    animals: bool                                            # do it, too
-    objects: list[str]                                       # kinds
+    animals: bool  # do it, too
+    objects: list[str]  # kinds
 
 
 def read_nouns(kind: str, table: str) -> list[Noun]:
@@ -268,14 +283,17 @@ class Phrase:
         return ADJECTIVE.keys().isdisjoint(self.en.split())
 
 
-PRONOUN = {pronoun.en: pronoun for pronoun in (
-    Phrase("I", "je", ME, False, "person", "me", "me", "me", "moi"),
-    Phrase("you", "vous", YOU, False, "person", "you", "vous", "vous", "vous"),
-    Phrase("he", "il", HE, False, "person", "him", "le", "lui", "lui"),
-    Phrase("she", "elle", HE, True, "person", "her", "la", "lui", "elle"),
-    Phrase("we", "nous", WE, False, "person", "us", "nous", "nous", "nous"),
-    Phrase("they", "ils", THEY, False, "person", "them", "les", "leur", "eux"),
-)}
+PRONOUN = {
+    pronoun.en: pronoun
+    for pronoun in (
+        Phrase("I", "je", ME, False, "person", "me", "me", "me", "moi"),
+        Phrase("you", "vous", YOU, False, "person", "you", "vous", "vous", "vous"),
+        Phrase("he", "il", HE, False, "person", "him", "le", "lui", "lui"),
+        Phrase("she", "elle", HE, True, "person", "her", "la", "lui", "elle"),
+        Phrase("we", "nous", WE, False, "person", "us", "nous", "nous", "nous"),
+        Phrase("they", "ils", THEY, False, "person", "them", "les", "leur", "eux"),
+    )
+}
 
 
 def pronoun_for(thing: Phrase) -> Phrase:
@@ -289,8 +307,14 @@ def name(spelling: str) -> Phrase:
     return Phrase(spelling, spelling, feminine=spelling.endswith("a"))
 
 
-def noun_phrase(determiner: str, noun: Noun, adjectives: Sequence[Adjective] = (), *, plural: bool = False,
-                owner: Phrase | None = None) -> Phrase:
+def noun_phrase(
+    determiner: str,
+    noun: Noun,
+    adjectives: Sequence[Adjective] = (),
+    *,
+    plural: bool = False,
+    owner: Phrase | None = None,
+) -> Phrase:
     """`the beautiful red house` / `la belle maison rouge`; an owner replaces the determiner: `Lena's red house`."""
     en_one, en_many, *articles = DETERMINERS["the" if owner else determiner].split()
     en = [f"{owner.en}'s" if owner else en_many if plural else en_one, *(a.en for a in adjectives)]
@@ -302,10 +326,15 @@ def noun_phrase(determiner: str, noun: Noun, adjectives: Sequence[Adjective] = (
         fr = [form, *fr] if a.before else [*fr, form]
     article = articles[2 if plural else noun.feminine].replace("+", " ")
     if article == "des" and any(a.before for a in adjectives):
-        article = "de"                                       # des maisons rouges, but de belles maisons
+        article = "de"  # des maisons rouges, but de belles maisons
     fr = [article, *fr, *(["de", owner.fr] if owner else [])]
-    return Phrase(" ".join([*en, noun.en_plural if plural else noun.en]), " ".join(fr),
-                  THEY if plural else HE, noun.feminine, noun.kind)
+    return Phrase(
+        " ".join([*en, noun.en_plural if plural else noun.en]),
+        " ".join(fr),
+        THEY if plural else HE,
+        noun.feminine,
+        noun.kind,
+    )
 
 
 def predicate(subject: Phrase, adjective: Adjective) -> Pair:
@@ -331,13 +360,13 @@ class Clause:
 
     subject: Phrase
     verb: Verb
-    tense: str = "present"                                   # present, past or future
+    tense: str = "present"  # present, past or future
     negated: bool = False
-    modal: Verb | None = None                                # in the present only
+    modal: Verb | None = None  # in the present only
     object: Phrase | None = None
     recipient: Phrase | None = None
     tail: Sequence[Pair] = ()
-    gap: Phrase | None = None                                # the object, if a relative clause is about it
+    gap: Phrase | None = None  # the object, if a relative clause is about it
 
 
 def english_predicate(c: Clause) -> str:
@@ -352,7 +381,7 @@ def english_predicate(c: Clause) -> str:
     else:
         words = [c.verb.past if past else english_s(c.verb.en) if third else c.verb.en]
     things = [c.object.en_object or c.object.en] if c.object else []
-    if c.recipient and c.recipient.en_object and c.object:   # gives him the book, but gives the book to Lena
+    if c.recipient and c.recipient.en_object and c.object:  # gives him the book, but gives the book to Lena
         words += [c.recipient.en_object, *things]
     else:
         words += [*things, *(["to", c.recipient.en_object or c.recipient.en] if c.recipient else [])]
@@ -379,7 +408,7 @@ def french_predicate(c: Clause) -> str:
     elif c.verb.fr == "être":
         finite = ["étais était étions étiez étaient".split()[person]]
     else:
-        leader = c.subject if c.verb.fr in WITH_ETRE else moved            # the participle agrees with it
+        leader = c.subject if c.verb.fr in WITH_ETRE else moved  # the participle agrees with it
         participle = french_feminine(participle) if leader and leader.feminine else participle
         rest = [french_plural(participle) if leader and leader.plural else participle, *rest]
         finite = [*clitics, conjugate("être" if c.verb.fr in WITH_ETRE else "avoir")[person]]
@@ -486,7 +515,7 @@ class Speaker:
         if not subject.bare and subject.kind not in PLACES:  # lest the old man be young
             return self.place(*PLACES)
         fitting = [a for a in ADJECTIVE.values() if subject.kind in a.kinds]
-        adjective = self.rng.choice([a for a in fitting if a.en != "new"])     # what is new is neuf
+        adjective = self.rng.choice([a for a in fitting if a.en != "new"])  # what is new is neuf
         words = predicate(subject, adjective)
         if adjective.en in UNGRADED or self.chance(0.4):
             return words
@@ -556,7 +585,7 @@ class Speaker:
     def condition(self, tense: str) -> Pair:
         """A main clause with a `when` clause or, in the future, an `if` clause."""
         main, side = statement(self.clause(tense)), Clause(self.person(), self.rng.choice(FRAME["event"]), tense)
-        if tense == "future":                                # English has the present after both, French only after si
+        if tense == "future":  # English has the present after both, French only after si
             now = statement(replace(side, tense="present"))
             links = ((("if", "si"), now), (("when", "quand"), (now[0], statement(side)[1])))
             link, words = self.rng.choice(links)
@@ -590,8 +619,8 @@ class Speaker:
         return written(make(self.rng.choices(("present", "past", "future"), (5, 3, 2))[0]))
 
 
-NAMES, HELD_OUT = 500, 150                                   # of women, of men, of towns; not to be seen in training
-FRESH_SHARE = 0.27                                           # of the names in dev and test are held-out ones
+NAMES, HELD_OUT = 500, 150  # of women, of men, of towns; not to be seen in training
+FRESH_SHARE = 0.27  # of the names in dev and test are held-out ones
 
 
 def spell_names(rng: random.Random, kind: str) -> list[str]:

@@ -117,8 +117,6 @@ def test_an_aligner_that_fails_leaves_the_folder_as_it_was(
     assert {path: path.read_bytes() for path in data.iterdir()} == before
 
 
-
-
 def test_gold_prints_precision_recall_and_error_rate(nmtkit: Run, tmp_path: Path) -> None:
     (tmp_path / "gold").write_text("0-0 1-1 1p2\n0-0\n")
     (tmp_path / "links").write_text("0-0 1-2 2-2\n0-0\n")

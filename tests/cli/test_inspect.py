@@ -54,9 +54,7 @@ def test_gradients_with_and_without_fast_forward_connections(nmtkit: Run, data: 
     assert outcome.status == 0, outcome.err
     ratios = outcome.out.partition("gradient at the bottom of a stack, divided by that at its top\n")[2]
     assert [line.split()[:3] for line in ratios.splitlines() if "recurrent" in line] == [
-        [model, f"encoder.columns.{column}.recurrent", "2"]
-        for model in ("deep-att-2x2", change)
-        for column in (0, 1)
+        [model, f"encoder.columns.{column}.recurrent", "2"] for model in ("deep-att-2x2", change) for column in (0, 1)
     ]
 
 

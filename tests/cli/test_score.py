@@ -205,7 +205,9 @@ def test_bleu_by_length_and_without_unknown_words(nmtkit: Run) -> None:
 
     assert report["by_length"] == [part("≤10", [0, 1, 3]), part("11-20", [2]), part(">70", [4])]
     assert report["longer_than"] == [
-        part(">0", [0, 1, 2, 4]), part(">10", [2, 4]), *(part(f">{limit}", [4]) for limit in range(20, 70, 10))
+        part(">0", [0, 1, 2, 4]),
+        part(">10", [2, 4]),
+        *(part(f">{limit}", [4]) for limit in range(20, 70, 10)),
     ]
     assert report["unknown_free"] == [part("without unknown words", [0, 2, 3])]
     table = nmtkit("score", "hyp", "ref", "--tokenized", "--source", "src", "--vocab", "vocab").out
@@ -347,6 +349,8 @@ def test_a_test_set_of_unequal_sides_is_not_scored(nmtkit: Run, model: SimpleNam
     write("data/test.raw.src", REF[:3])
     outcome = nmtkit("score")
     assert outcome == (
-        1, "", "nmtkit: error: data/test.raw.src has 3 lines but data/test.raw.tgt has 4; make them correspond\n"
+        1,
+        "",
+        "nmtkit: error: data/test.raw.src has 3 lines but data/test.raw.tgt has 4; make them correspond\n",
     )
     assert not Path("run/test.hyp").exists()

@@ -321,7 +321,7 @@ MOSES = {
     ],
     "fr": [
         ("L'homme qu'il n'a pas vu aujourd'hui.", "L' homme qu' il n' a pas vu aujourd' hui ."),
-        ("C'est-à-dire : « oui » !", "C' est-à-dire : \" oui \" !"),
+        ("C'est-à-dire : « oui » !", 'C\' est-à-dire : " oui " !'),
         ("M. Dupont et Mme. Durand, etc.", "M. Dupont et Mme . Durand , etc."),
         ("Il y a 3,5 % de 1 000 €.", "Il y a 3,5 % de 1 000 € ."),
         ("J’ai l’eau.", "J' ai l' eau ."),

@@ -72,9 +72,7 @@ def test_the_probabilities_of_all_translations_add_up_to_one() -> None:
     words = [word for word in range(TGT_WORDS) if word != EOS]
     short = [list(ids) for length in range(2) for ids in itertools.product(words, repeat=length)]
     long = [list(ids) for ids in itertools.product(words, repeat=2)]
-    [found] = score_candidates(
-        toy_model("rnnsearch"), [[[4, 5]]], [[*short, *long]], device=CPU, max_tokens=100_000
-    )
+    [found] = score_candidates(toy_model("rnnsearch"), [[[4, 5]]], [[*short, *long]], device=CPU, max_tokens=100_000)
     ended = sum(math.exp(log_probs.sum()) for log_probs in found[: len(short)])
     going_on = sum(math.exp(log_probs[:2].sum()) for log_probs in found[len(short) :])
     assert math.isclose(ended + going_on, 1, rel_tol=1e-4)

@@ -155,5 +155,3 @@ def test_the_scores_of_additive_attention_are_its_equation(
     scores = kernels.additive_scores(*given).cpu().double()
     expected = ((query.double().unsqueeze(1) + keys.double()).tanh() @ v.double()).masked_fill(~mask, float("-inf"))
     torch.testing.assert_close(scores, expected, rtol=0, atol=SLACK * 1e-6 * width**0.5)
-
-

@@ -73,9 +73,7 @@ def test_kernels_that_differ_are_not_used_and_one_line_says_so(
     kernels = like_steps(gru_backward=halved)
     assert chosen(kernels) is steps
     assert chosen(kernels) is steps
-    assert caplog.messages == [
-        "plain operations on cpu, not Triton's kernels: ArithmeticError: other results of GRU"
-    ]
+    assert caplog.messages == ["plain operations on cpu, not Triton's kernels: ArithmeticError: other results of GRU"]
 
 
 def test_kernels_that_raise_are_not_used_and_one_line_says_so(chosen: Choose, caplog: pytest.LogCaptureFixture) -> None:

@@ -241,9 +241,7 @@ def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> No
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
     validate = lambda: Validation(next(entropies), 0.5, 0.0, 0.5)  # noqa: E731
-    progress = loop.train(
-        model, optimizer, planned.training, corpus, tmp_path, Progress(), validate, torch.float32
-    )
+    progress = loop.train(model, optimizer, planned.training, corpus, tmp_path, Progress(), validate, torch.float32)
     assert checkpoint.best_steps(tmp_path)[0] == 2
     assert (progress.stalled, progress.decays) == (1, 1)
 
@@ -271,9 +269,7 @@ def test_a_run_does_not_go_on_with_another_text(data: Path, tmp_path: Path) -> N
         trained(tmp_path / "run", other)
 
 
-def test_ctrl_c_saves_and_then_ends_the_script_too(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_saves_and_then_ends_the_script_too(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     accumulate = loop.accumulate
 
     def interrupted(*arguments: object) -> object:
@@ -336,9 +332,7 @@ def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_p
     corpus = Corpus.open(data, "train")
     place = r"update 1 \(epoch 1, batch 1\): loss nan, gradient norm nan, first in the weights output.bias; "
     with pytest.raises(UserError, match=place + r"corpus lines \d+, .* of 8 in the batch; start again"):
-        loop.train(
-            model, optimizer, planned.training, corpus, tmp_path, Progress(), validations([]), torch.float32
-        )  # type: ignore[arg-type]
+        loop.train(model, optimizer, planned.training, corpus, tmp_path, Progress(), validations([]), torch.float32)  # type: ignore[arg-type]
     assert checkpoint.steps(tmp_path) == []
 
 
