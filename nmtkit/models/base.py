@@ -8,7 +8,8 @@ with every step, has one row per hypothesis, and follows the beam. Both are tree
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,27 +20,36 @@ from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
 from nmtkit.ops.tree import Tree
 from nmtkit.symbols import BOS
 
-
-class Step(NamedTuple):
-    """What one decoder step gives."""
-
-    hidden: Tensor  # (N, H) what the output layer sees
-    state: Tree  # for the next step, N rows
-    attention: Tensor | None  # (N, S) where this step looked; None if it cannot look
+Encoded = TypeVar("Encoded", bound=Tree)  # what the encoder gives
+Memory = TypeVar("Memory", bound=Tree)
+State = TypeVar("State", bound=Tree)
 
 
-class Decoder(nn.Module):
-    """A decoder is ``begin`` and ``step``, written from the paper; ``unroll`` may be a faster way to many steps."""
+@dataclass(frozen=True)
+class Step(Generic[State]):
+    """The result of one decoder step for N rows."""
 
-    def begin(self, encoded: Tree, mask: Tensor) -> tuple[Tree, Tree]:
+    hidden: Tensor  # (N, H) what the output layer reads
+    state: State  # for the next step, N rows
+    attention: Tensor | None  # (N, S) float32 attention weights; None for a decoder without attention
+
+
+class Decoder(nn.Module, Generic[Encoded, Memory, State]):
+    """A decoder is ``begin`` and ``step``, written from the paper; ``unroll`` may be a faster way to many steps.
+
+    An architecture names its own types, ``class AttentionDecoder(Decoder[Tensor, Memory, Tensor])``, so that a type
+    checker knows what memory and state are made of. A contract test says that ``unroll`` and ``step`` agree.
+    """
+
+    def begin(self, encoded: Encoded, mask: Tensor) -> tuple[Memory, State]:
         """What the encoder gave (B rows) and the source mask (B, S) -> memory and first state, B rows each."""
         raise NotImplementedError
 
-    def step(self, memory: Tree, state: Tree, y: Tensor) -> Step:
-        """One step after the previous words y (N, E); N may be a multiple of the rows of memory."""
+    def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
+        """One step after the previous words y (N, E), where N may be a multiple of the B rows of memory."""
         raise NotImplementedError
 
-    def unroll(self, memory: Tree, state: Tree, y: Tensor) -> Tensor:
+    def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:
         """All steps of training at once: previous words y (B, T, E) -> hidden (B, T, H)."""
         hidden = []
         for t in range(y.shape[1]):
@@ -61,7 +71,7 @@ class Seq2Seq(nn.Module):
         src: nn.Module,
         encoder: nn.Module,
         tgt: nn.Module,
-        decoder: Decoder,
+        decoder: Decoder[Any, Any, Any],
         output: OutputLayer | TiedOutputLayer | NormedLinear,
     ):
         super().__init__()
@@ -89,8 +99,8 @@ class Seq2Seq(nn.Module):
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
         """See ``search.scorer.Scorer``: previous words y (N,) -> log-probabilities (N, V), state, attention (N, S)."""
-        hidden, state, attention = self.decoder.step(memory, state, self.embedding["tgt"](y))
-        return self.output(hidden).float().log_softmax(dim=-1), state, attention
+        step = self.decoder.step(memory, state, self.embedding["tgt"](y))
+        return self.output(step.hidden).float().log_softmax(dim=-1), step.state, step.attention
 
     def over(self, words: Tensor) -> "Narrowed":
         """See ``search.shortlist.Narrowing``."""
@@ -111,8 +121,9 @@ class Narrowed:
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
         """See ``search.scorer.Scorer``: y (N,) and log-probabilities (N, C) are of places in ``words``."""
         previous = self.model.embedding["tgt"](self.words[y])
-        hidden, state, attention = self.model.decoder.step(memory, state, previous)
-        return functional.linear(hidden, self.weight, self.bias).float().log_softmax(dim=-1), state, attention
+        step = self.model.decoder.step(memory, state, previous)
+        logits = functional.linear(step.hidden, self.weight, self.bias).float()
+        return logits.log_softmax(dim=-1), step.state, step.attention
 
 
 def rows_of(memory: Tensor, rows: int) -> Tensor:

@@ -300,7 +300,7 @@ class Readout(nn.Module):
         return functional.dropout(t, self.dropout, self.training)
 
 
-class StackedDecoder(Decoder):
+class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
     """A cGRU and the levels above it (section 2.3.2). The state is one h (N, H) for every level."""
 
     def __init__(self, config: Config):
@@ -314,14 +314,14 @@ class StackedDecoder(Decoder):
             config.embedding, width, config.output_layers, layer_norm=layer_norm, dropout=config.dropout
         )
 
-    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:  # type: ignore[override]
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:
         """Every level starts from tanh(LN(mean_i C_i W + b))."""
         mean = (encoded * mask.unsqueeze(-1)).sum(dim=1) / mask.sum(dim=1, keepdim=True)
         first = self.initial(mean).tanh()
         keys = tuple(level.key(encoded) for level in (self.base, *self.high) if isinstance(level, Attending))
         return Memory(encoded, keys, mask), (first,) * (1 + len(self.high))
 
-    def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step:  # type: ignore[override]
+    def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step[tuple[Tensor, ...]]:
         h, c, looks = self.base.attend(y, memory, 0, state[0])
         r, new = h, [h]
         for k, level in self.levels():
@@ -329,7 +329,7 @@ class StackedDecoder(Decoder):
             r = r + new[-1]
         return Step(self.readout(r, y, c), tuple(new), looks)
 
-    def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:  # type: ignore[override]
+    def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:
         """Level by level: only one that attends needs its own step before; the others have all inputs at once."""
         y = y.transpose(0, 1).contiguous()
         h, c = self.base.attend_all(y, memory, 0, state[0])

@@ -173,7 +173,7 @@ class Stack(nn.Module):
         return functional.dropout(h, self.dropout, self.training)
 
 
-class DeepAtt(Decoder):
+class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
     """Attention of eqs. 8 and 9 from the first layer's previous h; x_t = [c_t; y_{t-1}] (eq. 10).
 
     The map of the context is linear, so the annotations go through it once instead of every c_t; the weights sum to
@@ -190,17 +190,17 @@ class DeepAtt(Decoder):
         self.word = nn.Linear(config.embedding, 4 * config.width, bias=False)
         self.layers = Stack(config.width, config.ff_width, config.decoder_layers, dropout=config.dropout)
 
-    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[AttentionMemory, tuple[LSTMState, ...]]:  # type: ignore[override]
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[AttentionMemory, tuple[LSTMState, ...]]:
         annotations = self.projection(encoded)
         memory = AttentionMemory(self.context(annotations), self.attention.key(annotations), mask)
         return memory, self.layers.begin(encoded)
 
-    def step(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Step:  # type: ignore[override]
+    def step(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Step[tuple[LSTMState, ...]]:
         context, weights = self.attention(state[0].h, memory.keys, memory.values, memory.mask)
         hidden, state = self.layers.step(context + self.word(y), state)
         return Step(hidden, state, weights)
 
-    def unroll(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:  # type: ignore[override]
+    def unroll(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:
         """Only the first layer needs the attention of the step before; the layers above run over all steps at once."""
         words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 4H)
         query, v, keys, values = self.attention.query.weight.t(), self.attention.v, memory.keys, memory.values
@@ -215,7 +215,7 @@ class DeepAtt(Decoder):
         return self.layers.above(torch.stack(fs), torch.stack(hs), state)
 
 
-class DeepED(Decoder):
+class DeepED(Decoder[Tensor, Tensor, tuple[LSTMState, ...]]):
     """The constant context of eq. 8: c_t = e for every t."""
 
     def __init__(self, config: Config, encoded: int):
@@ -224,15 +224,15 @@ class DeepED(Decoder):
         self.word = nn.Linear(config.embedding, 4 * config.width, bias=False)
         self.layers = Stack(config.width, config.ff_width, config.decoder_layers, dropout=config.dropout)
 
-    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Tensor, tuple[LSTMState, ...]]:  # type: ignore[override]
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Tensor, tuple[LSTMState, ...]]:
         """Memory is c through its rows of W_f (B, 4H)."""
         return self.context(encoded), self.layers.begin(encoded)
 
-    def step(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Step:  # type: ignore[override]
+    def step(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Step[tuple[LSTMState, ...]]:
         hidden, state = self.layers.step(rows_of(memory, len(y)) + self.word(y), state)
         return Step(hidden, state, None)
 
-    def unroll(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:  # type: ignore[override]
+    def unroll(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:
         """No layer waits for another step: every layer runs over all steps at once."""
         f = memory + self.word(y.transpose(0, 1).contiguous())
         h, _ = self.layers.cell(0)(f, state[0], None, reverse=False)

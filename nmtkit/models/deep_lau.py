@@ -116,7 +116,7 @@ class Memory(NamedTuple):
     mask: Tensor  # (B, S)
 
 
-class AttentionDecoder(Decoder):
+class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
     """The state is h (N, H) of every layer; s^1 of the paper is that of the first."""
 
     def __init__(self, config: Config):
@@ -127,12 +127,12 @@ class AttentionDecoder(Decoder):
         self.attention = AdditiveAttention(sum(self.widths), config.width, config.attention, bias=True)  # W_a, W_y; U_a
         self.layers = stack(config, sum(self.widths), config.decoder_layers)
 
-    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:  # type: ignore[override]
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:
         real = mask.unsqueeze(-1)  # for the mean annotation
         state = self.initial((encoded * real).sum(dim=1) / real.sum(dim=1)).tanh().float()
         return Memory(encoded, self.attention.key(encoded), mask), (state,) * len(self.layers)
 
-    def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step:  # type: ignore[override]
+    def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step[tuple[Tensor, ...]]:
         query = torch.cat([state[0], y], dim=-1)
         context, weights = self.attention(query, memory.keys, memory.annotations, memory.mask)  # eqs. 10 and 11
         x, f, new = torch.cat([context, y], dim=-1), None, []
@@ -141,7 +141,7 @@ class AttentionDecoder(Decoder):
             new.append(h)
         return Step(self.top(x), tuple(new), weights)
 
-    def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:  # type: ignore[override]
+    def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:
         """Only the first layer needs the attention of the step before; the layers above run over all steps at once."""
         y, bottom = y.transpose(0, 1).contiguous(), self.layer(0)
         query, query_word = self.attention.query.weight.split(self.widths, dim=1)

@@ -209,7 +209,7 @@ class State(NamedTuple):
     position: Tensor  # (N,)
 
 
-class ConvDecoder(Decoder):
+class ConvDecoder(Decoder[Encoded, Memory, State]):
     """Every layer convolves over the words so far, attends, and hands both on (eq. 7 if it is dense)."""
 
     def __init__(self, config: Config):
@@ -226,12 +226,12 @@ class ConvDecoder(Decoder):
         self.last = NormedLinear(layers[-1].top, config.output)
         self.dropout = config.dropout
 
-    def begin(self, encoded: Encoded, mask: Tensor) -> tuple[Memory, State]:  # type: ignore[override]
+    def begin(self, encoded: Encoded, mask: Tensor) -> tuple[Memory, State]:
         length = mask.sum(dim=1).sqrt()[:, None, None]
         windows = tuple(cast(GatedConv, conv).first(len(mask), encoded.keys[0]) for conv in self.convs)
         return Memory(*encoded, mask, length), State(windows, mask.new_zeros(len(mask), dtype=torch.long))
 
-    def step(self, memory: Memory, state: State, y: Tensor) -> Step:  # type: ignore[override]
+    def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
         g = self.input(y, state.position)
         h, windows, looks = self.first(g), [], []
         for k, conv in enumerate(self.convs):
@@ -242,7 +242,7 @@ class ConvDecoder(Decoder):
             looks.append(look.flatten(0, 1))
         return Step(self.readout(h), State(tuple(windows), state.position + 1), torch.stack(looks).mean(dim=0))
 
-    def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:  # type: ignore[override]
+    def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:
         """All positions at once, from the first state."""
         g = self.input(y, torch.arange(y.shape[1], device=y.device))
         h = self.first(g)

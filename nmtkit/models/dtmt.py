@@ -227,7 +227,7 @@ class State(NamedTuple):
     step: Tensor  # (N,) how many words there are
 
 
-class TransitionDecoder(Decoder):
+class TransitionDecoder(Decoder[Tensor, Memory, State]):
     """s_q = query module(y_t-1, s_t-1); c_t = attention(s_q); s_t = decoder module(c_t, s_q)."""
 
     def __init__(self, config: Config):
@@ -243,20 +243,20 @@ class TransitionDecoder(Decoder):
         self.readout_state = nn.Linear(width, width, bias=False)
         self.readout_context = nn.Linear(2 * width, width, bias=False)
 
-    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, State]:  # type: ignore[override]
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, State]:
         real = mask.unsqueeze(-1)
         mean = (encoded * real).sum(dim=1) / real.sum(dim=1)
         state = State(self.initial(mean).tanh().float(), mask.new_zeros(len(mask), dtype=torch.long))
         return Memory(*self.attention.keys_and_values(encoded), mask), state
 
-    def step(self, memory: Memory, state: State, y: Tensor) -> Step:  # type: ignore[override]
+    def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
         y = self.words(y, state.step)
         query = self.query.step(self.query.first.input(y), state.s)
         context, weights = self.attention(query, memory.keys, memory.values, memory.mask)
         s = self.update.step(self.update.first.input(context), query)
         return Step(self.readout(y, s, context), State(s, state.step + 1), weights)
 
-    def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:  # type: ignore[override]
+    def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:
         """As ``step``, with the products of the words before the loop and the readout after it."""
         steps = state.step.unsqueeze(1) + torch.arange(y.shape[1], device=y.device)
         y = self.words(y, steps).transpose(0, 1).contiguous()

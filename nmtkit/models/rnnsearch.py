@@ -64,7 +64,7 @@ class Memory(NamedTuple):
     mask: Tensor  # (B, S)
 
 
-class AttentionDecoder(Decoder):
+class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
     """A.2.2. The state is s (N, n).
 
     The maps of the context c_i are linear, so the annotations go through them once instead of every c_i: what the
@@ -84,18 +84,18 @@ class AttentionDecoder(Decoder):
         self.readout_word = nn.Linear(embedding, 2 * maxout, bias=False)  # V_o
         self.readout_context = nn.Linear(2 * hidden, 2 * maxout, bias=False)  # C_o
 
-    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, Tensor]:  # type: ignore[override]
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, Tensor]:
         state = self.initial(encoded[:, 0, self.hidden :]).tanh().float()  # s_0: from the backward state at word 1
         values = torch.cat([self.context(encoded), self.readout_context(encoded)], dim=-1)
         return Memory(values, self.attention.key(encoded), mask), state
 
-    def step(self, memory: Memory, state: Tensor, y: Tensor) -> Step:  # type: ignore[override]
+    def step(self, memory: Memory, state: Tensor, y: Tensor) -> Step[Tensor]:
         found, weights = self.attention(state, memory.keys, memory.values, memory.mask)
         context, to_readout = found.split(self.widths, dim=-1)
         hidden = self.readout(state, y, to_readout)
         return Step(hidden, self.recurrent.step(self.word(y) + context, state), weights)
 
-    def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
+    def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:
         """As ``step``, with the products of the words before the loop and the readout after it."""
         words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 3n)
         query, v, keys, values = self.attention.query.weight.t(), self.attention.v, memory.keys, memory.values

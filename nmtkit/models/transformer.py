@@ -192,7 +192,7 @@ class Memory(NamedTuple):
     mask: Tensor  # (B, S)
 
 
-class TransformerDecoder(Decoder):
+class TransformerDecoder(Decoder[Tensor, Memory, tuple[KeysValues, ...]]):
     """The state is the keys and values of the words so far, for each layer."""
 
     def __init__(self, config: Config):
@@ -201,20 +201,20 @@ class TransformerDecoder(Decoder):
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
         self.norm = _last_norm(config)
 
-    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[KeysValues, ...]]:  # type: ignore[override]
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[KeysValues, ...]]:
         attentions = [cast(DecoderLayer, layer).attention for layer in self.layers]
         memory = tuple(KeysValues(*attention.keys_and_values(encoded)) for attention in attentions)
         state = tuple(KeysValues(keys[:, :, :0], values[:, :, :0]) for keys, values in memory)
         return Memory(memory, mask), state
 
-    def step(self, memory: Memory, state: tuple[KeysValues, ...], y: Tensor) -> Step:  # type: ignore[override]
+    def step(self, memory: Memory, state: tuple[KeysValues, ...], y: Tensor) -> Step[tuple[KeysValues, ...]]:
         hidden, state, queries = self.steps(memory, state, y.unsqueeze(1))
         keys = memory.layers[-1].keys
         scores = queries.squeeze(2).unflatten(0, (len(keys), -1)).transpose(1, 2) @ keys.transpose(2, 3)  # (B, h, K, S)
         scores = (scores / math.sqrt(keys.shape[-1])).masked_fill(~memory.mask[:, None, None], float("-inf"))
         return Step(hidden[:, 0], state, scores.softmax(dim=-1).mean(dim=1).flatten(0, 1))
 
-    def unroll(self, memory: Memory, state: tuple[KeysValues, ...], y: Tensor) -> Tensor:  # type: ignore[override]
+    def unroll(self, memory: Memory, state: tuple[KeysValues, ...], y: Tensor) -> Tensor:
         return self.steps(memory, state, y)[0]
 
     def steps(
