@@ -16,10 +16,12 @@ from nmtkit.evaluation.comparison import PAPERS, Comparison, Part
 from nmtkit.evaluation.page import folded, note, page, table, terms
 from nmtkit.lines import raw_lines
 
+# The numbers that each kind of record in metrics.jsonl must have for the charts.
 DRAWN = {
     "train": ("update", "tokens", "loss", "lr_factor"),
     "valid": ("update", "cross_entropy", "token_error_rate", "bleu"),
-}  # of the records in metrics.jsonl
+    "epoch": ("update", "epoch"),
+}
 
 
 @dataclass(frozen=True)
@@ -72,14 +74,14 @@ def read_metrics(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any
     Raises UserError for a line that training did not write, unless it is the half line of a process that was killed.
     """
     path = folder / "metrics.jsonl"
-    found: dict[str, list[dict[str, Any]]] = {"train": [], "valid": []}
+    records: dict[str, list[dict[str, Any]]] = {kind: [] for kind in DRAWN}
     for number, line in enumerate(raw_lines(path) if path.exists() else (), 1):
         record = _record(line)
         if record is not None:
-            found[record["kind"]].append(record)
+            records[record["kind"]].append(record)
         elif line.endswith(b"\n"):
             raise UserError(f"{path}:{number}: not what nmtkit train writes; take the line out")
-    return found["train"], found["valid"]
+    return records["train"], records["valid"]
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
