@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nmtkit.api import Translator
+    from nmtkit.translation.translator import Translator
 
 __version__ = "0.1.0"
 
 
 def load(folder: Path | str = "run", device: str = "auto") -> "Translator":
     """The translator in a model or ensemble folder. device: auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
-    from nmtkit import api  # torch takes seconds to import; `nmtkit --help` does without
+    from nmtkit.translation import loading  # torch takes seconds to import; `nmtkit --help` does without
 
-    return api.load(folder, device)
+    return loading.load(folder, device)

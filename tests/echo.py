@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from nmtkit import api
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.settings import Prep, Side
 from nmtkit.experiment import build_experiment, load_preset
@@ -19,6 +18,7 @@ from nmtkit.ops.tree import Tree
 from nmtkit.search.beam import Search
 from nmtkit.symbols import SPELLINGS, UNK
 from nmtkit.training import checkpoint
+from nmtkit.translation import loading
 
 WORDS = (*SPELLINGS, *"abcdefgh", "low@@", "er")
 
@@ -79,7 +79,7 @@ def load_echo(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace
 
 
 if __name__ in ("__main__", "__mp_main__"):  # the command, and a worker process of it
-    api.load_model = load_echo  # type: ignore[assignment, attr-defined]
+    loading.load_model = load_echo  # type: ignore[assignment, attr-defined]
 if __name__ == "__main__":
     from nmtkit.cli.main import main
 

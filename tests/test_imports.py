@@ -15,7 +15,7 @@ PACKAGE = Path(nmtkit.__file__).parent
 # design.md's picture, from the top down. nmtkit/__init__.py and __main__.py stand above everything.
 RANKS = [
     {"cli"},
-    {"api"},
+    {"translation"},
     {"experiment"},
     {"training", "evaluation"},
     {"models", "search", "data"},
@@ -100,7 +100,7 @@ def test_imports_point_down_only(path: Path) -> None:
         ("ops", "from nmtkit.layers import cells", "line 1: ops imports layers, which is above it"),
         ("models", "from nmtkit import search", "line 1: models imports its sibling search"),
         ("layers", "def f():\n    from nmtkit import load", "line 2: nmtkit.load comes from the top of the package"),
-        ("api", "import typer", "line 1: only nmtkit/cli imports typer"),
+        ("translation", "import typer", "line 1: only nmtkit/cli imports typer"),
         ("cli", "import torch.nn", "line 1: cli imports torch before it is needed"),
         ("lines", "try:\n    import torch\nexcept E:\n    pass", "line 2: lines imports torch before it is needed"),
     ],

@@ -30,7 +30,7 @@ from nmtkit.training import checkpoint
 from tests.training.conftest import make_data, small_experiment
 
 FORKS = multiprocessing.get_context("forkserver")  # which imports torch once
-FORKS.set_forkserver_preload(["nmtkit.cli.main", "nmtkit.experiment", "nmtkit.api"])
+FORKS.set_forkserver_preload(["nmtkit.cli.main", "nmtkit.experiment", "nmtkit.translation.loading"])
 
 
 def main() -> None:

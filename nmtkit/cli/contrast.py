@@ -56,10 +56,10 @@ def contrast(
     if not entries:
         raise UserError(f"{', '.join(map(str, sets or []))}: has no errors: there is nothing to compare")
 
-    from nmtkit import api
     from nmtkit.evaluation import contrast as evaluation
+    from nmtkit.translation import loading
 
-    translator = api.load(model or [Path("run")], device)
+    translator = loading.load(model or [Path("run")], device)
     scores: list[list[float]] = []
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("scoring", total=len(entries))

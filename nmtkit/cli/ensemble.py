@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmtkit.cli.translate import parse_weights
+from nmtkit.cli.options import parse_weights
 
 
 def ensemble(
@@ -26,7 +26,7 @@ def ensemble(
     Models may be of different architectures and read different vocabularies and segmentations of the source, but
     they must share the target vocabulary. At every step the next word has the mean of the members' probabilities.
     """
-    from nmtkit import api
+    from nmtkit.translation.loading import write_ensemble
 
-    api.write_ensemble(models, output, combine, parse_weights(weights))
+    write_ensemble(models, output, combine, parse_weights(weights))
     print(f"{output}: {', '.join(map(str, models))}", file=sys.stderr)

@@ -55,9 +55,9 @@ def inspect(
     if trained and (settings or compare):
         raise UserError(f"{model}: a trained model stays as it is; --set and --compare are for presets")
 
-    from nmtkit import api
+    from nmtkit.translation.loading import choose_device
 
-    chosen = api.choose_device(device)
+    chosen = choose_device(device)
     if not gradients:
         planned = _plan(model, settings or [])
         _print_parts(planned, data, shapes)

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -55,3 +56,17 @@ def open_output(output: str) -> Iterator[TextIO]:
     else:
         with atomic_write(output) as file:
             yield file
+
+
+def parse_weights(text: str | None) -> tuple[float, ...] | None:
+    """``2,1,1`` as numbers; raises UserError for anything else."""
+    if text is None:
+        return None
+    try:
+        weights = tuple(float(weight) for weight in text.split(","))
+    except ValueError:
+        raise UserError(f"--weights {text}: expected one number for each model, as 2,1,1") from None
+    for weight in weights:
+        if not 0 < weight < math.inf:
+            raise UserError(f"--weights {text}: {weight:g} is not a number above 0")
+    return weights

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmtkit import __version__
-from nmtkit.cli.testset import Translated, translate_test_set
+from nmtkit.cli.options import log_to_stderr
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.report import History, Look, Sentence
+    from nmtkit.translation.testset import Translated
 
 
 def report(
@@ -46,9 +47,11 @@ def report(
 
     from nmtkit.evaluation.comparison import Read, compare
     from nmtkit.evaluation.report import most_different, render, sentences, worst
+    from nmtkit.translation.testset import translate_test_set
 
     histories = [_history(folder) for folder in folders]
-    translated = [translate_test_set(folder, data, device) for folder in folders]
+    with log_to_stderr():
+        translated = [translate_test_set(folder, data, device) for folder in folders]
     systems = [replace(t.read.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)]
     comparison = compare(Read(systems, *translated[0].read[1:]), paired if len(systems) > 1 else None, seeds=False)
     found = sentences(translated[0].sources, comparison)
@@ -81,7 +84,7 @@ def _numbers(lines: str, sentences: int) -> list[int]:
     return numbers
 
 
-def _looks(sentence: "Sentence", translated: list[Translated], histories: "list[History]") -> "list[Look]":
+def _looks(sentence: "Sentence", translated: "list[Translated]", histories: "list[History]") -> "list[Look]":
     """Of the systems that can look at single words; an empty translation has not looked."""
     from nmtkit.evaluation.report import Look
 

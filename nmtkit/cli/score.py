@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from nmtkit.cli.options import log_to_stderr
 from nmtkit.cli.tables import print_table
-from nmtkit.cli.testset import describe, read_set, translate_test_set
 from nmtkit.data.settings import Side, Tokenizer, load_prep
 from nmtkit.errors import UserError
 
@@ -66,7 +66,10 @@ def score(
     if files is None:
         if any((references, source, vocab, paired, seeds, language, tokenized)):
             raise UserError("only --data, --model and --device go without files; give some: nmtkit score HYP... REF")
-        test = translate_test_set(model, data, device)
+        from nmtkit.translation.testset import translate_test_set
+
+        with log_to_stderr():
+            test = translate_test_set(model, data, device)
         read, ref_paths = test.read, [test.reference]
     else:
         paths, ref_paths = (files, references) if references else (files[:-1], files[-1:])
@@ -100,6 +103,7 @@ def _read_files(
     from nmtkit.data.vocab import Vocabulary
     from nmtkit.evaluation.comparison import Read, System
     from nmtkit.evaluation.subsets import unknown_free
+    from nmtkit.translation.testset import describe, read_set
 
     every = iter(read_set([*ref_paths, *paths, *([source] if source else [])]))
     refs, texts = ([next(every) for _ in group] for group in (ref_paths, paths))

@@ -73,7 +73,7 @@ def train(
     values = merge(_base(model, config, output), parse_settings(settings or []))
     values = merge(values, {"training": given}) if given else values
 
-    from nmtkit import api, experiment
+    from nmtkit import experiment
 
     planned = experiment.build_experiment(values, _where(model, config, output))
     if dry_run:
@@ -81,8 +81,9 @@ def train(
         _print_sizes(planned, data)
         return
     from nmtkit.training import distributed
+    from nmtkit.translation.loading import choose_device
 
-    with distributed.processes(api.choose_device(device)) as chosen, _log_to(output, distributed.rank()):
+    with distributed.processes(choose_device(device)) as chosen, _log_to(output, distributed.rank()):
         progress = experiment.run(planned, data, output, chosen)
         outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
         best = "".join(f"; best {planned.training.stop_metric} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])

@@ -24,7 +24,6 @@ from typing import get_args
 import torch
 from shared import CLOCK, RandomCorpus, options, peak_memory, plan, seconds
 
-from nmtkit.api import with_int8_outputs
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment import load_model
@@ -35,6 +34,7 @@ from nmtkit.search.quantized import Precision
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
+from nmtkit.translation.loading import with_int8_outputs
 
 NEVER = -1e4  # the end mark's bias, so that only the greatest length ends a sentence
 

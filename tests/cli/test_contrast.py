@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nmtkit import api
+from nmtkit.translation import loading
 from tests.echo import load_echo, write_folder
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
@@ -28,7 +28,7 @@ SET = [
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with a model in run/ and a set."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(api, "load_model", load_echo)
+    monkeypatch.setattr(loading, "load_model", load_echo)
     write_folder(tmp_path / "run")
     Path("set.json").write_text(json.dumps(SET))
     return tmp_path

@@ -92,7 +92,7 @@ def test_no_line_is_lost_split_or_moved(filtered: Run, lines: list[str]) -> None
 def test_translating_in_one_go_equals_translating_then_replacing(
     filtered: Run, nmtkit: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmtkit.api.load_model", load_echo)
+    monkeypatch.setattr("nmtkit.translation.loading.load_model", load_echo)
     write_folder(folder / "run")
     (folder / "in").write_text("a Pontypridd b\n\nZürich\nlow@@ er x\n")
     (folder / "run" / "lexicon.tsv").write_text("x\te\t1\t101\n")

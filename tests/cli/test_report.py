@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from nmtkit import api
 from nmtkit.config import dump_yaml
 from nmtkit.experiment import load_preset
 from nmtkit.training.checkpoint import log_metrics
+from nmtkit.translation import loading
 from tests.echo import load_echo, write_folder
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
@@ -37,7 +37,7 @@ def write_run(folder: Path, preset: str, train_errors: bool) -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with a test set and two models, one of which cannot look."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(api, "load_model", load_echo)
+    monkeypatch.setattr(loading, "load_model", load_echo)
     write_run(tmp_path / "run", "rnnsearch", train_errors=True)
     write_run(tmp_path / "blind", "deep-ed", train_errors=False)
     (tmp_path / "data").mkdir()

@@ -295,7 +295,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         asked.folder, asked.device = folder, device
         return ShoutingTranslator()
 
-    monkeypatch.setattr("nmtkit.api.load", load)
+    monkeypatch.setattr("nmtkit.translation.loading.load", load)
     write("data/test.raw.src", REF)
     write("data/test.raw.tgt", REF)
     Path("run").mkdir()
@@ -304,7 +304,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def test_without_files_the_test_set_is_translated_and_scored(nmtkit: Run, model: SimpleNamespace) -> None:
     outcome = nmtkit("score", "--json")
-    assert outcome.err.rstrip() == "nmtkit: translating the 4 lines of data/test.raw.src with run into run/test.hyp"
+    assert outcome.err.rstrip() == "translating the 4 lines of data/test.raw.src with run into run/test.hyp"
     assert (model.folder, model.device) == (Path("run"), "auto")
     assert json.loads(outcome.out)["systems"][0]["hypothesis"] == "run/test.hyp"
 

@@ -22,7 +22,7 @@ PROJECT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder whose run/ holds a model that says its source again."""
-    monkeypatch.setattr("nmtkit.api.load_model", load_echo)
+    monkeypatch.setattr("nmtkit.translation.loading.load_model", load_echo)
     monkeypatch.chdir(tmp_path)
     write_folder(tmp_path / "run")
     return tmp_path

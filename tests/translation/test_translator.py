@@ -1,5 +1,4 @@
 import math
-import shutil
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -14,8 +13,6 @@ import torch
 from torch import Tensor
 
 import nmtkit
-from nmtkit import api
-from nmtkit.api import FIRST_WINDOW, LARGEST_WINDOW, Translator, windows
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.settings import Prep, Side
 from nmtkit.data.vocab import Vocabulary
@@ -24,12 +21,15 @@ from nmtkit.ops.tree import Tree
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.symbols import EOS
+from nmtkit.translation import loading
+from nmtkit.translation import translator as module
+from nmtkit.translation.translator import Translator
 from tests.echo import load_echo, write_folder, write_model
 
 
 @pytest.fixture
 def translator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Translator:
-    monkeypatch.setattr(api, "load_model", load_echo)
+    monkeypatch.setattr(loading, "load_model", load_echo)
     return nmtkit.load(write_folder(tmp_path / "run"), device="cpu")
 
 
@@ -69,11 +69,11 @@ def test_alignment_joins_the_pieces_of_a_word_unless_tokenized(translator: Trans
 
 def test_a_word_for_which_the_model_looks_at_the_end_mark_is_not_aligned() -> None:
     attention = np.array([[0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]], dtype=np.float32)
-    assert api.look_alignment(Hypothesis([5, 6], 0.0, [], attention)) == [(1, 0)]
+    assert module.look_alignment(Hypothesis([5, 6], 0.0, [], attention)) == [(1, 0)]
 
 
 def test_a_model_without_attention_says_that_it_cannot_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "load_model", load_echo)
+    monkeypatch.setattr(loading, "load_model", load_echo)
     blind = nmtkit.load(write_folder(tmp_path / "blind"), device="cpu")
     assert list(blind.translate(["a"])) == ["a"]
     with pytest.raises(UserError, match="this model cannot align: it has no attention"):
@@ -92,7 +92,7 @@ def test_a_window_does_not_hold_the_attention_of_all_its_lines(
             held.append(sum(matrix() is not None for matrix in matrices))
             yield i, hypotheses
 
-    monkeypatch.setattr(api, "translate_each", watched)
+    monkeypatch.setattr(module, "translate_each", watched)
     one_by_one = replace(translator, search=replace(translator.search, max_tokens=1))
     found = one_by_one.n_best(["a b"] * 10, 1, alignment=True)
     assert [best[0].alignment for best in found] == 10 * [[(0, 0), (1, 1)]]
@@ -143,7 +143,7 @@ def test_what_an_annotated_model_says_leads_to_the_word_as_the_user_wrote_it(
     vocabulary.save(folder / "vocab.tgt")
     said = [vocabulary.words.index(word) for word in ("monsieur", "<unkpos_0>", "arrive", "<unkpos_-1>", "<unkpos_7>")]
     search = SimpleNamespace(search=Search(beam_size=1))
-    monkeypatch.setattr(api, "load_model", lambda *_: (Says(said, len(vocabulary)), search))
+    monkeypatch.setattr(loading, "load_model", lambda *_: (Says(said, len(vocabulary)), search))
     blind = nmtkit.load(folder, device="cpu")
     line = "Mr. McPherson comes to Rome."
     assert blind.n_best([line], 1)[0][0].text == "monsieur <unkpos_0> arrive <unkpos_-1> <unkpos_7>"
@@ -152,19 +152,11 @@ def test_what_an_annotated_model_says_leads_to_the_word_as_the_user_wrote_it(
 
 
 def test_a_model_that_cannot_say_where_words_come_from_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "load_model", load_echo)
+    monkeypatch.setattr(loading, "load_model", load_echo)
     blind = nmtkit.load(write_folder(tmp_path / "blind"), device="cpu")
     with pytest.raises(UserError, match=r"this model cannot replace unknown words: it has no attention, .* --unkpos"):
         blind.n_best(["a"], 1, lexicon={})
     assert blind.n_best([""], 1, lexicon={})[0][0].text == ""
-
-
-def test_the_lexicon_is_that_of_the_model_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "load_model", load_echo)
-    folder = write_folder(tmp_path / "run")
-    assert nmtkit.load(folder, device="cpu").lexicon is None
-    (folder / "lexicon.tsv").write_text("")
-    assert nmtkit.load(folder, device="cpu").lexicon == folder / "lexicon.tsv"
 
 
 def test_scores_of_given_translations_are_those_they_were_found_with(translator: Translator) -> None:
@@ -205,116 +197,9 @@ def test_a_translation_is_one_line(translator: Translator, monkeypatch: pytest.M
     assert list(translator.translate(["a b"])) == ["a  b"]
 
 
-def test_windows_grow_and_lose_nothing() -> None:
-    sizes = [len(window) for window in windows(range(10_000), lambda: True)]
-    assert sizes[:3] == [FIRST_WINDOW, 2 * FIRST_WINDOW, 4 * FIRST_WINDOW]
-    assert max(sizes) == LARGEST_WINDOW
-    assert [i for window in windows(range(10_000), lambda: True) for i in window] == list(range(10_000))
-
-
-def test_a_window_ends_where_the_next_line_would_have_to_be_waited_for() -> None:
-    at_hand = iter([True, False, False, True, False])
-    assert list(windows("abcde", lambda: next(at_hand))) == [["a", "b"], ["c"], ["d", "e"]]
-
-
-def test_the_device_is_a_gpu_only_where_there_is_one() -> None:
-    assert api.choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    assert api.choose_device("cpu") == torch.device("cpu")
-
-
-@pytest.mark.parametrize("name", ["toaster", "cuda:99"])
-def test_a_device_that_cannot_be_used_is_an_error(name: str) -> None:
-    with pytest.raises(UserError, match=f"--device {name}: cannot be used here .*; auto and cpu always can"):
-        api.choose_device(name)
-
-
-@pytest.fixture
-def models(tmp_path: Path) -> list[Path]:
-    return [write_model(tmp_path / f"m{seed}", "rnnsearch", seed) for seed in range(3)]
-
-
-def texts(translator: Translator) -> list[tuple[str, float]]:
-    found = translator.n_best(["a b", "", "lower c d"], 2, prefixes=["a", "", "h"])
-    return [(t.text, t.score) for best in found for t in best]
-
-
-def test_an_ensembles_folder_is_the_ensemble_and_whole_in_itself(models: list[Path], tmp_path: Path) -> None:
-    api.write_ensemble(models, tmp_path / "ens", "logprob", [2.0, 1.0, 1.0])
-    expected = texts(api.load(models, "cpu", "logprob", [2.0, 1.0, 1.0]))
-    for model in models:
-        shutil.rmtree(model)
-    (tmp_path / "ens").rename(tmp_path / "moved")
-    assert texts(nmtkit.load(tmp_path / "moved", "cpu")) == expected
-    assert texts(api.load(tmp_path / "moved", "cpu", "prob", [1, 1, 1])) != expected
-
-
-def test_a_model_with_itself_translates_as_the_model(models: list[Path]) -> None:
-    assert texts(api.load([models[0]] * 3, "cpu")) == texts(api.load(models[0], "cpu"))
-    assert texts(api.load(models[:2], "cpu")) != texts(api.load(models[0], "cpu"))
-
-
-def test_members_may_read_other_words_and_pieces(models: list[Path]) -> None:
-    rows = (models[1] / "vocab.src").read_text().splitlines(keepends=True)
-    (models[1] / "vocab.src").write_text("".join(rows[:4] + rows[:3:-1]))
-    (models[2] / "bpe.src").write_text("#version: 0.2\nl o\n")
-    mixed = api.load(models, "cpu")
-    assert len(mixed.sources) == 3
-    assert mixed.n_best(["lower a"], 1)[0][0].source == ["low@@", "er", "a"]
-    assert len(api.load([models[0]] * 2, "cpu").sources) == 1
-
-
-def test_models_that_write_other_words_cannot_be_combined(models: list[Path], tmp_path: Path) -> None:
-    rows = (models[1] / "vocab.tgt").read_text().splitlines(keepends=True)
-    (models[1] / "vocab.tgt").write_text("".join([*rows[:5], "z\t1\n", *rows[6:]]))
-    with pytest.raises(UserError, match=r"line 6 of their vocab.tgt is 'b' and 'z'; train them on one data folder"):
-        api.load(models, "cpu")
-    prep = (models[2] / "prep.yaml").read_text()
-    words = prep.replace("segmentation: bpe", "segmentation: words")
-    (models[2] / "prep.yaml").write_text(prep[: prep.index("tgt:")] + words[words.index("tgt:") :])
-    with pytest.raises(UserError, match="their target segmentation is bpe and words, so their next words are not the"):
-        api.write_ensemble([models[0], models[2]], tmp_path / "ens", "prob", None)
-    assert not (tmp_path / "ens").exists()
-
-
-def test_an_ensemble_cannot_be_where_one_model_is_needed(models: list[Path], tmp_path: Path) -> None:
-    api.write_ensemble(models, tmp_path / "ens", "prob", None)
-    with pytest.raises(UserError, match="ens: an ensemble, where one model is needed; its members are in"):
-        api.load([tmp_path / "ens", models[0]], "cpu")
-    with pytest.raises(UserError, match="ens: is there already; give another folder with -o, or remove it"):
-        api.write_ensemble(models, tmp_path / "ens", "prob", None)
-
-
-def test_weights_are_one_for_each_model(models: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--weights: 2 of them for 3 models"):
-        api.load(models, "cpu", weights=[1, 2])
-    with pytest.raises(UserError, match="--combine and --weights: only for an ensemble"):
-        api.load(models[0], "cpu", combine="prob")
-    api.write_ensemble(models, tmp_path / "ens", "prob", None)
-    (tmp_path / "ens" / "ensemble.yaml").write_text("members: [1-m0]\ncombine: prob\nweights: [1, 2]\n")
-    with pytest.raises(UserError, match="weights: 2 of them for 1 models"):
-        api.load(tmp_path / "ens", "cpu")
-    (tmp_path / "ens" / "ensemble.yaml").write_text("members: [1-m0]\ncombine: prob\nweights: [0]\n")
-    with pytest.raises(UserError, match=r"weights: 0\.0 is not a number above 0"):
-        api.load(tmp_path / "ens", "cpu")
-
-
 def test_search_settings_are_replaced_by_value(translator: Translator) -> None:
     assert translator.search == Search(beam_size=3, length_penalty="none")
     assert replace(translator, search=Search(beam_size=1)).search.beam_size == 1
-
-
-def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(models: list[Path]) -> None:
-    lexicon = models[0] / "lexicon.tsv"
-    lexicon.write_text("a\tb\t0.5\t1\na\tlower\t0.5\t1\nlower\tc\t1\t1\nh\tg\t1\t1\n")
-    translator = nmtkit.load(models[0], device="cpu")
-    every = {token for best in translator.n_best(["a lower d"], 5) for t in best for token in t.tokens}
-    narrow = translator.with_shortlists(0, lexicon)
-    produced = {token for best in narrow.n_best(["a lower d"], 5) for t in best for token in t.tokens}
-    assert every - {"<unk>", "a", "b", "c", "d", "low@@", "er"}
-    assert produced <= {"<unk>", "a", "b", "c", "d", "low@@", "er"}
-    assert produced - {"<unk>"}
-    assert translator.with_shortlists(100, lexicon).n_best(["a b", ""], 3) == translator.n_best(["a b", ""], 3)
-    assert narrow.forced(["a"], ["h"]) == translator.forced(["a"], ["h"])  # scores are of all words
 
 
 def test_a_lexicon_of_pieces_makes_no_shortlist(translator: Translator, tmp_path: Path) -> None:
@@ -323,9 +208,16 @@ def test_a_lexicon_of_pieces_makes_no_shortlist(translator: Translator, tmp_path
         translator.with_shortlists(0, tmp_path / "pieces.tsv")
 
 
-def test_members_may_be_in_8_bit_integers(models: list[Path]) -> None:
-    exact, near = (api.load(models, "cpu", precision=precision) for precision in ("float32", "int8"))
-    [[a]], [[b]] = exact.n_best(["a b"], 1), near.n_best(["a b"], 1)
-    assert a.log_prob != b.log_prob
-    assert math.isclose(a.log_prob, b.log_prob, abs_tol=0.2)
-    assert near.model_bytes == exact.model_bytes > 0
+def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", "rnnsearch")
+    lexicon = model / "lexicon.tsv"
+    lexicon.write_text("a\tb\t0.5\t1\na\tlower\t0.5\t1\nlower\tc\t1\t1\nh\tg\t1\t1\n")
+    translator = nmtkit.load(model, device="cpu")
+    every = {token for best in translator.n_best(["a lower d"], 5) for t in best for token in t.tokens}
+    narrow = translator.with_shortlists(0, lexicon)
+    produced = {token for best in narrow.n_best(["a lower d"], 5) for t in best for token in t.tokens}
+    assert every - {"<unk>", "a", "b", "c", "d", "low@@", "er"}
+    assert produced <= {"<unk>", "a", "b", "c", "d", "low@@", "er"}
+    assert produced - {"<unk>"}
+    assert translator.with_shortlists(100, lexicon).n_best(["a b", ""], 3) == translator.n_best(["a b", ""], 3)
+    assert narrow.forced(["a"], ["h"]) == translator.forced(["a"], ["h"])  # scores are of all words

@@ -1,31 +1,32 @@
 """Test sets, as several commands read and translate them."""
 
-import sys
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import Progress
-
+from nmtkit.data.parallel import progress
 from nmtkit.data.settings import Side
 from nmtkit.errors import UserError
+from nmtkit.evaluation.comparison import Read, System
+from nmtkit.evaluation.forced import cross_entropy
+from nmtkit.evaluation.subsets import unknown_free
 from nmtkit.lines import atomic_write, read_lines
+from nmtkit.translation import loading
+from nmtkit.translation.stream import windows
+from nmtkit.translation.translator import Translator
 
-if TYPE_CHECKING:
-    from nmtkit.api import Translator
-    from nmtkit.evaluation.comparison import Read
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Translated:
     """The test set of a data folder, and what a model made of it."""
 
-    translator: "Translator"
+    translator: Translator
     reference: Path
     sources: list[str]
-    read: "Read"
+    read: Read
 
 
 def read_set(paths: Sequence[Path]) -> list[list[str]]:
@@ -51,23 +52,17 @@ def translate_test_set(model: Path, data: Path, device: str) -> Translated:
 
     Raises UserError if there is no test set, or none that corresponds.
     """
-    from nmtkit import api
-    from nmtkit.evaluation.comparison import Read, System
-    from nmtkit.evaluation.forced import cross_entropy
-    from nmtkit.evaluation.subsets import unknown_free
-
     src_path, ref_path = data / "test.raw.src", data / "test.raw.tgt"
     if not ref_path.exists():
         raise UserError(f"{ref_path}: not there; prepare a test set, or give files: nmtkit score HYP... REF")
     refs, sources = read_set([ref_path, src_path])
-    translator, hyp_path = api.load(model, device), model / "test.hyp"
-    print(f"nmtkit: translating the {len(sources)} lines of {src_path} with {model} into {hyp_path}", file=sys.stderr)
+    translator, hyp_path = loading.load(model, device), model / "test.hyp"
+    log.info("translating the %d lines of %s with %s into %s", len(sources), src_path, model, hyp_path)
     translations = []
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task("translating", total=len(sources))
-        for window in api.windows(sources, lambda: True):
+    with progress("translating", len(sources)) as advance:
+        for window in windows(sources, lambda: True):
             translations += [best[0] for best in translator.n_best(window, 1)]
-            progress.advance(task, len(window))
+            advance(len(window))
     texts = [translation.text for translation in translations]
     with atomic_write(hyp_path) as file:
         file.writelines(f"{text}\n" for text in texts)

@@ -1,0 +1,70 @@
+"""Translations as text: columns, Moses' n-best lists, JSON lines; and attention as arrays."""
+
+import contextlib
+import json
+import math
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmtkit.align.pharaoh import format_links
+from nmtkit.lines import atomic_write
+from nmtkit.translation.translator import Translation
+
+
+def columns(translation: Translation, scores: str) -> str:
+    """[score TAB] text [TAB token scores] [TAB alignment]: the text may have tabs of its own, no other column has."""
+    score = "" if scores == "none" else f"{translation.score:.6f}\t"
+    tokens = "\t" + " ".join(f"{each:.6f}" for each in translation.log_probs) if scores == "token" else ""
+    pairs = "" if translation.alignment is None else f"\t{format_links(translation.alignment)}"
+    return score + translation.text + tokens + pairs
+
+
+def moses(number: int, translation: Translation) -> str:
+    pairs = "" if translation.alignment is None else f" ||| {format_links(translation.alignment)}"
+    return f"{number} ||| {translation.text} ||| {translation.score:.6f}{pairs}"
+
+
+def json_object(number: int, translation: Translation) -> str:
+    """Everything about a translation but its attention matrix. JSON has no infinity: a score without end is null."""
+    values: dict[str, Any] = {
+        "line": number,
+        "text": translation.text,
+        "score": _finite(translation.score),
+        "log_prob": _finite(translation.log_prob),
+        "tokens": translation.tokens,
+        "token_log_probs": [_finite(each) for each in translation.log_probs],
+    }
+    if translation.alignment is not None:
+        values["alignment"] = translation.alignment
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _finite(score: float) -> float | None:
+    return round(score, 6) if math.isfinite(score) else None
+
+
+@contextlib.contextmanager
+def attention_arrays(path: Path | None) -> Iterator[Callable[[int, Translation], None]]:
+    """A function that adds a translation's attention to an .npz file; one line is held in memory at a time."""
+    if path is None:
+        yield lambda number, translation: None
+        return
+    with atomic_write(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def keep(number: int, translation: Translation) -> None:
+            source, target = [*translation.source, "</s>"], [*translation.tokens, "</s>"]
+            empty = np.zeros((len(target), len(source)), np.float32)  # of a blank line
+            arrays = {
+                "attention": empty if translation.attention is None else translation.attention,
+                "source": np.array(source, np.str_),
+                "target": np.array(target, np.str_),
+            }
+            for name, array in arrays.items():
+                with archive.open(f"{number}.{name}.npy", "w") as entry:
+                    np.lib.format.write_array(entry, array, allow_pickle=False)
+
+        yield keep

@@ -1,0 +1,152 @@
+"""Model folders and ensembles of them, loaded as a Translator; ensembles written as one folder."""
+
+import itertools
+import math
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import torch
+
+from nmtkit.config import build, dump_yaml, load_yaml, to_dict
+from nmtkit.data.settings import load_prep
+from nmtkit.data.text import TextPipeline
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.errors import UserError
+from nmtkit.experiment import load_model
+from nmtkit.lines import atomic_write, real_path
+from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.int8 import Int8Products, check_int8
+from nmtkit.search.ensemble import Combine, Ensemble
+from nmtkit.search.quantized import Precision, Quantized
+from nmtkit.search.scorer import Scorer
+from nmtkit.training import checkpoint
+from nmtkit.translation.translator import Source, Translator
+
+ENSEMBLE = "ensemble.yaml"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What ensemble.yaml says of the models that lie beside it in members/."""
+
+    members: tuple[str, ...]  # folder names
+    combine: Combine
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.members):
+            raise ValueError(f"weights: {len(self.weights)} of them for {len(self.members)} models")
+        for weight in self.weights:
+            if not 0 < weight < math.inf:
+                raise ValueError(f"weights: {weight} is not a number above 0")
+
+
+def load(
+    folders: Path | str | Sequence[Path],
+    device: str,
+    combine: Combine | None = None,
+    weights: Sequence[float] | None = None,
+    precision: Precision = "float32",
+) -> Translator:
+    """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
+
+    precision: that of the output layer. Raises UserError for models that cannot be combined, and without int8 for it.
+    """
+    paths, chosen = [Path(folders)] if isinstance(folders, Path | str) else list(folders), choose_device(device)
+    if len(paths) == 1 and (paths[0] / ENSEMBLE).exists():
+        where = paths[0] / ENSEMBLE
+        bundle = build(Bundle, load_yaml(where), str(where))
+        paths = [paths[0] / "members" / name for name in bundle.members]
+        combine, weights = combine or bundle.combine, weights or list(bundle.weights)
+    elif len(paths) == 1 and (combine or weights):
+        raise UserError("--combine and --weights: only for an ensemble; give several models, each with -m")
+    if weights and len(weights) != len(paths):
+        raise UserError(f"--weights: {len(weights)} of them for {len(paths)} models; give one for each, with commas")
+    if precision == "int8":
+        check_int8(chosen)
+    members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
+    for path in paths:
+        members.append(load_model(path, chosen))
+        check_target(paths[0], path)
+        key = _reading(path)
+        readers.setdefault(key, Source(TextPipeline.load(path, "src"), Vocabulary.load(path / "vocab.src")))
+        reads.append(list(readers).index(key))
+    models = [model for model, _ in members]
+    scorer: Scorer = models[0]
+    if len(models) > 1:
+        scorer = Ensemble(models, reads, weights or [1.0] * len(models), combine or "prob")
+    if precision == "int8":
+        scorer = with_int8_outputs(scorer, models)
+    return Translator(
+        scorer,
+        sum(weight.nbytes for model in models for weight in model.parameters()),
+        members[0][1].search,
+        chosen,
+        list(readers.values()),
+        TextPipeline.load(paths[0], "tgt"),
+        Vocabulary.load(paths[0] / "vocab.tgt"),
+        paths[0] / "lexicon.tsv" if (paths[0] / "lexicon.tsv").is_file() else None,
+        None,
+    )
+
+
+def with_int8_outputs(scorer: Scorer, models: Iterable[Seq2Seq]) -> Quantized:
+    """``scorer`` with the output layers of its models in 8-bit integers."""
+    outputs = [model.output for model in models]
+    return Quantized(scorer, Int8Products(x for output in outputs for x in (output.weight, *output.parameters())))
+
+
+def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: Sequence[float] | None) -> None:
+    """Write an ensemble's folder, whole in itself: every command that translates takes it like a model folder."""
+    if output.exists() and any(output.iterdir()):
+        raise UserError(f"{output}: is there already; give another folder with -o, or remove it")
+    load(folders, "cpu", combine, weights)  # every check that translating makes
+    names = [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
+    try:
+        for folder, name in zip(folders, names, strict=True):
+            checkpoint.copy_model(folder, output / "members" / name)
+        with atomic_write(output / ENSEMBLE) as file:
+            file.write(dump_yaml(to_dict(Bundle(tuple(names), combine, tuple(weights or [1.0] * len(names))))))
+    except BaseException:
+        shutil.rmtree(output, ignore_errors=True)
+        raise
+
+
+def check_target(first: Path, other: Path) -> None:
+    """Raises UserError unless the two models write the same words: then their probabilities can be combined."""
+    ours, theirs = load_prep(first).tgt, load_prep(other).tgt
+    if ours != theirs:
+        name = next(field.name for field in fields(ours) if getattr(ours, field.name) != getattr(theirs, field.name))
+        raise UserError(
+            f"{first} and {other} cannot be combined: their target {name} is {getattr(ours, name)} and "
+            f"{getattr(theirs, name)}, so their next words are not the same thing"
+        )
+    a, b = (Vocabulary.load(folder / "vocab.tgt").words for folder in (first, other))
+    for number, (word, another) in enumerate(itertools.zip_longest(a, b), 1):
+        if word != another:
+            raise UserError(
+                f"{first} and {other} cannot be combined: line {number} of their vocab.tgt is "
+                f"{'missing' if word is None else repr(word)} and {'missing' if another is None else repr(another)}; "
+                "train them on one data folder"
+            )
+
+
+def _reading(folder: Path) -> tuple[bytes, ...]:
+    """Everything that decides how a model reads its source: the same for two models that read alike."""
+    files = [folder / name for name in ("bpe.src", "truecase.src", "vocab.src")]
+    return (repr(load_prep(folder).src).encode(), *(path.read_bytes() if path.exists() else b"" for path in files))
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name; auto is a GPU if there is one. Raises UserError if it cannot be used."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"--device {name}: cannot be used here ({reason}); auto and cpu always can") from None
+    return device

@@ -1,0 +1,91 @@
+"""A filter's lines: read as they come, decoded, and gathered in windows that end where the input pauses."""
+
+import os
+import select
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from nmtkit.errors import UserError
+from nmtkit.lines import decode_line
+
+T = TypeVar("T")
+
+FIRST_WINDOW, LARGEST_WINDOW = 32, 2048  # lines that are translated together, sorted by length
+PAUSE = 0.1  # seconds: someone who has not sent the next line by then wants the answers so far
+WARNINGS = 5  # about lines that are not UTF-8
+
+
+def windows(lines: Iterable[T], at_hand: Callable[[], bool], largest: int = LARGEST_WINDOW) -> Iterator[list[T]]:
+    """The lines in windows that grow, so that the first answers come soon and later batches are full.
+
+    A window also ends when ``at_hand`` says that the next line would have to be waited for.
+    """
+    size, window = FIRST_WINDOW, list[T]()
+    for line in lines:
+        window.append(line)
+        if len(window) == size or not at_hand():
+            yield window
+            size, window = min(2 * size, largest), []
+    if window:
+        yield window
+
+
+def standard_input() -> int:
+    if sys.stdin is None:
+        raise UserError("standard input is closed; give a file with --input")
+    return sys.stdin.fileno()
+
+
+def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> Iterator[str]:
+    """Every line as text; ``warn`` is told of the first few that are not UTF-8, and how many there were."""
+    bad = 0
+    for number, line in enumerate(raw, 1):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            bad += 1
+            if bad <= WARNINGS:
+                warn(f"{place}:{number}: byte 0x{line[error.start]:02X} is not UTF-8; translated as \ufffd")
+        text = decode_line(line)
+        yield text.removeprefix("\ufeff") if number == 1 else text  # a byte order mark
+    if bad > WARNINGS:
+        warn(f"{place}: {bad} lines are not UTF-8")
+
+
+class Stream:
+    """The lines of a file descriptor, and whether the next one is at hand. A line ends in \\n and nothing else."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._ended = descriptor, False
+        self._lines, self._tail = deque[bytes](), list[bytes]()  # complete lines; pieces of the one that is coming
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            while not (self._lines or self._ended):
+                self._read()
+            if not self._lines:
+                return
+            yield self._lines.popleft()
+
+    def at_hand(self) -> bool:
+        """Whether there is another line, now or before the pause is over."""
+        while not (self._lines or self._ended) and select.select([self._descriptor], [], [], PAUSE)[0]:
+            self._read()
+        return bool(self._lines)
+
+    def _read(self) -> None:
+        try:
+            block = os.read(self._descriptor, 1 << 20)
+        except OSError as error:
+            raise UserError(f"standard input: cannot be read: {error.strerror}") from None
+        first, *others = block.split(b"\n")
+        self._tail.append(first)
+        for other in others:
+            self._lines.append(b"".join(self._tail))
+            self._tail = [other]
+        if not block:
+            self._ended = True
+            if any(self._tail):  # a last line without its end
+                self._lines.append(b"".join(self._tail))

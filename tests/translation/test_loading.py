@@ -1,0 +1,109 @@
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import nmtkit
+from nmtkit.errors import UserError
+from nmtkit.translation import loading
+from nmtkit.translation.translator import Translator
+from tests.echo import load_echo, write_folder, write_model
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> list[Path]:
+    return [write_model(tmp_path / f"m{seed}", "rnnsearch", seed) for seed in range(3)]
+
+
+def texts(translator: Translator) -> list[tuple[str, float]]:
+    found = translator.n_best(["a b", "", "lower c d"], 2, prefixes=["a", "", "h"])
+    return [(t.text, t.score) for best in found for t in best]
+
+
+def test_an_ensembles_folder_is_the_ensemble_and_whole_in_itself(models: list[Path], tmp_path: Path) -> None:
+    loading.write_ensemble(models, tmp_path / "ens", "logprob", [2.0, 1.0, 1.0])
+    expected = texts(loading.load(models, "cpu", "logprob", [2.0, 1.0, 1.0]))
+    for model in models:
+        shutil.rmtree(model)
+    (tmp_path / "ens").rename(tmp_path / "moved")
+    assert texts(nmtkit.load(tmp_path / "moved", "cpu")) == expected
+    assert texts(loading.load(tmp_path / "moved", "cpu", "prob", [1, 1, 1])) != expected
+
+
+def test_a_model_with_itself_translates_as_the_model(models: list[Path]) -> None:
+    assert texts(loading.load([models[0]] * 3, "cpu")) == texts(loading.load(models[0], "cpu"))
+    assert texts(loading.load(models[:2], "cpu")) != texts(loading.load(models[0], "cpu"))
+
+
+def test_members_may_read_other_words_and_pieces(models: list[Path]) -> None:
+    rows = (models[1] / "vocab.src").read_text().splitlines(keepends=True)
+    (models[1] / "vocab.src").write_text("".join(rows[:4] + rows[:3:-1]))
+    (models[2] / "bpe.src").write_text("#version: 0.2\nl o\n")
+    mixed = loading.load(models, "cpu")
+    assert len(mixed.sources) == 3
+    assert mixed.n_best(["lower a"], 1)[0][0].source == ["low@@", "er", "a"]
+    assert len(loading.load([models[0]] * 2, "cpu").sources) == 1
+
+
+def test_models_that_write_other_words_cannot_be_combined(models: list[Path], tmp_path: Path) -> None:
+    rows = (models[1] / "vocab.tgt").read_text().splitlines(keepends=True)
+    (models[1] / "vocab.tgt").write_text("".join([*rows[:5], "z\t1\n", *rows[6:]]))
+    with pytest.raises(UserError, match=r"line 6 of their vocab.tgt is 'b' and 'z'; train them on one data folder"):
+        loading.load(models, "cpu")
+    prep = (models[2] / "prep.yaml").read_text()
+    words = prep.replace("segmentation: bpe", "segmentation: words")
+    (models[2] / "prep.yaml").write_text(prep[: prep.index("tgt:")] + words[words.index("tgt:") :])
+    with pytest.raises(UserError, match="their target segmentation is bpe and words, so their next words are not the"):
+        loading.write_ensemble([models[0], models[2]], tmp_path / "ens", "prob", None)
+    assert not (tmp_path / "ens").exists()
+
+
+def test_an_ensemble_cannot_be_where_one_model_is_needed(models: list[Path], tmp_path: Path) -> None:
+    loading.write_ensemble(models, tmp_path / "ens", "prob", None)
+    with pytest.raises(UserError, match="ens: an ensemble, where one model is needed; its members are in"):
+        loading.load([tmp_path / "ens", models[0]], "cpu")
+    with pytest.raises(UserError, match="ens: is there already; give another folder with -o, or remove it"):
+        loading.write_ensemble(models, tmp_path / "ens", "prob", None)
+
+
+def test_weights_are_one_for_each_model(models: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--weights: 2 of them for 3 models"):
+        loading.load(models, "cpu", weights=[1, 2])
+    with pytest.raises(UserError, match="--combine and --weights: only for an ensemble"):
+        loading.load(models[0], "cpu", combine="prob")
+    loading.write_ensemble(models, tmp_path / "ens", "prob", None)
+    (tmp_path / "ens" / "ensemble.yaml").write_text("members: [1-m0]\ncombine: prob\nweights: [1, 2]\n")
+    with pytest.raises(UserError, match="weights: 2 of them for 1 models"):
+        loading.load(tmp_path / "ens", "cpu")
+    (tmp_path / "ens" / "ensemble.yaml").write_text("members: [1-m0]\ncombine: prob\nweights: [0]\n")
+    with pytest.raises(UserError, match=r"weights: 0\.0 is not a number above 0"):
+        loading.load(tmp_path / "ens", "cpu")
+
+
+def test_the_device_is_a_gpu_only_where_there_is_one() -> None:
+    assert loading.choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert loading.choose_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["toaster", "cuda:99"])
+def test_a_device_that_cannot_be_used_is_an_error(name: str) -> None:
+    with pytest.raises(UserError, match=f"--device {name}: cannot be used here .*; auto and cpu always can"):
+        loading.choose_device(name)
+
+
+def test_the_lexicon_is_that_of_the_model_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    folder = write_folder(tmp_path / "run")
+    assert nmtkit.load(folder, device="cpu").lexicon is None
+    (folder / "lexicon.tsv").write_text("")
+    assert nmtkit.load(folder, device="cpu").lexicon == folder / "lexicon.tsv"
+
+
+def test_members_may_be_in_8_bit_integers(models: list[Path]) -> None:
+    exact, near = (loading.load(models, "cpu", precision=precision) for precision in ("float32", "int8"))
+    [[a]], [[b]] = exact.n_best(["a b"], 1), near.n_best(["a b"], 1)
+    assert a.log_prob != b.log_prob
+    assert math.isclose(a.log_prob, b.log_prob, abs_tol=0.2)
+    assert near.model_bytes == exact.model_bytes > 0
