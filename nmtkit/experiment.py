@@ -5,6 +5,7 @@ import importlib
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -23,7 +24,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import detokenized_bleu
 from nmtkit.layers.embedding import SharedEmbedding
-from nmtkit.lines import atomic_write, read_lines
+from nmtkit.lines import atomic_write, locked, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.ops.memory import free_memory, is_full
 from nmtkit.search.batching import translate_ids
@@ -187,7 +188,8 @@ def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) 
         hyps = [pipeline.text(vocabularies["tgt"].tokens(ids)) for ids in distributed.gather([b[0].ids for b in found])]
         return Validation(cross_entropy, errors, detokenized_bleu(hyps, references), train_errors)
 
-    with checkpoint.locked(folder):  # from here on something is written
+    # From here on something is written; of many processes the first one holds the lock for all.
+    with nullcontext() if distributed.rank() else locked(folder, "training"):
         experiment = _with_budget_of_run(experiment, folder)
         progress = _resume(experiment, data, folder, model, optimizer)
         dtype = _precision(config.precision, progress, device)

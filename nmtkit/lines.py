@@ -1,15 +1,21 @@
-"""Lines in and out, and files written whole or not at all. A line is what ends in \\n and nothing else."""
+"""Lines in and out, files written whole or not at all, and folders that one program at a time writes into.
+
+A line is what ends in \\n and nothing else.
+"""
 
 import errno
+import fcntl
 import gzip
 import io
+import logging
 import os
 import re
+import stat
 import sys
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
 
@@ -20,6 +26,8 @@ from nmtkit.errors import UserError
 _BLOCK = 1 << 17
 _COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
+log = logging.getLogger(__name__)
+
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what the system says of a disk without room
 
 
@@ -130,7 +138,8 @@ def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractCo
     """A file that appears under its name only when it is complete and on disk; an error leaves no trace of it.
 
     Text is UTF-8 with \\n, packed if the name ends in .gz or .zst. A link stays, and what it points to is replaced. A
-    device or a named pipe is written as it comes. Raises UserError where it cannot be written.
+    file that was there keeps its mode. A device or a named pipe is written as it comes. Raises UserError where it
+    cannot be written.
     """
     path = Path(path)
     # /dev/stdout may be a file, of which only the shell knows whether it was to be replaced.
@@ -158,6 +167,8 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     with report_write_errors(path):
         opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix, "wt")  # noqa: SIM115
     try:
+        if path.exists():  # before anything is in it: who may read the old file may read the new one, and nobody else
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         with report_write_errors(path, only=FULL), opened as file:
             yield file
         with report_write_errors(path):
@@ -220,3 +231,37 @@ def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
         else:
             (folder / name).unlink(missing_ok=True)
     sync(folder)
+
+
+@contextmanager
+def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
+    """Keep other programs out of ``folder``, which is created if need be, while this one writes there.
+
+    With ``shared``, others that share it may be there at the same time. The lock is the file ``.lock``, which whoever
+    holds it may delete with the folder. The system forgets the lock of a dead process. Raises UserError, naming the
+    ``program`` and its process, where another one has the lock.
+    """
+    path = folder / ".lock"
+    with report_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab+", buffering=0)
+    with file:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            # Whoever had it may have ended, and deleted the file, since it was opened here.
+            free = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
+        except BlockingIOError:
+            free = False
+        except OSError as error:  # some network file systems have no locks
+            log.warning("%s: cannot be locked (%s); start nothing else that writes there", folder, error.strerror)
+            free = True
+        if not free:
+            file.seek(0)
+            raise UserError(
+                f"{folder}: another {program} (process {file.read().decode() or '?'}) is at work there; wait for its "
+                "end, stop it, or choose another folder"
+            )
+        with suppress(OSError):  # the number is for the message alone, and the disk may be full
+            file.truncate(0)
+            file.write(str(os.getpid()).encode())
+        yield

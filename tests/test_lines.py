@@ -2,6 +2,8 @@ import errno
 import gzip
 import io
 import os
+import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, count_lines, decode_line, move_into_place, read_lines, staging_folder
+from nmtkit.lines import atomic_write, count_lines, decode_line, locked, move_into_place, read_lines, staging_folder
 
 STRANGE = "a\r\x00\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\u00a0\ufeff\t é😀"
 PACKED: list[tuple[str, Callable[[bytes], bytes]]] = [
@@ -234,3 +236,45 @@ def test_a_staging_folder_needs_a_place(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file: cannot be written"), staging_folder(tmp_path / "file"):
         pass
+
+
+def test_who_may_read_a_file_is_as_before_when_it_is_replaced(tmp_path: Path) -> None:
+    for mode in (0o600, 0o664):
+        (tmp_path / "file").touch()
+        (tmp_path / "file").chmod(mode)
+        with atomic_write(tmp_path / "file") as file:
+            (new,) = (path for path in tmp_path.iterdir() if path.name != "file")
+            assert stat.S_IMODE(new.stat().st_mode) == mode  # from the start
+            file.write("secret")
+        assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
+
+
+def test_a_lock_is_held_by_one_or_shared_by_several(tmp_path: Path) -> None:
+    with locked(tmp_path / "new", "baker"):
+        for shared in (False, True):
+            with pytest.raises(UserError, match=rf"new: another cook \(process {os.getpid()}\) is at work there; wait"):
+                locked(tmp_path / "new", "cook", shared).__enter__()
+    cooks = [locked(tmp_path / "new", "cook", True) for _ in range(2)]
+    with cooks[0], cooks[1], pytest.raises(UserError, match="another baker"):
+        locked(tmp_path / "new", "baker").__enter__()
+    locked(tmp_path / "new", "baker").__enter__()
+
+
+def test_a_lock_that_went_with_its_folder_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait_until_the_other_is_done(*arguments: object) -> None:
+        shutil.rmtree(tmp_path / "folder")
+
+    monkeypatch.setattr("fcntl.flock", wait_until_the_other_is_done)
+    with pytest.raises(UserError, match=r"another prep \(process \?\) is at work there"):
+        locked(tmp_path / "folder", "prep").__enter__()
+
+
+def test_where_there_are_no_locks_a_warning_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def flock(*arguments: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with locked(tmp_path, "prep"):
+        assert "cannot be locked (No locks available); start nothing else that writes there" in caplog.text

@@ -62,8 +62,7 @@ def prepare(
     """
     if keep_rejected is not None and not keep_rejected.parent.is_dir():
         raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
-    with Workers(workers) as pool:
-        work = Work.open(raw, folder, prep, pool)
+    with Workers(workers) as pool, Work.open(raw, folder, prep, pool) as work:
         _note_languages(prep)
         if merge:
             _check_merge(work)
@@ -73,8 +72,7 @@ def prepare(
 
 def prepare_part(raw: Mapping[str, Files], folder: Path, prep: Prep, workers: int | None, part: tuple[int, int]) -> str:
     """Tokenise and clean part i of n of the training text: every n-th shard. It is left in the folder to be merged."""
-    with Workers(workers) as pool:
-        work = Work.open(raw, folder, prep, pool)
+    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, shared=True) as work:
         _note_languages(prep)
         _clean_shards(work, part, pool)
     done = sum(map(work.is_clean, work.shards))

@@ -9,6 +9,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress, islice
@@ -26,7 +27,7 @@ from nmtkit.data.parallel import Chunk, Workers, chunks, progress
 from nmtkit.data.raw import Content, Files, read_all
 from nmtkit.data.settings import Prep
 from nmtkit.errors import UserError
-from nmtkit.lines import raw_lines, real_path, report_write_errors
+from nmtkit.lines import locked, raw_lines, real_path, report_write_errors
 
 SHARD_LINES = 100_000  # half a minute's work for one process
 _SHARDS = 500  # at most, by making them larger: so many files are read together
@@ -51,21 +52,31 @@ class Work:
     prep: Prep
 
     @classmethod
-    def open(cls, raw: Mapping[str, Files], output: Path, prep: Prep, pool: Workers) -> "Work":
+    @contextmanager
+    def open(
+        cls, raw: Mapping[str, Files], output: Path, prep: Prep, pool: Workers, shared: bool = False
+    ) -> "Iterator[Work]":
+        """The run that makes ``output`` of ``raw``, with the lock of its folder; ``shared`` by the parts of one run.
+
+        What runs with other settings or of other text have left is deleted. Raises UserError for text that cannot be
+        used, and where another run is at work.
+        """
         for path in chain.from_iterable(raw.values()):
             if path.name in DATA_FILES and real_path(path).parent == real_path(output):
                 raise UserError(f"{path}: would be overwritten; choose another --output or another name")
         work = cls(raw, read_all(raw, pool), output, prep)
-        with report_write_errors(output):
+        with locked(work.folder, "prep", shared):
             for old in output.glob(".prep-*"):
                 if old != work.folder:
+                    with locked(old, "prep"), report_write_errors(output):
+                        shutil.rmtree(old)
                     log.info(f"{old}: of a run with other settings or other text; removed")
-                    shutil.rmtree(old)
-            (work.folder / "shards").mkdir(parents=True, exist_ok=True)
-        done = sum(map(work.is_clean, work.shards))
-        if done:
-            log.info(f"going on: {done} of {len(work.shards)} shards are clean already")
-        return work
+            with report_write_errors(output):
+                (work.folder / "shards").mkdir(exist_ok=True)
+            done = sum(map(work.is_clean, work.shards))
+            if done:
+                log.info(f"going on: {done} of {len(work.shards)} shards are clean already")
+            yield work
 
     @cached_property
     def folder(self) -> Path:

@@ -1,7 +1,6 @@
 """Checkpoints: weights as safetensors, the trainer's state as text and plain tensors, folders renamed into place."""
 
 import dataclasses
-import fcntl
 import io
 import json
 import logging
@@ -10,8 +9,7 @@ import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from torch import Tensor, nn
 from nmtkit import config as configs
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, report_write_errors, sync
-from nmtkit.training import distributed
 
 log = logging.getLogger(__name__)
 
@@ -92,35 +89,6 @@ class Progress:
     def current_epoch(self) -> int:
         """From 1: the epoch that the last update was part of."""
         return self.epoch + (self.batch > 0)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other runs out of ``folder``, which is created if need be; the system forgets the lock of a dead process.
-
-    Of many processes the first one holds it for all.
-    """
-    if distributed.rank():
-        yield
-        return
-    with report_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("ab+", buffering=0)
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise UserError(
-                f"{folder}: another run (process {file.read().decode() or '?'}) is training there; wait for its end, "
-                "stop it, or train into another folder with -o"
-            ) from None
-        except OSError as error:  # some network file systems have no locks
-            log.warning("%s: cannot be locked (%s); do not start a second run there", folder, error.strerror)
-        with suppress(OSError):  # the number is for the message alone, and the disk may be full
-            file.truncate(0)
-            file.write(str(os.getpid()).encode())
-        yield
 
 
 def step_folder(folder: Path, update: int) -> Path:

@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -588,3 +588,54 @@ def test_a_folder_that_is_as_it_was_made_is_verified(raw: dict[str, Files], tmp_
     (tmp_path / "manifest.json").write_text('{"files": {"dev.tgt": 3}}')
     with pytest.raises(UserError, match=r"manifest\.json: damaged; make the folder with nmtkit prep"):
         verify(tmp_path)
+
+
+HELD = """
+import sys
+from pathlib import Path
+from nmtkit.data import raw, work
+from nmtkit.data.parallel import Workers
+from nmtkit.data.settings import load_prep
+files, _, _ = raw.find_raw(Path(sys.argv[1]), "en", "fr")
+settings = load_prep(Path(sys.argv[2]))
+with Workers(1) as pool, work.Work.open(files, Path(sys.argv[3]), settings, pool, len(sys.argv) > 4):
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def at_work(tmp_path: Path, *arguments: str) -> Iterator[int]:
+    """A process that makes the folder ``data`` with the settings of the folder ``made``, killed at the end."""
+    (tmp_path / "held.py").write_text(HELD)
+    command = [sys.executable, "held.py", ".", "made", "data", *arguments]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        yield other.pid
+        other.kill()
+
+
+@pytest.mark.parametrize("prep", [BPE, WORDS], ids=["the same", "other settings"])
+def test_a_second_run_for_one_folder_is_refused_until_the_first_has_ended(
+    raw: dict[str, Files], tmp_path: Path, prep: Prep
+) -> None:
+    prepare(raw, tmp_path / "made", BPE, workers=1)
+    with at_work(tmp_path) as number:
+        there = set((tmp_path / "data").rglob("*"))
+        with pytest.raises(UserError, match=rf"data/\.prep-\w+: another prep \(process {number}\) is at work"):
+            prepare(raw, tmp_path / "data", prep, workers=1)
+        assert there <= set((tmp_path / "data").rglob("*"))
+        with pytest.raises(UserError, match="another prep"):
+            prepare_part(raw, tmp_path / "data", prep, 1, (1, 2))
+    prepare(raw, tmp_path / "data", prep, workers=1)  # what a killed process held is free
+
+
+def test_parts_of_one_run_are_made_at_the_same_time_but_not_merged(raw: dict[str, Files], tmp_path: Path) -> None:
+    prepare(raw, tmp_path / "made", BPE, workers=1)
+    with at_work(tmp_path, "shared"):
+        prepare_part(raw, tmp_path / "data", BPE, 1, (1, 1))
+        with pytest.raises(UserError, match="another prep"):
+            prepare(raw, tmp_path / "data", BPE, workers=1, merge=True)
+    prepare(raw, tmp_path / "data", BPE, workers=1, merge=True)
+    assert contents(tmp_path / "data") == contents(tmp_path / "made")

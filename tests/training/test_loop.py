@@ -375,13 +375,13 @@ def test_a_run_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_before_as
 
 
 def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path, tmp_path: Path) -> None:
-    hold = "import pathlib, sys; from nmtkit.training.checkpoint import locked\n"
-    hold += "with locked(pathlib.Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    hold = "import pathlib, sys; from nmtkit.lines import locked\n"
+    hold += "with locked(pathlib.Path(sys.argv[1]), 'training'): print(flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", hold, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(UserError, match=rf"another run \(process {other.pid}\) is training there; wait for"):
+        with pytest.raises(UserError, match=rf"another training \(process {other.pid}\) is at work there; wait"):
             trained(tmp_path, data)
         assert [path.name for path in tmp_path.iterdir()] == [".lock"]
         other.kill()
