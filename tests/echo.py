@@ -13,7 +13,8 @@ from torch import Tensor
 
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.settings import Prep, Side
-from nmtkit.experiment import build_experiment, load_preset
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import build_experiment
 from nmtkit.ops.tree import Tree
 from nmtkit.search.beam import Search
 from nmtkit.symbols import SPELLINGS, UNK

@@ -29,7 +29,9 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation import contrast
 from nmtkit.evaluation.report import History, read_metrics, training_charts
-from nmtkit.experiment import build_experiment, check_unchanged, load_preset, prepare_folder
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.run import check_unchanged, prepare_folder
+from nmtkit.experiment.schema import build_experiment
 from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.training import checkpoint

@@ -29,9 +29,11 @@ def doctor(
 
     Each finding is a line FILE:LINE: WHAT on stdout. The status is 1 if prep or training would fail, else 0.
     """
-    from nmtkit import experiment
     from nmtkit.data.doctor import examine_ids, examine_text
     from nmtkit.data.raw import find_raw
+    from nmtkit.experiment.presets import load_preset
+    from nmtkit.experiment.schema import build_experiment
+    from nmtkit.experiment.size import examine_memory
 
     with log_to_stderr():
         files, src, tgt = find_raw(raw, src_lang, tgt_lang)
@@ -39,8 +41,8 @@ def doctor(
         if (data / "ids.json").exists():
             findings += examine_ids(data)
         if model is not None:
-            planned = experiment.build_experiment(experiment.load_preset(model), model)
-            findings += experiment.examine_memory(planned, data, model)
+            planned = build_experiment(load_preset(model), model)
+            findings += examine_memory(planned, data, model)
     for finding in findings:
         typer.echo(finding)
     typer.echo(f"{len(findings)} findings" if findings else "nothing found", err=True)

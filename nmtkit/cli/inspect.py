@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from nmtkit.data.batches import Batch
     from nmtkit.evaluation.gradients import Layer
-    from nmtkit.experiment import Experiment
+    from nmtkit.experiment.schema import Experiment
 
 PAIRS, LONGEST = 32, 50  # of the batch of --gradients
 PROBE_WORDS = 64  # of the model that is timed
@@ -77,22 +77,23 @@ def inspect(
 
 def _plan(model: str, settings: list[str]) -> "Experiment":
     """The experiment of a preset with these settings, or of a model folder."""
-    from nmtkit import experiment
+    from nmtkit.experiment.presets import load_preset
+    from nmtkit.experiment.schema import build_experiment
 
     folder = Path(model)
     if not (folder / "config.yaml").exists() and model == "run":
         raise UserError("run: no model there yet; name a preset, for example: nmtkit inspect deep-att")
-    values = load_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else experiment.load_preset(model)
-    return experiment.build_experiment(merge(values, parse_settings(settings)), model)
+    values = load_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else load_preset(model)
+    return build_experiment(merge(values, parse_settings(settings)), model)
 
 
 def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
     import torch
 
-    from nmtkit import experiment
+    from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
-    words, paper_words = experiment.vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
-    ours, paper = experiment.sizes(planned, *words), experiment.sizes(planned, *paper_words)
+    words, paper_words = vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
+    ours, paper = parameters_by_part(planned, *words), parameters_by_part(planned, *paper_words)
     stated = planned.paper.parameters
     rows = [[part, f"{ours[part] / 1e6:.3f}", f"{paper[part] / 1e6:.3f}", ""] for part in ours]
     rows[-1][-1] = "-" if stated is None else f"{stated:.1f}"
@@ -107,11 +108,11 @@ def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
 
 
 def _print_estimate(planned: "Experiment", data: Path, device: "torch.device") -> None:
-    from nmtkit import experiment
+    from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
     from nmtkit.training.estimate import LENGTH, SENTENCES, estimate
 
-    words = experiment.vocabulary_sizes(planned, data)
-    parameters = experiment.sizes(planned, *words)["total"]
+    words = vocabulary_sizes(planned, data)
+    parameters = parameters_by_part(planned, *words)["total"]
     small = planned.build(PROBE_WORDS, PROBE_WORDS)
     found = estimate(small, planned.training, parameters, words[1], device)
     total = found.weights + found.optimizer + found.activations
@@ -145,14 +146,15 @@ def _flow(
     """Of the best weights in ``folder``, or of initial values."""
     import torch
 
-    from nmtkit import experiment
     from nmtkit.evaluation.gradients import gradient_flow
+    from nmtkit.experiment.run import load_model
+    from nmtkit.experiment.size import vocabulary_sizes
     from nmtkit.training import optimizers
 
     if folder:
-        return gradient_flow(experiment.load_model(folder, device)[0], batch)
+        return gradient_flow(load_model(folder, device)[0], batch)
     torch.manual_seed(planned.training.seed)
-    model = planned.build(*experiment.vocabulary_sizes(planned, data))
+    model = planned.build(*vocabulary_sizes(planned, data))
     optimizers.initialise(model, planned.training.groups)
     return gradient_flow(model.to(device), batch)
 

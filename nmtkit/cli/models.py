@@ -22,12 +22,13 @@ def models(
       nmtkit models
       nmtkit models --json
     """
-    from nmtkit import experiment
+    from nmtkit.experiment.presets import load_preset, preset_names
+    from nmtkit.experiment.schema import build_experiment
 
     trained = _trained_here()
     rows = []
-    for name in experiment.preset_names():
-        preset = experiment.build_experiment(experiment.load_preset(name), f"{name}.yaml")
+    for name in preset_names():
+        preset = build_experiment(load_preset(name), f"{name}.yaml")
         rows.append(_row(name, preset, trained))
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -52,11 +53,11 @@ def _trained_here() -> list[tuple[str, dict[str, Any]]]:
 
 
 def _row(name: str, preset: Any, trained: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    from nmtkit import experiment
     from nmtkit.config import to_dict
+    from nmtkit.experiment.size import parameters_by_part
 
     paper = to_dict(preset.paper)
-    count = experiment.sizes(preset, preset.data.src_vocab, preset.data.tgt_vocab)["total"]
+    count = parameters_by_part(preset, preset.data.src_vocab, preset.data.tgt_vocab)["total"]
     return {
         "preset": name,
         "architecture": preset.architecture,

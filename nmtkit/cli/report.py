@@ -65,15 +65,16 @@ def report(
 
 
 def _history(folder: Path) -> "History":
-    from nmtkit import experiment
     from nmtkit.evaluation.report import History, read_metrics
+    from nmtkit.experiment.schema import build_experiment
+    from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
     path = folder / "config.yaml"
     if not path.exists():
         raise UserError(f"{folder}: not a model folder (no config.yaml); `nmtkit train` makes one")
     values = load_yaml(path)
-    planned = experiment.build_experiment(values, str(path))
-    parameters = experiment.sizes(planned, *experiment.vocabulary_sizes(planned, folder))["total"]
+    planned = build_experiment(values, str(path))
+    parameters = parameters_by_part(planned, *vocabulary_sizes(planned, folder))["total"]
     return History(str(folder), path.read_text("utf-8"), values, parameters, *read_metrics(folder))
 
 

@@ -13,7 +13,7 @@ from nmtkit.config import dump_yaml, load_yaml, merge, parse_settings, parse_yam
 from nmtkit.errors import UserError
 
 if TYPE_CHECKING:
-    from nmtkit.experiment import Experiment
+    from nmtkit.experiment.schema import Experiment
 
 log = logging.getLogger(__name__)
 
@@ -73,9 +73,10 @@ def train(
     values = merge(_base(model, config, output), parse_settings(settings or []))
     values = merge(values, {"training": given}) if given else values
 
-    from nmtkit import experiment
+    from nmtkit.experiment.run import run_experiment
+    from nmtkit.experiment.schema import build_experiment
 
-    planned = experiment.build_experiment(values, _where(model, config, output))
+    planned = build_experiment(values, _where(model, config, output))
     if dry_run:
         print(dump_yaml(to_dict(planned)))
         _print_sizes(planned, data)
@@ -84,7 +85,7 @@ def train(
     from nmtkit.translation.loading import choose_device
 
     with distributed.processes(choose_device(device)) as chosen, _log_to(output, distributed.rank()):
-        progress = experiment.run(planned, data, output, chosen)
+        progress = run_experiment(planned, data, output, chosen)
         outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
         best = "".join(f"; best {planned.training.stop_metric} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
         log.info("%s after update %d%s", outcome, progress.update, best)
@@ -92,11 +93,11 @@ def train(
 
 def _print_sizes(planned: "Experiment", data: Path) -> None:
     """Parameters by part with this data's vocabularies, and in all beside what the paper says."""
-    from nmtkit import experiment
+    from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
-    words, paper_words = experiment.vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
-    counts = experiment.sizes(planned, *words)
-    counts["total with the paper's words"] = experiment.sizes(planned, *paper_words)["total"]
+    words, paper_words = vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
+    counts = parameters_by_part(planned, *words)
+    counts["total with the paper's words"] = parameters_by_part(planned, *paper_words)["total"]
     print("{:<30}{:,} source, {:,} target; in the paper {:,} and {:,}".format("words", *words, *paper_words))
     for part, count in counts.items():
         print(f"{part:<30}{count / 1e6:>10.2f} M")
@@ -106,11 +107,11 @@ def _print_sizes(planned: "Experiment", data: Path) -> None:
 
 def _base(model: str | None, config: Path | None, output: Path) -> dict[str, Any]:
     """The preset with the user's file over it; without either, the configuration of the run that goes on."""
-    from nmtkit import experiment
+    from nmtkit.experiment.presets import load_preset
 
     over = load_yaml(config) if config else {}
     if model is not None:
-        return merge(experiment.load_preset(model), over)
+        return merge(load_preset(model), over)
     if config is None and not (output / "config.yaml").exists():
         raise UserError("which model? give a preset with --model NAME; `nmtkit models` lists them")
     return over if config else load_yaml(output / "config.yaml")

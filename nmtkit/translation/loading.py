@@ -14,7 +14,7 @@ from nmtkit.data.settings import load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.experiment import load_model
+from nmtkit.experiment.run import load_model
 from nmtkit.lines import atomic_write, real_path
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.int8 import Int8Products, check_int8

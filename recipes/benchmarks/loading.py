@@ -23,7 +23,8 @@ from shared import print_table
 
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
-from nmtkit.experiment import build_experiment, load_preset
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import build_experiment
 from nmtkit.symbols import UNK
 from nmtkit.training.loop import usable_pairs
 

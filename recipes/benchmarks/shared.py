@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from nmtkit import config as configs
-from nmtkit import experiment
-from nmtkit.experiment import Experiment
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.symbols import UNK
 
 HERE = Path(__file__).parent
@@ -63,10 +63,10 @@ def options(description: str | None) -> argparse.ArgumentParser:
 
 def plan(args: argparse.Namespace) -> tuple[Experiment, tuple[int, int]]:
     """The experiment that the command line describes, and its source and target words."""
-    values = experiment.load_preset(args.preset)
+    values = load_preset(args.preset)
     for other in (configs.load_yaml(args.config) if args.config else {}, configs.parse_settings(args.set)):
         values = configs.merge(values, other)
-    planned = experiment.build_experiment(values, args.preset)
+    planned = build_experiment(values, args.preset)
     return planned, tuple(args.vocab or (planned.data.src_vocab, planned.data.tgt_vocab))
 
 

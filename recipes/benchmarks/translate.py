@@ -26,7 +26,7 @@ from shared import CLOCK, RandomCorpus, options, peak_memory, plan, seconds
 
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.experiment import load_model
+from nmtkit.experiment.run import load_model
 from nmtkit.lines import read_lines
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search

@@ -34,9 +34,9 @@ def test_what_prep_would_refuse_is_a_failure(nmtkit: Run, folder: Path) -> None:
 
 
 def test_a_preset_that_does_not_fit_into_the_memory_is_a_failure(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmtkit.experiment.free_memory", lambda: 10**12)
+    monkeypatch.setattr("nmtkit.experiment.size.free_memory", lambda: 10**12)
     assert nmtkit("doctor", "-s", "en", "--model", "deep-att").status == 0
-    monkeypatch.setattr("nmtkit.experiment.free_memory", lambda: 10**9)
+    monkeypatch.setattr("nmtkit.experiment.size.free_memory", lambda: 10**9)
     status, out, _ = nmtkit("doctor", "-s", "en", "--model", "deep-att")
     assert status == 1
     assert "deep-att needs " in out

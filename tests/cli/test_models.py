@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nmtkit.config import dump_yaml
-from nmtkit.experiment import load_preset, preset_names
+from nmtkit.experiment.presets import load_preset, preset_names
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nmtkit.config import dump_yaml
-from nmtkit.experiment import load_preset
+from nmtkit.experiment.presets import load_preset
 from nmtkit.training.checkpoint import log_metrics
 from nmtkit.translation import loading
 from tests.echo import load_echo, write_folder

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmtkit.experiment import Experiment, build_experiment, load_preset, preset_names
+from nmtkit.experiment.presets import load_preset, preset_names
+from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.models.base import Decoder, Seq2Seq, count_parameters
 from nmtkit.ops.tree import Tree, select
 from nmtkit.search.beam import Search, beam_search

@@ -12,7 +12,8 @@ from torch.nn import functional
 
 from nmtkit.config import build
 from nmtkit.errors import UserError
-from nmtkit.experiment import build_experiment, load_preset
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import build_experiment
 from nmtkit.models import deep_att
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.deep_att import Config, DeepAtt, FeedForward, Stack

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.experiment import build_experiment, load_preset
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import build_experiment
 from nmtkit.models import densenmt
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.densenmt import Config, Stage, build, plan

@@ -10,7 +10,8 @@ from torch import nn
 
 from nmtkit.config import build
 from nmtkit.errors import UserError
-from nmtkit.experiment import build_experiment, load_preset, preset_names
+from nmtkit.experiment.presets import load_preset, preset_names
+from nmtkit.experiment.schema import build_experiment
 from nmtkit.models import dtmt
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.dtmt import Config

@@ -8,7 +8,8 @@ import torch
 
 from nmtkit.config import build, dump_yaml, parse_yaml, to_dict
 from nmtkit.errors import UserError
-from nmtkit.experiment import Experiment, build_experiment, load_preset, preset_names
+from nmtkit.experiment.presets import load_preset, preset_names
+from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.models.base import Seq2Seq
 
 every_preset = pytest.mark.parametrize("preset", preset_names())

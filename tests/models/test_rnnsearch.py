@@ -6,7 +6,8 @@ import torch
 
 from nmtkit.config import build
 from nmtkit.errors import UserError
-from nmtkit.experiment import build_experiment, load_preset
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import build_experiment
 from nmtkit.models import rnnsearch
 from nmtkit.models.base import Seq2Seq
 from nmtkit.models.rnnsearch import Config

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from nmtkit import experiment
 from nmtkit.config import build, merge
 from nmtkit.data.corpus import encode
 from nmtkit.data.prep import Files, prepare
 from nmtkit.data.settings import Prep, Side
 from nmtkit.errors import UserError
-from nmtkit.experiment import build_experiment, load_preset
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.run import run_experiment
+from nmtkit.experiment.schema import build_experiment
 from nmtkit.models import transformer
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.transformer import Config
@@ -189,7 +190,7 @@ def test_one_table_for_two_vocabularies_is_the_users_mistake(tmp_path: Path) -> 
     def run() -> None:
         small = {"model": {"layers": 1, "width": 4, "feed_forward": 4, "heads": 1}, "training": {"max_updates": 1}}
         planned = build_experiment(merge(load_preset("transformer-base"), small), "small")
-        experiment.run(planned, tmp_path / "data", tmp_path / "run", torch.device("cpu"))
+        run_experiment(planned, tmp_path / "data", tmp_path / "run", torch.device("cpu"))
 
     encode(tmp_path / "data", None, None, 1, False, workers=1)
     with pytest.raises(UserError) as error:

@@ -11,7 +11,8 @@ from nmtkit.data.corpus import encode
 from nmtkit.data.prep import prepare
 from nmtkit.data.raw import Files
 from nmtkit.data.settings import Prep, Side
-from nmtkit.experiment import Experiment, build_experiment, load_preset
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import Experiment, build_experiment
 
 WORDS = "ba be bi bo bu da de di do du".split()
 

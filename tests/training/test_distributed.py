@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmtkit import experiment
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
-from nmtkit.experiment import Experiment
+from nmtkit.experiment.run import run_experiment
+from nmtkit.experiment.schema import Experiment
 from nmtkit.training import checkpoint, distributed
 from tests.training.conftest import small_experiment
 
 CPU = torch.device("cpu")
 FORKS = multiprocessing.get_context("forkserver")  # which imports torch once
-FORKS.set_forkserver_preload(["nmtkit.experiment", "sacrebleu"])
+FORKS.set_forkserver_preload(["nmtkit.experiment.run", "sacrebleu"])
 
 
 def planned(**training: object) -> Experiment:
@@ -41,7 +41,7 @@ def one_of(rank: int, count: int, port: int, folder: Path, data: Path, plan: Exp
                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # fmt: skip
     try:
         with distributed.processes(CPU) as device:
-            experiment.run(plan, data, folder, device)
+            run_experiment(plan, data, folder, device)
     except UserError as error:
         (folder / f"error.{rank}").write_text(str(error))
         sys.exit(7)
@@ -88,7 +88,7 @@ def assert_same_run(folder: Path, expected: Path) -> None:
 def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of one process."""
     folder = tmp_path_factory.mktemp("alone")
-    experiment.run(planned(), data, folder, CPU)
+    run_experiment(planned(), data, folder, CPU)
     return folder
 
 
@@ -108,7 +108,7 @@ def test_a_run_goes_on_with_another_number_of_processes(
 
 
 def test_more_processes_than_sentences_in_a_batch_make_the_run_of_one(data: Path, tmp_path: Path) -> None:
-    experiment.run(planned(batch_sentences=1), data, tmp_path / "alone", CPU)
+    run_experiment(planned(batch_sentences=1), data, tmp_path / "alone", CPU)
     (tmp_path / "two").mkdir()
     train(2, tmp_path / "two", data, batch_sentences=1)
     assert_same_run(tmp_path / "two", tmp_path / "alone")
@@ -170,7 +170,7 @@ def test_processes_that_see_different_folders_are_told(
 ) -> None:
     monkeypatch.setattr(distributed, "highest", lambda number: number + 3)  # another found a later checkpoint
     with pytest.raises(UserError, match="not the folder that the first process sees; it must be one that all machines"):
-        experiment.run(planned(), data, tmp_path, CPU)
+        run_experiment(planned(), data, tmp_path, CPU)
 
 
 @pytest.fixture

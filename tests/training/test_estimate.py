@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from nmtkit import experiment
 from nmtkit.config import load_yaml
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
+from nmtkit.experiment.run import run_experiment
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import chunk_rows
 from nmtkit.training import checkpoint
@@ -132,15 +132,15 @@ def test_a_run_keeps_the_budget_it_began_with(data: Path, tmp_path: Path, monkey
     monkeypatch.setattr(estimates, "busy_budget", lambda *_: budgets.pop(0))
     run, other = tmp_path / "auto", tmp_path / "given"
     for last in (3, 6):
-        experiment.run(small_experiment(**AUTO, max_updates=last, valid_every=3), data, run, CPU)
+        run_experiment(small_experiment(**AUTO, max_updates=last, valid_every=3), data, run, CPU)
         assert load_yaml(run / "config.yaml")["training"]["batch_tokens"] == 40
     given = small_experiment(batch_sentences=None, batch_tokens=40, max_updates=6, valid_every=3)
-    experiment.run(given, data, other, CPU)
+    run_experiment(given, data, other, CPU)
     ours, theirs = (checkpoint.load_weights(checkpoint.step_folder(f, 6) / "model.safetensors") for f in (run, other))
     assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 
 
 def test_a_run_with_batches_of_sentences_does_not_go_on_with_a_measured_budget(data: Path, tmp_path: Path) -> None:
-    experiment.run(small_experiment(max_updates=1), data, tmp_path, CPU)
+    run_experiment(small_experiment(max_updates=1), data, tmp_path, CPU)
     with pytest.raises(UserError, match=r"other settings, see above: training\.batch_sentences, training.batch_tokens"):
-        experiment.run(small_experiment(**AUTO, max_updates=2), data, tmp_path, CPU)
+        run_experiment(small_experiment(**AUTO, max_updates=2), data, tmp_path, CPU)

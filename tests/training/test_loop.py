@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from nmtkit import experiment
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
+from nmtkit.experiment.run import prepare_folder, run_experiment
 from nmtkit.models.base import Seq2Seq
 from nmtkit.training import checkpoint, loop
 from nmtkit.training.checkpoint import Progress, Window
@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 
 
 def trained(folder: Path, data: Path, **training: object) -> Progress:
-    return experiment.run(small_experiment(**training), data, folder, CPU)
+    return run_experiment(small_experiment(**training), data, folder, CPU)
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:
@@ -218,7 +218,7 @@ def validations(values: list[float]) -> object:
 
 def run_with_scores(tmp_path: Path, data: Path, scores: list[float], **training: object) -> Progress:
     planned = small_experiment(valid_every=1, max_updates=len(scores), **training)
-    experiment.prepare_folder(tmp_path, planned, data)
+    prepare_folder(tmp_path, planned, data)
     model = planned.build(14, 14)
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
@@ -236,7 +236,7 @@ def test_patience_counts_validations_without_a_better_score(data: Path, tmp_path
 def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> None:
     entropies = iter([3.0, 2.5, 2.8])
     planned = small_experiment(valid_every=1, max_updates=3, schedule={"kind": "plateau"})
-    experiment.prepare_folder(tmp_path, planned, data)
+    prepare_folder(tmp_path, planned, data)
     model = planned.build(14, 14)
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
@@ -324,7 +324,7 @@ def test_the_run_ends_below_the_least_learning_rate(data: Path, tmp_path: Path) 
 
 def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_path: Path) -> None:
     planned = small_experiment()
-    experiment.prepare_folder(tmp_path, planned, data)
+    prepare_folder(tmp_path, planned, data)
     model = planned.build(14, 14)
     with torch.no_grad():
         model.output.bias[5] = float("nan")

@@ -1,13 +1,10 @@
-"""An experiment: an architecture, its sizes, how it is trained and how it searches. Presets are experiments."""
+"""Train an experiment in a folder, from the start or from where it stopped, and load the model that came of it."""
 
-import difflib
-import importlib
 import json
 import logging
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from importlib import resources
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +14,19 @@ import torch
 from nmtkit import config as configs
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus, read_header
-from nmtkit.data.doctor import Finding
 from nmtkit.data.manifest import read_json
 from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import detokenized_bleu
+from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, locked, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
-from nmtkit.ops.memory import free_memory, is_full
 from nmtkit.search.batching import translate_ids
-from nmtkit.search.beam import Search
 from nmtkit.training import checkpoint, distributed, estimate, loop, optimizers, precision
 from nmtkit.training.checkpoint import Progress
-from nmtkit.training.loop import Training, Validation
+from nmtkit.training.loop import Validation
 from nmtkit.training.precision import Precision
 
 log = logging.getLogger(__name__)
@@ -40,112 +35,6 @@ log = logging.getLogger(__name__)
 CHANGEABLE = ("paper", "data", "search", "training.max_updates", "training.max_epochs", "training.patience",
               "training.valid_every", "training.keep_best", "training.keep_last", "training.save_every",
               "training.pass_tokens", "training.precision")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Paper:
-    """Where a system was published and what was reported of it (null: the paper does not say)."""
-
-    title: str
-    section: str  # tables and sections that define the system
-    task: str  # language pair, training data, test set, kind of BLEU
-    score: float | None = None  # published BLEU of this single model
-    parameters: float | None = None  # millions, as printed
-
-
-@dataclass(frozen=True)
-class Data:
-    """What the paper's data looked like; a run takes its sizes from its own data folder."""
-
-    segmentation: str
-    src_vocab: int  # rows of the table, the four symbols included
-    tgt_vocab: int
-
-    def __post_init__(self) -> None:
-        configs.require_at_least(5, self, "src_vocab", "tgt_vocab")
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """``model`` is the Config of the architecture file ``models/<architecture>.py``."""
-
-    paper: Paper
-    architecture: str
-    model: Any
-    data: Data
-    training: Training
-    search: Search
-
-    def build(self, src_words: int, tgt_words: int) -> Seq2Seq:
-        """The model with PyTorch's random initial values; use the meta device to only count it."""
-        try:
-            model: Seq2Seq = _architecture(self.architecture).build(self.model, src_words, tgt_words)
-        except (RuntimeError, MemoryError) as error:
-            if not is_full(error):
-                raise
-            raise UserError(f"model: too large for this machine; take smaller sizes ({str(error)[:200]})") from None
-        return model
-
-
-def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
-    """Source and target words in the vocabularies of the data folder if there are any, else in the paper's."""
-    if not (data / "vocab.src").exists():
-        return experiment.data.src_vocab, experiment.data.tgt_vocab
-    return len(Vocabulary.load(data / "vocab.src")), len(Vocabulary.load(data / "vocab.tgt"))
-
-
-def sizes(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:
-    """Parameters by part and in all."""
-    with torch.device("meta"):
-        model = experiment.build(src_words, tgt_words)
-    parts = {
-        "source embedding": model.embedding["src"],
-        "encoder": model.encoder,
-        "decoder": model.decoder,
-        "target embedding": model.embedding["tgt"],
-        "output layer": model.output,
-        "total": model,
-    }
-    return {name: count_parameters(part) for name, part in parts.items()}
-
-
-def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Finding]:
-    """Whether weights, gradients and the optimiser's state fit into the memory that is free; nothing if they do.
-
-    What a batch takes comes on top; training.pass_tokens bounds it.
-    """
-    config = experiment.training.optimizer
-    moments = int(config.momentum > 0) if config.name in ("sgd", "nag") else 2
-    needed = 4 * (2 + moments) * sizes(experiment, *vocabulary_sizes(experiment, data))["total"]
-    free = free_memory()
-    if needed < free:
-        return []
-    what = f"{name} needs {needed / 2**30:.1f} GiB before the first batch, and {free / 2**30:.1f} GiB are free here"
-    return [Finding(data, what, fatal=True)]
-
-
-def preset_names() -> list[str]:
-    files = resources.files("nmtkit.presets").iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
-
-
-def load_preset(name: str) -> dict[str, Any]:
-    """The plain values of a preset. Raises UserError with the nearest names for one that does not exist."""
-    names = preset_names()
-    if name not in names:
-        near = difflib.get_close_matches(name, names, n=3) or names
-        raise UserError(f"--model {name}: no such preset; did you mean {', '.join(near)}? `nmtkit models` lists them")
-    text = resources.files("nmtkit.presets").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    values: dict[str, Any] = configs.parse_yaml(text, f"{name}.yaml")
-    return values
-
-
-def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
-    """An experiment from plain values, checked against every schema; ``where`` names them in errors."""
-    architecture = values.get("architecture")
-    if architecture is None:
-        raise UserError(f"{where}: architecture: missing; give the name of a preset with --model")
-    return configs.build(Experiment, values, where, {"model": _architecture(architecture).Config})
 
 
 def load_model(folder: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]:
@@ -159,7 +48,7 @@ def load_model(folder: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]
     return model.eval(), experiment
 
 
-def run(experiment: Experiment, data: Path, folder: Path, device: torch.device) -> Progress:
+def run_experiment(experiment: Experiment, data: Path, folder: Path, device: torch.device) -> Progress:
     """Train in ``folder`` on the data folder ``data``, from the start or from where an earlier run stopped."""
     config = experiment.training
     corpus, dev = Corpus.open(data, "train"), Corpus.open(data, "dev")
@@ -312,12 +201,3 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in values.items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
-
-
-def _architecture(name: Any) -> Any:
-    """The module models/<name>.py."""
-    here = Path(__file__).parent / "models"
-    known = sorted(path.stem for path in here.glob("*.py") if path.stem not in ("__init__", "base"))
-    if name not in known:
-        raise UserError(f"architecture: {name!r} is not one of {', '.join(known)}")
-    return importlib.import_module(f"nmtkit.models.{name}")

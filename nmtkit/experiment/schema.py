@@ -1,0 +1,76 @@
+"""An experiment as a value: paper, architecture and sizes, training and search; made from plain values, checked."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nmtkit import config as configs
+from nmtkit.errors import UserError
+from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.memory import is_full
+from nmtkit.search.beam import Search
+from nmtkit.training.loop import Training
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Where a system was published and what was reported of it (null: the paper does not say)."""
+
+    title: str
+    section: str  # tables and sections that define the system
+    task: str  # language pair, training data, test set, kind of BLEU
+    score: float | None = None  # published BLEU of this single model
+    parameters: float | None = None  # millions, as printed
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the paper's data looked like; a run takes its sizes from its own data folder."""
+
+    segmentation: str
+    src_vocab: int  # rows of the table, the four symbols included
+    tgt_vocab: int
+
+    def __post_init__(self) -> None:
+        configs.require_at_least(5, self, "src_vocab", "tgt_vocab")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """``model`` is the Config of the architecture file ``models/<architecture>.py``."""
+
+    paper: Paper
+    architecture: str
+    model: Any
+    data: Data
+    training: Training
+    search: Search
+
+    def build(self, src_words: int, tgt_words: int) -> Seq2Seq:
+        """The model with PyTorch's random initial values; use the meta device to only count it."""
+        try:
+            model: Seq2Seq = _architecture(self.architecture).build(self.model, src_words, tgt_words)
+        except (RuntimeError, MemoryError) as error:
+            if not is_full(error):
+                raise
+            raise UserError(f"model: too large for this machine; take smaller sizes ({str(error)[:200]})") from None
+        return model
+
+
+def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
+    """An experiment from plain values, checked against every schema; ``where`` names them in errors."""
+    architecture = values.get("architecture")
+    if architecture is None:
+        raise UserError(f"{where}: architecture: missing; give the name of a preset with --model")
+    return configs.build(Experiment, values, where, {"model": _architecture(architecture).Config})
+
+
+def _architecture(name: Any) -> Any:
+    """The module models/<name>.py."""
+    here = Path(__file__).parents[1] / "models"
+    known = sorted(path.stem for path in here.glob("*.py") if path.stem not in ("__init__", "base"))
+    if name not in known:
+        raise UserError(f"architecture: {name!r} is not one of {', '.join(known)}")
+    return importlib.import_module(f"nmtkit.models.{name}")

@@ -1,0 +1,48 @@
+"""How large the model of an experiment is: its parameters, and the memory that its training needs."""
+
+from pathlib import Path
+
+import torch
+
+from nmtkit.data.doctor import Finding
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.experiment.schema import Experiment
+from nmtkit.models.base import count_parameters
+from nmtkit.ops.memory import free_memory
+
+
+def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
+    """Source and target words in the vocabularies of the data folder if there are any, else in the paper's."""
+    if not (data / "vocab.src").exists():
+        return experiment.data.src_vocab, experiment.data.tgt_vocab
+    return len(Vocabulary.load(data / "vocab.src")), len(Vocabulary.load(data / "vocab.tgt"))
+
+
+def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:
+    """Parameters by part and in all."""
+    with torch.device("meta"):
+        model = experiment.build(src_words, tgt_words)
+    parts = {
+        "source embedding": model.embedding["src"],
+        "encoder": model.encoder,
+        "decoder": model.decoder,
+        "target embedding": model.embedding["tgt"],
+        "output layer": model.output,
+        "total": model,
+    }
+    return {name: count_parameters(part) for name, part in parts.items()}
+
+
+def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Finding]:
+    """Whether weights, gradients and the optimiser's state fit into the memory that is free; nothing if they do.
+
+    What a batch takes comes on top; training.pass_tokens bounds it.
+    """
+    config = experiment.training.optimizer
+    moments = int(config.momentum > 0) if config.name in ("sgd", "nag") else 2
+    needed = 4 * (2 + moments) * parameters_by_part(experiment, *vocabulary_sizes(experiment, data))["total"]
+    free = free_memory()
+    if needed < free:
+        return []
+    what = f"{name} needs {needed / 2**30:.1f} GiB before the first batch, and {free / 2**30:.1f} GiB are free here"
+    return [Finding(data, what, fatal=True)]
