@@ -160,7 +160,7 @@ document.title = JSON.stringify({
 </script></body>"""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt install chromium)")
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; apt install chromium")
 @pytest.mark.parametrize("width", [500, 1280])  # no window of Chromium is narrower than 500 pixels
 def test_in_a_browser_nothing_overlaps_or_sticks_out(nmtkit: Run, folder: Path, width: int) -> None:
     nmtkit("report", "run", "blind", "--lines", "1,2,5")

@@ -66,7 +66,6 @@ def test_a_ratio_is_the_bottom_over_the_top() -> None:
 
 
 def test_a_drawing_has_a_file_of_its_kind(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     from nmtkit.evaluation.plots import plot_flows
 
     flows = {"one": gradient_flow(toy_model("deep-att"), batch())}

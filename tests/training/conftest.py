@@ -1,5 +1,6 @@
 """A data folder and an experiment small enough to be trained in a second."""
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from nmtkit.data.settings import Prep, Side
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
 
+PRECISION = os.environ.get("PRECISION", "auto")
 WORDS = "ba be bi bo bu da de di do du".split()
 
 
@@ -45,5 +47,6 @@ SMALL = {
 
 
 def small_experiment(**training: Any) -> Experiment:
-    """deep-att at toy size; dropout stays on."""
-    return build_experiment(merge(merge(load_preset("deep-att"), SMALL), {"training": training}), "small")
+    """deep-att at toy size; dropout stays on. Precision: as ``PRECISION`` says (make test does), else auto."""
+    values = merge(merge(load_preset("deep-att"), SMALL), {"training": {"precision": PRECISION}})
+    return build_experiment(merge(values, {"training": training}), "small")

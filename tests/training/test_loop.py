@@ -49,11 +49,12 @@ def everything(folder: Path, update: int) -> dict[str, torch.Tensor]:
     return state | checkpoint.load_weights(path / "model.safetensors")
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("stops", [[5], [1, 8, 9], [3, 7]])
-def test_a_run_in_pieces_equals_a_run_in_one_go(stops: list[int], data: Path, tmp_path: Path) -> None:
+def test_a_run_in_pieces_equals_a_run_in_one_go(stops: list[int], precision: str, data: Path, tmp_path: Path) -> None:
     for last in [*stops, 12]:
-        trained(tmp_path / "pieces", data, max_updates=last, valid_every=4)
-    trained(tmp_path / "whole", data, max_updates=12, valid_every=4)
+        trained(tmp_path / "pieces", data, max_updates=last, valid_every=4, precision=precision)
+    trained(tmp_path / "whole", data, max_updates=12, valid_every=4, precision=precision)
     pieces, whole = everything(tmp_path / "pieces", 12), everything(tmp_path / "whole", 12)
     assert pieces.keys() == whole.keys()
     for name, tensor in whole.items():
@@ -199,7 +200,7 @@ def test_bfloat16_products_train_as_float32_ones_do(data: Path, tmp_path: Path) 
 
 
 def test_every_validation_measures_the_token_errors_of_the_same_training_pairs(data: Path, tmp_path: Path) -> None:
-    trained(tmp_path, data, max_updates=4, valid_every=2, keep_best=4)
+    trained(tmp_path, data, max_updates=4, valid_every=2, keep_best=4, precision="float32")
     corpus, planned = Corpus.open(data, "train"), small_experiment()
     rows = loop.sample_pairs(corpus, planned.training, len(Corpus.open(data, "dev")))
     assert len(set(rows.tolist())) == len(rows) <= len(corpus)
