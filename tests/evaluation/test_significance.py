@@ -1,8 +1,11 @@
 import random
 
+import numpy as np
 import pytest
+from sacrebleu.significance import PairedTest
 
-from nmtkit.evaluation.bleu import score
+from nmtkit.evaluation import significance
+from nmtkit.evaluation.bleu import metric_named, score
 from nmtkit.evaluation.significance import Test, mean_and_deviation, paired_test
 
 CHANCE = random.Random(1)
@@ -37,3 +40,48 @@ def test_the_bootstrap_gives_an_interval_around_the_score() -> None:
 
 def test_the_deviation_is_of_a_sample() -> None:
     assert mean_and_deviation([1.0, 2.0, 6.0]) == (3.0, pytest.approx(7**0.5))
+
+
+@pytest.mark.parametrize("test", ["bs", "ar"])
+@pytest.mark.parametrize("metric", ["multi-bleu", "sacreBLEU-13a", "chrF2", "TER"])
+def test_equal_values_of_different_text_are_no_difference(test: Test, metric: str) -> None:
+    wrong, others = [" ".join("x" * 12)] * len(REFS), [" ".join("y" * 12)] * len(REFS)
+    _, [first, second] = paired_test(test, metric, [wrong, others], [REFS])
+    assert first.score == second.score
+    assert second.p == 1
+
+
+@pytest.mark.parametrize("test", ["bs", "ar"])
+def test_a_gain_in_one_sentence_is_chance(test: Test) -> None:
+    wrong = [" ".join("x" * 12)] * len(REFS)
+    _, [_, better] = paired_test(test, "multi-bleu", [wrong, [REFS[0], *wrong[1:]]], [REFS])
+    assert better.score > 0
+    assert better.p is not None
+    assert better.p > 0.3
+
+
+@pytest.mark.parametrize("test", ["bs", "ar"])
+def test_systems_that_are_equally_good_differ_no_more_often_than_the_p_value_says(
+    test: Test, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(significance.DRAWS, test, 200)
+    ps = [paired_test(test, "chrF2", [noisy(0.3), noisy(0.3)], [REFS])[1][1].p or 0.0 for _ in range(150)]
+    for level in (0.1, 0.2, 0.5):
+        chance = 3 * (level * (1 - level) / len(ps)) ** 0.5  # three standard deviations of a share of so many
+        assert np.mean(np.array(ps) <= level) <= level + chance
+
+
+def test_scores_samples_and_trials_are_those_of_sacrebleu() -> None:
+    hyps, others = noisy(0.3), noisy(0.25)
+    for test in ("bs", "ar"):
+        signature, ours = paired_test(test, "chrF2", [hyps, others], [REFS])
+        named = [("first", hyps), ("second", others)]
+        signatures, results = PairedTest(named, {"chrF2": metric_named("chrF2")}, [REFS], test)()
+        assert signature == str(signatures["chrF2"])
+        for mine, theirs in zip(ours, results["chrF2"], strict=True):
+            assert not isinstance(theirs, str)
+            assert mine.score == theirs.score
+            if test == "bs":
+                assert (mine.mean, mine.interval) == pytest.approx((theirs.mean, theirs.ci), abs=1e-4)
+            elif theirs.p_value is not None:
+                assert mine.p == pytest.approx(theirs.p_value)  # nothing ties here
