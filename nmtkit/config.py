@@ -142,6 +142,14 @@ def require_at_least(least: int, config: Any, *names: str) -> None:
             raise ValueError(f"{name}: {value} is not at least {least}")
 
 
+def require_fraction(config: Any, *names: str) -> None:
+    """For the ``__post_init__`` of a dataclass: ValueError for the first of these fields that is not in [0, 1)."""
+    for name in names:
+        value = getattr(config, name)
+        if not 0 <= value < 1:
+            raise ValueError(f"{name}: {value} is not in [0, 1)")
+
+
 def _build(
     schema: Any, values: Any, path: str, problems: list[str], parts: Mapping[str, type] = MappingProxyType({})
 ) -> Any:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.config import require_at_least
+from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops import attention, cells
@@ -58,8 +58,7 @@ class Config:
             raise ValueError(f"high_cell, high_transitions: needed with decoder_layers {self.decoder_layers}")
         least = 2 if self.high_cell in ("cgru", "crgru") else 1
         require_at_least(least, self, "high_transitions")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
+        require_fraction(self, "dropout")
 
 
 class Map(nn.Module):

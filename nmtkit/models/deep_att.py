@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.config import require_at_least
+from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import LSTMState, PeepholeLSTM
@@ -45,8 +45,7 @@ class Config:
         if self.columns not in (1, 2):
             raise ValueError(f"columns: {self.columns} is not 1 or 2")
         require_at_least(1, self, "encoder_layers", "decoder_layers", "embedding", "width", "attention")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
+        require_fraction(self, "dropout")
         if (self.interface == "attention") != (self.attention is not None):
             raise ValueError(f"attention: {self.attention} does not go with interface {self.interface}")
 

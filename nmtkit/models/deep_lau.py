@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.config import require_at_least
+from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import GRU, LAU
@@ -45,9 +45,7 @@ class Config:
 
     def __post_init__(self) -> None:
         require_at_least(1, self, "encoder_layers", "decoder_layers", "width", "embedding", "attention")
-        for name, value in (("embedding_dropout", self.embedding_dropout), ("dropout", self.dropout)):
-            if not 0 <= value < 1:
-                raise ValueError(f"{name}: {value} is not in [0, 1)")
+        require_fraction(self, "embedding_dropout", "dropout")
 
 
 class Layer(nn.Module):

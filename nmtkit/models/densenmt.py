@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.config import require_at_least
+from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.conv import GatedConv, NormedLinear, PositionEmbedding, TokenEmbedding, scale_gradient
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 
@@ -65,8 +65,7 @@ class Config:
             raise ValueError("stages: at least one")
         if self.summary is not None and self.summary < 1:
             raise ValueError(f"summary: {self.summary} is not at least 1; null: never")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
+        require_fraction(self, "dropout")
 
 
 class Plan(NamedTuple):

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.config import require_at_least
+from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
@@ -52,9 +52,7 @@ class Config:
         require_at_least(1, self, "width", "embedding", "heads")
         if self.width % self.heads:
             raise ValueError(f"heads: a width of {self.width} cannot be divided by {self.heads}")
-        for name in ("embedding_dropout", "candidate_dropout", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is not in [0, 1)")
+        require_fraction(self, "embedding_dropout", "candidate_dropout", "dropout")
 
 
 class Gates(nn.Module):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.config import require_at_least
+from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import GRU
@@ -35,8 +35,7 @@ class Config:
 
     def __post_init__(self) -> None:
         require_at_least(1, self, "embedding", "hidden", "attention", "maxout")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
+        require_fraction(self, "dropout")
 
 
 class Encoder(nn.Module):

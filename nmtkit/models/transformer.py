@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.config import require_at_least
+from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.embedding import SharedEmbedding, TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.positions import sinusoid
@@ -40,8 +40,7 @@ class Config:
             raise ValueError(f"width: {self.width} is odd; one half is for sines, one for cosines")
         if self.width % self.heads:
             raise ValueError(f"heads: a width of {self.width} cannot be divided by {self.heads}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: {self.dropout} is not in [0, 1)")
+        require_fraction(self, "dropout")
 
 
 def _linear(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
