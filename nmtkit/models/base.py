@@ -94,16 +94,16 @@ class Seq2Seq(nn.Module):
         return self.decoder.unroll(memory, state, self.embedding["tgt"](previous))
 
     def begin(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
-        """See ``search.scorer.Scorer``."""
+        """As ``search.scorer.Scorer`` asks: ids src (B, S) and mask (B, S) -> memory and first state, B rows each."""
         return self.encode(src, mask)
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
-        """See ``search.scorer.Scorer``: previous words y (N,) -> log-probabilities (N, V), state, attention (N, S)."""
+        """As ``Scorer`` asks: previous words y (N,) -> log-probabilities (N, V), state, attention weights (N, S)."""
         step = self.decoder.step(memory, state, self.embedding["tgt"](y))
         return self.output(step.hidden).float().log_softmax(dim=-1), step.state, step.attention
 
     def over(self, words: Tensor) -> "Narrowed":
-        """See ``search.shortlist.Narrowing``."""
+        """As ``search.shortlist.Narrowing`` asks: the model, choosing among the target words ``words`` (C,) alone."""
         return Narrowed(self, words)
 
 
@@ -115,11 +115,11 @@ class Narrowed:
         self.weight, self.bias = model.output.weight[words], model.output.bias[words]
 
     def begin(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
-        """See ``search.scorer.Scorer``."""
+        """As ``Seq2Seq.begin``: ids src (B, S) and mask (B, S) -> memory and first state, B rows each."""
         return self.model.begin(src, mask)
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
-        """See ``search.scorer.Scorer``: y (N,) and log-probabilities (N, C) are of places in ``words``."""
+        """As ``Seq2Seq.step``, but y (N,) and the columns of the log-probabilities (N, C) are places in ``words``."""
         previous = self.model.embedding["tgt"](self.words[y])
         step = self.model.decoder.step(memory, state, previous)
         logits = functional.linear(step.hidden, self.weight, self.bias).float()
@@ -145,4 +145,5 @@ def groups(model: nn.Module, names: Iterable[str]) -> dict[str, list[tuple[str, 
 
 
 def count_parameters(model: nn.Module) -> int:
+    """The number of trainable values, each shared one counted once."""
     return sum(parameter.numel() for parameter in model.parameters())

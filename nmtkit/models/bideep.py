@@ -64,8 +64,8 @@ class Config:
 class Map(nn.Module):
     """LN(x W + b), or x W + b without layer normalisation.
 
-    W is matrices side by side, ``matrices`` wide. As in Nematus a square one starts orthogonal and any other from
-    N(0, 0.01^2). The result is normalised in parts, ``norms`` wide.
+    W (D, E) is several matrices side by side, of the widths ``matrices``. As in Nematus a square one starts orthogonal
+    and any other from N(0, 0.01^2). The result is normalised in parts of the widths ``norms``.
     """
 
     def __init__(self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: bool):
@@ -93,18 +93,21 @@ class Map(nn.Module):
 
 
 def gates(rows: int, width: int, *, bias: bool, layer_norm: bool) -> Map:
-    """A map to the terms of gates and candidate, [r, u, p], of a GRU. One LN spans both gates."""
+    """The map of an input or a state to its terms in a GRU's gates and candidate [r, u, p]; one LN spans both gates."""
     return Map(rows, (width, width, width), (2 * width, width), bias=bias, layer_norm=layer_norm)
 
 
 def gru(x: Tensor | None, state: Map, h: Tensor, product: Product) -> Tensor:
-    """h' (N, H) from the terms x [r, u, p] of the input, (N, 3H) or a bias (3H,), and the state h (N, H)."""
+    """One transition of a state h (N, H) -> h' (N, H).
+
+    x holds the terms [r, u, p] of the input (N, 3H), or a bias (3H,) for all rows, or is None for zeros.
+    """
     norms = [] if state.norms is None else list(state.norms.parameters())
     return cells.nematus(x, product(h, state.weight), h, state.bias, norms)
 
 
 def weights(maps: Iterable[nn.Module]) -> list[Tensor]:
-    """What the steps of a loop share."""
+    """The weights (D, E) of maps, which the steps of a loop share."""
     return [cast(Map, part).weight for part in maps]
 
 
@@ -121,7 +124,7 @@ class DeepTransition(nn.Module):
         self.biases = nn.ParameterList(torch.zeros(3 * width) for _ in range(transitions - 1))
 
     def step(self, y: Tensor, h: Tensor) -> Tensor:
-        """y (N, D), h (N, H) -> the next h."""
+        """One step of search: y (N, D), h (N, H) -> the next h (N, H)."""
         return self.transitions(self.input(y), h, torch.matmul)
 
     def unroll(self, y: Tensor, h: Tensor) -> Tensor:
@@ -129,13 +132,13 @@ class DeepTransition(nn.Module):
         return scan(self.transitions, self.input(y), h, mask=None, reverse=False, weights=weights(self.states))
 
     def run(self, y: Tensor, mask: Tensor, *, reverse: bool) -> Tensor:
-        """Over source words in either direction, from zero: y (S, B, D), mask (S, B) -> h (S, B, H)."""
+        """Over the source in either direction, from a zero state: y (S, B, D), mask (S, B) -> h (S, B, H)."""
         x = self.input(y)
         zero = torch.zeros(x.shape[1], x.shape[2] // 3, device=x.device)
         return scan(self.transitions, x, zero, mask, reverse, weights(self.states))
 
     def transitions(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
-        """One step from the terms x (N, 3H) of the input."""
+        """All transitions of one step, from the terms x (N, 3H) of the input and h (N, H) -> the next h (N, H)."""
         for state, terms in zip(self.states, (x, *self.biases), strict=True):
             h = gru(terms, cast(Map, state), h, product)
         return h
@@ -144,8 +147,7 @@ class DeepTransition(nn.Module):
 class Encoder(nn.Module):
     """Section 2.3.1: two chains of levels in alternating directions, then levels that run forward over both.
 
-    One level is the baseline's bidirectional encoder; one, and others above it, is the biunidirectional encoder.
-    x (B, S, E) -> annotations C (B, S, 2H).
+    Chains of one level make the baseline's bidirectional encoder; with levels above, the biunidirectional encoder.
     """
 
     def __init__(self, config: Config):
@@ -161,6 +163,7 @@ class Encoder(nn.Module):
         )
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Words x (B, S, E) and mask (B, S) -> annotations C (B, S, 2H)."""
         x, steps = x.transpose(0, 1).contiguous(), mask.t()
         tops = []
         for way, chain in enumerate(self.chains):
@@ -192,11 +195,11 @@ class Conditional(nn.Module):
         )
 
     def step(self, y: Tensor, c: Tensor, h: Tensor) -> Tensor:
-        """y (N, D), c (N, 2H), h (N, H) -> the next h."""
+        """One step of search: y (N, D), context c (N, 2H), h (N, H) -> the next h (N, H)."""
         return self.after(self.context(c), self.before(self.input(y), h, torch.matmul), torch.matmul)
 
     def unroll(self, y: Tensor, c: Tensor, h: Tensor) -> Tensor:
-        """All steps: y (T, B, D), c (T, B, 2H), first h (B, H) -> h (T, B, H)."""
+        """All steps of a decoder: y (T, B, D), contexts c (T, B, 2H), first h (B, H) -> h (T, B, H)."""
 
         def transitions(x: Tensor, h: Tensor, product: Product) -> Tensor:
             x, context = x.chunk(2, dim=-1)
@@ -206,27 +209,29 @@ class Conditional(nn.Module):
         return scan(transitions, x, h, mask=None, reverse=False, weights=weights([self.first, *self.states]))
 
     def before(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
-        """The first transition, from the terms x of the input: h (N, H) -> s (N, H), which may ask for a context."""
+        """The first transition, from the terms x (N, 3H) of the input: h (N, H) -> s (N, H), the attention's query."""
         return gru(x, self.first, h, product)
 
     def after(self, x: Tensor, s: Tensor, product: Product) -> Tensor:
-        """The others, from the terms x of the context: s (N, H) -> the next h."""
+        """The other transitions, from the terms x (N, 3H) of the context: s (N, H) -> the next h (N, H)."""
         for k, state in enumerate(self.states):
             s = gru(x if k == 0 else None, cast(Map, state), s, product)
         return s
 
 
 class Memory(NamedTuple):
+    """Computed once for each source sentence."""
+
     annotations: Tensor  # C (B, S, 2H)
-    keys: tuple[Tensor, ...]  # (B, S, 2H) for every level of the decoder that attends
+    keys: tuple[Tensor, ...]  # (B, S, 2H), one for every level of the decoder that attends
     mask: Tensor  # (B, S)
 
 
 class Attending(nn.Module):
     """A conditional GRU with attention between its first two transitions (sections 2.1 and 2.3.2); cGRU.
 
-    score_i = v . tanh(LN(C_i W_c + b_c) + LN(s W_q)) + beta; the context is the mean of the annotations C.
-    ``k`` says which of the memory's keys are this level's.
+    score_i = v . tanh(LN(C_i W_c + b_c) + LN(s W_q)) + beta; the context is the mean of the annotations C under the
+    softmax of the scores. ``k`` says which of the memory's keys are this level's.
     """
 
     def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
@@ -239,13 +244,13 @@ class Attending(nn.Module):
         nn.init.normal_(self.v, std=0.01)
 
     def attend(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """y (N, D), h (N, H) -> the next h, c (N, 2H), attention (N, S)."""
+        """One step of search: y (N, D), h (N, H) -> the next h (N, H), context c (N, 2H), attention weights (N, S)."""
         s = self.cell.before(self.cell.input(y), h, torch.matmul)
-        c, looks = attention.additive(self.query(s), memory.keys[k], memory.annotations, self.v, memory.mask)
-        return self.cell.after(self.cell.context(c), s, torch.matmul), c, looks
+        c, weights = attention.additive(self.query(s), memory.keys[k], memory.annotations, self.v, memory.mask)
+        return self.cell.after(self.cell.context(c), s, torch.matmul), c, weights
 
     def attend_all(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor]:
-        """All steps: y (T, B, D), first h (B, H) -> h (T, B, H), c (T, B, 2H)."""
+        """All steps of training: y (T, B, D), first h (B, H) -> h (T, B, H) and contexts c (T, B, 2H)."""
         cell, keys, values, v = self.cell, memory.keys[k], memory.annotations, self.v
         h, loop = share(h, keys, values, v, *weights([self.query, cell.context, cell.first, *cell.states]))
         states, contexts = [], []
@@ -258,10 +263,11 @@ class Attending(nn.Module):
         return torch.stack(states), torch.stack(contexts)
 
     def step(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> Tensor:
-        """``attend``, without showing where it looked."""
+        """``attend`` for a level whose context and attention weights nobody asks for: -> the next h (N, H)."""
         return self.attend(y, memory, k, h)[0]
 
     def unroll(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> Tensor:
+        """``attend_all`` for such a level: -> h (T, B, H)."""
         return self.attend_all(y, memory, k, h)[0]
 
 
@@ -300,7 +306,7 @@ class Readout(nn.Module):
 
 
 class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
-    """A cGRU and the levels above it (section 2.3.2). The state is one h (N, H) for every level."""
+    """The base level, a cGRU, and the levels above it (section 2.3.2). The state is h (N, H) of every level."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -314,22 +320,26 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         )
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:
-        """Every level starts from tanh(LN(mean_i C_i W + b))."""
+        """Annotations (B, S, 2H), mask (B, S) -> memory, and tanh(LN(mean_i C_i W + b)) for every level."""
         mean = (encoded * mask.unsqueeze(-1)).sum(dim=1) / mask.sum(dim=1, keepdim=True)
         first = self.initial(mean).tanh()
         keys = tuple(level.key(encoded) for level in (self.base, *self.high) if isinstance(level, Attending))
         return Memory(encoded, keys, mask), (first,) * (1 + len(self.high))
 
     def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step[tuple[Tensor, ...]]:
-        h, c, looks = self.base.attend(y, memory, 0, state[0])
+        """One step after the words y (N, E); r sums up the states, which is what the residual connections do."""
+        h, c, weights = self.base.attend(y, memory, 0, state[0])
         r, new = h, [h]
         for k, level in self.levels():
             new.append(level.step(*self.inputs(r, c, memory, k), state[k]))
             r = r + new[-1]
-        return Step(self.readout(r, y, c), tuple(new), looks)
+        return Step(self.readout(r, y, c), tuple(new), weights)
 
     def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:
-        """Level by level: only one that attends needs its own step before; the others have all inputs at once."""
+        """All steps of y (B, T, E) -> hidden (B, T, H).
+
+        It goes level by level: only one that attends needs its own step before; the others have all inputs at once.
+        """
         y = y.transpose(0, 1).contiguous()
         h, c = self.base.attend_all(y, memory, 0, state[0])
         r: Tensor = h
@@ -339,11 +349,14 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         return hidden.transpose(0, 1)
 
     def levels(self) -> Iterable[tuple[int, Any]]:
-        """Those above the base, from 1."""
+        """The levels above the base, numbered from 1."""
         return enumerate(self.high, start=1)
 
     def inputs(self, r: Tensor, c: Tensor, memory: Memory, k: int) -> tuple[Any, ...]:
-        """What level ``k`` reads: r, the sum of the states below it, and c, the context of the base, or its own."""
+        """What level ``k`` reads: r (..., H), the sum of the states below it, and the base's context c (..., 2H).
+
+        A cGRU has a context of its own, for which it is given the memory and its number.
+        """
         if self.high_cell == "gru":
             return (r,)
         if self.high_cell == "rgru":
@@ -354,6 +367,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    """A system of the Nematus family with vocabularies of these sizes, the symbols included."""
     tgt = WordEmbedding(tgt_words, config.embedding, dropout=config.dropout)
     return Seq2Seq(
         WordEmbedding(src_words, config.embedding, dropout=config.dropout),

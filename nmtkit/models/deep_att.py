@@ -51,7 +51,7 @@ class Config:
 
     @property
     def ff_width(self) -> int:
-        """How many of the 4H features of f go up to the next layer: the input and input-gate quarters, all, or none."""
+        """How many of the 4H features of f the next layer reads: the input and input-gate quarters, all, or none."""
         return {"none": 0, "half": 2 * self.width, "full": 4 * self.width}[self.fast_forward]
 
 
@@ -69,7 +69,7 @@ class FeedForward(nn.Module):
         self.h_to_f = nn.Linear(width, 4 * width)
 
     def forward(self, f: Tensor, h: Tensor) -> Tensor:
-        """f (..., 4H) and h (..., H) of the layer below -> f (..., 4H)."""
+        """From f (..., 4H) and h (..., H) of the layer below to this layer's f (..., 4H)."""
         new: Tensor = self.h_to_f(functional.dropout(h, self.dropout, self.training))
         if self.f_to_f is not None:
             new = new + self.f_to_f(f[..., : self.ff_width])
@@ -77,7 +77,7 @@ class FeedForward(nn.Module):
 
 
 class Column(nn.Module):
-    """A stack of LSTM layers in the encoder: x (S, B, E) -> top h (S, B, H), top f (S, B, 4H), last h (B, H)."""
+    """One of the stacks of LSTM layers in the encoder (eq. 5); ``reverse`` says of each layer if it reads backward."""
 
     def __init__(self, embedding: int, width: int, ff_width: int, reverse: list[bool], *, dropout: float):
         super().__init__()
@@ -88,6 +88,7 @@ class Column(nn.Module):
         self.recurrent = nn.ModuleList(PeepholeLSTM(width) for _ in reverse)
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Words x (S, B, E) and mask (S, B) -> h (S, B, H) and f (S, B, 4H) of the top, and its last h (B, H)."""
         f = self.feed_forward[0](x)
         zero = LSTMState.zero(x.shape[1], f.shape[-1] // 4, x.device)
         h, last = self.recurrent[0](f, zero, mask, self.reverse[0])
@@ -98,7 +99,7 @@ class Column(nn.Module):
 
 
 class Encoder(nn.Module):
-    """The columns and the interface of eq. 7: annotations e_t (B, S, P) for Deep-Att, one vector (B, P) for Deep-ED."""
+    """The columns and the interface of eq. 7, which keeps all time steps for Deep-Att and one vector for Deep-ED."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -114,12 +115,14 @@ class Encoder(nn.Module):
         self.out_width = config.columns * config.width * (5 if config.ff_width else 1)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Words x (B, S, E), mask (B, S) -> annotations e_t (B, S, P) for Deep-Att, one vector (B, P) for Deep-ED."""
         x, steps = x.transpose(0, 1).contiguous(), mask.t()
         tops = [column(x, steps) for column in self.columns]
         if not self.constant:
             parts = [functional.dropout(h, self.dropout, self.training) for h, _, _ in tops]
             parts += [f for _, f, _ in tops] if self.fast_forward else []
             return torch.cat(parts, dim=-1).transpose(0, 1).contiguous()
+        # Eq. 7: the last step of the first column, the maximum over time of the other, and of every f.
         parts = [tops[0][2]] + [_max_over_time(h, steps) for h, _, _ in tops[1:]]
         parts = [functional.dropout(h, self.dropout, self.training) for h in parts]
         parts += [_max_over_time(f, steps) for _, f, _ in tops] if self.fast_forward else []
@@ -132,8 +135,10 @@ def _max_over_time(values: Tensor, mask: Tensor) -> Tensor:
 
 
 class AttentionMemory(NamedTuple):
-    values: Tensor  # p through the rows of W_f that meet c_t (B, S, 4H)
-    keys: Tensor  # p U_a + b (B, S, A)
+    """Computed once for each source sentence, where p are the annotations through W_p."""
+
+    values: Tensor  # (B, S, 4H) p through the rows of W_f that meet c_t
+    keys: Tensor  # (B, S, A) p U_a + b
     mask: Tensor  # (B, S)
 
 
@@ -147,11 +152,11 @@ class Stack(nn.Module):
         self.recurrent = nn.ModuleList(PeepholeLSTM(width) for _ in range(layers))
 
     def begin(self, like: Tensor) -> tuple[LSTMState, ...]:
-        """Zero states for the rows of ``like``."""
+        """Zero states, one for each layer and each row of ``like`` (B, ...), on its device."""
         return tuple(LSTMState.zero(len(like), self.width, like.device) for _ in self.recurrent)
 
     def step(self, f: Tensor, state: tuple[LSTMState, ...]) -> tuple[Tensor, tuple[LSTMState, ...]]:
-        """f (N, 4H) of the first layer -> top h for the output layer (N, H), and the next state."""
+        """One step from f (N, 4H) of the first layer -> h of the top layer (N, H), and the next state."""
         new = [LSTMState(*self.cell(0).step(f, *state[0]))]
         for k, feed_forward in enumerate(self.feed_forward, start=1):  # eq. 6
             f = feed_forward(f, new[-1].h)
@@ -159,16 +164,18 @@ class Stack(nn.Module):
         return self.top(new[-1].h), tuple(new)
 
     def above(self, f: Tensor, h: Tensor, state: tuple[LSTMState, ...]) -> Tensor:
-        """f (T, B, 4H) and h (T, B, H) of the first layer, all steps, and first states -> hidden (B, T, H)."""
+        """The layers above the first over all steps: its f (T, B, 4H) and h (T, B, H) -> hidden (B, T, H)."""
         for k, feed_forward in enumerate(self.feed_forward, start=1):
             f = feed_forward(f, h)
             h, _ = self.cell(k)(f, state[k], None, reverse=False)
         return self.top(h).transpose(0, 1)
 
     def cell(self, k: int) -> PeepholeLSTM:
+        """The LSTM of layer k, counted from 0."""
         return cast(PeepholeLSTM, self.recurrent[k])
 
     def top(self, h: Tensor) -> Tensor:
+        """What the softmax sees: h (..., H) of the top layer after dropout."""
         return functional.dropout(h, self.dropout, self.training)
 
 
@@ -190,17 +197,22 @@ class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
         self.layers = Stack(config.width, config.ff_width, config.decoder_layers, dropout=config.dropout)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[AttentionMemory, tuple[LSTMState, ...]]:
+        """Annotations (B, S, P) and mask (B, S) -> memory and zero states (our ruling)."""
         annotations = self.projection(encoded)
         memory = AttentionMemory(self.context(annotations), self.attention.key(annotations), mask)
         return memory, self.layers.begin(encoded)
 
     def step(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Step[tuple[LSTMState, ...]]:
+        """One step after the words y (N, E); the attention looks from the first layer's previous h (eq. 9)."""
         context, weights = self.attention(state[0].h, memory.keys, memory.values, memory.mask)
         hidden, state = self.layers.step(context + self.word(y), state)
         return Step(hidden, state, weights)
 
     def unroll(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:
-        """Only the first layer needs the attention of the step before; the layers above run over all steps at once."""
+        """All steps of y (B, T, E) -> hidden (B, T, H).
+
+        Only the first layer needs the attention of the step before; the layers above run over all steps at once.
+        """
         words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 4H)
         query, v, keys, values = self.attention.query.weight.t(), self.attention.v, memory.keys, memory.values
         cell, (h, s) = self.layers.cell(0), state[0]
@@ -215,7 +227,7 @@ class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
 
 
 class DeepED(Decoder[Tensor, Tensor, tuple[LSTMState, ...]]):
-    """The constant context of eq. 8: c_t = e for every t."""
+    """The decoder without attention, whose context is constant: c_t = e for every t (eq. 8)."""
 
     def __init__(self, config: Config, encoded: int):
         super().__init__()
@@ -224,21 +236,23 @@ class DeepED(Decoder[Tensor, Tensor, tuple[LSTMState, ...]]):
         self.layers = Stack(config.width, config.ff_width, config.decoder_layers, dropout=config.dropout)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Tensor, tuple[LSTMState, ...]]:
-        """Memory is c through its rows of W_f (B, 4H)."""
+        """The vector e (B, P) -> memory, which is c through its rows of W_f (B, 4H), and zero states."""
         return self.context(encoded), self.layers.begin(encoded)
 
     def step(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Step[tuple[LSTMState, ...]]:
+        """One step after the words y (N, E), with the same context for each."""
         hidden, state = self.layers.step(rows_of(memory, len(y)) + self.word(y), state)
         return Step(hidden, state, None)
 
     def unroll(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:
-        """No layer waits for another step: every layer runs over all steps at once."""
+        """All steps of y (B, T, E) -> hidden (B, T, H). No layer waits for another step: each runs over all at once."""
         f = memory + self.word(y.transpose(0, 1).contiguous())
         h, _ = self.layers.cell(0)(f, state[0], None, reverse=False)
         return self.layers.above(f, h, state)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    """Deep-Att or Deep-ED with vocabularies of these sizes, the symbols included."""
     encoder = Encoder(config)
     decoder = DeepAtt if config.interface == "attention" else DeepED
     return Seq2Seq(

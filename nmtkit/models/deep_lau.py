@@ -49,10 +49,10 @@ class Config:
 
 
 class Layer(nn.Module):
-    """A recurrent layer (eq. 9): from x and f below to what goes up, also x and f.
+    """A recurrent layer (eq. 9), which reads x and f of the layer below and gives its own to the layer above.
 
-    x is the output of a layer; f (G wide) is its cell's transformed input, all gates side by side, which only
-    fast-forward connections take up: f = [f; x] W_f + b.
+    x is the output of a layer; f, G wide, is its cell's transformed input, all gates side by side, which only
+    fast-forward connections carry upwards: f = [f; x] W_f + b.
     """
 
     def __init__(self, config: Config, inputs: int, *, bottom: bool):
@@ -68,32 +68,34 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, f: Tensor | None, first: Tensor, mask: Tensor | None, reverse: bool
     ) -> tuple[Tensor, Tensor]:
-        """x (T, B, D) and f (T, B, G) below, first state (B, H), mask (T, B) -> x (T, B, H) and f."""
+        """A whole sequence: x (T, B, D) and f (T, B, G) below, first state (B, H), mask (T, B) -> x (T, B, H) and f."""
         f = self.transform(x, f)
         return self.output(x, self.recurrent(f, first, mask, reverse)), f
 
     def step(self, x: Tensor, f: Tensor | None, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x (N, D) and f (N, G) below, state (N, H) -> x (N, H), f and the next state."""
+        """One step: x (N, D) and f (N, G) below, state (N, H) -> x (N, H), f and the next state."""
         f = self.transform(x, f)
         h = self.recurrent.step(f, h)
         return self.output(x, h), f, h
 
     def transform(self, x: Tensor, f: Tensor | None) -> Tensor:
+        """The cell's transformed input f (..., G) from x (..., D) and, with fast-forward connections, f below."""
         new: Tensor = self.input(x)
         return new if self.fast_forward is None else new + self.fast_forward(f)
 
     def output(self, x: Tensor, h: Tensor) -> Tensor:
+        """What the layer above reads: the state h (..., H), plus the input x (..., H) with a residual connection."""
         return x + h if self.residual else h
 
 
 def stack(config: Config, inputs: int, layers: int) -> nn.ModuleList:
-    """Layers on an input ``inputs`` wide."""
+    """A stack of ``layers`` layers whose lowest reads an input ``inputs`` wide."""
     widths = [inputs] + [config.width] * (layers - 1)
     return nn.ModuleList(Layer(config, width, bottom=k == 0) for k, width in enumerate(widths))
 
 
 class Encoder(nn.Module):
-    """x (B, S, E) -> annotations h_j of the top layer (B, S, H). Layers 1, 3, ... read forward, the others backward."""
+    """One chain of layers, of which the 1st, 3rd, ... read forward and the others backward (section 3.4)."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -101,6 +103,7 @@ class Encoder(nn.Module):
         self.layers = stack(config, config.embedding, config.encoder_layers)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Words x (B, S, E) and mask (B, S) -> annotations h_j (B, S, H), which are the top layer's outputs."""
         x, f, steps = x.transpose(0, 1).contiguous(), None, mask.t()
         zero = x.new_zeros(x.shape[1], self.width)
         for k, layer in enumerate(self.layers):
@@ -109,13 +112,15 @@ class Encoder(nn.Module):
 
 
 class Memory(NamedTuple):
+    """Computed once for each source sentence."""
+
     annotations: Tensor  # (B, S, H)
     keys: Tensor  # annotations U_a + b (B, S, A)
     mask: Tensor  # (B, S)
 
 
 class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
-    """The state is h (N, H) of every layer; s^1 of the paper is that of the first."""
+    """Eqs. 10 and 11. The state is h (N, H) of every layer, of which the paper's s^1 is that of the first."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -126,11 +131,13 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         self.layers = stack(config, sum(self.widths), config.decoder_layers)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:
-        real = mask.unsqueeze(-1)  # for the mean annotation
+        """Annotations (B, S, H), mask (B, S) -> memory, and tanh of a map of the mean annotation for every layer."""
+        real = mask.unsqueeze(-1)
         state = self.initial((encoded * real).sum(dim=1) / real.sum(dim=1)).tanh().float()
         return Memory(encoded, self.attention.key(encoded), mask), (state,) * len(self.layers)
 
     def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step[tuple[Tensor, ...]]:
+        """One step after the words y (N, E); the layers above the first see only the layer below."""
         query = torch.cat([state[0], y], dim=-1)
         context, weights = self.attention(query, memory.keys, memory.annotations, memory.mask)  # eqs. 10 and 11
         x, f, new = torch.cat([context, y], dim=-1), None, []
@@ -140,7 +147,10 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         return Step(self.top(x), tuple(new), weights)
 
     def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:
-        """Only the first layer needs the attention of the step before; the layers above run over all steps at once."""
+        """All steps of y (B, T, E) -> hidden (B, T, H).
+
+        Only the first layer needs the attention of the step before; the layers above run over all steps at once.
+        """
         y, bottom = y.transpose(0, 1).contiguous(), self.layer(0)
         query, query_word = self.attention.query.weight.split(self.widths, dim=1)
         maps, word_maps = bottom.input.weight.split(self.widths, dim=1)
@@ -149,8 +159,8 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         query, maps, v, keys, values = query.t(), maps.t(), self.attention.v, memory.keys, memory.annotations
         h, loop = share(state[0], query, maps, keys, values, v, *bottom.recurrent.parameters())
         fs, hs = [], []
-        for looked, word in zip(queries, words, strict=True):
-            context, _ = loop.additive(loop.product(h, query) + looked, keys, values, v, memory.mask)
+        for from_word, word in zip(queries, words, strict=True):
+            context, _ = loop.additive(loop.product(h, query) + from_word, keys, values, v, memory.mask)
             fs.append(loop.product(context, maps) + word)
             h = bottom.recurrent.step(fs[-1], h, loop.product)
             hs.append(h)
@@ -160,13 +170,16 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         return self.top(x).transpose(0, 1)
 
     def layer(self, k: int) -> Layer:
+        """Layer k of the decoder, counted from 0."""
         return cast(Layer, self.layers[k])
 
     def top(self, x: Tensor) -> Tensor:
+        """What the softmax sees: x (..., H) of the top layer after dropout."""
         return functional.dropout(x, self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    """DeepLAU, or the DeepGRU that it is compared with, with vocabularies of these sizes, the symbols included."""
     return Seq2Seq(
         WordEmbedding(src_words, config.embedding, dropout=config.embedding_dropout),
         Encoder(config),

@@ -44,7 +44,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes of section 4.2 and of the release."""
+    """Sizes of section 4.2, and of the authors' release where the paper is silent."""
 
     embedding: int  # E, of both sides and of the output layer's input
     attention: int  # N; embeddings of another width are mapped to it
@@ -94,7 +94,7 @@ def plan(config: Config, dense: bool, made: int) -> list[Plan]:
 
 
 def residual(layer: Plan, *, dense: bool) -> nn.Module:
-    """What a layer's input goes through before it is added: nothing in a residual stack unless widths differ."""
+    """The map of a layer's input before it is added to its output: none, unless the widths differ."""
     if layer.dense or (not dense and layer.rows == layer.width):
         return nn.Identity()
     return NormedLinear(layer.rows, layer.width)
@@ -111,7 +111,7 @@ class Input(nn.Module):
         self.dropout = config.dropout
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        """x (..., E) at ``positions`` (...) or (T,) for x (B, T, E) -> g (..., N)."""
+        """Words x (..., E) at ``positions`` (...), or (T,) for x (B, T, E) -> g (..., N)."""
         place = self.position(positions)
         if len(self.maps):
             x, place = self.maps[0](x), self.maps[1](place)
@@ -119,14 +119,14 @@ class Input(nn.Module):
 
 
 class Encoded(NamedTuple):
-    """One set of keys and values for DenseAtt-1, one for every part of the encoder for DenseAtt-2."""
+    """What the decoder attends to: one set of keys and values for DenseAtt-1, one for each part for DenseAtt-2."""
 
     keys: tuple[Tensor, ...]  # (B, S, N) each
     values: tuple[Tensor, ...]  # (B, S, N) each
 
 
 class Encoder(nn.Module):
-    """x (B, S, E) and its mask -> keys and values."""
+    """A stack of gated convolutions, residual or dense, and the keys and values that are made of it."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -145,8 +145,11 @@ class Encoder(nn.Module):
 
     @staticmethod
     def _part_widths(config: Config, layers: Sequence[Plan]) -> list[int]:
-        """Of what DenseAtt-2 looks at: each layer of a residual encoder (ruling E11); in a dense one, the base since
-        the last summary and each layer after it (eq. 10, ruling E4)."""
+        """The widths of the parts that DenseAtt-2 looks at.
+
+        Of a residual encoder these are all layers (ruling E11), of a dense one the base since the last summary and each
+        layer after it (eq. 10, ruling E4).
+        """
         if not config.dense_encoder:
             return [layer.width for layer in layers]
         widths = [config.width]
@@ -155,6 +158,7 @@ class Encoder(nn.Module):
         return widths
 
     def forward(self, x: Tensor, mask: Tensor) -> Encoded:
+        """Words x (B, S, E) and mask (B, S) -> keys and values, (B, S, N) each."""
         g = self.input(x, torch.arange(x.shape[1], device=x.device))
         real = mask.unsqueeze(-1)
         h = self.first(g)
@@ -174,6 +178,8 @@ class Encoder(nn.Module):
 
 
 class Memory(NamedTuple):
+    """Computed once for each source sentence."""
+
     keys: tuple[Tensor, ...]  # (B, S, N) each
     values: tuple[Tensor, ...]  # (B, S, N) each
     mask: Tensor  # (B, S)
@@ -189,20 +195,20 @@ class Attention(nn.Module):
         self.output = NormedLinear(attention, width)
 
     def forward(self, u: Tensor, g: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """u (B, T, d), embedded words g (B, T, N) -> a (B, T, d), mean weights (B, T, S)."""
+        """u (B, T, d), embedded words g (B, T, N) -> a (B, T, d), attention weights (B, T, S)."""
         query = HALF * (self.query(u) + g)
-        context, looks = torch.zeros_like(query), torch.zeros((), device=u.device)
+        context, total = torch.zeros_like(query), torch.zeros((), device=u.device)
         for keys, values in zip(memory.keys, memory.values, strict=True):
             scores = (query.to(keys.dtype) @ keys.transpose(1, 2)).float()
             weights = scores.masked_fill(~memory.mask.unsqueeze(1), float("-inf")).softmax(dim=-1)
             context = context + weights.to(values.dtype) @ values
-            looks = looks + weights
+            total = total + weights
         parts = len(memory.keys)
-        return self.output(context * (memory.length / math.sqrt(parts))), looks / parts
+        return self.output(context * (memory.length / math.sqrt(parts))), total / parts
 
 
 class State(NamedTuple):
-    """What the layers saw last, and the position of the next word."""
+    """The last inputs of every convolution, and the position of the next word."""
 
     windows: tuple[Tensor | None, ...]  # (N, k-1, channels) each; None for k = 1
     position: Tensor  # (N,)
@@ -226,23 +232,26 @@ class ConvDecoder(Decoder[Encoded, Memory, State]):
         self.dropout = config.dropout
 
     def begin(self, encoded: Encoded, mask: Tensor) -> tuple[Memory, State]:
+        """Keys and values (B, S, N) each, mask (B, S) -> memory, and windows of zeros."""
         length = mask.sum(dim=1).sqrt()[:, None, None]
         windows = tuple(cast(GatedConv, conv).first(len(mask), encoded.keys[0]) for conv in self.convs)
         return Memory(*encoded, mask, length), State(windows, mask.new_zeros(len(mask), dtype=torch.long))
 
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
+        """One step after the words y (N, E): every layer sees its last k - 1 inputs and the new one."""
         g = self.input(y, state.position)
-        h, windows, looks = self.first(g), [], []
+        h, windows, attentions = self.first(g), [], []
         for k, conv in enumerate(self.convs):
             u, window = cast(GatedConv, conv).step(h, state.windows[k])
-            a, look = self.attentions[k](*(x.unflatten(0, (len(memory.mask), -1)) for x in (u, g)), memory)
+            # A sentence's hypotheses are to its attention what the words of a target sentence are in training.
+            a, weights = self.attentions[k](*(x.unflatten(0, (len(memory.mask), -1)) for x in (u, g)), memory)
             h = self.join(k, h, u, a.flatten(0, 1))
             windows.append(window)
-            looks.append(look.flatten(0, 1))
-        return Step(self.readout(h), State(tuple(windows), state.position + 1), torch.stack(looks).mean(dim=0))
+            attentions.append(weights.flatten(0, 1))
+        return Step(self.readout(h), State(tuple(windows), state.position + 1), torch.stack(attentions).mean(dim=0))
 
     def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:
-        """All positions at once, from the first state."""
+        """All positions of y (B, T, E) at once, from the first state -> hidden (B, T, H)."""
         g = self.input(y, torch.arange(y.shape[1], device=y.device))
         h = self.first(g)
         for k, conv in enumerate(self.convs):
@@ -253,17 +262,19 @@ class ConvDecoder(Decoder[Encoded, Memory, State]):
         return self.readout(h)
 
     def join(self, k: int, h: Tensor, u: Tensor, a: Tensor) -> Tensor:
-        """What layer k hands on, from what it saw, made and looked at."""
+        """What layer k hands on (..., D), from its input h, its convolution u and its attention a (eq. 7 if dense)."""
         if self.dense[k]:
             return torch.cat([h, a, u], dim=-1)
         joined: Tensor = HALF * (HALF * (u + a) + self.residuals[k](h))
         return joined
 
     def readout(self, h: Tensor) -> Tensor:
+        """What the output layer sees: the top h (..., D) mapped to (..., ``output``), after dropout."""
         return functional.dropout(self.last(h), self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    """DenseNMT or ConvS2S with vocabularies of these sizes, the symbols included."""
     return Seq2Seq(
         TokenEmbedding(src_words, config.embedding, std=0.1),
         Encoder(config),

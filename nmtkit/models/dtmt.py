@@ -33,7 +33,7 @@ from nmtkit.symbols import BOS
 
 @dataclass(frozen=True)
 class Config:
-    """What the tables vary says which."""
+    """ "Training Details" and "Advanced Techniques"; a field that a table varies names it."""
 
     cell: Literal["gru", "lau", "lgru"]  # takes the input (Table 3)
     transitions: int  # T, the T-GRUs of every module: DTMT#T (Tables 3 and 6)
@@ -65,12 +65,12 @@ class Gates(nn.Module):
 
 
 def _keep(h: Tensor, dropout: float, *, training: bool) -> Tensor | None:
-    """What dropout multiplies a candidate like h by; None where there is none."""
+    """The factors (N, H) of dropout for a candidate like h (N, H), or None without dropout."""
     return dropout_mask(h, dropout) if dropout and training else None
 
 
 class TGRU(nn.Module):
-    """Transition GRU, eqs. 10 to 13: nothing but a state goes in."""
+    """The transition GRU of eqs. 10 to 13, which reads nothing but the state."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -82,12 +82,13 @@ class TGRU(nn.Module):
         _orthogonal(self.weight)
 
     def step(self, h: Tensor, product: Product) -> Tensor:
+        """h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
         return cells.transition(None, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
 class GRU(nn.Module):
-    """Eqs. 6 to 9. Its input goes in as (r, z, candidate), each H wide."""
+    """The GRU of eqs. 6 to 9, whose input comes as the terms of (r, z, candidate), each H wide."""
 
     def __init__(self, inputs: int, config: Config):
         super().__init__()
@@ -100,6 +101,7 @@ class GRU(nn.Module):
         _orthogonal(self.weight)
 
     def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+        """Terms of the input x (N, G H) and state h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
         return cells.transition(x, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
@@ -121,6 +123,7 @@ class LGRU(nn.Module):
         _orthogonal(self.weight)
 
     def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+        """Terms of the input x (N, G H) and state h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
         return cells.transition(x, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
@@ -142,6 +145,7 @@ class LAU(nn.Module):
         _orthogonal(self.weight)
 
     def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+        """Terms of the input x (N, G H) and state h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
         return cells.lau(x, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
@@ -164,24 +168,24 @@ class Module(nn.Module):
         self.transitions = nn.ModuleList(TGRU(config) for _ in range(0 if plain else config.transitions))
 
     def step(self, x: Tensor, h: Tensor, product: Product = torch.matmul) -> Tensor:
-        """x as the first cell takes it (N, G H), h (N, H) -> the next h."""
+        """One step from x (N, G H), the first cell's terms of the input, and h (N, H) -> the next h (N, H)."""
         h = self.first.step(x, h, product)
         for cell in self.transitions:
             h = cast(TGRU, cell).step(h, product)
         return h
 
     def forward(self, x: Tensor, mask: Tensor, reverse: bool) -> Tensor:
-        """x (T, B, D), mask (T, B) -> h (T, B, H), from a zero state."""
+        """A whole sequence from a zero state: x (T, B, D), mask (T, B) -> h (T, B, H)."""
         zero = x.new_zeros(x.shape[1], self.first.width)
         return scan(self.step, self.first.input(x), zero, mask, reverse, self.weights())
 
     def weights(self) -> list[Tensor]:
-        """What ``step`` multiplies states by."""
+        """The matrices (H, G H) that ``step`` multiplies states by, in its order."""
         return [self.first.weight, *(cast(TGRU, cell).weight for cell in self.transitions)]
 
 
 class Embedding(nn.Module):
-    """A word's vector and a bias that all words share; the start symbol is the zero vector."""
+    """A word's vector plus a bias that all words share; BOS is the zero vector."""
 
     def __init__(self, words: int, width: int):
         super().__init__()
@@ -189,17 +193,18 @@ class Embedding(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, ids: Tensor) -> Tensor:
+        """Ids of any shape (...) -> vectors (..., E)."""
         vectors: Tensor = self.words(ids) + self.bias * (ids != BOS).unsqueeze(-1)
         return vectors
 
 
 def _position(positions: Tensor, width: int) -> Tensor:
-    """PE / sqrt(d) ("Advanced Techniques")."""
+    """The sinusoids of positions (...) over sqrt(d) ("Advanced Techniques"): (..., width)."""
     return sinusoid(positions, width) / math.sqrt(width)
 
 
 class Encoder(nn.Module):
-    """x (B, S, E) -> annotations C_j = [forward; backward] (B, S, 2H)."""
+    """A module for each direction; the annotations are C_j = [forward; backward]."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -207,6 +212,7 @@ class Encoder(nn.Module):
         self.directions = nn.ModuleList(Module(config, "encoder", config.embedding) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Words x (B, S, E) and mask (B, S) -> annotations (B, S, 2H)."""
         if self.positions:
             x = x + _position(torch.arange(x.shape[1], device=x.device), x.shape[-1])
         x, steps = functional.dropout(x, self.dropout, self.training).transpose(0, 1).contiguous(), mask.t()
@@ -215,14 +221,18 @@ class Encoder(nn.Module):
 
 
 class Memory(NamedTuple):
+    """Computed once for each source sentence."""
+
     keys: Tensor  # (B, heads, S, H / heads)
     values: Tensor  # (B, heads, S, 2H / heads), slices of the annotations
     mask: Tensor  # (B, S)
 
 
 class State(NamedTuple):
+    """The recurrent state, and the place in the sentence, which the positions ask for."""
+
     s: Tensor  # (N, H)
-    step: Tensor  # (N,) how many words there are
+    step: Tensor  # (N,) the number of words before
 
 
 class TransitionDecoder(Decoder[Tensor, Memory, State]):
@@ -242,12 +252,14 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
         self.readout_context = nn.Linear(2 * width, width, bias=False)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, State]:
+        """Annotations (B, S, 2H), mask (B, S) -> memory, and tanh of a map of the mean annotation."""
         real = mask.unsqueeze(-1)
         mean = (encoded * real).sum(dim=1) / real.sum(dim=1)
         state = State(self.initial(mean).tanh().float(), mask.new_zeros(len(mask), dtype=torch.long))
         return Memory(*self.attention.keys_and_values(encoded), mask), state
 
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
+        """One step after the words y (N, E): query module, attention, decoder module."""
         y = self.words(y, state.step)
         query = self.query.step(self.query.first.input(y), state.s)
         context, weights = self.attention(query, memory.keys, memory.values, memory.mask)
@@ -255,7 +267,7 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
         return Step(self.readout(y, s, context), State(s, state.step + 1), weights)
 
     def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:
-        """As ``step``, with the products of the words before the loop and the readout after it."""
+        """All steps, with the products of the words y (B, T, E) before the loop and the readout (B, T, H) after it."""
         steps = state.step.unsqueeze(1) + torch.arange(y.shape[1], device=y.device)
         y = self.words(y, steps).transpose(0, 1).contiguous()
         attention, update = self.attention, self.update.first.input.weight.t()
@@ -276,7 +288,7 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
         return self.readout(y, torch.stack(states), torch.stack(contexts)).transpose(0, 1)
 
     def words(self, y: Tensor, step: Tensor) -> Tensor:
-        """Previous words y (..., E) before step number ``step`` (...), with positions and dropout.
+        """The previous words y (..., E) with positions and dropout, where ``step`` (...) words came before.
 
         A word has the position of its own place, so the zero vector before the first word has none.
         """
@@ -285,12 +297,13 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
         return functional.dropout(y, self.embedding_dropout, self.training)
 
     def readout(self, y: Tensor, s: Tensor, context: Tensor) -> Tensor:
-        """tanh(y_t-1 W_1 + s_t W_2 + c_t W_3 + b)."""
+        """tanh(y_{t-1} W_1 + s_t W_2 + c_t W_3 + b) from y (..., E), s (..., H), context (..., 2H) -> (..., H)."""
         hidden = (self.readout_word(y) + self.readout_state(s) + self.readout_context(context)).tanh()
         return functional.dropout(hidden, self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    """DTMT or ShallowRNMT with vocabularies of these sizes, the symbols included."""
     return Seq2Seq(
         Embedding(src_words, config.embedding),
         Encoder(config),

@@ -39,7 +39,7 @@ class Config:
 
 
 class Encoder(nn.Module):
-    """Bidirectional GRU (A.2.1). x (B, S, E) -> annotations h_j = [forward; backward] (B, S, 2n)."""
+    """The bidirectional GRU of A.2.1, whose annotations are h_j = [forward; backward]."""
 
     def __init__(self, embedding: int, hidden: int):
         super().__init__()
@@ -48,6 +48,7 @@ class Encoder(nn.Module):
         self.recurrent = nn.ModuleList(GRU(hidden) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Word vectors x (B, S, E) and mask (B, S) -> annotations (B, S, 2n)."""
         x, steps = x.transpose(0, 1).contiguous(), mask.t()
         zero = x.new_zeros(x.shape[1], self.hidden)
         states = [
@@ -58,16 +59,18 @@ class Encoder(nn.Module):
 
 
 class Memory(NamedTuple):
+    """Computed once for each source sentence."""
+
     values: Tensor  # (B, S, 3n + 2l) annotations through the maps of the context
     keys: Tensor  # (B, S, n')
     mask: Tensor  # (B, S)
 
 
 class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
-    """A.2.2. The state is s (N, n).
+    """The decoder of A.2.2, whose state is s (N, n).
 
-    The maps of the context c_i are linear, so the annotations go through them once instead of every c_i: what the
-    attention gives is C c_i and C_o c_i.
+    The maps of the context c_i are linear, so the annotations go through them once instead of every c_i: the
+    attention's weighted mean is C c_i and C_o c_i side by side.
     """
 
     def __init__(self, embedding: int, hidden: int, attention: int, maxout: int, *, dropout: float):
@@ -84,40 +87,45 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         self.readout_context = nn.Linear(2 * hidden, 2 * maxout, bias=False)  # C_o
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, Tensor]:
-        state = self.initial(encoded[:, 0, self.hidden :]).tanh().float()  # s_0: from the backward state at word 1
+        """Annotations (B, S, 2n) and mask (B, S) -> memory, and s_0 (B, n) from the backward state at word 1."""
+        state = self.initial(encoded[:, 0, self.hidden :]).tanh().float()
         values = torch.cat([self.context(encoded), self.readout_context(encoded)], dim=-1)
         return Memory(values, self.attention.key(encoded), mask), state
 
     def step(self, memory: Memory, state: Tensor, y: Tensor) -> Step[Tensor]:
-        found, weights = self.attention(state, memory.keys, memory.values, memory.mask)
-        context, to_readout = found.split(self.widths, dim=-1)
+        """One step after the words y (N, E) from s_{i-1} (N, n): the readout sees that state, not the new one."""
+        mean, weights = self.attention(state, memory.keys, memory.values, memory.mask)
+        context, to_readout = mean.split(self.widths, dim=-1)
         hidden = self.readout(state, y, to_readout)
         return Step(hidden, self.recurrent.step(self.word(y) + context, state), weights)
 
     def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:
-        """As ``step``, with the products of the words before the loop and the readout after it."""
+        """All steps, with the products of the words y (B, T, E) before the loop and the readout (B, T, l) after it."""
         words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 3n)
         query, v, keys, values = self.attention.query.weight.t(), self.attention.v, memory.keys, memory.values
         cell = self.recurrent
         state, loop = share(state, query, keys, values, v, cell.gates, cell.weight)
         states, contexts = [], []
         for word in words:
-            found, _ = loop.additive(loop.product(state, query), keys, values, v, memory.mask)
-            context, to_readout = found.split(self.widths, dim=-1)
+            mean, _ = loop.additive(loop.product(state, query), keys, values, v, memory.mask)
+            context, to_readout = mean.split(self.widths, dim=-1)
             states.append(state)
             contexts.append(to_readout)
             state = cell.step(word + context, state, loop.product)
         return self.readout(torch.stack(states, dim=1), y, torch.stack(contexts, dim=1))
 
     def readout(self, state: Tensor, y: Tensor, context: Tensor) -> Tensor:
-        """Maxout over pairs: t_j = max(t~_2j-1, t~_2j) of t~ = U_o s_i-1 + V_o y_i-1 + C_o c_i, of which C_o c_i
-        is given."""
+        """Maxout over pairs: t_j = max(t~_2j-1, t~_2j) of t~ = U_o s_{i-1} + V_o y_{i-1} + C_o c_i (A.2.2).
+
+        s (..., n), y (..., E) and ``context``, which is C_o c_i (..., 2l), give t (..., l).
+        """
         pieces = self.readout_state(state) + self.readout_word(y) + context
         hidden = pieces.unflatten(-1, (-1, 2)).amax(dim=-1)
         return functional.dropout(hidden, self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    """RNNsearch with vocabularies of these sizes, the symbols included."""
     return Seq2Seq(
         WordEmbedding(src_words, config.embedding, dropout=config.dropout),
         Encoder(config.embedding, config.hidden),

@@ -68,15 +68,16 @@ class Attention(nn.Module):
         return self._split(self.key(x)), self._split(self.value(x))
 
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-        """Scaled dot products where ``mask`` (..., T, S) is true -> (N, T, D).
+        """Scaled dot-product attention to the places where ``mask`` (..., T, S) is True -> (N, T, D).
 
-        Memory has one row for a sentence's K hypotheses, which are K times as many queries to it.
+        queries (N, h, T, D / h); keys and values (B, h, S, D / h). Memory has one row for a sentence's K hypotheses, to
+        which they are K times as many queries.
         """
         rows, heads, steps, width = queries.shape
         grouped = queries.unflatten(0, (len(keys), -1)).transpose(1, 2).flatten(2, 3)  # (B, h, K T, D / h)
-        found = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask)
-        found = found.unflatten(2, (-1, steps)).transpose(1, 2).flatten(0, 1)  # (N, h, T, D / h)
-        joined: Tensor = self.out(found.transpose(1, 2).reshape(rows, steps, heads * width))
+        means = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask)
+        means = means.unflatten(2, (-1, steps)).transpose(1, 2).flatten(0, 1)  # (N, h, T, D / h)
+        joined: Tensor = self.out(means.transpose(1, 2).reshape(rows, steps, heads * width))
         return joined
 
     def _split(self, x: Tensor) -> Tensor:
@@ -85,7 +86,10 @@ class Attention(nn.Module):
 
 
 class Sublayer(nn.Module):
-    """What is around attention and feed-forward network: residual, dropout, normalisation."""
+    """The residual connection, dropout and layer normalisation around an attention or a feed-forward network.
+
+    After the sum (post) it is LN(x + Dr(sublayer(x))), before the sublayer (pre) it is x + Dr(sublayer(LN(x))).
+    """
 
     def __init__(self, config: Config):
         super().__init__()
@@ -93,16 +97,18 @@ class Sublayer(nn.Module):
         self.norm = nn.LayerNorm(config.width)
 
     def enter(self, x: Tensor) -> Tensor:
+        """What the sublayer reads: x (..., D), normalised if the normalisation stands before it."""
         normed: Tensor = self.norm(x) if self.pre else x
         return normed
 
-    def leave(self, x: Tensor, found: Tensor) -> Tensor:
-        total = x + functional.dropout(found, self.dropout, self.training)
+    def leave(self, x: Tensor, output: Tensor) -> Tensor:
+        """The sum of x (..., D) and the sublayer's output (..., D), normalised if the normalisation stands after it."""
+        total = x + functional.dropout(output, self.dropout, self.training)
         return total if self.pre else self.norm(total)
 
 
 class FeedForward(nn.Module):
-    """Eq. 2 with its residual connection. x (N, T, D) -> (N, T, D)."""
+    """The feed-forward network of eq. 2 with its residual connection."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -111,10 +117,13 @@ class FeedForward(nn.Module):
         self.outer = _linear(config.feed_forward, config.width, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
+        """x (N, T, D) -> (N, T, D)."""
         return self.around.leave(x, self.outer(self.inner(self.around.enter(x)).relu()))
 
 
 class EncoderLayer(nn.Module):
+    """Self-attention and a feed-forward network (section 3.1)."""
+
     def __init__(self, config: Config):
         super().__init__()
         self.around_self, self.self_attention = Sublayer(config), Attention(config.width, config.heads)
@@ -123,19 +132,23 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
         h = self.around_self.enter(x)
-        found = self.self_attention(self.self_attention.queries(h), *self.self_attention.keys_and_values(h), mask)
-        fed: Tensor = self.feed_forward(self.around_self.leave(x, found))
+        context = self.self_attention(self.self_attention.queries(h), *self.self_attention.keys_and_values(h), mask)
+        fed: Tensor = self.feed_forward(self.around_self.leave(x, context))
         return fed
 
 
 class KeysValues(NamedTuple):
-    """Of one attention; in the memory of the source (B rows), in the state of the words so far (N rows)."""
+    """The keys and values of one attention: in memory those of the source (B rows), in the state those of the words
+    so far (N rows).
+    """
 
     keys: Tensor  # (N, h, S, D / h)
     values: Tensor  # (N, h, S, D / h)
 
 
 class DecoderLayer(nn.Module):
+    """Self-attention, attention to the source and a feed-forward network (section 3.1)."""
+
     def __init__(self, config: Config):
         super().__init__()
         self.around_self, self.self_attention = Sublayer(config), Attention(config.width, config.heads)
@@ -159,7 +172,7 @@ class DecoderLayer(nn.Module):
 
 
 def _last_norm(config: Config) -> nn.Module:
-    """Of the sum that a stack with pre-normalisation hands on."""
+    """The normalisation of what the last layer gives, which with pre-normalisation is a bare sum."""
     return nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
 
 
@@ -170,7 +183,7 @@ def _positioned(x: Tensor, first: int) -> Tensor:
 
 
 class Encoder(nn.Module):
-    """x (B, S, D), mask (B, S) -> (B, S, D)."""
+    """The stack of N layers over the source (section 3.1)."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -179,6 +192,7 @@ class Encoder(nn.Module):
         self.norm = _last_norm(config)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Word vectors x (B, S, D) and mask (B, S) -> (B, S, D)."""
         x = functional.dropout(_positioned(x, 0), self.dropout, self.training)
         for layer in self.layers:
             x = layer(x, mask[:, None, None])
@@ -187,6 +201,8 @@ class Encoder(nn.Module):
 
 
 class Memory(NamedTuple):
+    """Computed once for each source sentence."""
+
     layers: tuple[KeysValues, ...]  # for each layer of the decoder
     mask: Tensor  # (B, S)
 
@@ -201,12 +217,14 @@ class TransformerDecoder(Decoder[Tensor, Memory, tuple[KeysValues, ...]]):
         self.norm = _last_norm(config)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[KeysValues, ...]]:
+        """The encoder's output (B, S, D) and mask (B, S) -> keys and values of the source, and of no words yet."""
         attentions = [cast(DecoderLayer, layer).attention for layer in self.layers]
         memory = tuple(KeysValues(*attention.keys_and_values(encoded)) for attention in attentions)
         state = tuple(KeysValues(keys[:, :, :0], values[:, :, :0]) for keys, values in memory)
         return Memory(memory, mask), state
 
     def step(self, memory: Memory, state: tuple[KeysValues, ...], y: Tensor) -> Step[tuple[KeysValues, ...]]:
+        """One step after the words y (N, E). Its attention is the last layer's, averaged over heads (our ruling)."""
         hidden, state, queries = self.steps(memory, state, y.unsqueeze(1))
         keys = memory.layers[-1].keys
         scores = queries.squeeze(2).unflatten(0, (len(keys), -1)).transpose(1, 2) @ keys.transpose(2, 3)  # (B, h, K, S)
@@ -214,6 +232,7 @@ class TransformerDecoder(Decoder[Tensor, Memory, tuple[KeysValues, ...]]):
         return Step(hidden[:, 0], state, scores.softmax(dim=-1).mean(dim=1).flatten(0, 1))
 
     def unroll(self, memory: Memory, state: tuple[KeysValues, ...], y: Tensor) -> Tensor:
+        """All steps of y (B, T, E) at once -> hidden (B, T, H)."""
         return self.steps(memory, state, y)[0]
 
     def steps(
@@ -231,6 +250,7 @@ class TransformerDecoder(Decoder[Tensor, Memory, tuple[KeysValues, ...]]):
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
+    """A Transformer with vocabularies of these sizes, the symbols included."""
     tgt = WordEmbedding(tgt_words, config.width, dropout=0.0)
     src = SharedEmbedding(tgt) if config.tied == "all" else WordEmbedding(src_words, config.width, dropout=0.0)
     return Seq2Seq(src, Encoder(config), tgt, TransformerDecoder(config), TiedOutputLayer(tgt))
