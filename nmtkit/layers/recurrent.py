@@ -1,16 +1,18 @@
 """Recurrent cells. ``step`` is the equation; ``forward`` runs a whole time-major sequence through ``ops``.
 
 The transformed input (the product with x) is made outside, for all steps at once. A cell holds just what
-multiplies its own previous state.
+multiplies its own previous state. A step takes those weights as its last argument: ``weights()``, or what
+``ops.loop.share`` made of them.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from nmtkit.ops import recurrence, reference
-from nmtkit.ops.loop import Product
+from nmtkit.ops.matrix import Matrix
 
 
 class LSTMState(NamedTuple):
@@ -33,9 +35,13 @@ class PeepholeLSTM(nn.Module):
         for block in self.weight.split(width, dim=1):
             nn.init.orthogonal_(block)
 
-    def step(self, f: Tensor, h: Tensor, s: Tensor, product: Product = torch.matmul) -> tuple[Tensor, Tensor]:
+    def weights(self) -> list[Tensor]:
+        """What ``step`` multiplies h by: (H, 4H)."""
+        return [self.weight]
+
+    def step(self, f: Tensor, h: Tensor, s: Tensor, weights: Sequence[Matrix]) -> tuple[Tensor, Tensor]:
         """f (N, 4H), h and s (N, H) -> the next h and s."""
-        return reference.lstm_step(f, h, s, self.weight, self.peepholes, product)
+        return reference.lstm_step(f, h, s, weights[0], self.peepholes)
 
     def forward(self, f: Tensor, first: LSTMState, mask: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
         """f (T, B, 4H), first state, mask (T, B) -> h (T, B, H) and the h of the step processed last (B, H)."""
@@ -53,9 +59,13 @@ class GRU(nn.Module):
         for block in (*self.gates.split(width, dim=1), self.weight):
             nn.init.orthogonal_(block)
 
-    def step(self, x: Tensor, h: Tensor, product: Product = torch.matmul) -> Tensor:
+    def weights(self) -> list[Tensor]:
+        """What ``step`` multiplies by: (H, 2H) and (H, H)."""
+        return [self.gates, self.weight]
+
+    def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
         """x (N, 3H), h (N, H) -> the next h."""
-        return reference.gru_step(x, h, self.gates, self.weight, product)
+        return reference.gru_step(x, h, *weights)
 
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
         """x (T, B, 3H), first state (B, H), mask (T, B) -> h (T, B, H)."""
@@ -75,9 +85,13 @@ class LAU(nn.Module):
         for block in self.weight.split(width, dim=1):
             nn.init.orthogonal_(block)
 
-    def step(self, x: Tensor, h: Tensor, product: Product = torch.matmul) -> Tensor:
+    def weights(self) -> list[Tensor]:
+        """What ``step`` multiplies h by: (H, 4H)."""
+        return [self.weight]
+
+    def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
         """x (N, 5H): W_xr, W_xz, W_xg, W_xh and W_x times the input; h (N, H) -> the next h."""
-        return reference.lau_step(x, h, self.weight, self.bias, product)
+        return reference.lau_step(x, h, weights[0], self.bias)
 
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
         """x (T, B, 5H), first state (B, H), mask (T, B) -> h (T, B, H)."""

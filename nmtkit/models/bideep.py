@@ -28,7 +28,8 @@ from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops import attention, cells
-from nmtkit.ops.loop import Product, scan, share
+from nmtkit.ops.loop import scan, share
+from nmtkit.ops.matrix import Matrix, product
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,13 @@ class Map(nn.Module):
         self.widths = list(norms)
         self.norms = nn.ModuleList(nn.LayerNorm(width, eps=1e-5) for width in norms) if layer_norm else None
 
-    def forward(self, x: Tensor, product: Product = torch.matmul) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> (..., E) in float32."""
-        terms = product(x, self.weight).float()
+        return self.step(x, self.weight)
+
+    def step(self, x: Tensor, weight: Matrix) -> Tensor:
+        """``forward`` with W as a loop shares it: x (..., D) -> (..., E) in float32."""
+        terms = product(x, weight).float()
         if self.bias is not None:
             terms = terms + self.bias
         if self.norms is None:
@@ -97,13 +102,13 @@ def gates(rows: int, width: int, *, bias: bool, layer_norm: bool) -> Map:
     return Map(rows, (width, width, width), (2 * width, width), bias=bias, layer_norm=layer_norm)
 
 
-def gru(x: Tensor | None, state: Map, h: Tensor, product: Product) -> Tensor:
+def gru(x: Tensor | None, state: Map, h: Tensor, weight: Matrix) -> Tensor:
     """One transition of a state h (N, H) -> h' (N, H).
 
     x holds the terms [r, u, p] of the input (N, 3H), or a bias (3H,) for all rows, or is None for zeros.
     """
     norms = [] if state.norms is None else list(state.norms.parameters())
-    return cells.nematus(x, product(h, state.weight), h, state.bias, norms)
+    return cells.nematus(x, product(h, weight), h, state.bias, norms)
 
 
 def weights(maps: Iterable[nn.Module]) -> list[Tensor]:
@@ -125,7 +130,7 @@ class DeepTransition(nn.Module):
 
     def step(self, y: Tensor, h: Tensor) -> Tensor:
         """One step of search: y (N, D), h (N, H) -> the next h (N, H)."""
-        return self.transitions(self.input(y), h, torch.matmul)
+        return self.transitions(self.input(y), h, weights(self.states))
 
     def unroll(self, y: Tensor, h: Tensor) -> Tensor:
         """All steps of a decoder: y (T, B, D), first h (B, H) -> h (T, B, H)."""
@@ -137,10 +142,10 @@ class DeepTransition(nn.Module):
         zero = torch.zeros(x.shape[1], x.shape[2] // 3, device=x.device)
         return scan(self.transitions, x, zero, mask, reverse, weights(self.states))
 
-    def transitions(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+    def transitions(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
         """All transitions of one step, from the terms x (N, 3H) of the input and h (N, H) -> the next h (N, H)."""
-        for state, terms in zip(self.states, (x, *self.biases), strict=True):
-            h = gru(terms, cast(Map, state), h, product)
+        for state, terms, weight in zip(self.states, (x, *self.biases), weights, strict=True):
+            h = gru(terms, cast(Map, state), h, weight)
         return h
 
 
@@ -196,26 +201,31 @@ class Conditional(nn.Module):
 
     def step(self, y: Tensor, c: Tensor, h: Tensor) -> Tensor:
         """One step of search: y (N, D), context c (N, 2H), h (N, H) -> the next h (N, H)."""
-        return self.after(self.context(c), self.before(self.input(y), h, torch.matmul), torch.matmul)
+        first, *states = self.weights()
+        return self.after(self.context(c), self.before(self.input(y), h, first), states)
+
+    def weights(self) -> list[Tensor]:
+        """What ``before`` takes, then what ``after`` takes: each (H, 3H)."""
+        return weights([self.first, *self.states])
 
     def unroll(self, y: Tensor, c: Tensor, h: Tensor) -> Tensor:
         """All steps of a decoder: y (T, B, D), contexts c (T, B, 2H), first h (B, H) -> h (T, B, H)."""
 
-        def transitions(x: Tensor, h: Tensor, product: Product) -> Tensor:
+        def transitions(x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
             x, context = x.chunk(2, dim=-1)
-            return self.after(context, self.before(x, h, product), product)
+            return self.after(context, self.before(x, h, weights[0]), weights[1:])
 
         x = torch.cat([self.input(y), self.context(c)], dim=-1)
-        return scan(transitions, x, h, mask=None, reverse=False, weights=weights([self.first, *self.states]))
+        return scan(transitions, x, h, mask=None, reverse=False, weights=self.weights())
 
-    def before(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+    def before(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
         """The first transition, from the terms x (N, 3H) of the input: h (N, H) -> s (N, H), the attention's query."""
-        return gru(x, self.first, h, product)
+        return gru(x, self.first, h, weight)
 
-    def after(self, x: Tensor, s: Tensor, product: Product) -> Tensor:
+    def after(self, x: Tensor, s: Tensor, weights: Sequence[Matrix]) -> Tensor:
         """The other transitions, from the terms x (N, 3H) of the context: s (N, H) -> the next h (N, H)."""
-        for k, state in enumerate(self.states):
-            s = gru(x if k == 0 else None, cast(Map, state), s, product)
+        for k, (state, weight) in enumerate(zip(self.states, weights, strict=True)):
+            s = gru(x if k == 0 else None, cast(Map, state), s, weight)
         return s
 
 
@@ -245,19 +255,21 @@ class Attending(nn.Module):
 
     def attend(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One step of search: y (N, D), h (N, H) -> the next h (N, H), context c (N, 2H), attention weights (N, S)."""
-        s = self.cell.before(self.cell.input(y), h, torch.matmul)
+        first, *states = self.cell.weights()
+        s = self.cell.before(self.cell.input(y), h, first)
         c, weights = attention.additive(self.query(s), memory.keys[k], memory.annotations, self.v, memory.mask)
-        return self.cell.after(self.cell.context(c), s, torch.matmul), c, weights
+        return self.cell.after(self.cell.context(c), s, states), c, weights
 
     def attend_all(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor]:
         """All steps of training: y (T, B, D), first h (B, H) -> h (T, B, H) and contexts c (T, B, 2H)."""
-        cell, keys, values, v = self.cell, memory.keys[k], memory.annotations, self.v
-        h, loop = share(h, keys, values, v, *weights([self.query, cell.context, cell.first, *cell.states]))
+        cell, attended = self.cell, [memory.keys[k], memory.annotations, self.v]
+        maps = weights([self.query, cell.context])
+        h, (keys, values, v, query, context, first, *others) = share(h, *attended, *maps, *cell.weights())
         states, contexts = [], []
         for x in cell.input(y):
-            s = cell.before(x, h, loop.product)
-            c, _ = loop.additive(self.query(s, loop.product), keys, values, v, memory.mask)
-            h = cell.after(cell.context(c, loop.product), s, loop.product)
+            s = cell.before(x, h, first)
+            c, _ = attention.additive_in_loop(self.query.step(s, query), keys, values, v, memory.mask)
+            h = cell.after(cell.context.step(c, context), s, others)
             states.append(h)
             contexts.append(c)
         return torch.stack(states), torch.stack(contexts)

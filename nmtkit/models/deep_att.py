@@ -23,7 +23,9 @@ from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import LSTMState, PeepholeLSTM
 from nmtkit.models.base import Decoder, Seq2Seq, Step, rows_of
+from nmtkit.ops.attention import additive_in_loop
 from nmtkit.ops.loop import share
+from nmtkit.ops.matrix import product
 
 
 @dataclass(frozen=True)
@@ -157,10 +159,10 @@ class Stack(nn.Module):
 
     def step(self, f: Tensor, state: tuple[LSTMState, ...]) -> tuple[Tensor, tuple[LSTMState, ...]]:
         """One step from f (N, 4H) of the first layer -> h of the top layer (N, H), and the next state."""
-        new = [LSTMState(*self.cell(0).step(f, *state[0]))]
+        new = [LSTMState(*self.cell(0).step(f, *state[0], self.cell(0).weights()))]
         for k, feed_forward in enumerate(self.feed_forward, start=1):  # eq. 6
             f = feed_forward(f, new[-1].h)
-            new.append(LSTMState(*self.cell(k).step(f, *state[k])))
+            new.append(LSTMState(*self.cell(k).step(f, *state[k], self.cell(k).weights())))
         return self.top(new[-1].h), tuple(new)
 
     def above(self, f: Tensor, h: Tensor, state: tuple[LSTMState, ...]) -> Tensor:
@@ -214,14 +216,14 @@ class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
         Only the first layer needs the attention of the step before; the layers above run over all steps at once.
         """
         words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 4H)
-        query, v, keys, values = self.attention.query.weight.t(), self.attention.v, memory.keys, memory.values
+        attended = [self.attention.query.weight.t(), memory.keys, memory.values, self.attention.v]
         cell, (h, s) = self.layers.cell(0), state[0]
-        h, loop = share(h, query, keys, values, v, cell.weight)
+        h, (query, keys, values, v, *weights) = share(h, *attended, *cell.weights())
         fs, hs = [], []
         for word in words:
-            context, _ = loop.additive(loop.product(h, query), keys, values, v, memory.mask)
+            context, _ = additive_in_loop(product(h, query), keys, values, v, memory.mask)
             fs.append(context + word)
-            h, s = cell.step(fs[-1], h, s, loop.product)
+            h, s = cell.step(fs[-1], h, s, weights)
             hs.append(h)
         return self.layers.above(torch.stack(fs), torch.stack(hs), state)
 

@@ -26,7 +26,9 @@ from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import GRU, LAU
 from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.ops.attention import additive_in_loop
 from nmtkit.ops.loop import share
+from nmtkit.ops.matrix import product
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Layer(nn.Module):
     def step(self, x: Tensor, f: Tensor | None, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One step: x (N, D) and f (N, G) below, state (N, H) -> x (N, H), f and the next state."""
         f = self.transform(x, f)
-        h = self.recurrent.step(f, h)
+        h = self.recurrent.step(f, h, self.recurrent.weights())
         return self.output(x, h), f, h
 
     def transform(self, x: Tensor, f: Tensor | None) -> Tensor:
@@ -152,17 +154,19 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         Only the first layer needs the attention of the step before; the layers above run over all steps at once.
         """
         y, bottom = y.transpose(0, 1).contiguous(), self.layer(0)
-        query, query_word = self.attention.query.weight.split(self.widths, dim=1)
-        maps, word_maps = bottom.input.weight.split(self.widths, dim=1)
+        query_state, query_word = self.attention.query.weight.split(self.widths, dim=1)
+        context_maps, word_maps = bottom.input.weight.split(self.widths, dim=1)
         queries = functional.linear(y, query_word)  # (T, B, A)
         words = functional.linear(y, word_maps, bottom.input.bias).float()  # (T, B, G)
-        query, maps, v, keys, values = query.t(), maps.t(), self.attention.v, memory.keys, memory.annotations
-        h, loop = share(state[0], query, maps, keys, values, v, *bottom.recurrent.parameters())
+        attended = [query_state.t(), memory.keys, memory.annotations, self.attention.v]
+        h, (query, keys, values, v, maps, *weights) = share(
+            state[0], *attended, context_maps.t(), *bottom.recurrent.weights()
+        )
         fs, hs = [], []
         for from_word, word in zip(queries, words, strict=True):
-            context, _ = loop.additive(loop.product(h, query) + from_word, keys, values, v, memory.mask)
-            fs.append(loop.product(context, maps) + word)
-            h = bottom.recurrent.step(fs[-1], h, loop.product)
+            context, _ = additive_in_loop(product(h, query) + from_word, keys, values, v, memory.mask)
+            fs.append(product(context, maps) + word)
+            h = bottom.recurrent.step(fs[-1], h, weights)
             hs.append(h)
         x, f = torch.stack(hs), torch.stack(fs)  # no residual here: [c_t; y_{t-1}] is wider than h
         for k in range(1, len(state)):

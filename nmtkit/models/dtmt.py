@@ -13,6 +13,7 @@ ablated module is one GRU; without layer normalisation every gate has a bias.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
 
@@ -25,7 +26,9 @@ from nmtkit.layers.attention import MultiHeadAdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops import cells
-from nmtkit.ops.loop import Product, scan, share
+from nmtkit.ops.attention import additive_in_loop
+from nmtkit.ops.loop import scan, share
+from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.pointwise import dropout_mask
 from nmtkit.ops.positions import sinusoid
 from nmtkit.symbols import BOS
@@ -81,10 +84,10 @@ class TGRU(nn.Module):
         self.norm = Gates(2, width, layer_norm=config.layer_norm)
         _orthogonal(self.weight)
 
-    def step(self, h: Tensor, product: Product) -> Tensor:
+    def step(self, h: Tensor, weight: Matrix) -> Tensor:
         """h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
-        return cells.transition(None, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
+        return cells.transition(None, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
 class GRU(nn.Module):
@@ -100,10 +103,10 @@ class GRU(nn.Module):
         self.norm = Gates(2, width, layer_norm=config.layer_norm)
         _orthogonal(self.weight)
 
-    def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+    def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
         """Terms of the input x (N, G H) and state h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
-        return cells.transition(x, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
+        return cells.transition(x, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
 class LGRU(nn.Module):
@@ -122,10 +125,10 @@ class LGRU(nn.Module):
         self.norm = Gates(3, width, layer_norm=config.layer_norm)
         _orthogonal(self.weight)
 
-    def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+    def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
         """Terms of the input x (N, G H) and state h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
-        return cells.transition(x, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
+        return cells.transition(x, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
 class LAU(nn.Module):
@@ -144,10 +147,10 @@ class LAU(nn.Module):
         self.norm = Gates(3, width, layer_norm=config.layer_norm)
         _orthogonal(self.weight)
 
-    def step(self, x: Tensor, h: Tensor, product: Product) -> Tensor:
+    def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
         """Terms of the input x (N, G H) and state h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
-        return cells.lau(x, product(h, self.weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
+        return cells.lau(x, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
 CELLS: dict[str, type[GRU | LAU | LGRU]] = {"gru": GRU, "lau": LAU, "lgru": LGRU}
@@ -167,11 +170,11 @@ class Module(nn.Module):
         self.first = CELLS["gru" if plain else config.cell](inputs, config)
         self.transitions = nn.ModuleList(TGRU(config) for _ in range(0 if plain else config.transitions))
 
-    def step(self, x: Tensor, h: Tensor, product: Product = torch.matmul) -> Tensor:
+    def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
         """One step from x (N, G H), the first cell's terms of the input, and h (N, H) -> the next h (N, H)."""
-        h = self.first.step(x, h, product)
-        for cell in self.transitions:
-            h = cast(TGRU, cell).step(h, product)
+        h = self.first.step(x, h, weights[0])
+        for cell, weight in zip(self.transitions, weights[1:], strict=True):
+            h = cast(TGRU, cell).step(h, weight)
         return h
 
     def forward(self, x: Tensor, mask: Tensor, reverse: bool) -> Tensor:
@@ -261,28 +264,29 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
         """One step after the words y (N, E): query module, attention, decoder module."""
         y = self.words(y, state.step)
-        query = self.query.step(self.query.first.input(y), state.s)
+        query = self.query.step(self.query.first.input(y), state.s, self.query.weights())
         context, weights = self.attention(query, memory.keys, memory.values, memory.mask)
-        s = self.update.step(self.update.first.input(context), query)
+        s = self.update.step(self.update.first.input(context), query, self.update.weights())
         return Step(self.readout(y, s, context), State(s, state.step + 1), weights)
 
     def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:
         """All steps, with the products of the words y (B, T, E) before the loop and the readout (B, T, H) after it."""
         steps = state.step.unsqueeze(1) + torch.arange(y.shape[1], device=y.device)
         y = self.words(y, steps).transpose(0, 1).contiguous()
-        attention, update = self.attention, self.update.first.input.weight.t()
-        keys, values = memory.keys.flatten(0, 1), memory.values.flatten(0, 1)
+        attention = self.attention
         mask = memory.mask.repeat_interleave(attention.heads, dim=0)
-        query, out = attention.query.weight.t(), attention.out.weight.t()
-        products = [query, out, update, *self.query.weights(), *self.update.weights()]
-        s, loop = share(state.s, keys, values, attention.v, *products)
+        attended = [memory.keys.flatten(0, 1), memory.values.flatten(0, 1), attention.v]
+        maps = [attention.query.weight.t(), attention.out.weight.t(), self.update.first.input.weight.t()]
+        modules = [*self.query.weights(), *self.update.weights()]
+        s, (keys, values, v, query, out, update, *weights) = share(state.s, *attended, *maps, *modules)
+        query_weights, update_weights = weights[: len(self.query.weights())], weights[len(self.query.weights()) :]
         states, contexts = [], []
         for word in self.query.first.input(y).float().unbind():
-            s = self.query.step(word, s, loop.product)
-            rows = loop.product(s, query).view(len(keys), -1)  # a row per head
-            context, _ = loop.additive(rows, keys, values, attention.v, mask)
-            context = loop.product(context.view(len(s), -1), out) + attention.out.bias
-            s = self.update.step(loop.product(context, update), s, loop.product)
+            s = self.query.step(word, s, query_weights)
+            rows = product(s, query).view(len(mask), -1)  # a row per head
+            context, _ = additive_in_loop(rows, keys, values, v, mask)
+            context = product(context.view(len(s), -1), out) + attention.out.bias
+            s = self.update.step(product(context, update), s, update_weights)
             states.append(s)
             contexts.append(context)
         return self.readout(y, torch.stack(states), torch.stack(contexts)).transpose(0, 1)

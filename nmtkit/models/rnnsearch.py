@@ -20,7 +20,9 @@ from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import GRU
 from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.ops.attention import additive_in_loop
 from nmtkit.ops.loop import share
+from nmtkit.ops.matrix import product
 
 
 @dataclass(frozen=True)
@@ -97,21 +99,20 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         mean, weights = self.attention(state, memory.keys, memory.values, memory.mask)
         context, to_readout = mean.split(self.widths, dim=-1)
         hidden = self.readout(state, y, to_readout)
-        return Step(hidden, self.recurrent.step(self.word(y) + context, state), weights)
+        return Step(hidden, self.recurrent.step(self.word(y) + context, state, self.recurrent.weights()), weights)
 
     def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:
         """All steps, with the products of the words y (B, T, E) before the loop and the readout (B, T, l) after it."""
         words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 3n)
-        query, v, keys, values = self.attention.query.weight.t(), self.attention.v, memory.keys, memory.values
-        cell = self.recurrent
-        state, loop = share(state, query, keys, values, v, cell.gates, cell.weight)
+        attended = [self.attention.query.weight.t(), memory.keys, memory.values, self.attention.v]
+        state, (query, keys, values, v, *weights) = share(state, *attended, *self.recurrent.weights())
         states, contexts = [], []
         for word in words:
-            mean, _ = loop.additive(loop.product(state, query), keys, values, v, memory.mask)
+            mean, _ = additive_in_loop(product(state, query), keys, values, v, memory.mask)
             context, to_readout = mean.split(self.widths, dim=-1)
             states.append(state)
             contexts.append(to_readout)
-            state = cell.step(word + context, state, loop.product)
+            state = self.recurrent.step(word + context, state, weights)
         return self.readout(torch.stack(states, dim=1), y, torch.stack(contexts, dim=1))
 
     def readout(self, state: Tensor, y: Tensor, context: Tensor) -> Tensor:

@@ -1,21 +1,95 @@
-"""Additive attention (Bahdanau et al. 2015, A.1.2) for one or many query rows per sentence.
+"""Additive attention (Bahdanau et al. 2015, A.1.2): softmax_j( v . tanh(query + keys_j) ), and the mean of the values.
+
+``additive`` is for search: any number of query rows for each sentence, plain operations. ``additive_in_loop`` is for
+the many steps of training: one query row for each sentence, and keys, values and v that all steps share. On a GPU the
+scores of the latter are one Triton kernel.
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
-``loop.Loop.additive`` is the same for the many steps of training.
 """
 
+from types import ModuleType
+from typing import Any
+
+import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nmtkit.ops import trusted
+from nmtkit.ops.loop import Shared
 
 
 def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """softmax_j( v . tanh(query + keys_j) ) over real positions, and the mean of the values under it.
+    """The context and the attention weights of any number of query rows.
 
     query (N, A), keys (B, S, A), values (B, S, D), v (A,), mask (B, S) True = real.
-    Gives context (N, D) and weights (N, S) in float32. Every sentence needs one real position.
+    Gives context (N, D) in the values' dtype and weights (N, S) in float32. Every sentence needs one real position.
     """
-    grouped = query.unflatten(0, (len(keys), -1)).unsqueeze(2)  # (B, K, 1, A)
-    # tanh x = 2 sigmoid(2x) - 1, which a CPU has in a third of the time; the softmax cancels what the 1 adds up to.
-    scores = (2 * grouped.float() + 2 * keys.float().unsqueeze(1)).sigmoid_() @ (2 * v.float())  # (B, K, S)
+    scores = _sigmoid(query.unflatten(0, (len(keys), -1)), keys.float()) @ (2 * v.float())  # (B, K, S)
     weights = scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(dim=-1)
     context = weights.to(values.dtype) @ values  # (B, K, D)
     return context.flatten(0, 1), weights.flatten(0, 1)
+
+
+def additive_in_loop(query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """``additive`` for one query row for each sentence, (B, A), in a step of a loop that shares keys, values and v.
+
+    The weights carry no gradient of their own.
+    """
+    context, weights = _Additive.apply(query, keys, values, v, mask)
+    return context, weights
+
+
+def _sigmoid(query: Tensor, keys: Tensor) -> Tensor:
+    """sigmoid(2 (query + keys)) for query (B, K, A) and keys (B, S, A): (B, K, S, A) in float32.
+
+    tanh x = 2 sigmoid(2x) - 1, which a CPU has in a third of the time; a softmax cancels what the 1 adds up to.
+    """
+    return torch.add(2 * query.float().unsqueeze(2), keys.unsqueeze(1), alpha=2).sigmoid_()
+
+
+class _Additive(torch.autograd.Function):
+    """Backward computes the sigmoid again instead of keeping (B, S, A) for every step."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        kernels = trusted.kernels(_compare, query)
+        weights = (kernels or _Additive).additive_scores(query, keys.value, v.value, mask).softmax(dim=-1)
+        ctx.shared = keys, values, v
+        ctx.save_for_backward(query, weights)
+        ctx.mark_non_differentiable(weights)
+        return torch.bmm(weights.to(values.value.dtype).unsqueeze(1), values.value).squeeze(1), weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_context: Tensor, _: Tensor) -> tuple[Any, ...]:
+        query, weights = ctx.saved_tensors
+        keys, values, v = ctx.shared
+        d_weights = torch.bmm(values.value, grad_context.unsqueeze(-1)).squeeze(-1).float()
+        d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))
+        sigmoid = _sigmoid(query.unsqueeze(1), keys.value).squeeze(1)
+        v.add(2 * (d_scores.flatten() @ sigmoid.flatten(0, 1)))  # of the sigmoid alone, because d_scores sums to 0
+        slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1)  # a quarter of that of tanh
+        four_v = 4 * v.value.float()
+        d_query = torch.bmm(d_scores.unsqueeze(1), slope).squeeze(1) * four_v
+        keys.add(slope.mul_(d_scores.unsqueeze(-1)).mul_(four_v))
+        values.note(weights.to(values.value.dtype).unsqueeze(1), grad_context.unsqueeze(1))
+        return d_query, None, None, None, None
+
+    @staticmethod
+    def additive_scores(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """v . tanh(query + keys), but for what a softmax takes away: (B, S), -inf where the mask is False."""
+        sigmoid = _sigmoid(query.unsqueeze(1), keys).squeeze(1)
+        return (sigmoid @ (2 * v.float())).masked_fill_(~mask, float("-inf"))
+
+
+def _compare(kernels: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
+    """Raises where the weights of an attention with ``kernels`` are not the plain ones."""
+    random = torch.Generator().manual_seed(1)
+    shapes = [(3, 32), (3, 4, 32), (32,)]
+    query, keys, v = (torch.randn(shape, generator=random).to(device, dtype) for shape in shapes)
+    mask = torch.arange(4, device=device) < torch.tensor([[4], [1], [2]], device=device)
+    fused, plain = (m.additive_scores(query, keys, v, mask).softmax(dim=-1) for m in (kernels, _Additive))
+    if not torch.allclose(fused, plain, rtol=0, atol=1e-3):
+        raise ArithmeticError("other results of additive attention")

@@ -6,12 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmtkit.ops.loop import Product
+from nmtkit.ops.matrix import Matrix, product
 
 
-def lstm_step(
-    f: Tensor, h: Tensor, s: Tensor, w_r: Tensor, peepholes: Tensor, product: Product = torch.matmul
-) -> tuple[Tensor, Tensor]:
+def lstm_step(f: Tensor, h: Tensor, s: Tensor, w_r: Matrix, peepholes: Tensor) -> tuple[Tensor, Tensor]:
     """One step of Zhou et al. 2016, eq. 4: f (B, 4H), h and s (B, H) -> the next h and s."""
     theta_i, theta_f, theta_o = peepholes
     z, zi, zf, zo = (f + product(h, w_r)).chunk(4, dim=-1)
@@ -22,7 +20,7 @@ def lstm_step(
     return s.tanh() * o, s
 
 
-def gru_step(x: Tensor, h: Tensor, u_gates: Tensor, u: Tensor, product: Product = torch.matmul) -> Tensor:
+def gru_step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
     """One step of Bahdanau et al. 2015, A.1.1: x (B, 3H), h (B, H) -> the next h."""
     width = h.shape[-1]
     r, z = (x[..., : 2 * width] + product(h, u_gates)).sigmoid().chunk(2, dim=-1)
@@ -30,7 +28,7 @@ def gru_step(x: Tensor, h: Tensor, u_gates: Tensor, u: Tensor, product: Product 
     return (1 - z) * h + z * candidate
 
 
-def lau_step(x: Tensor, h: Tensor, u: Tensor, bias: Tensor, product: Product = torch.matmul) -> Tensor:
+def lau_step(x: Tensor, h: Tensor, u: Matrix, bias: Tensor) -> Tensor:
     """One step of Wang et al. 2017, eqs. 6 to 8 with f = 1 - r: x (B, 5H), h (B, H) -> the next h."""
     width = h.shape[-1]
     from_state = product(h, u)

@@ -170,7 +170,7 @@ class Stepped(nn.Module):
         self.module = module
 
     def forward(self, x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        return self.module.step(self.module.first.input(x), h)
+        return self.module.step(self.module.first.input(x), h, self.module.weights())
 
 
 def test_an_lgru_without_its_linear_path_is_the_gru() -> None:
@@ -187,7 +187,7 @@ def test_an_lgru_without_its_linear_path_is_the_gru() -> None:
         gru.norm.gain.copy_(lgru.norm.gain[:2])
         gru.norm.bias.copy_(lgru.norm.bias[:2])
     x, h = torch.randn(5, E), torch.randn(5, H)
-    torch.testing.assert_close(lgru.step(lgru.input(x), h, torch.matmul), gru.step(gru.input(x), h, torch.matmul))
+    torch.testing.assert_close(lgru.step(lgru.input(x), h, lgru.weight), gru.step(gru.input(x), h, gru.weight))
 
 
 def test_a_tgru_is_a_gru_that_is_blind_to_its_input() -> None:
@@ -196,7 +196,7 @@ def test_a_tgru_is_a_gru_that_is_blind_to_its_input() -> None:
     tgru.load_state_dict({name: value for name, value in gru.state_dict().items() if name != "input.weight"})
     gru.input.weight.data.zero_()
     x, h = torch.randn(5, E), torch.randn(5, H)
-    torch.testing.assert_close(tgru.step(h, torch.matmul), gru.step(gru.input(x), h, torch.matmul))
+    torch.testing.assert_close(tgru.step(h, tgru.weight), gru.step(gru.input(x), h, gru.weight))
 
 
 def test_a_lau_with_an_open_input_gate_hands_on_the_linear_map_of_its_input() -> None:
@@ -204,16 +204,16 @@ def test_a_lau_with_an_open_input_gate_hands_on_the_linear_map_of_its_input() ->
     lau.norm.bias.data[2] = 50.0  # g = 1
     x, h = torch.randn(5, E), torch.randn(5, H)
     linear = x @ lau.input.weight.split(H)[-1].t()
-    torch.testing.assert_close(lau.step(lau.input(x), h, torch.matmul), linear)
+    torch.testing.assert_close(lau.step(lau.input(x), h, lau.weight), linear)
 
 
 def test_candidates_are_dropped_in_training_only() -> None:
     tgru = dtmt.TGRU(replace(SMALL, candidate_dropout=0.5))
     h = torch.randn(2000, H)
     _, z = reference.gates((h @ tgru.weight)[:, : 2 * H], tgru.norm.gain, tgru.norm.bias)
-    kept = tgru.eval().step(h, torch.matmul)
+    kept = tgru.eval().step(h, tgru.weight)
     torch.manual_seed(0)
-    dropped = tgru.train().step(h, torch.matmul)
+    dropped = tgru.train().step(h, tgru.weight)
     none, doubled = (1 - z) * h, 2 * kept - (1 - z) * h  # without a candidate, and with twice of it
     is_none, is_doubled = torch.isclose(dropped, none, atol=1e-6), torch.isclose(dropped, doubled, atol=1e-5)
     assert (is_none | is_doubled).all()

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import kernels, loop, recurrence
+from nmtkit.ops import attention, kernels, recurrence
 from tests.ops.test_recurrence import OPS, TOLERANCE, Op, assert_near, both_ways, every_op, gradients, inputs, ragged
 
 DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
@@ -136,7 +136,7 @@ def test_what_came_in_is_left_as_it_was(op: Op) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
 def test_the_kernels_are_trusted(dtype: torch.dtype) -> None:
-    for compare in (recurrence._compare, loop._compare):
+    for compare in (recurrence._compare, attention._compare):
         compare(kernels, torch.device(DEVICE), dtype)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 import nmtkit.ops
-from nmtkit.ops import loop, recurrence, steps, trusted
+from nmtkit.ops import attention, recurrence, steps, trusted
 
 Choose = Callable[[ModuleType | None], ModuleType]
 GPU: Any = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)  # what is asked of a tensor
@@ -90,7 +90,7 @@ def test_without_triton_plain_operations_are_used_and_one_line_says_so(
     chosen: Choose, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert chosen(None) is steps
-    assert trusted.kernels(loop._compare, GPU) is None
+    assert trusted.kernels(attention._compare, GPU) is None
     assert len(caplog.messages) == 1
     assert "ModuleNotFoundError" in caplog.text
 

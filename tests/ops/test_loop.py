@@ -1,7 +1,7 @@
 """A loop that shares its gradients' work gives the numbers and the gradients of the plain loop."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops import attention
-from nmtkit.ops.loop import Product, scan, share
+from nmtkit.ops.loop import scan, share
+from nmtkit.ops.matrix import Matrix, product
 
 NAMES = ["state", "query", "update", "keys", "values", "v"]
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 3e-2}  # of the largest element
@@ -25,11 +26,8 @@ def inputs() -> tuple[list[Tensor], Tensor]:
     return [x.requires_grad_() for x in tensors], torch.arange(LENGTH) < torch.tensor([[5], [1], [3]])
 
 
-def states(
-    product: Callable[..., Tensor], additive: Callable[..., Any], mask: Tensor, steps: int, *tensors: Tensor
-) -> Tensor:
+def states(additive: Callable[..., Any], mask: Tensor, steps: int, state: Tensor, shared: Sequence[Any]) -> Tensor:
     """A small recurrent network with attention: (T, B, D)."""
-    state, *shared = tensors
     query, update, keys, values, v = shared
     found = []
     for _ in range(steps):
@@ -40,12 +38,11 @@ def states(
 
 
 def shared_states(steps: int, tensors: list[Tensor], mask: Tensor) -> Tensor:
-    state, loop = share(*tensors)
-    return states(loop.product, loop.additive, mask, steps, state, *tensors[1:])
+    return states(attention.additive_in_loop, mask, steps, *share(*tensors))
 
 
 def plain_states(steps: int, tensors: list[Tensor], mask: Tensor) -> Tensor:
-    return states(torch.matmul, attention.additive, mask, steps, *tensors)
+    return states(attention.additive, mask, steps, tensors[0], tensors[1:])
 
 
 def gradients(found: Tensor, of: list[Tensor], **options: Any) -> tuple[Tensor, ...]:
@@ -74,8 +71,8 @@ def test_a_query_of_more_precision_than_the_keys_is_welcome() -> None:
     (query, _, _, *shared), mask = inputs()
     expected, _ = attention.additive(query, *shared, mask)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        first, loop = share(query, *shared)
-        found, _ = loop.additive(first, *shared, mask)
+        first, in_loop = share(query, *shared)
+        found, _ = attention.additive_in_loop(first, *in_loop, mask)
     assert_near(found, expected, TOLERANCE[torch.bfloat16])
     for ours, theirs in zip(gradients(found, [query, *shared]), gradients(expected, [query, *shared]), strict=True):
         assert_near(ours, theirs, TOLERANCE[torch.bfloat16])
@@ -118,19 +115,19 @@ def test_a_second_backward_fails_instead_of_counting_twice() -> None:
 
 def test_a_loop_is_freed_with_its_graph() -> None:
     tensors, mask = inputs()
-    state, loop = share(*tensors)
-    found = states(loop.product, loop.additive, mask, STEPS, state, *tensors[1:])
+    state, shared = share(*tensors)
+    found = states(attention.additive_in_loop, mask, STEPS, state, shared)
     gradients(found, tensors)
-    watched = weakref.ref(loop)
-    del state, loop, found
-    assert watched() is None
+    watched = [weakref.ref(tensor) for tensor in shared]
+    del state, shared, found
+    assert [tensor() for tensor in watched] == [None] * (len(NAMES) - 1)
 
 
 def test_what_is_shared_but_not_used_has_no_gradient() -> None:
     (state, query, *_), _ = inputs()
     spare = torch.ones(2, requires_grad=True)
-    first, loop = share(state, query, spare)
-    loss = loop.product(first, query).sum()
+    first, (shared, _) = share(state, query, spare)
+    loss = product(first, shared).sum()
     assert torch.autograd.grad(loss, [query, spare], allow_unused=True)[1] is None
 
 
@@ -140,9 +137,10 @@ def test_without_gradients_the_loop_is_the_plain_one() -> None:
         torch.testing.assert_close(shared_states(STEPS, tensors, mask), plain_states(STEPS, tensors, mask))
 
 
-def cell(w: Tensor, u: Tensor) -> Callable[[Tensor, Tensor, Product], Tensor]:
+def cell(x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
     """A recurrent cell with two products, one on top of the other."""
-    return lambda x, h, product: (x + product(product(h, w).tanh(), u)).tanh() + 0.5 * h
+    w, u = weights
+    return (x + product(product(h, w).tanh(), u)).tanh() + 0.5 * h
 
 
 @pytest.mark.parametrize("low", [False, True], ids=["float32", "bfloat16"])
@@ -155,7 +153,6 @@ def test_a_scan_is_the_plain_loop_over_real_steps(steps: int, masked: bool, reve
     tensors = [torch.randn(shape, generator=random).mul(0.5).bfloat16().float().requires_grad_() for shape in shapes]
     x, first, w, u = tensors
     mask = torch.arange(steps)[:, None] < torch.tensor([steps, 1, max(1, steps - 1)]) if masked else None
-    step = cell(w, u)
 
     columns = []
     for row in range(SENTENCES):  # every sentence alone, without its padding
@@ -163,13 +160,13 @@ def test_a_scan_is_the_plain_loop_over_real_steps(steps: int, masked: bool, reve
         length = steps if mask is None else int(mask[:, row].sum())
         order = list(range(length))[:: -1 if reverse else 1]
         for t in order:
-            h = outputs[t] = step(x[t, row], h, torch.matmul)
+            h = outputs[t] = cell(x[t, row], h, [w, u])
         if not reverse:
             outputs[length:] = [h] * (steps - length)
         columns.append(torch.stack(outputs))
     plain = torch.stack(columns, dim=1)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
-        ours = scan(step, x, first, mask, reverse, [w, u])
+        ours = scan(cell, x, first, mask, reverse, [w, u])
     tolerance = TOLERANCE[torch.bfloat16 if low else torch.float32]
     assert ours.dtype == torch.float32
     assert_near(ours, plain, tolerance)
