@@ -21,7 +21,8 @@ from torch import nn
 from nmtkit.align.lexicon import load_lexicon
 from nmtkit.align.pharaoh import read_alignment, read_gold
 from nmtkit.config import dump_yaml, load_yaml, parse_settings, parse_yaml, to_dict
-from nmtkit.data.corpus import Corpus, encode
+from nmtkit.data.corpus import Corpus
+from nmtkit.data.encoding import encode
 from nmtkit.data.manifest import verify
 from nmtkit.data.settings import Prep, Side
 from nmtkit.data.text import TextPipeline

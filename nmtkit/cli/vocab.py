@@ -41,7 +41,7 @@ def vocab(
     if joint and src_size is not None and tgt_size is not None and src_size != tgt_size:
         raise UserError(f"--joint has one size for its one list, not --src-size {src_size} and --tgt-size {tgt_size}")
 
-    from nmtkit.data.corpus import encode
+    from nmtkit.data.encoding import encode
 
     if joint:
         src_size = tgt_size = src_size or tgt_size

@@ -10,9 +10,9 @@ from nmtkit.align.eflomal import align_with_eflomal
 from nmtkit.align.lexicon import WordPair, count_links, write_lexicon
 from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
 from nmtkit.align.symmetrize import HEURISTICS, Heuristic
-from nmtkit.data.parallel import progress
+from nmtkit.data.bpe import join_pieces
+from nmtkit.data.progress import progress
 from nmtkit.data.settings import ALIGN_FILES, Prep, load_prep
-from nmtkit.data.text import join_pieces
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
 
@@ -27,7 +27,7 @@ class Aligned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class AlignmentReport:
     """What was made; ``str`` of it is for people."""
 
     folder: Path
@@ -46,7 +46,7 @@ class Report:
         return "\n".join([*lines, f"{lexicon}, those linked more than {self.threshold} times"])
 
 
-def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Report:
+def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> AlignmentReport:
     """Aligns the training and development text of a data folder with eflomal."""
     prep = load_prep(folder)
     splits = [split for split in ("train", "dev") if split == "train" or (folder / "dev.src").is_file()]
@@ -63,7 +63,7 @@ def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Re
         return _write(folder, staging, prep, splits, links, forward, threshold)
 
 
-def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> Report:
+def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentReport:
     """Takes the alignment of the training text from a file. Raises UserError if it is not one of that text."""
     prep = load_prep(folder)
     if not pharaoh.is_file():
@@ -98,7 +98,7 @@ def _write(
     links: Iterator[list[Link]],
     origin: Path,
     threshold: int,
-) -> Report:
+) -> AlignmentReport:
     """Puts SPLIT.align and the lexicon into the folder; ``links`` are those of all splits, one after the other."""
     counts: Counter[WordPair] = Counter()
     aligned = {}
@@ -121,4 +121,4 @@ def _write(
         aligned[split] = Aligned(pairs, number, words, linked)
     entries = write_lexicon(staging / "lexicon.tsv", counts, threshold)
     move_into_place(staging, folder, ALIGN_FILES)
-    return Report(folder, aligned, len(counts), entries, threshold)
+    return AlignmentReport(folder, aligned, len(counts), entries, threshold)

@@ -1,124 +1,151 @@
-"""Which pairs training does without, and why."""
+"""Training text tokenised and cleaned, shard by shard, and an account of the pairs that are left out."""
 
-import hashlib
-import unicodedata
-from collections.abc import Sequence
-from functools import cache
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import lru_cache, partial
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from nmtkit.data.hashes import load_hashes, pair_hash
+from nmtkit.data.manifest import line_numbers
+from nmtkit.data.parallel import Chunk, Workers, chunks
+from nmtkit.data.progress import progress
+from nmtkit.data.raw import Files
+from nmtkit.data.rules import broken_rule, describe_rule, rules_of
+from nmtkit.data.settings import SPLITS, Prep
+from nmtkit.data.text import TextPipeline
+from nmtkit.data.work import CHUNK_LINES, Shard, Work, join_lines
+from nmtkit.errors import UserError
+from nmtkit.lines import atomic_write, parse_line, raw_lines
 
-from nmtkit.data.settings import Cleaning, Prep
-from nmtkit.data.text import CONTROL, moses_language
+_FIRST_LINES = 10  # that a rule's entry in the manifest names
+_MANY = 0.1  # losing more than this share of the training pairs deserves a warning
 
-# In the order in which they are tried. The first four always are; the others if settings name them, because the
-# published systems were trained without them.
-RULES = {
-    "control": "control characters",
-    "empty": "an empty side",
-    "long": "more than {max_length} words",
-    "ratio": "one side more than {max_ratio:g} times as long as the other",
-    "identical": "identical sides",
-    "script": "a side whose letters are mostly not of its language's script",
-    "overlap": "being in the development or test set",
-    "duplicate": "being there already",
-}
-ALWAYS = tuple(RULES)[:4]
-
-_HASH = np.dtype("<u8")
-_AT_ONCE = 4_000_000  # hashes that are sorted together: 128 MB or so
-
-_SCRIPTS = {
-    "ar fa ps ug ur": "ARABIC", "be bg kk ky mk mn ru tg uk": "CYRILLIC", "sr": "CYRILLIC LATIN", "el": "GREEK",
-    "he yi": "HEBREW", "hi mr ne": "DEVANAGARI", "as bn": "BENGALI", "gu": "GUJARATI", "pa": "GURMUKHI",
-    "ta": "TAMIL", "te": "TELUGU", "kn": "KANNADA", "ml": "MALAYALAM", "si": "SINHALA", "th": "THAI", "lo": "LAO",
-    "km": "KHMER", "my": "MYANMAR", "ka": "GEORGIAN", "hy": "ARMENIAN", "am ti": "ETHIOPIC", "yue zh": "CJK",
-    "ja": "CJK HIRAGANA KATAKANA", "ko": "HANGUL CJK",
-}  # fmt: skip
-_SCRIPTS_OF = {language: set(scripts.split()) for group, scripts in _SCRIPTS.items() for language in group.split()}
+log = logging.getLogger(__name__)
 
 
-def rules_of(cleaning: Cleaning) -> list[str]:
-    """The rules that are tried, in their order."""
-    return [rule for rule in RULES if rule in ALWAYS or rule in cleaning.drop]
+def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
+    """Clean part i of n of the training text, which is every n-th shard, where that is not done yet.
 
-
-def describe_rule(rule: str, cleaning: Cleaning) -> str:
-    return RULES[rule].format(max_length=cleaning.max_length, max_ratio=cleaning.max_ratio)
-
-
-def pair_hash(src: list[str], tgt: list[str]) -> bytes:
-    """8 bytes: among 36 million pairs, two different ones have the same with a probability of 1 in 30,000."""
-    return hashlib.blake2b(f"{' '.join(src)}\n{' '.join(tgt)}".encode(), digest_size=_HASH.itemsize).digest()
-
-
-def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: frozenset[bytes]) -> str | None:
-    """The first rule that a pair breaks by itself: all but "duplicate".
-
-    ``line`` is its raw text, both sides; src and tgt are its words. ``heldout``: hashes of development and test pairs.
+    Of each shard this writes the tokens of the pairs that may stay, and last of all which may not, and why.
     """
-    cleaning = prep.cleaning
-    if not line.isprintable() and CONTROL.search(line):
-        return "control"
-    short, long = sorted((len(src), len(tgt)))
-    if short == 0:
-        return "empty"
-    if cleaning.max_length and long > cleaning.max_length:
-        return "long"
-    if cleaning.max_ratio and long > cleaning.max_ratio * short:
-        return "ratio"
-    if "identical" in cleaning.drop and src == tgt:
-        return "identical"
-    if "script" in cleaning.drop and (wrong_script(src, prep.src.language) or wrong_script(tgt, prep.tgt.language)):
-        return "script"
-    if "overlap" in cleaning.drop and pair_hash(src, tgt) in heldout:
-        return "overlap"
-    return None
+    i, n = part
+    todo = [shard for shard in work.shards[i - 1 :: n] if not work.is_clean(shard)]
+    if not todo:
+        return
+    heldout = work.folder / f"heldout-{i}-{n}"
+    if "overlap" in work.prep.cleaning.drop:
+        _write_heldout_hashes(work, heldout, pool)
+    clean = partial(_clean, work.prep, work.raw["train"], heldout)
+    with progress("tokenising and cleaning train", sum(shard.lines for shard in todo)) as advance:
+        cleaned = pool.map(clean, _paired_chunks(work.raw["train"], todo))
+        for shard in todo:
+            lost: list[tuple[int, str]] = []
+            names = ("src", "tgt", "hashes") if "duplicate" in work.prep.cleaning.drop else ("src", "tgt")
+            with ExitStack() as stack:
+                files = [stack.enter_context(atomic_write(work.shard_file(shard, name), "wb")) for name in names]
+                for chunk in islice(cleaned, -(-shard.lines // CHUNK_LINES)):
+                    for file, content in zip(files, (chunk.src, chunk.tgt, chunk.hashes), strict=False):
+                        file.write(content)
+                    lost += chunk.lost
+                    advance(chunk.pairs)
+            with atomic_write(work.shard_file(shard, "lost")) as note:
+                note.write(json.dumps(lost))
 
 
-def wrong_script(words: list[str], language: str) -> bool:
-    """Whether more than half of the letters are of scripts that the language is not written in.
-
-    A language that is not in the list above is taken to be written in Latin letters.
-    """
-    allowed = _SCRIPTS_OF.get(moses_language(language), {"LATIN"})
-    scripts = [script(letter) for letter in "".join(words) if letter.isalpha()]
-    return 2 * sum(name not in allowed for name in scripts) > len(scripts)
-
-
-@cache
-def script(letter: str) -> str:
-    """The script that a letter's Unicode name begins with: LATIN, CYRILLIC, CJK."""
-    return unicodedata.name(letter, "").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ").split(" ")[0]
+def _paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chunk, Chunk]]:
+    """The raw lines of some shards, in chunks that begin with them."""
+    src, tgt = raw_lines(files.src), raw_lines(files.tgt)
+    line = 1
+    for shard in shards:
+        for side in (src, tgt):
+            next(islice(side, shard.first - line, shard.first - line), None)
+        line = shard.first + shard.lines
+        for first in range(shard.first, line, CHUNK_LINES):
+            size = min(CHUNK_LINES, line - first)
+            yield Chunk(first, list(islice(src, size))), Chunk(first, list(islice(tgt, size)))
 
 
-def load_hashes(path: Path) -> frozenset[bytes]:
-    """The hashes in a file that has nothing else."""
-    content = path.read_bytes()
-    return frozenset(content[i : i + _HASH.itemsize] for i in range(0, len(content), _HASH.itemsize))
+class _Pairs(NamedTuple):
+    """What became of a chunk of training text."""
+
+    pairs: int  # in the chunk
+    src: bytes  # the lines of tokens of those that may stay
+    tgt: bytes
+    hashes: bytes  # of the same, eight bytes each, if duplicates are looked for
+    lost: list[tuple[int, str]]  # of the others the line number and the rule that they break
 
 
-def repeated(hashes: Sequence[Path], marks: Path) -> list[NDArray[np.bool_]]:
-    """For every hash of every file, in this order, whether it was there before; mapped from the file ``marks``.
+def _clean(prep: Prep, files: Files, heldout: Path, chunk: tuple[Chunk, Chunk]) -> _Pairs:
+    """Tokenise the pairs of a chunk, given as its two sides, and try every rule that looks at one pair alone."""
+    src_kept, tgt_kept, lost = [], [], []
+    src_side, tgt_side = _tokenizer(prep.src), _tokenizer(prep.tgt)
+    known = _heldout_hashes(heldout) if "overlap" in prep.cleaning.drop else frozenset[bytes]()
+    for number, (src_raw, tgt_raw) in enumerate(zip(chunk[0].lines, chunk[1].lines, strict=True), chunk[0].first):
+        src_line, tgt_line = parse_line(src_raw, files.src, number), parse_line(tgt_raw, files.tgt, number)
+        src, tgt = src_side.tokenize(src_line), tgt_side.tokenize(tgt_line)
+        if rule := broken_rule(src_line + tgt_line, src, tgt, prep, known):
+            lost.append((number, rule))
+        else:
+            src_kept.append(src)
+            tgt_kept.append(tgt)
+    hashes = map(pair_hash, src_kept, tgt_kept) if "duplicate" in prep.cleaning.drop else ()
+    return _Pairs(len(chunk[0].lines), join_lines(src_kept), join_lines(tgt_kept), b"".join(hashes), lost)
 
-    Memory does not grow with the number of hashes: they are compared in groups that share their remainder.
-    """
-    sizes = [path.stat().st_size // _HASH.itemsize for path in hashes]
-    if not sum(sizes):
-        return [np.zeros(0, np.bool_) for _ in hashes]
-    result = np.memmap(marks, np.bool_, "w+", shape=sum(sizes))
-    groups = -(-sum(sizes) // _AT_ONCE)
-    starts = np.cumsum([0, *sizes])
-    for group in range(groups):
-        values, places = [], []
-        for path, start in zip(hashes, starts, strict=False):
-            found = np.fromfile(path, _HASH)
-            mine = np.flatnonzero(found % groups == group)
-            values.append(found[mine])
-            places.append(mine + start)
-        value, place = np.concatenate(values), np.concatenate(places)
-        order = np.argsort(value, kind="stable")  # so that of equal ones the first stays first
-        same = np.flatnonzero(value[order[1:]] == value[order[:-1]])
-        result[place[order[same + 1]]] = True
-    return np.split(np.asarray(result), starts[1:-1])
+
+def _write_heldout_hashes(work: Work, path: Path, pool: Workers) -> None:
+    """The hashes of the development and test pairs, tokenised as the training pairs are."""
+    files = [work.raw[split] for split in SPLITS[1:] if split in work.raw]
+    with progress("reading dev and test"), atomic_write(path, "wb") as file:
+        for pair in files:
+            pairs = zip(chunks(pair.src, CHUNK_LINES), chunks(pair.tgt, CHUNK_LINES), strict=True)
+            file.writelines(pool.map(partial(_hash, work.prep, pair), pairs))
+
+
+def _hash(prep: Prep, files: Files, chunk: tuple[Chunk, Chunk]) -> bytes:
+    """The hashes of the pairs of a chunk of development or test text, given as its two sides, one after the other."""
+    src, tgt = (
+        [_tokenizer(side).tokenize(parse_line(raw, path, n)) for n, raw in enumerate(lines.lines, lines.first)]
+        for side, path, lines in zip((prep.src, prep.tgt), files, chunk, strict=True)
+    )
+    return b"".join(map(pair_hash, src, tgt))
+
+
+def report_lost(work: Work) -> dict[str, dict[str, Any]]:
+    """Count and first line numbers for each rule; a warning when many pairs are left out. Raises UserError if all."""
+    account: dict[str, dict[str, Any]] = {rule: {"count": 0, "lines": []} for rule in rules_of(work.prep.cleaning)}
+    for shard in work.shards:
+        for line, rule in work.lost(shard):
+            account[rule]["count"] += 1
+            account[rule]["lines"] += [line] if len(account[rule]["lines"]) < _FIRST_LINES else []
+    lost, files = sum(rule["count"] for rule in account.values()), work.raw["train"]
+    if lost > _MANY * work.pairs:
+        rule = max(account, key=lambda rule: int(account[rule]["count"]))
+        message = (
+            f"{lost:,} of the {work.pairs:,} training pairs ({lost / work.pairs:.0%}) are left out, "
+            f"most of them for {describe_rule(rule, work.prep.cleaning)}: "
+            f"see {line_numbers(account[rule])} of {files.src} and {files.tgt}"
+        )
+        if lost == work.pairs:
+            raise UserError(message)
+        log.warning(message)
+    return account
+
+
+def write_rejected(work: Work, path: Path) -> None:
+    """Line number, rule and both raw sides of every pair that does not stay, with tabs between."""
+    files = work.raw["train"]
+    pairs = enumerate(zip(raw_lines(files.src), raw_lines(files.tgt), strict=True), 1)
+    with progress(f"writing {path}"), atomic_write(path) as file:
+        for number, rule in chain.from_iterable(map(work.lost, work.shards)):
+            src, tgt = next(pair for line, pair in pairs if line == number)
+            texts = (parse_line(side, name, number) for side, name in zip((src, tgt), files, strict=True))
+            file.write("\t".join([str(number), rule, *(text.replace("\t", " ") for text in texts)]) + "\n")
+
+
+# One of each per process. The path is in a work folder, whose name stands for its content.
+_tokenizer = lru_cache(maxsize=2)(TextPipeline)
+_heldout_hashes = lru_cache(maxsize=1)(load_hashes)

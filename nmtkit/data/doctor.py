@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from nmtkit.data.cleaning import pair_hash, repeated, wrong_script
 from nmtkit.data.corpus import Corpus
+from nmtkit.data.hashes import pair_hash, repeated
 from nmtkit.data.raw import Files
+from nmtkit.data.rules import wrong_script
 from nmtkit.data.settings import SIDES, SPLITS, Cleaning
 from nmtkit.data.text import CONTROL
 from nmtkit.errors import UserError

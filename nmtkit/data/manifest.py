@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from nmtkit.data.cleaning import describe_rule
+from nmtkit.data.rules import describe_rule
 from nmtkit.data.settings import PREP_FILES, SIDES, SPLITS, Prep
 from nmtkit.errors import UserError
 from nmtkit.lines import raw_lines
@@ -22,7 +22,7 @@ DATA_FILES = (
 
 
 @dataclass(frozen=True)
-class Report:
+class PrepReport:
     """What was made; ``str`` of it is for people."""
 
     folder: Path

@@ -1,13 +1,9 @@
-"""A function over many lines: in several processes, in order, a few chunks in memory at a time, with progress."""
+"""A function over many lines: in several processes, in order, a few chunks in memory at a time."""
 
-import datetime
-import logging
 import multiprocessing
 import os
 import signal
-import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -18,27 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
-
 from nmtkit.errors import UserError
 from nmtkit.lines import raw_lines
 
 A = TypeVar("A")
 B = TypeVar("B")
-
-log = logging.getLogger(__name__)
-
-SECONDS_BETWEEN_LINES = 30.0
 
 
 class Chunk(NamedTuple):
@@ -137,43 +117,3 @@ def _interrupts_ignored() -> Iterator[None]:
 def available_cores() -> int:
     """The processors this process may use, which in a container are fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Shows on stderr how far ``task`` is; the function it gives is told how many more lines are done.
-
-    A bar on a terminal; elsewhere, if it takes long, a line in the log every half minute.
-    """
-    console = Console(stderr=True)
-    if not (sys.stderr.isatty() and console.is_terminal):
-        yield _logged_progress(task, total)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        key = bar.add_task(task, total=total)
-        yield lambda lines: bar.advance(key, lines)
-
-
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f} lines/s" if task.speed else "")
-
-
-def _logged_progress(task: str, total: int | None) -> Callable[[int], None]:
-    if total is None:
-        log.info(task)
-    start = last = time.monotonic()
-    done = 0
-
-    def advance(lines: int) -> None:
-        nonlocal done, last
-        done += lines
-        now = time.monotonic()
-        if now - last > SECONDS_BETWEEN_LINES:
-            last = now
-            rate = done / (now - start)
-            left = datetime.timedelta(seconds=round(((total or done) - done) / rate)) if rate else "?"
-            log.info(f"{task}: {done:,} of {total or 0:,} lines, {rate:,.0f} lines/s, {left} left")
-
-    return advance

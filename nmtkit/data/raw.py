@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from nmtkit.data.parallel import Workers, progress
+from nmtkit.data.parallel import Workers
+from nmtkit.data.progress import progress
 from nmtkit.data.settings import SPLITS
 from nmtkit.errors import UserError
 from nmtkit.lines import file_of, parse_line, raw_lines

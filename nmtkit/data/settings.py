@@ -8,7 +8,8 @@ from typing import Literal
 from nmtkit.config import build, load_yaml
 from nmtkit.errors import UserError
 
-SIDES: tuple[Literal["src", "tgt"], ...] = ("src", "tgt")
+SideName = Literal["src", "tgt"]
+SIDES: tuple[SideName, ...] = ("src", "tgt")
 SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
 Drop = Literal["identical", "script", "overlap", "duplicate"]
 # characters: every Chinese or Japanese one is a word, and the rest is as with moses.

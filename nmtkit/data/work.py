@@ -8,24 +8,25 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmtkit import __version__
 from nmtkit.config import to_dict
-from nmtkit.data.cleaning import repeated
+from nmtkit.data.hashes import repeated
 from nmtkit.data.manifest import DATA_FILES, versions
-from nmtkit.data.parallel import Chunk, Workers, chunks, progress
+from nmtkit.data.parallel import Chunk, Workers, chunks
+from nmtkit.data.progress import progress
 from nmtkit.data.raw import Content, Files, read_all
-from nmtkit.data.settings import Prep
+from nmtkit.data.settings import Prep, SideName
 from nmtkit.errors import UserError
 from nmtkit.lines import locked, raw_lines, real_path, report_write_errors
 
@@ -109,7 +110,7 @@ class Work:
         kept = [line for line in range(shard.first, shard.first + shard.lines) if line not in gone]
         return sorted([*map(tuple, lost), *((line, "duplicate") for line in compress(kept, self.repeated[shard]))])
 
-    def tokens(self, shard: Shard, side: Literal["src", "tgt"]) -> Iterator[Chunk]:
+    def tokens(self, shard: Shard, side: SideName) -> Iterator[Chunk]:
         """What stays of a clean shard, in chunks."""
         if "duplicate" not in self.prep.cleaning.drop:
             return chunks(self.shard_file(shard, side), CHUNK_LINES)
@@ -126,3 +127,13 @@ class Work:
 def _chunks(lines: Iterator[bytes]) -> Iterator[Chunk]:
     while chunk := list(islice(lines, CHUNK_LINES)):
         yield Chunk(1, chunk)
+
+
+def split_lines(chunk: Chunk) -> Iterator[list[str]]:
+    """The tokens of each line of a file that prep wrote."""
+    return (line.decode().split() for line in chunk.lines)
+
+
+def join_lines(sentences: Iterable[list[str]]) -> bytes:
+    """Tokens as the lines of such a file."""
+    return "".join(" ".join(tokens) + "\n" for tokens in sentences).encode()

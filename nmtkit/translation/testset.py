@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmtkit.data.parallel import progress
+from nmtkit.data.progress import progress
 from nmtkit.data.settings import Side
 from nmtkit.errors import UserError
 from nmtkit.evaluation.comparison import Read, System

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmtkit.config import merge
-from nmtkit.data.corpus import Corpus, encode
+from nmtkit.data.corpus import Corpus
+from nmtkit.data.encoding import encode
 from nmtkit.data.prep import prepare
 from nmtkit.data.raw import Files
 from nmtkit.data.settings import Prep, Side
@@ -279,10 +280,10 @@ def test_another_alignment_is_another_text_to_train_on(data: Path) -> None:
 
 
 def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None:
-    with pytest.raises(UserError, match=r"train\.align: not there, and --unkpos needs it; make it with nmtkit align"):
+    with pytest.raises(UserError, match=r"train\.align: not there, and unkpos needs it; make it with nmtkit align"):
         annotated(data, 21)
     (data / "train.align").write_text("0-0\n")
-    with pytest.raises(UserError, match="--tgt-size 20: with --unkpos, 20 rows are symbols; give it more"):
+    with pytest.raises(UserError, match="tgt_size 20: with unkpos, 20 rows are symbols; give it more"):
         annotated(data, 20)
     with pytest.raises(UserError, match=r"train\.align has 1 lines but the text 4; run nmtkit align again"):
         annotated(data, 21)
@@ -291,5 +292,5 @@ def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None
         annotated(data, 21)
     settings = (data / "prep.yaml").read_text().replace("segmentation: words", "segmentation: bpe")
     (data / "prep.yaml").write_text(settings)
-    with pytest.raises(UserError, match=r"--unkpos: .*data has BPE, so no words are unknown; prepare it with"):
+    with pytest.raises(UserError, match=r"unkpos: .*data has BPE, so no words are unknown; prepare it anew with"):
         annotated(data, 21)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nmtkit.data.corpus import encode
 from nmtkit.data.doctor import Finding, examine_ids, examine_text
+from nmtkit.data.encoding import encode
 from nmtkit.data.prep import prepare
 from nmtkit.data.raw import Files
 from nmtkit.data.settings import Prep, Side

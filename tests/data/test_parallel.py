@@ -1,4 +1,3 @@
-import logging
 import os
 import signal
 import time
@@ -7,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nmtkit.data import parallel
-from nmtkit.data.parallel import Chunk, Workers, chunks, progress
+from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.errors import UserError
 
 
@@ -81,37 +79,3 @@ def test_by_default_there_is_a_process_per_core() -> None:
 def test_chunks_have_every_line_and_know_their_numbers(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"1\n2\r\n3")
     assert list(chunks(tmp_path / "text", 2)) == [Chunk(1, [b"1\n", b"2\r\n"]), Chunk(3, [b"3"])]
-
-
-def test_progress_is_quiet_unless_it_takes_long(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caplog.set_level(logging.INFO, "nmtkit")
-    with progress("working", 2000) as advance:
-        advance(1000)
-    assert caplog.text == ""
-    monkeypatch.setattr(parallel, "SECONDS_BETWEEN_LINES", -1.0)
-    with progress("working", 2000) as advance:
-        advance(1000)
-        advance(1000)
-    assert "working: 1,000 of 2,000 lines, " in caplog.messages[0]
-    assert "working: 2,000 of 2,000 lines, " in caplog.messages[1]
-
-
-def test_work_without_a_known_end_is_announced(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "nmtkit")
-    with progress("thinking"):
-        pass
-    assert caplog.messages == ["thinking"]
-
-
-def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress("working", 10) as advance:
-        for _ in range(10):
-            advance(1)
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "working" in printed.err
-    assert "10/10" in printed.err

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-import nmtkit.data.prep
-from nmtkit.data.cleaning import broken_rule
-from nmtkit.data.manifest import Report, verify
+import nmtkit.data.cleaning
+from nmtkit.data.manifest import PrepReport, verify
 from nmtkit.data.prep import prepare, prepare_part
 from nmtkit.data.raw import Files, find_raw, language_of
+from nmtkit.data.rules import broken_rule
 from nmtkit.data.settings import Cleaning, Prep, Side, load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.errors import UserError
@@ -298,7 +298,7 @@ def test_a_language_that_moses_does_not_know_is_noted(
 
 
 def test_settings_and_source_of_the_data_are_on_record(raw: dict[str, Files], tmp_path: Path) -> None:
-    report: Report = prepare(raw, tmp_path / "data", BPE, workers=1)
+    report: PrepReport = prepare(raw, tmp_path / "data", BPE, workers=1)
     assert report.manifest["raw"]["train"] == [str(raw["train"].src), str(raw["train"].tgt)]
     assert set(report.manifest["made_with"]) == {"sacremoses", "subword-nmt"}
 
@@ -426,7 +426,7 @@ def test_of_equal_pairs_the_first_stays_whatever_shard_they_are_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 7)
-    monkeypatch.setattr("nmtkit.data.cleaning._AT_ONCE", 10)
+    monkeypatch.setattr("nmtkit.data.hashes._AT_ONCE", 10)
     numbers = random.Random(1).choices(range(30), k=100)
     write(tmp_path / "train.en", [f"cat {n}" for n in numbers])
     write(tmp_path / "train.fr", [f"chat {n}" for n in numbers])
@@ -503,8 +503,8 @@ def test_finished_shards_are_not_made_again(
         cleaned.append(chunk[0].first)
         return make(prep, files, heldout, chunk)
 
-    make = nmtkit.data.prep._clean
-    monkeypatch.setattr("nmtkit.data.prep._clean", clean)
+    make = nmtkit.data.cleaning._clean
+    monkeypatch.setattr("nmtkit.data.cleaning._clean", clean)
     with pytest.raises(Killed):
         prepare(raw, tmp_path / "data", BPE, workers=1)
     assert cleaned == [1, 201, 401]

@@ -13,18 +13,11 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from nmtkit.config import dump_yaml, to_dict
+from nmtkit.data.bpe import Segmenter, join_pieces, learn_merges
+from nmtkit.data.moses import has_moses_rules
 from nmtkit.data.settings import Cleaning, Prep, Side, load_prep
-from nmtkit.data.text import (
-    Segmenter,
-    TextPipeline,
-    Truecaser,
-    copy_prep,
-    count_cases,
-    has_moses_rules,
-    join_pieces,
-    learn_merges,
-    learn_truecaser,
-)
+from nmtkit.data.text import TextPipeline, copy_prep
+from nmtkit.data.truecasing import Truecaser, count_cases, learn_truecaser
 from nmtkit.errors import UserError
 
 CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
@@ -125,7 +118,7 @@ def test_segmentation_is_that_of_subword_nmt(sentence: list[str]) -> None:
 def test_segmentation_does_not_change_when_the_cache_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
     segmenter = Segmenter(MERGES)
     once = segmenter.apply(CORPUS.split())
-    monkeypatch.setattr("nmtkit.data.text._CACHED_WORDS", 3)
+    monkeypatch.setattr("nmtkit.data.bpe._CACHED_WORDS", 3)
     assert segmenter.apply(CORPUS.split()) == once
     assert len(segmenter._pieces) < 30
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nmtkit.config import build, merge
-from nmtkit.data.corpus import encode
+from nmtkit.data.encoding import encode
 from nmtkit.data.prep import Files, prepare
 from nmtkit.data.settings import Prep, Side
 from nmtkit.errors import UserError

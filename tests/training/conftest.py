@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nmtkit.config import merge
-from nmtkit.data.corpus import encode
+from nmtkit.data.encoding import encode
 from nmtkit.data.prep import prepare
 from nmtkit.data.raw import Files
 from nmtkit.data.settings import Prep, Side

@@ -1,0 +1,81 @@
+"""Byte-pair encoding (Sennrich et al. 2016): merges learnt and applied by subword-nmt, so that pieces join exactly."""
+
+import contextlib
+import io
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from nmtkit.errors import UserError
+from nmtkit.lines import read_lines
+
+_JOINED = "@@"  # ends every piece of a word but the last
+_CACHED_WORDS = 200_000  # a hundred megabytes
+
+
+class Segmenter:
+    """Splits words by BPE merges exactly as subword-nmt does, and so that joining them is exact."""
+
+    def __init__(self, merges: str) -> None:
+        self._bpe = BPE(io.StringIO(merges, newline="\n"))
+        self._pieces: dict[str, list[str]] = {}
+
+    @classmethod
+    def load(cls, path: Path) -> "Segmenter":
+        """Reads merges as subword-nmt writes them. Raises UserError for another version, or a line that is not two
+        symbols."""
+        lines = list(read_lines(path))
+        versioned = bool(lines) and lines[0].startswith("#version:")
+        if versioned and lines[0].split(" ") not in (["#version:", "0.1"], ["#version:", "0.2"]):
+            raise UserError(f"{path}:1: {lines[0]!r} is not a version that subword-nmt reads; it reads 0.1 and 0.2")
+        merges = lines[1:] if versioned else lines
+        for number, line in enumerate(merges, len(lines) - len(merges) + 1):
+            if len(line.strip(" ").split(" ")) != 2:
+                raise UserError(f"{path}:{number}: expected two symbols to merge, found {line!r}")
+        if not merges:
+            raise UserError(f"{path}: has no merges; make it with nmtkit prep")
+        return cls("\n".join(lines))
+
+    def apply(self, words: Iterable[str]) -> list[str]:
+        if len(self._pieces) > _CACHED_WORDS:
+            self._pieces.clear()
+            self._bpe.cache.clear()
+        return [piece for word in words for piece in self._pieces.get(word) or self._split(word)]
+
+    def _split(self, word: str) -> list[str]:
+        pieces: list[str] = self._bpe.segment_tokens([word])
+        if pieces[-1].endswith(_JOINED):  # the text's own @@: cut before its last @, or joining would take it for ours
+            pieces[-1:] = [pieces[-1][:-1] + _JOINED, pieces[-1][-1]]
+        self._pieces[word] = pieces
+        return pieces
+
+
+def join_pieces(pieces: Iterable[str]) -> list[str]:
+    """The words that were split into ``pieces``; one that a translation leaves unfinished ends where it ends."""
+    words, word = [], ""
+    for piece in pieces:
+        if piece.endswith(_JOINED):
+            word += piece.removesuffix(_JOINED)
+        else:
+            words.append(word + piece)
+            word = ""
+    return [*words, word] if word else words
+
+
+def learn_merges(counts: Counter[str], merges: int) -> str:
+    """BPE merges, learnt from how often each word occurs, in subword-nmt's format.
+
+    There are fewer than ``merges`` when no pair of symbols is left that occurs twice. Raises UserError for none at all.
+    """
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    lines = [f"{word} {count}" for word, count in ordered if len(word) > 1]
+    output = io.StringIO()
+    with contextlib.redirect_stderr(io.StringIO()):  # it shows a progress bar and its reason to stop
+        if lines:
+            learn_bpe(lines, output, merges, is_dict=True)
+    if output.getvalue().count("\n") < 2:  # the first line is a version
+        raise UserError("too little text to learn BPE from: no two letters follow each other twice; use --words")
+    return output.getvalue()

@@ -1,0 +1,189 @@
+"""``nmtkit vocab``: vocabularies from the training text of a data folder, and its text as ids for corpus.py to map."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmtkit.data.annotation import annotate_file, check_annotation
+from nmtkit.data.corpus import FILES, OFFSET, Encoded, Ids, write_header
+from nmtkit.data.counts import merged, write_run
+from nmtkit.data.manifest import read_manifest
+from nmtkit.data.parallel import Chunk, Workers, chunks
+from nmtkit.data.progress import progress
+from nmtkit.data.settings import SIDES, SPLITS, SideName
+from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
+from nmtkit.errors import UserError
+from nmtkit.lines import move_into_place, parse_line, staging_folder
+from nmtkit.symbols import UNK
+
+_LINES = 5000  # of a chunk: looking words up is quick work
+_MOST_COUNTED = 500_000  # different words in memory: a hundred megabytes
+
+
+class Coverage(NamedTuple):
+    """How many tokens a file has, and how many of them are not in the vocabulary."""
+
+    tokens: int
+    unknown: int
+
+    @property
+    def rate(self) -> float:
+        """The share of the tokens that are unknown."""
+        return self.unknown / self.tokens if self.tokens else 0.0
+
+
+@dataclass(frozen=True)
+class VocabReport:
+    """What was made; ``str`` of it is for people."""
+
+    folder: Path
+    vocabularies: dict[SideName, Vocabulary]
+    types: dict[SideName, int]  # different words in the training text
+    coverage: dict[str, Coverage]  # by file
+
+    def __str__(self) -> str:
+        lines = []
+        for side, vocabulary in self.vocabularies.items():
+            rows, symbols = len(vocabulary), vocabulary.symbols
+            lines.append(
+                f"{self.folder / f'vocab.{side}'}: {rows:,} rows, which are {symbols} symbols and "
+                f"{rows - symbols:,} of {self.types[side]:,} different words"
+            )
+        for split in SPLITS:
+            if f"{split}.src" in self.coverage:
+                src, tgt = (self.coverage[f"{split}.{side}"] for side in SIDES)
+                lines.append(
+                    f"  {split:<5} {src.tokens:,} + {tgt.tokens:,} tokens, of which {1 - src.rate:.2%} + "
+                    f"{1 - tgt.rate:.2%} covered, {src.unknown:,} + {tgt.unknown:,} unknown"
+                )
+        return "\n".join(lines)
+
+
+def encode(
+    folder: Path,
+    src_size: int | None,
+    tgt_size: int | None,
+    min_count: int,
+    joint: bool,
+    workers: int | None,
+    unkpos: bool = False,
+) -> VocabReport:
+    """Make the vocabularies of a data folder from its training text, and the files of ids that training maps.
+
+    Sizes count every row, symbols included; None is everything. ``joint``: both sides have one list. ``unkpos``:
+    unknown target words say where in the source they come from, by the folder's alignment. Raises UserError for a
+    folder that prep did not make, and for one that cannot be annotated.
+    """
+    manifest = read_manifest(folder)
+    splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
+    if "train" not in splits:
+        raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")
+    if unkpos:
+        check_annotation(folder, tgt_size)
+    vocabularies: dict[SideName, Vocabulary] = {}
+    types: dict[SideName, int] = {}
+    texts: dict[str, Encoded] = {}
+    coverage: dict[str, Coverage] = {}
+    with Workers(workers) as pool, staging_folder(folder) as staging:
+        runs = {side: _count_words(folder / f"train.{side}", manifest, staging, pool) for side in SIDES}
+        if joint:
+            runs = dict.fromkeys(SIDES, runs["src"] + runs["tgt"])
+        for side, size in zip(SIDES, (src_size, tgt_size), strict=True):
+            annotated = unkpos and (joint or side == "tgt")
+            vocabulary = Vocabulary.choose(merged(runs[side]), size, min_count, annotated)
+            vocabulary.save(staging / f"vocab.{side}")
+            vocabularies[side] = vocabulary
+            types[side] = sum(word not in ALL_SYMBOLS for word, _ in merged(runs[side]))
+            for split in splits:
+                name = f"{split}.{side}"
+                texts[name], coverage[name] = _encode_file(folder / name, manifest, vocabulary, staging, pool)
+                if unkpos and side == "tgt":
+                    digest = annotate_file(staging / name, texts[name], folder / f"{split}.align")
+                    texts[name] = replace(texts[name], alignment=digest)
+        _check_sides(folder, splits, texts)
+        write_header(staging, texts)
+        move_into_place(staging, folder, FILES)
+    return VocabReport(folder, vocabularies, types, coverage)
+
+
+def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: Workers) -> list[Path]:
+    """Runs (see counts.py) of how often each word of a file occurs, each of a bounded number of different words."""
+    runs: list[Path] = []
+    counts: Counter[str] = Counter()
+
+    def write() -> None:
+        runs.append(staging / f"{path.name}.{len(runs)}.words")
+        write_run(runs[-1], counts)
+        counts.clear()
+
+    with progress(f"counting words of {path.name}", manifest[path.name]["lines"]) as advance:
+        for lines, chunk_counts in pool.map(partial(_count_chunk, path), chunks(path, _LINES)):
+            counts.update(chunk_counts)
+            advance(lines)
+            if len(counts) > _MOST_COUNTED:
+                write()
+        write()
+    return runs
+
+
+def _count_chunk(path: Path, chunk: Chunk) -> tuple[int, Counter[str]]:
+    """How many lines a chunk of ``path`` has, and how often each word occurs in it."""
+    return len(chunk.lines), Counter(chain.from_iterable(_sentences(path, chunk)))
+
+
+def _sentences(path: Path, chunk: Chunk) -> list[list[str]]:
+    """The tokens of each line of a chunk; raises UserError for a line that is not UTF-8, as an edited file may have."""
+    return [parse_line(line, path, number).split() for number, line in enumerate(chunk.lines, chunk.first)]
+
+
+def _encode_file(
+    path: Path, manifest: Mapping[str, Any], vocabulary: Vocabulary, staging: Path, pool: Workers
+) -> tuple[Encoded, Coverage]:
+    """Write the ids and offsets of a file of tokens by a vocabulary that is in ``staging`` already."""
+    dtype: Literal["<u2", "<u4"] = "<u2" if len(vocabulary) <= 1 << 16 else "<u4"
+    lines = tokens = unknown = 0
+    encode_chunk = partial(_encode_chunk, path, staging / f"vocab{path.suffix}", dtype)
+    with (
+        progress(f"encoding {path.name}", manifest[path.name]["lines"]) as advance,
+        open(staging / f"{path.name}.ids", "wb") as ids_file,
+        open(staging / f"{path.name}.offsets", "wb") as offsets_file,
+    ):
+        offsets_file.write(np.zeros(1, OFFSET).tobytes())
+        for ids, lengths in pool.map(encode_chunk, chunks(path, _LINES)):
+            ids_file.write(ids.tobytes())
+            offsets_file.write((tokens + np.cumsum(lengths, dtype=OFFSET)).astype(OFFSET).tobytes())
+            tokens += len(ids)
+            unknown += int((ids == UNK).sum())
+            lines += len(lengths)
+            advance(len(lengths))
+    encoded = Encoded(dtype, lines, tokens, manifest[path.name]["sha256"], vocabulary.fingerprint)
+    return encoded, Coverage(tokens, unknown)
+
+
+def _encode_chunk(path: Path, vocabulary: Path, dtype: str, chunk: Chunk) -> tuple[Ids, NDArray[np.int64]]:
+    """The ids of all tokens of a chunk of ``path``, one sentence after the other, and the sentences' lengths."""
+    sentences = _sentences(path, chunk)
+    ids = _vocabulary(vocabulary).ids(chain.from_iterable(sentences))
+    return np.array(ids, np.dtype(dtype)), np.array([len(sentence) for sentence in sentences])
+
+
+def _check_sides(folder: Path, splits: Sequence[str], texts: Mapping[str, Encoded]) -> None:
+    """Raises UserError for a split whose two files differ in their number of lines."""
+    for split in splits:
+        src, tgt = f"{split}.src", f"{split}.tgt"
+        if texts[src].lines != texts[tgt].lines:
+            raise UserError(
+                f"{folder / src} has {texts[src].lines} lines but {folder / tgt} has {texts[tgt].lines}; "
+                "run nmtkit prep again"
+            )
+
+
+# One for each side per process; the path is in a staging folder, whose name never comes again.
+_vocabulary = lru_cache(maxsize=2)(Vocabulary.load)

@@ -1,0 +1,90 @@
+"""What ``nmtkit prep`` learns from the clean training text: truecasing models and BPE merges."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from itertools import chain
+from pathlib import Path
+
+from nmtkit.data.bpe import learn_merges
+from nmtkit.data.counts import most_frequent, write_run
+from nmtkit.data.parallel import Chunk, Workers
+from nmtkit.data.progress import progress
+from nmtkit.data.settings import SIDES, SideName
+from nmtkit.data.truecasing import Truecaser, count_cases, learn_truecaser
+from nmtkit.data.work import CHUNK_LINES, Work, split_lines
+from nmtkit.lines import atomic_write
+
+_LEARNT_FROM = 500_000  # different words, the most frequent ones: 850 MB for subword-nmt
+
+
+def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
+    """Learn a truecasing model for each side that asks for one, where it is not there yet.
+
+    ``kept`` is how many training pairs there are to count, for the display of progress.
+    """
+    for side, settings in zip(SIDES, (work.prep.src, work.prep.tgt), strict=True):
+        model = work.folder / f"truecase.{side}"
+        if settings.truecase and not model.exists():
+            runs = _count(work, side, "cases", _cases, kept, pool)
+            with atomic_write(model) as file:
+                file.write(learn_truecaser(Counter(dict(most_frequent(runs, _LEARNT_FROM)))))
+
+
+def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
+    """Learn BPE merges on the truecased words, for both sides together or for each that asks for BPE."""
+    sides = [s for s, side in zip(SIDES, (work.prep.src, work.prep.tgt), strict=True) if side.segmentation == "bpe"]
+    if all((work.folder / f"bpe.{side}").exists() for side in sides):
+        return
+    groups = [sides] if work.prep.joint else [[side] for side in sides]
+    runs = {}
+    for side in sides:
+        runs[side] = _count(work, side, "words", partial(_words, _truecase_model(work, side)), kept, pool)
+    tasks = [[run for side in group for run in runs[side]] for group in groups]
+    learn = partial(_learn_merges, work.prep.merges, _LEARNT_FROM // len(groups))
+    # In processes of their own: what subword-nmt takes is free again before the next step.
+    with progress(f"learning {work.prep.merges:,} BPE merges"), Workers(min(pool.count, 2)) as learners:
+        learnt = list(learners.map(learn, tasks))
+    for group, merges in zip(groups, learnt, strict=True):
+        for side in group:
+            with atomic_write(work.folder / f"bpe.{side}") as file:
+                file.write(merges)
+
+
+def _learn_merges(merges: int, limit: int, runs: Sequence[Path]) -> str:
+    """Merges from counts on disk, of which the ``limit`` most frequent words are read."""
+    return learn_merges(Counter(dict(most_frequent(runs, limit))), merges)
+
+
+def _count(
+    work: Work, side: SideName, name: str, function: Callable[[Chunk], Counter[str]], kept: int, pool: Workers
+) -> list[Path]:
+    """Write a run (see counts.py) of what ``function`` counts in each shard, where it is not there yet."""
+    runs = {shard: work.shard_file(shard, f"{name}.{side}") for shard in work.shards}
+    todo = [shard for shard, run in runs.items() if not run.exists()]
+    with progress(f"counting {name} of train.{side}", kept * len(todo) // len(runs)) as advance:
+        for shard in todo:
+            counts: Counter[str] = Counter()
+            for chunk_counts in pool.map(function, work.tokens(shard, side)):
+                counts.update(chunk_counts)
+                advance(CHUNK_LINES)
+            write_run(runs[shard], counts)
+    return list(runs.values())
+
+
+def _cases(chunk: Chunk) -> Counter[str]:
+    return count_cases(split_lines(chunk))
+
+
+def _words(truecaser: Path | None, chunk: Chunk) -> Counter[str]:
+    sentences = split_lines(chunk) if truecaser is None else map(_truecaser(truecaser).apply, split_lines(chunk))
+    return Counter(chain.from_iterable(sentences))
+
+
+def _truecase_model(work: Work, side: SideName) -> Path | None:
+    path = work.folder / f"truecase.{side}"
+    return path if path.exists() else None
+
+
+# One for each side per process. The paths are in a work folder, whose name stands for their content.
+_truecaser = lru_cache(maxsize=2)(Truecaser.load)

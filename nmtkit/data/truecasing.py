@@ -1,0 +1,64 @@
+"""Truecasing as Moses does it: the first word of a sentence gets the case that it usually has."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from sacremoses import MosesTruecaser
+
+from nmtkit.errors import UserError
+from nmtkit.lines import read_lines
+
+_SENTENCE_END = frozenset(".:?!")
+_BEFORE_SENTENCE = frozenset("([\"'")  # do not count as its first word
+
+
+class Truecaser:
+    """Gives the first word of a sentence the case it usually has; the model is a text file, as Moses writes it."""
+
+    def __init__(self, best: dict[str, str], known: set[str]) -> None:
+        self.best = best  # lower-cased word: its most frequent form
+        self.known = known  # every other form seen inside a sentence
+
+    @classmethod
+    def load(cls, path: Path) -> "Truecaser":
+        """Reads lines ``the (90/100) The (10)``. Raises UserError for any other."""
+        best, known = {}, set()
+        for number, line in enumerate(read_lines(path), 1):
+            forms = line.split()[::2]
+            if not forms or len(line.split()) % 2:
+                raise UserError(f"{path}:{number}: expected 'word (count/total) other-form (count)', found {line!r}")
+            best[forms[0].lower()] = forms[0]
+            known.update(forms[1:])
+        return cls(best, known)
+
+    def apply(self, words: list[str]) -> list[str]:
+        """As Moses' truecase.perl: known forms stay as they are inside a sentence."""
+        result = []
+        first = True
+        for word in words:
+            if first or word not in self.known:
+                word = self.best.get(word.lower(), word)
+            result.append(word)
+            first = word in _SENTENCE_END or (first and word in _BEFORE_SENTENCE)
+        return result
+
+
+def count_cases(sentences: Iterable[list[str]]) -> Counter[str]:
+    """How often each form of a word occurs where its case says something: not at the start of a sentence."""
+    truecaser = MosesTruecaser()
+    return Counter(form for words in sentences for _, form, _ in truecaser.learn_truecase_weights(words))
+
+
+def learn_truecaser(forms: Counter[str]) -> str:
+    """The text of a truecasing model."""
+    by_word: dict[str, list[tuple[str, int]]] = {}
+    for form, count in sorted(forms.items(), key=lambda item: (-item[1], item[0])):
+        by_word.setdefault(form.lower(), []).append((form, count))
+    return "".join(_truecase_line(forms_of_word) for forms_of_word in by_word.values())
+
+
+def _truecase_line(forms: Sequence[tuple[str, int]]) -> str:
+    (best, count), *others = forms
+    total = sum(count for _, count in forms)
+    return " ".join([f"{best} ({count}/{total})", *(f"{form} ({count})" for form, count in others)]) + "\n"

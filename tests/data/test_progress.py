@@ -1,0 +1,40 @@
+import logging
+
+import pytest
+
+from nmtkit.data import progress as module
+from nmtkit.data.progress import progress
+
+
+def test_progress_is_quiet_unless_it_takes_long(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "nmtkit")
+    with progress("working", 2000) as advance:
+        advance(1000)
+    assert caplog.text == ""
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", -1.0)
+    with progress("working", 2000) as advance:
+        advance(1000)
+        advance(1000)
+    assert "working: 1,000 of 2,000 lines, " in caplog.messages[0]
+    assert "working: 2,000 of 2,000 lines, " in caplog.messages[1]
+
+
+def test_work_without_a_known_end_is_announced(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "nmtkit")
+    with progress("thinking"):
+        pass
+    assert caplog.messages == ["thinking"]
+
+
+def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress("working", 10) as advance:
+        for _ in range(10):
+            advance(1)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "working" in printed.err
+    assert "10/10" in printed.err
