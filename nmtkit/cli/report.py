@@ -30,6 +30,7 @@ def report(
     paired: Annotated[
         Literal["bs", "ar"], typer.Option(help="Test of differences: paired bootstrap, or approximate randomisation.")
     ] = "bs",
+    subset_metric: Annotated[str, typer.Option(help="Metric by length, as in nmtkit score.")] = "multi-bleu",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
 ) -> None:
     """Write one self-contained page: training curves, scores, significance, lengths, attention, sentences side by side.
@@ -53,7 +54,9 @@ def report(
     with log_to_stderr():
         translated = [translate_test_set(folder, data, device) for folder in folders]
     systems = [replace(t.read.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)]
-    comparison = compare(Read(systems, *translated[0].read[1:]), paired if len(systems) > 1 else None, seeds=False)
+    comparison = compare(
+        Read(systems, *translated[0].read[1:]), paired if len(systems) > 1 else None, False, subset_metric
+    )
     found = sentences(translated[0].sources, comparison)
     chosen = most_different(found, 3) if lines is None else [found[i - 1] for i in _numbers(lines, len(found))]
     looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]

@@ -33,6 +33,9 @@ def score(
     vocab: Annotated[
         Path | None, typer.Option(help="Target vocabulary of words: BLEU where no reference has an unknown one.")
     ] = None,
+    subset_metric: Annotated[
+        str, typer.Option(help="Metric by length and without unknown words: any of the columns of the first table.")
+    ] = "multi-bleu",
     paired: Annotated[
         Literal["bs", "ar"] | None,
         typer.Option(help="Test differences to the first: paired bootstrap, or approximate randomisation."),
@@ -62,6 +65,10 @@ def score(
       nmtkit score seed1.txt seed2.txt seed3.txt reference.txt --seeds
       nmtkit score output.txt -r ref0 -r ref1 -r ref2 -r ref3
       nmtkit translate < test.en | nmtkit score - test.de
+
+    Test sets that a paper takes together are files one after the other:
+
+      nmtkit score <(cat a.hyp b.hyp) <(cat a.ref b.ref) --source <(cat a.src b.src) --subset-metric mteval-lc
     """
     if files is None:
         if any((references, source, vocab, paired, seeds, language, tokenized)):
@@ -83,7 +90,7 @@ def score(
 
     from nmtkit.evaluation.comparison import compare
 
-    found = compare(read, paired, seeds)
+    found = compare(read, paired, seeds, subset_metric)
     if as_json:
         print(json.dumps(_json(found, ref_paths), indent=2, ensure_ascii=False))
     else:
@@ -141,8 +148,6 @@ def _note(text: str) -> None:
 
 def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | None) -> None:
     """A line per system, a line per metric that says what it is, then whatever else there is to say."""
-    from nmtkit.evaluation.comparison import PAPERS
-
     names = [system.name for system in found.systems]
     metrics = [m.metric for m in found.measured[0]]
     scores = [[name, *(f"{m.score.value:.2f}" for m in ms)] for name, ms in zip(names, found.measured, strict=True)]
@@ -155,9 +160,10 @@ def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | 
     signatures = {d.metric: d.signature for d in found.differences}
     meanings = [[m.metric, m.on, signatures.get(m.metric, m.score.signature)] for m in found.measured[0]]
     print_table("what they are", ["metric", "computed on", "signature"], meanings)
-    _print_parts(f"{PAPERS} by length of the source in words", "words", found.bins, names)
-    _print_parts(f"{PAPERS} of the sources longer than that many words", "words", found.longer, names)
-    _print_parts(f"{PAPERS} of the sentences whose references have no unknown word", "", found.unknown_free, names)
+    metric = found.subset_metric
+    _print_parts(f"{metric} by length of the source in words", "words", found.bins, names)
+    _print_parts(f"{metric} of the sources longer than that many words", "words", found.longer, names)
+    _print_parts(f"{metric} of the sentences whose references have no unknown word", "", found.unknown_free, names)
     if paired:
         print()
         rows = [
@@ -213,6 +219,7 @@ def _json(found: "Comparison", refs: list[Path]) -> dict[str, Any]:
         "references": list(map(str, refs)),
         "sentences": len(found.systems[0].words),
         "systems": systems,
+        "subset_metric": found.subset_metric,
         "by_length": [part._asdict() for part in found.bins],
         "longer_than": [part._asdict() for part in found.longer],
         "unknown_free": [part._asdict() for part in found.unknown_free],

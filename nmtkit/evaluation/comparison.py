@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, References, Score, score
 from nmtkit.evaluation.forced import CrossEntropy
 from nmtkit.evaluation.significance import Test, Tested, mean_and_deviation, paired_test
 from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
-
-PAPERS = "multi-bleu"  # the metric of papers, for parts of a test set
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Measured(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One part of a test set, and the tokenised BLEU of every system on it."""
+    """One part of a test set, and what one metric gives every system on it."""
 
     name: str
     sentences: int
@@ -55,8 +54,11 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
+    """Everything that is shown of systems side by side."""
+
     systems: Sequence[System]
     measured: list[list[Measured]]  # of each system
+    subset_metric: str  # of the three that follow
     bins: list[Part]  # by length of the source, disjoint
     longer: list[Part]  # by length of the source, nested
     unknown_free: list[Part]  # one, or none
@@ -64,17 +66,25 @@ class Comparison:
     spread: list[tuple[float, float]]  # mean and standard deviation of each metric
 
 
-def compare(read: Read, test: Test | None, seeds: bool) -> Comparison:
-    """test: of the differences to the first system. seeds: the systems are one, trained several times."""
+def compare(read: Read, test: Test | None, seeds: bool, subset_metric: str) -> Comparison:
+    """Compare systems on a test set and, by ``subset_metric``, on parts of it.
+
+    test: of the differences to the first system. seeds: the systems are one, trained several times. Raises UserError
+    for a metric that is unknown, or that is of plain text where there is none.
+    """
     systems = read.systems
+    known = list(_metrics(systems[0]))
+    if subset_metric not in known:
+        raise UserError(f"subset_metric: {subset_metric!r} is not one of {', '.join(known)}, which are possible here")
     measured = [measure(system) for system in systems]
     by_metric = [[m.score.value for m in scores] for scores in zip(*measured, strict=True)]
     return Comparison(
         systems,
         measured,
-        bins=[part(systems, subset) for subset in length_bins(read.lengths)],
-        longer=[part(systems, subset) for subset in longer_than(read.lengths)],
-        unknown_free=[part(systems, read.free)] if read.free else [],
+        subset_metric=subset_metric,
+        bins=[part(systems, subset, subset_metric) for subset in length_bins(read.lengths)],
+        longer=[part(systems, subset, subset_metric) for subset in longer_than(read.lengths)],
+        unknown_free=[part(systems, read.free, subset_metric)] if read.free else [],
         differences=differences(systems, test) if test else [],
         spread=[mean_and_deviation(values) for values in by_metric] if seeds else [],
     )
@@ -85,14 +95,15 @@ def measure(system: System) -> list[Measured]:
     return [Measured(name, on, score(name, hyps, refs)) for name, (on, hyps, refs) in _metrics(system).items()]
 
 
-def part(systems: Sequence[System], subset: Subset) -> Part:
-    """BLEU is computed anew on the subset. An empty one has none."""
+def part(systems: Sequence[System], subset: Subset, metric: str) -> Part:
+    """The metric is computed anew on the subset. An empty one has none."""
     if not subset.rows:
         return Part(subset.name, 0, [])
-    scores = [
-        score(PAPERS, subset.of(system.words), [subset.of(ref) for ref in system.ref_words]).value for system in systems
-    ]
-    return Part(subset.name, len(subset.rows), scores)
+    values = []
+    for system in systems:
+        _, hyps, refs = _metrics(system)[metric]
+        values.append(score(metric, subset.of(hyps), [subset.of(ref) for ref in refs]).value)
+    return Part(subset.name, len(subset.rows), values)
 
 
 def differences(systems: Sequence[System], test: Test) -> list[Difference]:

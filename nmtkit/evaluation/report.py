@@ -12,7 +12,7 @@ import numpy.typing as npt
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import sentence_chrf
 from nmtkit.evaluation.charts import Series, heat_map, line_chart
-from nmtkit.evaluation.comparison import PAPERS, Comparison, Part
+from nmtkit.evaluation.comparison import Comparison, Part
 from nmtkit.evaluation.page import folded, note, page, table, terms
 from nmtkit.lines import raw_lines
 
@@ -128,7 +128,7 @@ def render(
             ("Scores", _scores(histories, comparison)),
             ("Training", training_charts(histories)),
             ("By length of the source", _lengths(names, comparison)),
-            ("Without unknown words", _unknown_free(names, comparison.unknown_free)),
+            ("Without unknown words", _unknown_free(names, comparison)),
             ("Are the differences chance?", _differences(names, comparison)),
             ("Where they look", _looking(looks)),
             ("Most different", _listing(names, different) if len(names) > 1 else ""),
@@ -196,9 +196,12 @@ def _points(records: Sequence[Mapping[str, Any]], key: str, times: float = 1) ->
 
 
 def _lengths(names: Sequence[str], comparison: Comparison) -> str:
+    metric = comparison.subset_metric
     charts = [
-        _length_chart(f"{PAPERS} by length", "words of the source", names, comparison.bins),
-        _length_chart(f"{PAPERS} of longer sources", "sources longer than that many words", names, comparison.longer),
+        _length_chart(f"{metric} by length", "words of the source", names, metric, comparison.bins),
+        _length_chart(
+            f"{metric} of longer sources", "sources longer than that many words", names, metric, comparison.longer
+        ),
     ]
     return f'<div class="charts">{"".join(charts)}</div>' + "".join(
         table(["words", "sentences", *names], [_cells(part) for part in parts])
@@ -206,23 +209,27 @@ def _lengths(names: Sequence[str], comparison: Comparison) -> str:
     )
 
 
-def _length_chart(title: str, x_label: str, names: Sequence[str], parts: Sequence[Part]) -> str:
+def _length_chart(title: str, x_label: str, names: Sequence[str], metric: str, parts: Sequence[Part]) -> str:
     series = [
         Series(name, [(place, part.scores[number]) for place, part in enumerate(parts)], number)
         for number, name in enumerate(names)
     ]
-    return line_chart(title, x_label, "BLEU", series, [part.name for part in parts])
+    return line_chart(title, x_label, metric, series, [part.name for part in parts])
 
 
 def _cells(part: Part) -> list[str]:
     return [part.name, str(part.sentences), *(f"{score:.2f}" for score in part.scores)]
 
 
-def _unknown_free(names: Sequence[str], parts: Sequence[Part]) -> str:
-    if not parts:
+def _unknown_free(names: Sequence[str], comparison: Comparison) -> str:
+    if not comparison.unknown_free:
         return ""
-    text = f"{PAPERS} on the sentences in whose reference every word, or piece of a word, is in the target vocabulary."
-    return note(text) + table(["part of the test set", "sentences", *names], [_cells(part) for part in parts])
+    text = (
+        f"{comparison.subset_metric} on the sentences in whose reference every word, or piece of a word, is in the "
+        "target vocabulary."
+    )
+    cells = [_cells(part) for part in comparison.unknown_free]
+    return note(text) + table(["part of the test set", "sentences", *names], cells)
 
 
 def _differences(names: Sequence[str], comparison: Comparison) -> str:

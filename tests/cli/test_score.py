@@ -166,6 +166,10 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
             ["hyp", "hyp", "ref", "--seeds", "--paired", "ar"],
             "--paired compares systems, --seeds has one; leave one of the two out",
         ),
+        (
+            ["hyp", "ref", "--tokenized", "--subset-metric", "chrF2"],
+            "subset_metric: 'chrF2' is not one of multi-bleu, multi-bleu-lc, which are possible here",
+        ),
         (["--tokenized"], "only --data, --model and --device go without files; give some: nmtkit score HYP... REF"),
         ([], "data/test.raw.tgt: not there; prepare a test set, or give files: nmtkit score HYP... REF"),
     ],
@@ -213,6 +217,19 @@ def test_bleu_by_length_and_without_unknown_words(nmtkit: Run) -> None:
     table = nmtkit("score", "hyp", "ref", "--tokenized", "--source", "src", "--vocab", "vocab").out
     assert "\nmulti-bleu by length of the source in words\nwords  sentences     hyp\n≤10            3  100.0" in table
     assert "\nwithout unknown words          3" in table
+
+
+def test_the_metric_of_the_parts_can_be_chosen(nmtkit: Run) -> None:
+    hyps, first, second = [[line.title() for line in REF], REF, [f"{line} indeed" for line in REF]]
+    for name, lines in {"hyp": hyps, "one": first, "two": second, "src": REF}.items():
+        write(name, lines)
+    command = ["score", "hyp", "-r", "one", "-r", "two", "--source", "src", "-l", "en", "--json"]
+    report = json.loads(nmtkit(*command, "--subset-metric", "mteval-lc").out)
+    [part] = report["by_length"]
+    assert part["scores"] == [score("mteval-lc", hyps, [first, second]).value]
+    assert part["scores"][0] > json.loads(nmtkit(*command).out)["by_length"][0]["scores"][0]  # which sees the capitals
+    assert (report["subset_metric"], json.loads(nmtkit(*command).out)["subset_metric"]) == ("mteval-lc", "multi-bleu")
+    assert "mteval-lc by length" in nmtkit(*command[:-1], "--subset-metric", "mteval-lc").out
 
 
 def test_a_set_in_which_every_reference_has_an_unknown_word(nmtkit: Run) -> None:

@@ -139,6 +139,7 @@ def test_signatures_say_what_was_done() -> None:
         "multi-bleu-lc": "nrefs:1|case:lc|eff:no|tok:none|smooth:none",
         "sacreBLEU-13a": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp",
         "13a-lc": "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp",
+        "mteval-lc": "nrefs:1|case:lc|eff:no|tok:13a|smooth:none",
         "intl": "nrefs:1|case:mixed|eff:no|tok:intl|smooth:exp",
         "chrF2": "nrefs:1|case:mixed|eff:yes|nc:6|nw:0",
         "TER": "nrefs:1|case:lc|tok:tercom",
@@ -146,6 +147,59 @@ def test_signatures_say_what_was_done() -> None:
         text = ["some text of more words"]
         assert score(metric, text, [text]).signature.startswith(expected)
         assert score(metric, text, [text, text]).signature.startswith("nrefs:2|")
+
+
+def mteval_by_definition(hyps: list[str], *references: list[str]) -> float:
+    """BLEU of NIST's mteval-v11b without case: its tokenisation, shortest reference, and no smoothing."""
+    correct, total, length, ref_length = [0] * 4, [0] * 4, 0, 0
+    for hyp, *refs in zip(hyps, *references, strict=True):
+        h, rs = mteval_words(hyp), [mteval_words(ref) for ref in refs]
+        for n in range(1, 5):
+            most: Counter[tuple[str, ...]] = Counter()
+            for r in rs:
+                most |= ngrams(r, n)
+            correct[n - 1] += (ngrams(h, n) & most).total()
+            total[n - 1] += ngrams(h, n).total()
+        length += len(h)
+        ref_length += min(map(len, rs))
+    if 0 in correct:
+        return 0.0
+    brevity = min(0, 1 - ref_length / length)
+    return 100 * math.exp(brevity + sum(math.log(c / t) for c, t in zip(correct, total, strict=True)) / 4)
+
+
+def mteval_words(text: str) -> list[str]:
+    """NormalizeText's language-dependent part: what is separated from its neighbours, character by character."""
+    alone = set('{|}~[\\]^_` !"#$%&()*+:;<=>?@/')  # in ASCII between, say, [ and `
+    words, text = "", f" {text.lower()} "
+    for before, letter, after in zip(text, text[1:-1], text[2:], strict=False):
+        inside = before in "0123456789" and after in "0123456789"
+        if letter in alone or (letter in ".," and not inside):
+            words += f" {letter} "
+        elif letter == "-" and before in "0123456789":
+            words += " - "
+        else:
+            words += letter
+    return words.split()
+
+
+plain = st.lists(st.sampled_from("The the cat, a 1,000 3.5 b. x-y 5-6 (so) $5".split()), max_size=12).map(" ".join)
+
+
+@given(st.lists(st.tuples(plain, plain, plain), min_size=1, max_size=6))
+def test_mteval_follows_its_definition_with_several_references(lines: list[tuple[str, str, str]]) -> None:
+    hyps, *refs = map(list, zip(*lines, strict=True))
+    assert score("mteval-lc", hyps, refs).value == pytest.approx(mteval_by_definition(hyps, *refs))
+
+
+def test_mteval_pays_for_brevity_by_the_shortest_reference() -> None:
+    hyp, refs = "a b c d e", [["A b c d e f"], ["A b c d"]]  # as close to one as to the other
+    assert score("mteval-lc", [hyp], refs).value == pytest.approx(100)
+    hyp, refs = "a b c d e", [["a b c d e f"], ["a b c"]]  # closer to the long one
+    assert score("13a-lc", [hyp], refs).value == pytest.approx(100 * math.exp(1 - 6 / 5))
+    assert score("mteval-lc", [hyp], refs).value == pytest.approx(100)
+    assert score("mteval-lc", [hyp], refs).signature.startswith("nrefs:2|case:lc|eff:no|tok:13a|smooth:none|")
+    assert "|ref:shortest" in score("mteval-lc", [hyp], refs).signature
 
 
 def test_lists_of_different_length_are_never_scored() -> None:
