@@ -19,6 +19,7 @@ from nmtkit.ops.tree import Tree
 from nmtkit.search.beam import Search
 from nmtkit.symbols import SPELLINGS, UNK
 from nmtkit.training import checkpoint
+from nmtkit.training.folder import ModelFolder
 from nmtkit.translation import loading
 
 WORDS = (*SPELLINGS, *"abcdefgh", "low@@", "er")
@@ -67,8 +68,8 @@ def write_model(folder: Path, preset: str, seed: int = 0) -> Path:
     experiment = replace(experiment, model=replace(experiment.model, **widths))
     torch.manual_seed(seed)
     model = experiment.build(len(WORDS), len(WORDS))
-    checkpoint.write_config(folder, to_dict(experiment))
-    weights = checkpoint.step_folder(folder, 1)
+    ModelFolder(folder).write_config(to_dict(experiment))
+    weights = ModelFolder(folder).checkpoint(1)
     weights.mkdir(parents=True)
     checkpoint.save_weights(weights / "model.safetensors", model.state_dict())
     return folder

@@ -37,6 +37,7 @@ from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.training import checkpoint
 from nmtkit.training.checkpoint import Progress
+from nmtkit.training.folder import ModelFolder
 from tests.training.conftest import make_data, small_experiment
 
 FUZZ = int(os.environ.get("FUZZ", "0"))
@@ -97,7 +98,7 @@ def survives(path: Path, content: bytes, read: Callable[[], object]) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with ids, and whatever else belongs to a model folder, in run/."""
     data = make_data(tmp_path_factory.mktemp("hostile"))
-    prepare_folder(data / "run", small_experiment(), data)
+    prepare_folder(ModelFolder(data / "run"), small_experiment(), data)
     return data
 
 
@@ -250,7 +251,9 @@ def test_a_model_folder_that_is_resumed(name: str, folder: Path, data: st.DataOb
     run = folder / "run"
     good = (run / name).read_bytes()
     try:
-        survives(run / name, data.draw(damaged(good)), lambda: check_unchanged(run, small_experiment(), folder))
+        survives(
+            run / name, data.draw(damaged(good)), lambda: check_unchanged(ModelFolder(run), small_experiment(), folder)
+        )
     finally:
         (run / name).write_bytes(good)
 
@@ -262,10 +265,10 @@ def small_run(folder: Path) -> tuple[nn.Linear, torch.optim.Adam]:
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
     folder.mkdir(exist_ok=True)
-    checkpoint.write_config(folder, {"architecture": "none"})
+    ModelFolder(folder).write_config({"architecture": "none"})
     progress = Progress(update=3, best=[[3, 1.0, 2.0]], peak=[1.0, -2.0], recent=[3])
-    if not checkpoint.steps(folder):
-        checkpoint.save(folder, model, optimizer, progress)
+    if not ModelFolder(folder).updates():
+        checkpoint.save(ModelFolder(folder), model, optimizer, progress)
     return model, optimizer
 
 
@@ -274,11 +277,11 @@ def small_run(folder: Path) -> tuple[nn.Linear, torch.optim.Adam]:
 @pytest.mark.parametrize("name", ["trainer.pt", "model.safetensors"])
 def test_a_checkpoint(name: str, folder: Path, data: st.DataObject) -> None:
     model, optimizer = small_run(folder / "checked")
-    path = checkpoint.step_folder(folder / "checked", 3) / name
+    path = ModelFolder(folder / "checked").checkpoint(3) / name
     good = path.read_bytes()
 
     def read() -> None:
-        progress = checkpoint.restore(folder / "checked", 3, model, optimizer)
+        progress = checkpoint.restore(ModelFolder(folder / "checked"), 3, model, optimizer)
         assert progress == Progress(update=3, best=[[3, 1.0, 2.0]], peak=[1.0, -2.0], recent=[3])
         optimizer.step()
 
@@ -296,12 +299,13 @@ STATE = YAML | st.dictionaries(KEYS, YAML | st.builds(torch.zeros, st.integers(0
 @fuzz
 def test_a_checkpoint_of_another_program(folder: Path, values: dict[str, object], whole: bool) -> None:
     model, optimizer = small_run(folder / "foreign")
-    path = checkpoint.step_folder(folder / "foreign", 3) / "trainer.pt"
+    foreign = ModelFolder(folder / "foreign")
+    path = foreign.trainer(3)
     good = path.read_bytes()
     saved = torch.load(path, weights_only=True)
     torch.save(values if whole else {**saved, **values}, path)
     try:
-        survives(path, path.read_bytes(), lambda: checkpoint.restore(folder / "foreign", 3, model, optimizer))
+        survives(path, path.read_bytes(), lambda: checkpoint.restore(foreign, 3, model, optimizer))
     finally:
         path.write_bytes(good)
 
@@ -312,9 +316,9 @@ def test_the_lists_of_a_run(folder: Path, data: st.DataObject) -> None:
     small_run(folder / "lists")
     record = json.dumps({"kind": "train", "update": 3}).encode() + b"\n"
     survives(folder / "lists" / "best", data.draw(damaged(b"step-3\t1.5\nstep-2\t1\n")),
-             lambda: checkpoint.best_weights(folder / "lists"))  # fmt: skip
+             lambda: ModelFolder(folder / "lists").best_weights())  # fmt: skip
     (folder / "lists" / "metrics.jsonl").write_bytes(data.draw(damaged(record * 4)))
-    checkpoint.rewind_metrics(folder / "lists", 2)
+    checkpoint.rewind_metrics(ModelFolder(folder / "lists"), 2)
 
 
 RECORDS = [
@@ -336,7 +340,7 @@ def test_the_history_of_a_run_as_a_report_draws_it(folder: Path, data: st.DataOb
 
     def read() -> None:
         values = load_preset("rnnsearch")
-        training_charts([History("run", "", values, 1, *read_metrics(run))])
+        training_charts([History("run", "", values, 1, *read_metrics(run / "metrics.jsonl"))])
 
     survives(run / "metrics.jsonl", data.draw(damaged(content)), read)
 

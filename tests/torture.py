@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from nmtkit.config import dump_yaml, to_dict
-from nmtkit.training import checkpoint
+from nmtkit.training.folder import ModelFolder
 from tests.training.conftest import make_data, small_experiment
 
 FORKS = multiprocessing.get_context("forkserver")  # which imports torch once
@@ -119,7 +119,7 @@ def command_line(arguments: list[str], shown: Path, environment: dict[str, str])
 
 
 def newest(folder: Path) -> int:
-    return max(checkpoint.steps(folder), default=0)
+    return max(ModelFolder(folder).updates(), default=0)
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -130,8 +130,8 @@ def summary(folder: Path) -> dict[str, Any]:
         {key: value for key, value in record.items() if key not in ("seconds", "tokens_per_second")}
         for record in records
     ]
-    for update in checkpoint.steps(folder):
-        path = checkpoint.step_folder(folder, update)
+    for update in ModelFolder(folder).updates():
+        path = ModelFolder(folder).checkpoint(update)
         found[path.name] = (path / "model.safetensors").read_bytes()
         saved = torch.load(path / "trainer.pt", weights_only=True)
         saved["progress"]["window"].pop("seconds")

@@ -24,6 +24,7 @@ def average(
     nmtkit average run/checkpoints/step-900 run/checkpoints/step-1000
     """
     from nmtkit.training import averaging
+    from nmtkit.training.folder import ModelFolder
 
-    used = averaging.average(model, output, checkpoints or [], best, last)
+    used = averaging.average(ModelFolder(model), ModelFolder(output), checkpoints or [], best, last)
     print(f"{output}: mean of {', '.join(path.name for path in used)}", file=sys.stderr)

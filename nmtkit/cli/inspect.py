@@ -8,6 +8,7 @@ import typer
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
+from nmtkit.training.folder import ModelFolder
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +52,7 @@ def inspect(
     """
     if not gradients and (compare or plot):
         raise UserError("--compare and --plot go with --gradients")
-    trained = (Path(model) / "config.yaml").exists()
+    trained = ModelFolder(Path(model)).config.exists()
     if trained and (settings or compare):
         raise UserError(f"{model}: a trained model stays as it is; --set and --compare are for presets")
 
@@ -80,10 +81,10 @@ def _plan(model: str, settings: list[str]) -> "Experiment":
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
 
-    folder = Path(model)
-    if not (folder / "config.yaml").exists() and model == "run":
+    folder = ModelFolder(Path(model))
+    if not folder.config.exists() and model == "run":
         raise UserError("run: no model there yet; name a preset, for example: nmtkit inspect deep-att")
-    values = load_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else load_preset(model)
+    values = load_yaml(folder.config) if folder.config.exists() else load_preset(model)
     return build_experiment(merge(values, parse_settings(settings)), model)
 
 

@@ -9,6 +9,7 @@ import typer
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
+from nmtkit.training.folder import ModelFolder
 
 
 def models(
@@ -44,7 +45,7 @@ def models(
 def _trained_here() -> list[tuple[str, dict[str, Any]]]:
     """The names and configurations of the model folders in the current folder."""
     found = []
-    for path in sorted(Path().glob("*/config.yaml")):
+    for path in sorted(Path().glob(f"*/{ModelFolder(Path()).config.name}")):
         try:
             found.append((path.parent.name, load_yaml(path)))
         except UserError:  # somebody else's config.yaml

@@ -11,6 +11,7 @@ from nmtkit.cli.options import log_to_stderr
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write
+from nmtkit.training.folder import ModelFolder
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.report import History, Look, Sentence
@@ -72,13 +73,14 @@ def _history(folder: Path) -> "History":
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
-    path = folder / "config.yaml"
+    files = ModelFolder(folder)
+    path = files.config
     if not path.exists():
-        raise UserError(f"{folder}: not a model folder (no config.yaml); `nmtkit train` makes one")
+        raise UserError(f"{folder}: not a model folder (no {path.name}); `nmtkit train` makes one")
     values = load_yaml(path)
     planned = build_experiment(values, str(path))
     parameters = parameters_by_part(planned, *vocabulary_sizes(planned, folder))["total"]
-    return History(str(folder), path.read_text("utf-8"), values, parameters, *read_metrics(folder))
+    return History(str(folder), path.read_text("utf-8"), values, parameters, *read_metrics(files.metrics))
 
 
 def _numbers(lines: str, sentences: int) -> list[int]:

@@ -10,7 +10,7 @@ import typer
 
 from nmtkit.cli.options import log_to_stderr
 from nmtkit.cli.tables import print_table
-from nmtkit.data.settings import Side, Tokenizer, load_prep
+from nmtkit.data.settings import Side, TextFiles, Tokenizer, load_prep
 from nmtkit.errors import UserError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _read_files(
 
     every = iter(read_set([*ref_paths, *paths, *([source] if source else [])]))
     refs, texts = ([next(every) for _ in group] for group in (ref_paths, paths))
-    prep = load_prep(data) if (data / "prep.yaml").exists() and not tokenized else None
+    prep = load_prep(data) if TextFiles(data).settings.exists() and not tokenized else None
     if not (tokenized or prep or language):
         _note("tokenised BLEU takes the text for English; --language names another")
     for path, hyps in zip(paths, texts, strict=True):

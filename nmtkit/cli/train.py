@@ -11,6 +11,7 @@ import typer
 
 from nmtkit.config import dump_yaml, load_yaml, merge, parse_settings, parse_yaml, to_dict
 from nmtkit.errors import UserError
+from nmtkit.training.folder import ModelFolder
 
 if TYPE_CHECKING:
     from nmtkit.experiment.schema import Experiment
@@ -112,15 +113,15 @@ def _base(model: str | None, config: Path | None, output: Path) -> dict[str, Any
     over = load_yaml(config) if config else {}
     if model is not None:
         return merge(load_preset(model), over)
-    if config is None and not (output / "config.yaml").exists():
+    if config is None and not ModelFolder(output).config.exists():
         raise UserError("which model? give a preset with --model NAME; `nmtkit models` lists them")
-    return over if config else load_yaml(output / "config.yaml")
+    return over if config else load_yaml(ModelFolder(output).config)
 
 
 def _where(model: str | None, config: Path | None, output: Path) -> str:
     """The sources of the values, for error messages."""
     names = [name for name in (model, str(config) if config else None) if name]
-    return " + ".join(names) or str(output / "config.yaml")
+    return " + ".join(names) or str(ModelFolder(output).config)
 
 
 @contextmanager
@@ -140,7 +141,7 @@ def _log_to(folder: Path, rank: int) -> Iterator[None]:
 
         screen = RichHandler(console=CONSOLE, show_path=False, show_level=False, log_time_format="%H:%M:%S")
     # The file comes with the first line, when the configuration has been found good and the folder is there.
-    file = logging.FileHandler(folder / "train.log", encoding="utf-8", delay=True)
+    file = logging.FileHandler(ModelFolder(folder).log, encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logging.raiseExceptions = False  # a full disk is reported once, by what cannot do without it
     logger = logging.getLogger("nmtkit")

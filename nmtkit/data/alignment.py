@@ -12,7 +12,7 @@ from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
 from nmtkit.align.symmetrize import HEURISTICS, Heuristic
 from nmtkit.data.bpe import join_pieces
 from nmtkit.data.progress import progress
-from nmtkit.data.settings import ALIGN_FILES, Prep, load_prep
+from nmtkit.data.settings import ALIGN_FILES, Prep, TextFiles, load_prep
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
 
@@ -42,7 +42,7 @@ class AlignmentReport:
             f"{found.linked / max(1, found.words):.1%} of the target words linked"
             for split, found in self.splits.items()
         ]
-        lexicon = f"{self.folder / 'lexicon.tsv'}: {self.entries:,} of {self.word_pairs:,} word pairs"
+        lexicon = f"{TextFiles(self.folder).lexicon}: {self.entries:,} of {self.word_pairs:,} word pairs"
         return "\n".join([*lines, f"{lexicon}, those linked more than {self.threshold} times"])
 
 
@@ -119,6 +119,6 @@ def _write(
                     counts.update(count_links(src, tgt, sentence))
                 advance(1)
         aligned[split] = Aligned(pairs, number, words, linked)
-    entries = write_lexicon(staging / "lexicon.tsv", counts, threshold)
+    entries = write_lexicon(TextFiles(staging).lexicon, counts, threshold)
     move_into_place(staging, folder, ALIGN_FILES)
     return AlignmentReport(folder, aligned, len(counts), entries, threshold)

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from nmtkit.config import build
 from nmtkit.data.manifest import read_json, read_manifest
-from nmtkit.data.settings import SIDES, SPLITS
+from nmtkit.data.settings import SIDES, SPLITS, SideName, TextFiles
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 
 HEADER = "ids.json"
 OFFSET = np.dtype("<u8")
 FILES = (
-    *(f"vocab.{side}" for side in SIDES),
+    *(TextFiles(Path()).vocabulary(side).name for side in SIDES),
     *(f"{split}.{side}.{part}" for split in SPLITS for side in SIDES for part in ("ids", "offsets")),
     HEADER,
 )  # all that encoding.py writes; the last one says that the others are there
@@ -98,10 +98,11 @@ class _Sentences:
             raise UserError(f"{path}.offsets: damaged; run nmtkit vocab again")
 
     @classmethod
-    def open(cls, folder: Path, split: str, side: str, entry: Encoded) -> "_Sentences":
-        vocabulary = Vocabulary.load(folder / f"vocab.{side}")
+    def open(cls, folder: Path, split: str, side: SideName, entry: Encoded) -> "_Sentences":
+        vocabulary_path = TextFiles(folder).vocabulary(side)
+        vocabulary = Vocabulary.load(vocabulary_path)
         if entry.vocab != vocabulary.fingerprint:
-            raise UserError(f"{folder}/vocab.{side}: not the one that the text was encoded with; run nmtkit vocab")
+            raise UserError(f"{vocabulary_path}: not the one that the text was encoded with; run nmtkit vocab")
         path = folder / f"{split}.{side}"
         ids = _map(Path(f"{path}.ids"), np.dtype(entry.dtype), entry.tokens)
         return cls(path, ids, _map(Path(f"{path}.offsets"), OFFSET, entry.lines + 1), len(vocabulary))

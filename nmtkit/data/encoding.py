@@ -17,7 +17,7 @@ from nmtkit.data.counts import merged, write_run
 from nmtkit.data.manifest import read_manifest
 from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.data.progress import progress
-from nmtkit.data.settings import SIDES, SPLITS, SideName
+from nmtkit.data.settings import SIDES, SPLITS, SideName, TextFiles
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.lines import move_into_place, parse_line, staging_folder
@@ -53,7 +53,7 @@ class VocabReport:
         for side, vocabulary in self.vocabularies.items():
             rows, symbols = len(vocabulary), vocabulary.symbols
             lines.append(
-                f"{self.folder / f'vocab.{side}'}: {rows:,} rows, which are {symbols} symbols and "
+                f"{TextFiles(self.folder).vocabulary(side)}: {rows:,} rows, which are {symbols} symbols and "
                 f"{rows - symbols:,} of {self.types[side]:,} different words"
             )
         for split in SPLITS:
@@ -98,7 +98,7 @@ def encode(
         for side, size in zip(SIDES, (src_size, tgt_size), strict=True):
             annotated = unkpos and (joint or side == "tgt")
             vocabulary = Vocabulary.choose(merged(runs[side]), size, min_count, annotated)
-            vocabulary.save(staging / f"vocab.{side}")
+            vocabulary.save(TextFiles(staging).vocabulary(side))
             vocabularies[side] = vocabulary
             types[side] = sum(word not in ALL_SYMBOLS for word, _ in merged(runs[side]))
             for split in splits:

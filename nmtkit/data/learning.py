@@ -10,7 +10,7 @@ from nmtkit.data.bpe import learn_merges
 from nmtkit.data.counts import most_frequent, write_run
 from nmtkit.data.parallel import Chunk, Workers
 from nmtkit.data.progress import progress
-from nmtkit.data.settings import SIDES, SideName
+from nmtkit.data.settings import SIDES, SideName, TextFiles
 from nmtkit.data.truecasing import Truecaser, count_cases, learn_truecaser
 from nmtkit.data.work import CHUNK_LINES, Work, split_lines
 from nmtkit.lines import atomic_write
@@ -24,7 +24,7 @@ def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
     ``kept`` is how many training pairs there are to count, for the display of progress.
     """
     for side, settings in zip(SIDES, (work.prep.src, work.prep.tgt), strict=True):
-        model = work.folder / f"truecase.{side}"
+        model = TextFiles(work.folder).truecasing(side)
         if settings.truecase and not model.exists():
             runs = _count(work, side, "cases", _cases, kept, pool)
             with atomic_write(model) as file:
@@ -34,7 +34,7 @@ def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
 def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
     """Learn BPE merges on the truecased words, for both sides together or for each that asks for BPE."""
     sides = [s for s, side in zip(SIDES, (work.prep.src, work.prep.tgt), strict=True) if side.segmentation == "bpe"]
-    if all((work.folder / f"bpe.{side}").exists() for side in sides):
+    if all((TextFiles(work.folder).merges(side)).exists() for side in sides):
         return
     groups = [sides] if work.prep.joint else [[side] for side in sides]
     runs = {}
@@ -47,7 +47,7 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
         learnt = list(learners.map(learn, tasks))
     for group, merges in zip(groups, learnt, strict=True):
         for side in group:
-            with atomic_write(work.folder / f"bpe.{side}") as file:
+            with atomic_write(TextFiles(work.folder).merges(side)) as file:
                 file.write(merges)
 
 
@@ -82,7 +82,7 @@ def _words(truecaser: Path | None, chunk: Chunk) -> Counter[str]:
 
 
 def _truecase_model(work: Work, side: SideName) -> Path | None:
-    path = work.folder / f"truecase.{side}"
+    path = TextFiles(work.folder).truecasing(side)
     return path if path.exists() else None
 
 

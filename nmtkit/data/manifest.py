@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from nmtkit.data.rules import describe_rule
-from nmtkit.data.settings import PREP_FILES, SIDES, SPLITS, Prep
+from nmtkit.data.settings import SIDES, SPLITS, Prep, TextFiles
 from nmtkit.errors import UserError
 from nmtkit.lines import raw_lines
 
 DATA_FILES = (
-    *PREP_FILES,
+    *(path.name for path in TextFiles(Path()).prepared()),
     *(f"{split}.{side}" for split in SPLITS for side in SIDES),
     *(f"{split}.raw.{side}" for split in SPLITS[1:] for side in SIDES),
     "manifest.json",
@@ -45,7 +45,7 @@ class PrepReport:
     def _units(self) -> str:
         merges = [
             f"{self.manifest['files'][name]['lines'] - 1:,}"  # the first line is a version
-            for name in ("bpe.src", "bpe.tgt")
+            for name in (TextFiles(self.folder).merges(side).name for side in SIDES)
             if name in self.manifest["files"]
         ]
         if not merges:

@@ -20,7 +20,7 @@ from nmtkit.data.moses import has_moses_rules, moses_language
 from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.data.progress import progress
 from nmtkit.data.raw import Files
-from nmtkit.data.settings import ALIGN_FILES, SIDES, SPLITS, Prep, SideName
+from nmtkit.data.settings import ALIGN_FILES, SIDES, SPLITS, Prep, SideName, TextFiles
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.work import CHUNK_LINES, Work, join_lines, split_lines
 from nmtkit.errors import UserError
@@ -110,7 +110,7 @@ def _make_files(work: Work, pool: Workers) -> None:
     """Every file of the data folder, in the work folder; the manifest comes last."""
     found = report_lost(work)
     kept = work.pairs - sum(rule["count"] for rule in found.values())
-    with atomic_write(work.folder / "prep.yaml") as file:
+    with atomic_write(TextFiles(work.folder).settings) as file:
         file.write(dump_yaml(to_dict(work.prep)))
     learn_truecasers(work, kept, pool)
     learn_segmenters(work, kept, pool)

@@ -1,6 +1,7 @@
 """The settings of a data folder, prep.yaml: what decides how raw text becomes tokens and back."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -15,8 +16,51 @@ Drop = Literal["identical", "script", "overlap", "duplicate"]
 # characters: every Chinese or Japanese one is a word, and the rest is as with moses.
 # none: the words are already separated by spaces.
 Tokenizer = Literal["moses", "characters", "none"]
-PREP_FILES = ("prep.yaml", "bpe.src", "bpe.tgt", "truecase.src", "truecase.tgt")
-ALIGN_FILES = ("dev.align", "lexicon.tsv", "train.align")
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Where the files lie that say how text becomes numbers and back: in a data folder, and in a model's alike."""
+
+    folder: Path
+
+    @property
+    def settings(self) -> Path:
+        """What ``nmtkit prep`` was asked for, as YAML."""
+        return self.folder / "prep.yaml"
+
+    def merges(self, side: SideName) -> Path:
+        """The merges of BPE, in subword-nmt's format; not there when a side is split into words."""
+        return self.folder / f"bpe.{side}"
+
+    def truecasing(self, side: SideName) -> Path:
+        """The usual case of each word, in Moses' format; not there unless a side is truecased."""
+        return self.folder / f"truecase.{side}"
+
+    def vocabulary(self, side: SideName) -> Path:
+        """The words of a side by number."""
+        return self.folder / f"vocab.{side}"
+
+    @property
+    def lexicon(self) -> Path:
+        """Translations of single words, of ``nmtkit align``; not there unless that was run."""
+        return self.folder / "lexicon.tsv"
+
+    def prepared(self) -> Iterator[Path]:
+        """Those that ``nmtkit prep`` makes, there or not."""
+        yield self.settings
+        yield from map(self.merges, SIDES)
+        yield from map(self.truecasing, SIDES)
+
+    def all(self) -> Iterator[Path]:
+        """All of them, there or not."""
+        yield from self.prepared()
+        yield from map(self.vocabulary, SIDES)
+        yield self.lexicon
+
+
+# What ``nmtkit align`` makes; it is of one text, so that ``prep`` takes it away.
+ALIGN_FILES = ("dev.align", TextFiles(Path()).lexicon.name, "train.align")
 
 
 @dataclass(frozen=True)
@@ -77,7 +121,7 @@ class Prep:
 
 
 def load_prep(folder: Path) -> Prep:
-    path = folder / "prep.yaml"
+    path = TextFiles(folder).settings
     if not path.is_file():
         raise UserError(f"{path}: not there; make the folder with nmtkit prep")
     return build(Prep, load_yaml(path), str(path))

@@ -7,14 +7,14 @@ wherever it is read. Special characters are not escaped as Moses would (``&apos;
 import os
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sacremoses import MosesDetokenizer, MosesDetruecaser
 
 from nmtkit.data.bpe import Segmenter, join_pieces
 from nmtkit.data.command import Command
 from nmtkit.data.moses import make_tokenizer, moses_language, normalizations
-from nmtkit.data.settings import PREP_FILES, Side, load_prep
+from nmtkit.data.settings import Side, SideName, TextFiles, load_prep
 from nmtkit.data.truecasing import Truecaser
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write
@@ -49,23 +49,23 @@ class TextPipeline:
         self._detruecaser = MosesDetruecaser()
 
     @classmethod
-    def load(cls, folder: Path, side: Literal["src", "tgt"], trusted: bool = False) -> "TextPipeline":
+    def load(cls, folder: Path, side: SideName, trusted: bool = False) -> "TextPipeline":
         """Raises UserError for a folder without prep.yaml, or without a file that prep.yaml asks for.
 
         A command in prep.yaml is run only if the folder is ``trusted`` or the environment says so: a folder that comes
         from elsewhere could name any program.
         """
-        prep = load_prep(folder)
+        prep, files = load_prep(folder), TextFiles(folder)
         settings = prep.src if side == "src" else prep.tgt
         if settings.command and not trusted and os.environ.get(RUN_COMMANDS) != "1":
             raise UserError(
-                f"{folder}/prep.yaml: wants to run {settings.command!r}; "
+                f"{files.settings}: wants to run {settings.command!r}; "
                 f"if that is yours, say so with {RUN_COMMANDS}=1 in the environment"
             )
         return cls(
             settings,
-            Truecaser.load(folder / f"truecase.{side}") if settings.truecase else None,
-            Segmenter.load(folder / f"bpe.{side}") if settings.segmentation == "bpe" else None,
+            Truecaser.load(files.truecasing(side)) if settings.truecase else None,
+            Segmenter.load(files.merges(side)) if settings.segmentation == "bpe" else None,
         )
 
     def tokens(self, line: str) -> list[str]:
@@ -130,9 +130,9 @@ class TextPipeline:
 
 def copy_prep(data_folder: Path, model_folder: Path) -> None:
     """Give a model folder the settings, merges and truecasing models that it needs to read raw text by itself."""
-    for name in PREP_FILES:
-        if (data_folder / name).is_file():
-            with atomic_write(model_folder / name, "wb") as file:
-                file.write((data_folder / name).read_bytes())
+    for source, copy in zip(TextFiles(data_folder).prepared(), TextFiles(model_folder).prepared(), strict=True):
+        if source.is_file():
+            with atomic_write(copy, "wb") as file:
+                file.write(source.read_bytes())
         else:
-            (model_folder / name).unlink(missing_ok=True)
+            copy.unlink(missing_ok=True)

@@ -68,12 +68,11 @@ class Sentence:
         return sum(self.chrf) / len(self.chrf)
 
 
-def read_metrics(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What training and validations logged; nothing for a folder without history, such as an average.
+def read_metrics(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What training and validations logged in ``metrics.jsonl``; nothing if it is not there, as in an average.
 
     Raises UserError for a line that training did not write, unless it is the half line of a process that was killed.
     """
-    path = folder / "metrics.jsonl"
     records: dict[str, list[dict[str, Any]]] = {kind: [] for kind in DRAWN}
     for number, line in enumerate(raw_lines(path) if path.exists() else (), 1):
         record = _record(line)

@@ -15,17 +15,19 @@ from nmtkit import config as configs
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus, read_header
 from nmtkit.data.manifest import read_json
+from nmtkit.data.settings import SIDES, TextFiles
 from nmtkit.data.text import TextPipeline, copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import detokenized_bleu
-from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, locked, read_lines
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.search.batching import translate_ids
 from nmtkit.training import checkpoint, distributed, estimate, loop, optimizers, precision
 from nmtkit.training.checkpoint import Progress
+from nmtkit.training.folder import ModelFolder
 from nmtkit.training.loop import Validation
 from nmtkit.training.precision import Precision
 
@@ -37,22 +39,23 @@ CHANGEABLE = ("paper", "data", "search", "training.max_updates", "training.max_e
               "training.pass_tokens", "training.precision")  # fmt: skip
 
 
-def load_model(folder: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]:
+def load_model(path: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]:
     """The model in a model folder with its best weights, ready to search, and its experiment."""
-    weights = checkpoint.best_weights(folder)
-    experiment = build_experiment(configs.load_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
+    folder = ModelFolder(path)
+    weights = folder.best_weights()
+    experiment = load_experiment(folder)
     with torch.device("meta"):
-        model = experiment.build(*(len(Vocabulary.load(folder / f"vocab.{side}")) for side in ("src", "tgt")))
+        model = experiment.build(*(len(Vocabulary.load(folder.text.vocabulary(side))) for side in SIDES))
     model.to_empty(device=device)
     checkpoint.load_into(model, weights)
     return model.eval(), experiment
 
 
-def run_experiment(experiment: Experiment, data: Path, folder: Path, device: torch.device) -> Progress:
-    """Train in ``folder`` on the data folder ``data``, from the start or from where an earlier run stopped."""
-    config = experiment.training
+def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch.device) -> Progress:
+    """Train in the folder ``path`` on the data folder ``data``, from the start or from where an earlier run stopped."""
+    folder, config = ModelFolder(path), experiment.training
     corpus, dev = Corpus.open(data, "train"), Corpus.open(data, "dev")
-    vocabularies = {side: Vocabulary.load(data / f"vocab.{side}") for side in ("src", "tgt")}
+    vocabularies = {side: Vocabulary.load(TextFiles(data).vocabulary(side)) for side in SIDES}
     pipeline = TextPipeline.load(data, "tgt")
     references = list(read_lines(data / "dev.raw.tgt"))
     torch.manual_seed(config.seed_of(config.init_seed))
@@ -78,7 +81,7 @@ def run_experiment(experiment: Experiment, data: Path, folder: Path, device: tor
         return Validation(cross_entropy, errors, detokenized_bleu(hyps, references), train_errors)
 
     # From here on something is written; of many processes the first one holds the lock for all.
-    with nullcontext() if distributed.rank() else locked(folder, "training"):
+    with nullcontext() if distributed.rank() else locked(path, "training"):
         experiment = _with_budget_of_run(experiment, folder)
         progress = _resume(experiment, data, folder, model, optimizer)
         dtype = _precision(config.precision, progress, device)
@@ -93,25 +96,25 @@ def run_experiment(experiment: Experiment, data: Path, folder: Path, device: tor
             config = replace(config, batch_tokens=estimate.busy_budget(model, config, corpus, device, dtype))
             log.info("training.batch_tokens: auto is %s here", f"{config.batch_tokens:,}")
             if not distributed.rank():
-                checkpoint.write_config(folder, configs.to_dict(replace(experiment, training=config)))
+                folder.write_config(configs.to_dict(replace(experiment, training=config)))
         return loop.train(model, optimizer, config, corpus, folder, progress, validate, dtype)
 
 
-def _with_budget_of_run(experiment: Experiment, folder: Path) -> Experiment:
+def _with_budget_of_run(experiment: Experiment, folder: ModelFolder) -> Experiment:
     """``experiment`` with the ``batch_tokens`` that ``auto`` was when the run in ``folder`` began, if one has."""
-    if experiment.training.batch_tokens != "auto" or not checkpoint.steps(folder):
+    if experiment.training.batch_tokens != "auto" or not folder.updates():
         return experiment
-    began = build_experiment(configs.load_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
+    began = load_experiment(folder)
     if began.training.batch_tokens is None:
         return experiment  # which cannot go on, and is told so
     return replace(experiment, training=replace(experiment.training, batch_tokens=began.training.batch_tokens))
 
 
 def _resume(
-    experiment: Experiment, data: Path, folder: Path, model: Seq2Seq, optimizer: torch.optim.Optimizer
+    experiment: Experiment, data: Path, folder: ModelFolder, model: Seq2Seq, optimizer: torch.optim.Optimizer
 ) -> Progress:
     """Make ``folder`` ready, and put back the newest checkpoint in it if there is one."""
-    first, saved_steps = distributed.rank() == 0, checkpoint.steps(folder)
+    first, saved_steps = distributed.rank() == 0, folder.updates()
     if first and saved_steps:
         check_unchanged(folder, experiment, data)
     if first:
@@ -125,7 +128,7 @@ def _resume(
     if distributed.highest(progress.update) != progress.update:
         raise UserError(f"{folder}: not the folder that the first process sees; it must be one that all machines share")
     if first:
-        checkpoint.write_best(folder, progress.best)
+        folder.write_ranking(progress.best)
         checkpoint.rewind_metrics(folder, progress.update)
     return progress
 
@@ -138,37 +141,39 @@ def _precision(wanted: Precision, progress: Progress, device: torch.device) -> t
     return torch.bfloat16 if distributed.highest(low) else torch.float32
 
 
-def prepare_folder(folder: Path, experiment: Experiment, data: Path) -> None:
+def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path) -> None:
     """Make ``folder`` self-contained: the resolved configuration, vocabularies and everything prep decided."""
-    folder.mkdir(parents=True, exist_ok=True)
-    copy_prep(data, folder)
-    for side in ("src", "tgt"):
-        Vocabulary.load(data / f"vocab.{side}").save(folder / f"vocab.{side}")
-    if (data / "lexicon.tsv").is_file():
-        with atomic_write(folder / "lexicon.tsv", "wb") as lexicon:
-            lexicon.write((data / "lexicon.tsv").read_bytes())
-    with atomic_write(folder / "data.json") as file:
+    folder.path.mkdir(parents=True, exist_ok=True)
+    source, copy = TextFiles(data), folder.text
+    copy_prep(data, folder.path)
+    for side in SIDES:
+        Vocabulary.load(source.vocabulary(side)).save(copy.vocabulary(side))
+    if source.lexicon.is_file():
+        with atomic_write(copy.lexicon, "wb") as lexicon:
+            lexicon.write(source.lexicon.read_bytes())
+    with atomic_write(folder.corpus) as file:
         file.write(json.dumps(_texts(data)))
-    checkpoint.write_config(folder, configs.to_dict(experiment))
+    folder.write_config(configs.to_dict(experiment))
 
 
-def check_unchanged(folder: Path, experiment: Experiment, data: Path) -> None:
+def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> None:
     """Raises UserError with old and new values when a run in ``folder`` cannot go on as ``experiment``."""
-    checkpoint.check_format(folder)
-    began = build_experiment(configs.load_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
+    folder.check()
+    began = load_experiment(folder)
     old, new = _flat(configs.to_dict(began)), _flat(configs.to_dict(experiment))
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
     for key, before, after in changed:
         if key.startswith(CHANGEABLE):
             log.info("changed since the last start: %s %s -> %s", key, before, after)
     fixed = [row for row in changed if not row[0].startswith(CHANGEABLE)]
-    ours, theirs = _read_texts(folder / "data.json"), _texts(data)
+    ours, theirs = _read_texts(folder.corpus), _texts(data)
     fixed += [(f"text {name}", ours.get(name, "none")[:12], theirs.get(name, "none")[:12])
               for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]  # fmt: skip
-    for side in ("src", "tgt"):
-        then, now = (Vocabulary.load(path / f"vocab.{side}") for path in (folder, data))
+    for side in SIDES:
+        path = folder.text.vocabulary(side)
+        then, now = Vocabulary.load(path), Vocabulary.load(TextFiles(data).vocabulary(side))
         if then.words != now.words:
-            fixed.append((f"vocab.{side}", _summary(then), _summary(now)))
+            fixed.append((path.name, _summary(then), _summary(now)))
     if not fixed:
         return
     widths = [max(map(len, column)) for column in zip(*fixed, ("", "in the run", ""), strict=True)]

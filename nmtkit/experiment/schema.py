@@ -11,6 +11,7 @@ from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.memory import is_full
 from nmtkit.search.beam import Search
+from nmtkit.training.folder import ModelFolder
 from nmtkit.training.loop import Training
 
 
@@ -65,6 +66,11 @@ def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
     if architecture is None:
         raise UserError(f"{where}: architecture: missing; give the name of a preset with --model")
     return configs.build(Experiment, values, where, {"model": _architecture(architecture).Config})
+
+
+def load_experiment(folder: ModelFolder) -> Experiment:
+    """What a model folder was trained as. Raises UserError for a configuration that training does not write."""
+    return build_experiment(configs.load_yaml(folder.config), str(folder.config))
 
 
 def _architecture(name: Any) -> Any:

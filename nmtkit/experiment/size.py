@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from nmtkit.data.doctor import Finding
+from nmtkit.data.settings import TextFiles
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.schema import Experiment
 from nmtkit.models.base import count_parameters
@@ -13,9 +14,10 @@ from nmtkit.ops.memory import free_memory
 
 def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
     """Source and target words in the vocabularies of the data folder if there are any, else in the paper's."""
-    if not (data / "vocab.src").exists():
+    text = TextFiles(data)
+    if not text.vocabulary("src").exists():
         return experiment.data.src_vocab, experiment.data.tgt_vocab
-    return len(Vocabulary.load(data / "vocab.src")), len(Vocabulary.load(data / "vocab.tgt"))
+    return len(Vocabulary.load(text.vocabulary("src"))), len(Vocabulary.load(text.vocabulary("tgt")))
 
 
 def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:

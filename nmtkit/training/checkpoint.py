@@ -5,7 +5,6 @@ import io
 import json
 import logging
 import os
-import re
 import shutil
 import zipfile
 import zlib
@@ -22,10 +21,10 @@ from torch import Tensor, nn
 from nmtkit import config as configs
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, report_write_errors, sync
+from nmtkit.training.folder import ModelFolder, read_text
 
 log = logging.getLogger(__name__)
 
-FORMAT_VERSION = "1"
 EXPLOSION = 20.0  # times the mean norm of the gradients since the last validation
 
 
@@ -91,19 +90,9 @@ class Progress:
         return self.epoch + (self.batch > 0)
 
 
-def step_folder(folder: Path, update: int) -> Path:
-    return folder / "checkpoints" / f"step-{update}"
-
-
-def steps(folder: Path) -> list[int]:
-    """Updates of all complete checkpoints, oldest first."""
-    found = (folder / "checkpoints").glob("step-*")
-    return sorted(int(path.name[5:]) for path in found if re.fullmatch("[0-9]{1,18}", path.name[5:]))
-
-
-def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-    """Write ``checkpoints/step-N`` under a temporary name and rename it when it is whole."""
-    final = step_folder(folder, progress.update)
+def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+    """Write a checkpoint under a temporary name and rename it when it is whole."""
+    final = folder.checkpoint(progress.update)
     for left in final.parent.glob(".step-*.tmp"):  # of a process that was killed
         shutil.rmtree(left)
     temporary = final.with_name(f".{final.name}.tmp")
@@ -111,10 +100,10 @@ def save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progr
         with report_write_errors(final):
             temporary.mkdir(parents=True)
             trainer = io.BytesIO()
-            crc = save_weights(temporary / "model.safetensors", model.state_dict())
+            crc = save_weights(temporary / folder.weights(progress.update).name, model.state_dict())
             state = {"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress), "crc32": crc}
             torch.save(state, trainer)
-            with atomic_write(temporary / "trainer.pt", "wb") as file:
+            with atomic_write(temporary / folder.trainer(progress.update).name, "wb") as file:
                 file.write(trainer.getbuffer())
             os.replace(temporary, final)
             sync(final.parent)
@@ -152,18 +141,18 @@ def load_into(model: nn.Module, path: Path) -> None:
     model.load_state_dict(weights)
 
 
-def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
     """Put checkpoint ``update`` back; raises UserError naming the file that cannot be used."""
-    path = step_folder(folder, update)
-    load_into(model, path / "model.safetensors")
-    if not (path / "trainer.pt").exists():
-        raise UserError(f"{path}: has weights but no trainer.pt: an average, say, which cannot be trained on")
+    path, weights, trainer = folder.checkpoint(update), folder.weights(update), folder.trainer(update)
+    load_into(model, weights)
+    if not trainer.exists():
+        raise UserError(f"{path}: has weights but no {trainer.name}: an average, say, which cannot be trained on")
     try:
-        with zipfile.ZipFile(path / "trainer.pt") as packed:
+        with zipfile.ZipFile(trainer) as packed:
             if damaged := packed.testzip():  # torch.load does not look at the check sums
                 raise ValueError(f"{damaged} is damaged")
-        saved: dict[str, Any] = torch.load(path / "trainer.pt", map_location="cpu", weights_only=True)
-        crc = zlib.crc32((path / "model.safetensors").read_bytes())
+        saved: dict[str, Any] = torch.load(trainer, map_location="cpu", weights_only=True)
+        crc = zlib.crc32(weights.read_bytes())
         if saved.get("crc32", crc) != crc:
             raise ValueError("the weights beside it are not those it was saved with")
         optimizer.load_state_dict(saved["optimizer"])
@@ -178,80 +167,29 @@ def restore(folder: Path, update: int, model: nn.Module, optimizer: torch.optim.
     except Exception as error:  # torch raises many kinds for a damaged file
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{path / 'trainer.pt'}: cannot be used ({reason}); delete {path} to go on from another checkpoint"
+            f"{trainer}: cannot be used ({reason}); delete {path} to go on from another checkpoint"
         ) from None
 
 
-def prune(folder: Path, keep: set[int]) -> None:
+def prune(folder: ModelFolder, keep: set[int]) -> None:
     """Delete every checkpoint whose update is not in ``keep``."""
-    for update in set(steps(folder)) - keep:
-        going = step_folder(folder, update).with_name(f".step-{update}.tmp")  # at once, so that no half of it is found
-        os.replace(step_folder(folder, update), going)
+    for update in set(folder.updates()) - keep:
+        going = folder.checkpoint(update).with_name(f".step-{update}.tmp")  # at once, so that no half of it is found
+        os.replace(folder.checkpoint(update), going)
         shutil.rmtree(going)
 
 
-def write_best(folder: Path, best: list[list[float]]) -> None:
-    with atomic_write(folder / "best") as file:
-        file.writelines(f"step-{int(entry[0])}\t{entry[1]:.6g}\n" for entry in best)
-
-
-def best_steps(folder: Path) -> list[int]:
-    """Updates of the kept checkpoints that were the best when validated, best first."""
-    there = {f"step-{update}": update for update in steps(folder)}
-    names = [line.partition("\t")[0] for line in _text(folder / "best").splitlines()]
-    return [there[name] for name in names if name in there]
-
-
-def best_weights(folder: Path) -> Path:
-    """The weights a model folder stands for: its best checkpoint, or its last when nothing was validated."""
-    check_format(folder)
-    updates = best_steps(folder) or steps(folder)[::-1]
-    if not updates:
-        raise UserError(f"{folder}: no checkpoint yet; train first (nmtkit train -o {folder})")
-    return step_folder(folder, updates[0]) / "model.safetensors"
-
-
-def copy_model(folder: Path, output: Path) -> None:
-    """A model folder with the best weights only, and without the history of the run."""
-    weights = best_weights(folder)
-    copy_settings(folder, output)
-    target = step_folder(output, int(weights.parent.name.removeprefix("step-")))
-    target.mkdir(parents=True)
-    shutil.copyfile(weights, target / weights.name)
-
-
-def copy_settings(folder: Path, output: Path) -> None:
-    """Everything of a model folder but weights and history."""
-    history = shutil.ignore_patterns("checkpoints", "best", "metrics.jsonl", "train.log", "test.hyp", ".lock")
-    try:
-        shutil.copytree(folder, output, ignore=history, dirs_exist_ok=True)
-    except shutil.Error as error:  # a list of them all
-        source, _, reason = error.args[0][0]
-        raise UserError(f"{source}: cannot be copied: {reason}") from None
-
-
-def check_format(folder: Path) -> None:
-    """Raises UserError when ``folder`` is not a model folder that this version reads."""
-    if (folder / "members").is_dir():
-        raise UserError(f"{folder}: an ensemble, where one model is needed; its members are in {folder / 'members'}")
-    if not (folder / "config.yaml").exists():
-        raise UserError(f"{folder}: not a model folder (no config.yaml); `nmtkit train` makes one")
-    version = _text(folder / "format_version").strip()[:20]
-    if version != FORMAT_VERSION:
-        raise UserError(f"{folder}: format_version is {version or 'missing'}, this nmtkit reads {FORMAT_VERSION}")
-
-
-def log_metrics(folder: Path, record: Mapping[str, Any]) -> None:
-    path = folder / "metrics.jsonl"
+def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
+    path = folder.metrics
     with report_write_errors(path):
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
         sync(path)  # before the checkpoint that counts on it
 
 
-def rewind_metrics(folder: Path, update: int) -> None:
+def rewind_metrics(folder: ModelFolder, update: int) -> None:
     """Forget what was logged after checkpoint ``update``: those updates are about to be made again."""
-    lines = _text(folder / "metrics.jsonl").splitlines(keepends=True)
+    lines = read_text(folder.metrics).splitlines(keepends=True)
     kept = []
     for line in lines:
         try:
@@ -260,16 +198,5 @@ def rewind_metrics(folder: Path, update: int) -> None:
         except (ValueError, RecursionError, TypeError, KeyError):
             continue  # the half line of a killed process
     if len(kept) != len(lines):
-        with atomic_write(folder / "metrics.jsonl") as file:
+        with atomic_write(folder.metrics) as file:
             file.writelines(kept)
-
-
-def write_config(folder: Path, values: Any) -> None:
-    with atomic_write(folder / "config.yaml") as file:
-        file.write(configs.dump_yaml(values))
-    with atomic_write(folder / "format_version") as file:
-        file.write(FORMAT_VERSION + "\n")
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

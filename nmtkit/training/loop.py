@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from nmtkit.training import checkpoint, distributed
 from nmtkit.training.checkpoint import Progress, Window
 from nmtkit.training.diagnosis import first_offender
 from nmtkit.training.display import Display, display
+from nmtkit.training.folder import ModelFolder
 from nmtkit.training.optimizers import Group, Optimizer, set_rates
 from nmtkit.training.precision import Precision
 from nmtkit.training.schedules import Schedule
@@ -109,7 +109,7 @@ def train(
     optimizer: torch.optim.Optimizer,
     config: Training,
     corpus: Corpus,
-    folder: Path,
+    folder: ModelFolder,
     progress: Progress,
     validate: Callable[[], Validation],
     dtype: torch.dtype,
@@ -162,7 +162,7 @@ def train(
                 saved = time.monotonic()
             if epoch_end and not (progress.finished or stop):
                 order = _epoch(corpus, rows, config, progress.epoch)
-        if progress.update not in checkpoint.steps(folder):
+        if progress.update not in folder.updates():
             _save(folder, model, optimizer, progress)
     if stop == signal.SIGINT:
         log.info("stopped after update %d", progress.update)
@@ -371,13 +371,13 @@ def _facts(config: Training, progress: Progress, rate: float) -> str:
     )
 
 
-def _log_epoch(folder: Path, progress: Progress, order: batches.Epoch) -> None:
+def _log_epoch(folder: ModelFolder, progress: Progress, order: batches.Epoch) -> None:
     facts = {"batches": len(order), "padding": round(order.padding, 4)}
     _log(folder, {"kind": "epoch", "update": progress.update, "epoch": progress.epoch, **facts})
     log.info("epoch %d: %d batches, %.1f %% of them padding", progress.epoch, len(order), 100 * order.padding)
 
 
-def _log_window(folder: Path, progress: Progress, rate: float) -> None:
+def _log_window(folder: ModelFolder, progress: Progress, rate: float) -> None:
     window = progress.window
     record = {
         "kind": "train",
@@ -394,7 +394,7 @@ def _log_window(folder: Path, progress: Progress, rate: float) -> None:
     _log(folder, record)
 
 
-def _log(folder: Path, record: dict[str, Any]) -> None:
+def _log(folder: ModelFolder, record: dict[str, Any]) -> None:
     if not distributed.rank():
         checkpoint.log_metrics(folder, record)
 
@@ -403,7 +403,7 @@ def _validate(
     model: Seq2Seq,
     optimizer: torch.optim.Optimizer,
     config: Training,
-    folder: Path,
+    folder: ModelFolder,
     progress: Progress,
     validate: Callable[[], Validation],
     shown: Display,
@@ -454,12 +454,12 @@ def _validate(
     _save(folder, model, optimizer, progress)
 
 
-def _save(folder: Path, model: Seq2Seq, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+def _save(folder: ModelFolder, model: Seq2Seq, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
     """Write a checkpoint and delete those before it that are neither among the best nor among the last validated."""
     if distributed.rank():
         return
     checkpoint.save(folder, model, optimizer, progress)
-    checkpoint.write_best(folder, progress.best)
+    folder.write_ranking(progress.best)
     checkpoint.prune(folder, {progress.update, *progress.recent, *(int(entry[0]) for entry in progress.best)})
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from nmtkit.config import build, dump_yaml, load_yaml, to_dict
-from nmtkit.data.settings import load_prep
+from nmtkit.data.settings import TextFiles, load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -21,10 +21,8 @@ from nmtkit.ops.int8 import Int8Products, check_int8
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.quantized import Precision, Quantized
 from nmtkit.search.scorer import Scorer
-from nmtkit.training import checkpoint
+from nmtkit.training.folder import ModelFolder
 from nmtkit.translation.translator import Source, Translator
-
-ENSEMBLE = "ensemble.yaml"
 
 
 @dataclass(frozen=True)
@@ -55,10 +53,10 @@ def load(
     precision: that of the output layer. Raises UserError for models that cannot be combined, and without int8 for it.
     """
     paths, chosen = [Path(folders)] if isinstance(folders, Path | str) else list(folders), choose_device(device)
-    if len(paths) == 1 and (paths[0] / ENSEMBLE).exists():
-        where = paths[0] / ENSEMBLE
-        bundle = build(Bundle, load_yaml(where), str(where))
-        paths = [paths[0] / "members" / name for name in bundle.members]
+    first = ModelFolder(paths[0])
+    if len(paths) == 1 and first.bundle.exists():
+        bundle = build(Bundle, load_yaml(first.bundle), str(first.bundle))
+        paths = [first.members / name for name in bundle.members]
         combine, weights = combine or bundle.combine, weights or list(bundle.weights)
     elif len(paths) == 1 and (combine or weights):
         raise UserError("--combine and --weights: only for an ensemble; give several models, each with -m")
@@ -71,7 +69,8 @@ def load(
         members.append(load_model(path, chosen))
         check_target(paths[0], path)
         key = _reading(path)
-        readers.setdefault(key, Source(TextPipeline.load(path, "src"), Vocabulary.load(path / "vocab.src")))
+        vocabulary = Vocabulary.load(TextFiles(path).vocabulary("src"))
+        readers.setdefault(key, Source(TextPipeline.load(path, "src"), vocabulary))
         reads.append(list(readers).index(key))
     models = [model for model, _ in members]
     scorer: Scorer = models[0]
@@ -79,6 +78,7 @@ def load(
         scorer = Ensemble(models, reads, weights or [1.0] * len(models), combine or "prob")
     if precision == "int8":
         scorer = with_int8_outputs(scorer, models)
+    text = TextFiles(paths[0])
     return Translator(
         scorer,
         sum(weight.nbytes for model in models for weight in model.parameters()),
@@ -86,8 +86,8 @@ def load(
         chosen,
         list(readers.values()),
         TextPipeline.load(paths[0], "tgt"),
-        Vocabulary.load(paths[0] / "vocab.tgt"),
-        paths[0] / "lexicon.tsv" if (paths[0] / "lexicon.tsv").is_file() else None,
+        Vocabulary.load(text.vocabulary("tgt")),
+        text.lexicon if text.lexicon.is_file() else None,
         None,
     )
 
@@ -103,11 +103,11 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: is there already; give another folder with -o, or remove it")
     load(folders, "cpu", combine, weights)  # every check that translating makes
-    names = [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
+    whole, names = ModelFolder(output), [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
     try:
         for folder, name in zip(folders, names, strict=True):
-            checkpoint.copy_model(folder, output / "members" / name)
-        with atomic_write(output / ENSEMBLE) as file:
+            ModelFolder(folder).copy_model(ModelFolder(whole.members / name))
+        with atomic_write(whole.bundle) as file:
             file.write(dump_yaml(to_dict(Bundle(tuple(names), combine, tuple(weights or [1.0] * len(names))))))
     except BaseException:
         shutil.rmtree(output, ignore_errors=True)
@@ -123,7 +123,7 @@ def check_target(first: Path, other: Path) -> None:
             f"{first} and {other} cannot be combined: their target {name} is {getattr(ours, name)} and "
             f"{getattr(theirs, name)}, so their next words are not the same thing"
         )
-    a, b = (Vocabulary.load(folder / "vocab.tgt").words for folder in (first, other))
+    a, b = (Vocabulary.load(TextFiles(folder).vocabulary("tgt")).words for folder in (first, other))
     for number, (word, another) in enumerate(itertools.zip_longest(a, b), 1):
         if word != another:
             raise UserError(
@@ -135,7 +135,8 @@ def check_target(first: Path, other: Path) -> None:
 
 def _reading(folder: Path) -> tuple[bytes, ...]:
     """Everything that decides how a model reads its source: the same for two models that read alike."""
-    files = [folder / name for name in ("bpe.src", "truecase.src", "vocab.src")]
+    text = TextFiles(folder)
+    files = [text.merges("src"), text.truecasing("src"), text.vocabulary("src")]
     return (repr(load_prep(folder).src).encode(), *(path.read_bytes() if path.exists() else b"" for path in files))
 
 

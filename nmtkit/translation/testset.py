@@ -12,6 +12,7 @@ from nmtkit.evaluation.comparison import Read, System
 from nmtkit.evaluation.forced import cross_entropy
 from nmtkit.evaluation.subsets import unknown_free
 from nmtkit.lines import atomic_write, read_lines
+from nmtkit.training.folder import ModelFolder
 from nmtkit.translation import loading
 from nmtkit.translation.stream import windows
 from nmtkit.translation.translator import Translator
@@ -56,7 +57,7 @@ def translate_test_set(model: Path, data: Path, device: str) -> Translated:
     if not ref_path.exists():
         raise UserError(f"{ref_path}: not there; prepare a test set, or give files: nmtkit score HYP... REF")
     refs, sources = read_set([ref_path, src_path])
-    translator, hyp_path = loading.load(model, device), model / "test.hyp"
+    translator, hyp_path = loading.load(model, device), ModelFolder(model).translations
     log.info("translating the %d lines of %s with %s into %s", len(sources), src_path, model, hyp_path)
     translations = []
     with progress("translating", len(sources)) as advance:

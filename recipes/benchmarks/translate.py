@@ -24,6 +24,7 @@ from typing import get_args
 import torch
 from shared import CLOCK, RandomCorpus, options, peak_memory, plan, seconds
 
+from nmtkit.data.settings import TextFiles
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.run import load_model
@@ -43,7 +44,10 @@ def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | Non
     """The model, how it searches, the sentences, and how many words a shortlist has."""
     if args.model:
         model, planned = load_model(args.model, torch.device("cpu"))
-        pipeline, vocabulary = TextPipeline.load(args.model, "src"), Vocabulary.load(args.model / "vocab.src")
+        pipeline, vocabulary = (
+            TextPipeline.load(args.model, "src"),
+            Vocabulary.load(TextFiles(args.model).vocabulary("src")),
+        )
         lines = itertools.islice(read_lines(args.text), args.sentences)
         sentences = [vocabulary.ids(pipeline.tokens(line)) for line in lines]
     else:

@@ -12,6 +12,7 @@ import pytest
 from nmtkit.config import dump_yaml
 from nmtkit.experiment.presets import load_preset
 from nmtkit.training.checkpoint import log_metrics
+from nmtkit.training.folder import ModelFolder
 from nmtkit.translation import loading
 from tests.echo import load_echo, write_folder
 
@@ -25,12 +26,13 @@ def write_run(folder: Path, preset: str, train_errors: bool) -> None:
     """A model that says its source again, with a history."""
     write_folder(folder)
     (folder / "config.yaml").write_text(dump_yaml(load_preset(preset)))
+    run = ModelFolder(folder)
     for epoch in (1, 2, 3):
         seen = {"update": 100 * epoch, "epoch": epoch}
-        log_metrics(folder, {"kind": "train", **seen, "loss": 4 / epoch, "lr_factor": 1.0, "tokens": 5000 * epoch})
+        log_metrics(run, {"kind": "train", **seen, "loss": 4 / epoch, "lr_factor": 1.0, "tokens": 5000 * epoch})
         errors = {"train_token_error_rate": 0.5 / epoch} if train_errors else {}
         valid = {"cross_entropy": 5 / epoch, "token_error_rate": 0.6 / epoch, "bleu": 10.0 * epoch}
-        log_metrics(folder, {"kind": "valid", **seen, **valid, **errors})
+        log_metrics(run, {"kind": "valid", **seen, **valid, **errors})
 
 
 @pytest.fixture(autouse=True)

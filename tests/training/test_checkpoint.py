@@ -9,6 +9,7 @@ from torch import nn
 from nmtkit.errors import UserError
 from nmtkit.training import averaging, checkpoint
 from nmtkit.training.checkpoint import Progress
+from nmtkit.training.folder import ModelFolder
 
 
 def written(folder: Path, update: int, value: float, width: int = 2) -> nn.Linear:
@@ -17,15 +18,15 @@ def written(folder: Path, update: int, value: float, width: int = 2) -> nn.Linea
     for parameter in model.parameters():
         nn.init.constant_(parameter, value)
     folder.mkdir(exist_ok=True)
-    checkpoint.write_config(folder, {"architecture": "none"})
-    checkpoint.save(folder, model, torch.optim.Adam(model.parameters()), Progress(update=update))
+    ModelFolder(folder).write_config({"architecture": "none"})
+    checkpoint.save(ModelFolder(folder), model, torch.optim.Adam(model.parameters()), Progress(update=update))
     return model
 
 
 def test_what_was_saved_comes_back(tmp_path: Path) -> None:
     written(tmp_path, 7, 0.25)
     model = nn.Linear(2, 3)
-    progress = checkpoint.restore(tmp_path, 7, model, torch.optim.Adam(model.parameters()))
+    progress = checkpoint.restore(ModelFolder(tmp_path), 7, model, torch.optim.Adam(model.parameters()))
     assert progress == Progress(update=7)
     assert all((parameter == 0.25).all() for parameter in model.parameters())
 
@@ -33,18 +34,18 @@ def test_what_was_saved_comes_back(tmp_path: Path) -> None:
 def test_an_unfinished_checkpoint_does_not_count(tmp_path: Path) -> None:
     written(tmp_path, 7, 0.25)
     (tmp_path / "checkpoints" / ".step-9.tmp").mkdir()
-    assert checkpoint.steps(tmp_path) == [7]
+    assert ModelFolder(tmp_path).updates() == [7]
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "trainer.pt"])
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"something else" * 9])
 def test_a_damaged_checkpoint_is_named(name: str, damage: object, tmp_path: Path) -> None:
     written(tmp_path, 7, 0.25)
-    path = checkpoint.step_folder(tmp_path, 7) / name
+    path = ModelFolder(tmp_path).checkpoint(7) / name
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
     model = nn.Linear(2, 3)
     with pytest.raises(UserError, match=rf"step-7/{name}: .*(another checkpoint|go on from the one before)"):
-        checkpoint.restore(tmp_path, 7, model, torch.optim.Adam(model.parameters()))
+        checkpoint.restore(ModelFolder(tmp_path), 7, model, torch.optim.Adam(model.parameters()))
 
 
 def test_a_checkpoint_whose_parts_do_not_belong_together_says_so(tmp_path: Path) -> None:
@@ -52,22 +53,22 @@ def test_a_checkpoint_whose_parts_do_not_belong_together_says_so(tmp_path: Path)
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
-    checkpoint.save(tmp_path, model, optimizer, Progress(update=8))
-    checkpoint.step_folder(tmp_path, 8).rename(checkpoint.step_folder(tmp_path, 9))
+    checkpoint.save(ModelFolder(tmp_path), model, optimizer, Progress(update=8))
+    ModelFolder(tmp_path).checkpoint(8).rename(ModelFolder(tmp_path).checkpoint(9))
     with pytest.raises(UserError, match=r"step-9/trainer\.pt: cannot be used \(it is of update 8\); delete"):
-        checkpoint.restore(tmp_path, 9, model, optimizer)
+        checkpoint.restore(ModelFolder(tmp_path), 9, model, optimizer)
     optimizer.state[model.weight]["exp_avg"] = torch.zeros(5)
-    checkpoint.save(tmp_path, model, optimizer, Progress(update=10))
+    checkpoint.save(ModelFolder(tmp_path), model, optimizer, Progress(update=10))
     with pytest.raises(UserError, match=r"step-10/trainer\.pt: .*exp_avg has shape \(5,\) instead of \(3, 2\)"):
-        checkpoint.restore(tmp_path, 10, model, torch.optim.Adam(model.parameters()))
-    (checkpoint.step_folder(tmp_path, 7) / "trainer.pt").unlink()
+        checkpoint.restore(ModelFolder(tmp_path), 10, model, torch.optim.Adam(model.parameters()))
+    (ModelFolder(tmp_path).checkpoint(7) / "trainer.pt").unlink()
     with pytest.raises(UserError, match=r"step-7: has weights but no trainer\.pt: an average, say, which cannot be tr"):
-        checkpoint.restore(tmp_path, 7, model, optimizer)
+        checkpoint.restore(ModelFolder(tmp_path), 7, model, optimizer)
 
 
 def test_weights_of_another_shape_name_the_first_that_differs(tmp_path: Path) -> None:
     written(tmp_path, 7, 0.25)
-    path = checkpoint.step_folder(tmp_path, 7) / "model.safetensors"
+    path = ModelFolder(tmp_path).weights(7)
     with pytest.raises(UserError, match=r"weight: this model wants shape \(3, 5\), the file has \(3, 2\)"):
         checkpoint.load_into(nn.Linear(5, 3), path)
     with pytest.raises(UserError, match=r"bias: this model wants shape None, the file has \(3,\)"):
@@ -76,21 +77,21 @@ def test_weights_of_another_shape_name_the_first_that_differs(tmp_path: Path) ->
 
 def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a model folder"):
-        checkpoint.best_weights(tmp_path)
-    checkpoint.write_config(tmp_path, {})
+        ModelFolder(tmp_path).best_weights()
+    ModelFolder(tmp_path).write_config({})
     with pytest.raises(UserError, match="no checkpoint yet"):
-        checkpoint.best_weights(tmp_path)
+        ModelFolder(tmp_path).best_weights()
     (tmp_path / "format_version").write_text("99\n")
     with pytest.raises(UserError, match="format_version is 99, this nmtkit reads 1"):
-        checkpoint.best_weights(tmp_path)
+        ModelFolder(tmp_path).best_weights()
 
 
 def test_the_average_is_the_arithmetic_mean(tmp_path: Path) -> None:
     for update, value in ((1, 1.0), (2, 2.0), (3, 6.0)):
         written(tmp_path / "run", update, value)
-    used = averaging.average(tmp_path / "run", tmp_path / "mean", [], last=3)
+    used = averaging.average(ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean"), [], last=3)
     assert [path.name for path in used] == ["step-3", "step-2", "step-1"]
-    weights = checkpoint.load_weights(checkpoint.best_weights(tmp_path / "mean"))
+    weights = checkpoint.load_weights(ModelFolder(tmp_path / "mean").best_weights())
     assert all((tensor == 3.0).all() for tensor in weights.values())
 
 
@@ -98,17 +99,18 @@ def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -
     run = tmp_path / "run"
     for update, value in ((1, 1.0), (2, 2.0), (3, 6.0)):
         written(run, update, value)
-    checkpoint.write_best(run, [[2, 30.0, 1.5], [1, 20.0, 1.6]])
+    ModelFolder(run).write_ranking([[2, 30.0, 1.5], [1, 20.0, 1.6]])
 
     def mean(**which: object) -> float:
         chosen = {"named": [], "best": None, "last": None, **which}
-        averaging.average(run, tmp_path / "mean", chosen["named"], chosen["best"], chosen["last"])  # type: ignore[arg-type]
-        return float(checkpoint.load_weights(checkpoint.best_weights(tmp_path / "mean"))["bias"][0])
+        output = ModelFolder(tmp_path / "mean")
+        averaging.average(ModelFolder(run), output, chosen["named"], chosen["best"], chosen["last"])  # type: ignore[arg-type]
+        return float(checkpoint.load_weights(output.best_weights())["bias"][0])
 
     assert mean() == 1.5
     assert mean(best=1) == 2.0
     assert mean(last=2) == 4.0
-    assert mean(named=[checkpoint.step_folder(run, 1), checkpoint.step_folder(run, 3)]) == 3.5
+    assert mean(named=[ModelFolder(run).checkpoint(1), ModelFolder(run).checkpoint(3)]) == 3.5
 
 
 @pytest.mark.parametrize(
@@ -121,9 +123,9 @@ def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -
 )
 def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], message: str, tmp_path: Path) -> None:
     written(tmp_path / "run", 1, 1.0)
-    checkpoint.write_best(tmp_path / "run", [[1, 20.0, 1.5]])
+    ModelFolder(tmp_path / "run").write_ranking([[1, 20.0, 1.5]])
     with pytest.raises(UserError, match=message):
-        averaging.average(tmp_path / "run", tmp_path / "mean", [], **arguments)
+        averaging.average(ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean"), [], **arguments)
     assert not (tmp_path / "mean").exists()
 
 
@@ -131,7 +133,7 @@ def test_a_file_that_cannot_be_copied_is_named(tmp_path: Path) -> None:
     written(tmp_path / "run", 1, 1.0)
     (tmp_path / "run" / "notes").symlink_to("nowhere")
     with pytest.raises(UserError, match=r"run/notes: cannot be copied: .*No such file or directory"):
-        averaging.average(tmp_path / "run", tmp_path / "mean", [], last=1)
+        averaging.average(ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean"), [], last=1)
 
 
 def test_only_checkpoints_of_one_shape_are_averaged_and_never_over_the_run(tmp_path: Path) -> None:
@@ -139,13 +141,14 @@ def test_only_checkpoints_of_one_shape_are_averaged_and_never_over_the_run(tmp_p
     written(tmp_path / "b", 1, 1.0)
     written(tmp_path / "c", 1, 1.0)
     written(tmp_path / "c", 2, 1.0, width=4)
+    a, b, c, mean = (ModelFolder(tmp_path / name) for name in ("a", "b", "c", "mean"))
     with pytest.raises(UserError, match="has other parameters than"):
-        averaging.average(tmp_path / "c", tmp_path / "mean", [], last=2)
+        averaging.average(c, mean, [], last=2)
     with pytest.raises(UserError, match=r"b/checkpoints/step-1: not a checkpoint of .*a; name the run with -m"):
-        averaging.average(tmp_path / "a", tmp_path / "mean", [checkpoint.step_folder(tmp_path / "b", 1)])
+        averaging.average(a, mean, [b.checkpoint(1)])
     with pytest.raises(UserError, match="b: holds a run or other files"):
-        averaging.average(tmp_path / "a", tmp_path / "b", [], last=1)
+        averaging.average(a, b, [], last=1)
     with pytest.raises(UserError, match="has no validated checkpoint yet; --last N"):
-        averaging.average(tmp_path / "a", tmp_path / "mean", [])
+        averaging.average(a, mean, [])
     with pytest.raises(UserError, match="would overwrite the run"):
-        averaging.average(tmp_path / "a", tmp_path / "a", [])
+        averaging.average(a, a, [])

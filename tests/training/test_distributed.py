@@ -21,6 +21,7 @@ from nmtkit.errors import UserError
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
 from nmtkit.training import checkpoint, distributed, optimizers
+from nmtkit.training.folder import ModelFolder
 from tests.training.conftest import small_experiment
 
 CPU = torch.device("cpu")
@@ -76,7 +77,7 @@ def start(processes: int, folder: Path, data: Path, **training: object) -> list[
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     """What the twelve updates made."""
-    return checkpoint.load_weights(checkpoint.step_folder(folder, 12) / "model.safetensors")
+    return checkpoint.load_weights(ModelFolder(folder).weights(12))
 
 
 def assert_same_metrics(folder: Path, expected: Path, rel: float) -> None:
@@ -134,7 +135,7 @@ def test_a_run_goes_on_with_another_number_of_processes(
     first: int, then: int, alone: Path, data: Path, tmp_path: Path
 ) -> None:
     train(first, tmp_path, data, max_updates=8)
-    assert checkpoint.steps(tmp_path)[-1] == 8
+    assert ModelFolder(tmp_path).updates()[-1] == 8
     train(then, tmp_path, data)
     assert_same_run(tmp_path, alone)
 
@@ -158,7 +159,7 @@ def test_dropout_differs_between_processes_and_between_updates(monkeypatch: pyte
 
 
 def test_a_process_that_fails_ends_all_and_says_why(data: Path, tmp_path: Path) -> None:
-    checkpoint.write_config(tmp_path, to_dict(planned()))  # of a later version
+    ModelFolder(tmp_path).write_config(to_dict(planned()))  # of a later version
     (tmp_path / "format_version").write_text("99\n")
     (tmp_path / "checkpoints" / "step-3").mkdir(parents=True)
     assert train(2, tmp_path, data) == [7, 7]
@@ -209,7 +210,7 @@ def test_processes_that_see_different_folders_are_told(
 def endless(data: Path, tmp_path: Path) -> Iterator[list[BaseProcess]]:
     """Two processes that train for ever, once they have begun."""
     processes = start(2, tmp_path, data, max_updates=10**9, save_every=1e-9)
-    while not checkpoint.steps(tmp_path):
+    while not ModelFolder(tmp_path).updates():
         assert all(process.is_alive() for process in processes)
         time.sleep(0.05)
     yield processes
@@ -231,7 +232,7 @@ def test_a_signal_to_one_process_stops_all_after_the_same_update(
     assert endless[1].pid is not None
     os.kill(endless[1].pid, number)
     assert ended(endless) == [0, 0]
-    assert len(checkpoint.steps(tmp_path)) >= 1
+    assert len(ModelFolder(tmp_path).updates()) >= 1
 
 
 def test_torchrun_starts_them_and_only_the_first_one_speaks(data: Path, tmp_path: Path) -> None:
@@ -243,4 +244,4 @@ def test_torchrun_starts_them_and_only_the_first_one_speaks(data: Path, tmp_path
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("update 4  epoch 1  dev cross-entropy") == 1
     assert "float32 on cpu, 2 x " in done.stderr
-    assert checkpoint.steps(folder) == [4]
+    assert ModelFolder(folder).updates() == [4]

@@ -15,6 +15,7 @@ from nmtkit.ops.cross_entropy import chunk_rows
 from nmtkit.training import checkpoint
 from nmtkit.training import estimate as estimates
 from nmtkit.training.estimate import Estimate, busy_budget, estimate
+from nmtkit.training.folder import ModelFolder
 from tests.training.conftest import small_experiment
 
 CPU = torch.device("cpu")
@@ -136,7 +137,7 @@ def test_a_run_keeps_the_budget_it_began_with(data: Path, tmp_path: Path, monkey
         assert load_yaml(run / "config.yaml")["training"]["batch_tokens"] == 40
     given = small_experiment(batch_sentences=None, batch_tokens=40, max_updates=6, valid_every=3)
     run_experiment(given, data, other, CPU)
-    ours, theirs = (checkpoint.load_weights(checkpoint.step_folder(f, 6) / "model.safetensors") for f in (run, other))
+    ours, theirs = (checkpoint.load_weights(ModelFolder(f).weights(6)) for f in (run, other))
     assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 
 

@@ -21,6 +21,7 @@ from nmtkit.models.base import Seq2Seq
 from nmtkit.training import checkpoint, loop
 from nmtkit.training.checkpoint import Progress, Window
 from nmtkit.training.diagnosis import first_offender
+from nmtkit.training.folder import ModelFolder
 from nmtkit.training.loop import Training, Validation
 from tests.training.conftest import small_experiment
 
@@ -39,7 +40,7 @@ def metrics(folder: Path) -> list[dict[str, float]]:
 
 def everything(folder: Path, update: int) -> dict[str, torch.Tensor]:
     """All tensors of a checkpoint: weights and the optimiser's state."""
-    path = checkpoint.step_folder(folder, update)
+    path = ModelFolder(folder).checkpoint(update)
     saved = torch.load(path / "trainer.pt", weights_only=True)
     state = {
         f"{number}.{name}": torch.as_tensor(value)
@@ -101,7 +102,7 @@ def test_a_signal_stops_after_the_update_and_the_run_goes_on_as_if_nothing_had_b
     monkeypatch.setattr(loop, "accumulate", signalled)
     progress = trained(tmp_path / "stopped", data, valid_every=5)
     assert (progress.update, progress.finished) == (3, "")
-    assert checkpoint.steps(tmp_path / "stopped") == [3]
+    assert ModelFolder(tmp_path / "stopped").updates() == [3]
     trained(tmp_path / "stopped", data, valid_every=5)
     assert metrics(tmp_path / "stopped") == metrics(tmp_path / "whole")
 
@@ -207,7 +208,7 @@ def test_every_validation_measures_the_token_errors_of_the_same_training_pairs(d
     for record in metrics(tmp_path):
         if record["kind"] == "valid":
             model = planned.build(14, 14)
-            checkpoint.load_into(model, checkpoint.step_folder(tmp_path, int(record["update"])) / "model.safetensors")
+            checkpoint.load_into(model, ModelFolder(tmp_path).weights(int(record["update"])))
             _, errors = loop.teacher_forced(model, corpus, rows, 8192, CPU, torch.float32)
             assert record["train_token_error_rate"] == errors
 
@@ -219,12 +220,20 @@ def validations(values: list[float]) -> object:
 
 def run_with_scores(tmp_path: Path, data: Path, scores: list[float], **training: object) -> Progress:
     planned = small_experiment(valid_every=1, max_updates=len(scores), **training)
-    prepare_folder(tmp_path, planned, data)
+    folder = ModelFolder(tmp_path)
+    prepare_folder(folder, planned, data)
     model = planned.build(14, 14)
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
     return loop.train(
-        model, optimizer, planned.training, corpus, tmp_path, Progress(), validations(scores), torch.float32
+        model,
+        optimizer,
+        planned.training,
+        corpus,
+        ModelFolder(tmp_path),
+        Progress(),
+        validations(scores),
+        torch.float32,
     )  # type: ignore[arg-type]
 
 
@@ -237,13 +246,14 @@ def test_patience_counts_validations_without_a_better_score(data: Path, tmp_path
 def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> None:
     entropies = iter([3.0, 2.5, 2.8])
     planned = small_experiment(valid_every=1, max_updates=3, schedule={"kind": "plateau"})
-    prepare_folder(tmp_path, planned, data)
+    folder = ModelFolder(tmp_path)
+    prepare_folder(folder, planned, data)
     model = planned.build(14, 14)
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     corpus = Corpus.open(data, "train")
     validate = lambda: Validation(next(entropies), 0.5, 0.0, 0.5)  # noqa: E731
-    progress = loop.train(model, optimizer, planned.training, corpus, tmp_path, Progress(), validate, torch.float32)
-    assert checkpoint.best_steps(tmp_path)[0] == 2
+    progress = loop.train(model, optimizer, planned.training, corpus, folder, Progress(), validate, torch.float32)
+    assert ModelFolder(tmp_path).best_updates()[0] == 2
     assert (progress.stalled, progress.decays) == (1, 1)
 
 
@@ -280,14 +290,14 @@ def test_ctrl_c_saves_and_then_ends_the_script_too(data: Path, tmp_path: Path, m
     monkeypatch.setattr(loop, "accumulate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path, data)
-    assert checkpoint.steps(tmp_path) == [1]
+    assert ModelFolder(tmp_path).updates() == [1]
 
 
 def test_the_best_and_the_last_checkpoints_are_kept(data: Path, tmp_path: Path) -> None:
     run_with_scores(tmp_path, data, [5, 9, 7, 1, 2, 3], keep_best=2, keep_last=1)
-    assert checkpoint.steps(tmp_path) == [2, 3, 6]
-    assert checkpoint.best_steps(tmp_path) == [2, 3]
-    assert checkpoint.best_weights(tmp_path) == checkpoint.step_folder(tmp_path, 2) / "model.safetensors"
+    assert ModelFolder(tmp_path).updates() == [2, 3, 6]
+    assert ModelFolder(tmp_path).best_updates() == [2, 3]
+    assert ModelFolder(tmp_path).best_weights() == ModelFolder(tmp_path).weights(2)
 
 
 def test_the_clipping_threshold_shrinks_at_each_validation_without_improvement(
@@ -325,7 +335,8 @@ def test_the_run_ends_below_the_least_learning_rate(data: Path, tmp_path: Path) 
 
 def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_path: Path) -> None:
     planned = small_experiment()
-    prepare_folder(tmp_path, planned, data)
+    folder = ModelFolder(tmp_path)
+    prepare_folder(folder, planned, data)
     model = planned.build(14, 14)
     with torch.no_grad():
         model.output.bias[5] = float("nan")
@@ -333,8 +344,17 @@ def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_p
     corpus = Corpus.open(data, "train")
     place = r"update 1 \(epoch 1, batch 1\): loss nan, gradient norm nan, first in the weights output.bias; "
     with pytest.raises(UserError, match=place + r"corpus lines \d+, .* of 8 in the batch; start again"):
-        loop.train(model, optimizer, planned.training, corpus, tmp_path, Progress(), validations([]), torch.float32)  # type: ignore[arg-type]
-    assert checkpoint.steps(tmp_path) == []
+        loop.train(
+            model,
+            optimizer,
+            planned.training,
+            corpus,
+            ModelFolder(tmp_path),
+            Progress(),
+            validations([]),
+            torch.float32,
+        )  # type: ignore[arg-type]
+    assert ModelFolder(tmp_path).updates() == []
 
 
 def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tmp_path: Path) -> None:
@@ -351,7 +371,9 @@ def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tm
             return corpus.lengths(long[rows])
 
     with pytest.raises(UserError, match=r"no pair to train on: all \d+ are empty or longer than training.max_length 1"):
-        loop.train(empty.build(14, 14), None, empty.training, Long(), tmp_path, Progress(), None, torch.float32)  # type: ignore[arg-type]
+        loop.train(
+            empty.build(14, 14), None, empty.training, Long(), ModelFolder(tmp_path), Progress(), None, torch.float32
+        )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "trainer.pt"])
@@ -360,7 +382,7 @@ def test_a_run_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_before_as
 ) -> None:
     trained(tmp_path / "whole", data, valid_every=4)
     trained(tmp_path / "run", data, valid_every=4, max_updates=8)
-    newest = checkpoint.step_folder(tmp_path / "run", 8)
+    newest = ModelFolder(tmp_path / "run").checkpoint(8)
     content = bytearray((newest / name).read_bytes())
     number = everything(tmp_path / "run", 8)["0.exp_avg" if name == "trainer.pt" else "output.bias"]
     content[content.find(number.numpy())] ^= 1  # a single bit
@@ -409,7 +431,7 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(data: Path, 
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limit)
         assert {path.name for path in before} >= {path.name for path in (tmp_path / "run").rglob("*") if path.is_file()}
-        assert checkpoint.steps(tmp_path / "run") == [4]
+        assert ModelFolder(tmp_path / "run").updates() == [4]
     trained(tmp_path / "run", data, valid_every=4)
     assert metrics(tmp_path / "run") == metrics(tmp_path / "whole")
 
@@ -521,9 +543,9 @@ def test_checkpoints_by_the_clock_replace_each_other_and_change_nothing(
     trained(tmp_path / "whole", data, valid_every=5, save_every=None)
     save, saved = checkpoint.save, []
 
-    def killed(folder: Path, model: object, optimizer: object, progress: Progress) -> None:
+    def killed(folder: ModelFolder, model: object, optimizer: object, progress: Progress) -> None:
         save(folder, model, optimizer, progress)  # type: ignore[arg-type]
-        saved.append(checkpoint.steps(folder))
+        saved.append(folder.updates())
         if progress.update == 8:
             raise KeyboardInterrupt  # before older ones are deleted
 
@@ -534,7 +556,7 @@ def test_checkpoints_by_the_clock_replace_each_other_and_change_nothing(
     monkeypatch.undo()
     trained(tmp_path / "often", data, valid_every=5, save_every=1e-9)
     assert metrics(tmp_path / "often") == metrics(tmp_path / "whole")
-    assert checkpoint.steps(tmp_path / "often") == checkpoint.steps(tmp_path / "whole")
+    assert ModelFolder(tmp_path / "often").updates() == ModelFolder(tmp_path / "whole").updates()
     whole = everything(tmp_path / "whole", 12)
     assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "often", 12).items())
 
@@ -547,7 +569,7 @@ def test_each_seed_changes_its_own_random_numbers_and_no_others(name: str, data:
         training = small_experiment(max_updates=1, **seeds).training
         trained(folder, data, max_updates=1, optimizer={"lr": 1e-30, "decay": 0.0}, **seeds)
         order = [rows.tolist() for rows in loop._epoch(corpus, loop.usable_pairs(corpus, None), training, 0)]
-        weights = checkpoint.load_weights(checkpoint.step_folder(folder, 1) / "model.safetensors")
+        weights = checkpoint.load_weights(ModelFolder(folder).weights(1))
         return float(weights["output.weight"].sum()), order, loop._dropout_seed(training, 1)
 
     plain = numbers(tmp_path / "plain", seed=1)

@@ -1,0 +1,162 @@
+"""``ModelFolder``: what lies where in the folder of a run, of an average or of an ensemble."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nmtkit.config import dump_yaml
+from nmtkit.data.settings import TextFiles
+from nmtkit.errors import UserError
+from nmtkit.lines import atomic_write
+
+FORMAT_VERSION = "1"
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """The names of a model folder's files, and what can be said of it without reading a weight.
+
+    A run, an average and a member of an ensemble have ``config``, ``text`` and ``checkpoint``; a run has its history
+    besides. An ensemble has ``bundle`` and ``members`` instead.
+    """
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def config(self) -> Path:
+        """The experiment with every value resolved, as YAML."""
+        return self.path / "config.yaml"
+
+    @property
+    def format_version(self) -> Path:
+        return self.path / "format_version"
+
+    @property
+    def text(self) -> TextFiles:
+        """Vocabularies, merges and whatever else the model reads and writes text by."""
+        return TextFiles(self.path)
+
+    @property
+    def corpus(self) -> Path:
+        """The hashes of the texts that the run is trained on, as JSON."""
+        return self.path / "data.json"
+
+    @property
+    def ranking(self) -> Path:
+        """The best checkpoints with their metric, best first."""
+        return self.path / "best"
+
+    @property
+    def metrics(self) -> Path:
+        """The history of a run, a JSON record in each line."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "train.log"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that trains here."""
+        return self.path / ".lock"
+
+    @property
+    def translations(self) -> Path:
+        """The data folder's test set as this model translates it."""
+        return self.path / "test.hyp"
+
+    @property
+    def bundle(self) -> Path:
+        """What an ensemble's members are and how they are combined, as YAML."""
+        return self.path / "ensemble.yaml"
+
+    @property
+    def members(self) -> Path:
+        """The folder of an ensemble's model folders."""
+        return self.path / "members"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def checkpoint(self, update: int) -> Path:
+        """The folder of the checkpoint that was saved after so many updates."""
+        return self.checkpoints / f"step-{update}"
+
+    def weights(self, update: int) -> Path:
+        """The weights of a checkpoint, as safetensors."""
+        return self.checkpoint(update) / "model.safetensors"
+
+    def trainer(self, update: int) -> Path:
+        """What training needs beside the weights to go on; an average has none."""
+        return self.checkpoint(update) / "trainer.pt"
+
+    def updates(self) -> list[int]:
+        """The updates after which there is a complete checkpoint, oldest first."""
+        names = (path.name.removeprefix("step-") for path in self.checkpoints.glob("step-*"))
+        return sorted(int(name) for name in names if re.fullmatch("[0-9]{1,18}", name))
+
+    def best_updates(self) -> list[int]:
+        """Those of the checkpoints that were the best when validated, as far as they were kept, best first."""
+        there = {f"step-{update}": update for update in self.updates()}
+        names = [line.partition("\t")[0] for line in read_text(self.ranking).splitlines()]
+        return [there[name] for name in names if name in there]
+
+    def best_weights(self) -> Path:
+        """The weights a model folder stands for: its best checkpoint, or its last when nothing was validated."""
+        self.check()
+        updates = self.best_updates() or self.updates()[::-1]
+        if not updates:
+            raise UserError(f"{self}: no checkpoint yet; train first (nmtkit train -o {self})")
+        return self.weights(updates[0])
+
+    def check(self) -> None:
+        """Raises UserError when this is not the folder of one model, in a form that this version reads."""
+        if self.members.is_dir():
+            raise UserError(f"{self}: an ensemble, where one model is needed; its members are in {self.members}")
+        if not self.config.exists():
+            raise UserError(f"{self}: not a model folder (no {self.config.name}); `nmtkit train` makes one")
+        version = read_text(self.format_version).strip()[:20]
+        if version != FORMAT_VERSION:
+            raise UserError(f"{self}: format_version is {version or 'missing'}, this nmtkit reads {FORMAT_VERSION}")
+
+    def write_config(self, values: Any) -> None:
+        """Write the resolved values of the experiment, and the version of everything else in the folder."""
+        with atomic_write(self.config) as file:
+            file.write(dump_yaml(values))
+        with atomic_write(self.format_version) as file:
+            file.write(FORMAT_VERSION + "\n")
+
+    def write_ranking(self, best: Sequence[Sequence[float]]) -> None:
+        """``best``: update and metric of the best checkpoints, best first."""
+        with atomic_write(self.ranking) as file:
+            file.writelines(f"step-{int(update)}\t{metric:.6g}\n" for update, metric, *_ in best)
+
+    def copy_settings(self, output: "ModelFolder") -> None:
+        """Put everything into ``output`` but weights and history."""
+        history = (self.checkpoints, self.ranking, self.metrics, self.log, self.translations, self.lock)
+        ignore = shutil.ignore_patterns(*(path.name for path in history))
+        try:
+            shutil.copytree(self.path, output.path, ignore=ignore, dirs_exist_ok=True)
+        except shutil.Error as error:  # a list of them all
+            source, _, reason = error.args[0][0]
+            raise UserError(f"{source}: cannot be copied: {reason}") from None
+
+    def copy_model(self, output: "ModelFolder") -> None:
+        """Put into ``output`` what translates: everything but history, with the best weights only."""
+        weights = self.best_weights()
+        self.copy_settings(output)
+        target = output.checkpoints / weights.parent.name
+        target.mkdir(parents=True)
+        shutil.copyfile(weights, target / weights.name)
+
+
+def read_text(path: Path) -> str:
+    """What is in a file that may be missing (then nothing) or damaged (then with U+FFFD for what is no UTF-8)."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
