@@ -88,7 +88,7 @@ def train(
     with distributed.processes(choose_device(device)) as chosen, _log_to(output, distributed.rank()):
         progress = run_experiment(planned, data, output, chosen)
         outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
-        best = "".join(f"; best {planned.training.stop_metric} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
+        best = "".join(f"; best {planned.training.ranked_by} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
         log.info("%s after update %d%s", outcome, progress.update, best)
 
 

@@ -76,7 +76,7 @@ class Progress:
     tokens: int = 0  # target words seen
     stalled: int = 0  # validations since the last improvement
     decays: int = 0  # validations that called for a reduction of the rate or of the clipping threshold
-    best: list[list[float]] = field(default_factory=list)  # [update, value, dev cross-entropy], best first
+    best: list[list[float]] = field(default_factory=list)  # [update, metric, dev cross-entropy], best first
     recent: list[int] = field(default_factory=list)  # updates of the last validations
     peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
     halvings: int = 0  # how often a batch had to be done in smaller passes for want of memory

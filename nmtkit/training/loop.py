@@ -37,6 +37,9 @@ from nmtkit.training.schedules import Schedule
 log = logging.getLogger(__name__)
 
 
+Metric = Literal["bleu", "cross_entropy"]  # of the development set
+
+
 @dataclass(frozen=True)
 class Training:
     """How a model is trained. Batches are global: the size of an update whatever it is computed on."""
@@ -56,7 +59,8 @@ class Training:
     max_epochs: int | None = None
     max_updates: int | None = None
     valid_every: int | None = None  # updates; null: at the end of every epoch
-    stop_metric: Literal["bleu", "cross_entropy"] = "bleu"
+    stop_metric: Metric = "bleu"  # what patience, the schedule and the clipping threshold watch
+    best_metric: Metric | None = None  # what ranks checkpoints: the best are kept and averaged; null: stop_metric
     patience: int | None = None  # validations without improvement
     min_lr: float | None = None  # stop when reductions on a plateau have brought the learning rate below this
     keep_best: int = 3  # what `nmtkit average` averages
@@ -90,18 +94,30 @@ class Training:
         if self.min_lr is not None and not (self.min_lr > 0 and self.schedule.kind == "plateau"):
             raise ValueError(f"min_lr: {self.min_lr} is not above 0, or the schedule is no plateau")
 
+    @property
+    def ranked_by(self) -> Metric:
+        """What makes a checkpoint better than another."""
+        return self.best_metric or self.stop_metric
+
     def seed_of(self, what: int | None) -> int:
         """``init_seed``, ``order_seed`` or ``dropout_seed`` where it is given, else ``seed``."""
         return self.seed if what is None else what
 
 
 class Validation(NamedTuple):
-    """What a validation found. ``bleu`` is of real beam output, 0 to 100."""
+    """What a validation measured. ``bleu`` is of real beam output, 0 to 100."""
 
     cross_entropy: float  # nats per target token, end marks included
     errors: float  # share of target tokens that were not the most probable ones (token error rate)
     bleu: float
     train_errors: float  # the same of training pairs, as many as the dev set has, without dropout
+
+    def metric(self, name: Metric) -> float:
+        return self.bleu if name == "bleu" else self.cross_entropy
+
+    def rank(self, name: Metric) -> list[float]:
+        """Larger for a better validation. Equal BLEU (0 in the first epochs) is ranked by cross-entropy."""
+        return [self.bleu if name == "bleu" else -self.cross_entropy, -self.cross_entropy]
 
 
 def train(
@@ -363,7 +379,7 @@ def _total_updates(config: Training, per_epoch: int) -> int | None:
 
 def _facts(config: Training, progress: Progress, rate: float) -> str:
     window = progress.window
-    best = f"  best {config.stop_metric} {progress.best[0][1]:.2f}" if progress.best else ""
+    best = f"  best {config.ranked_by} {progress.best[0][1]:.2f}" if progress.best else ""
     left = f"  patience {config.patience - progress.stalled}" if config.patience else ""
     return (
         f"epoch {progress.current_epoch}  loss {window.loss:.3f}  {window.speed:,.0f} tokens/s  "
@@ -412,19 +428,18 @@ def _validate(
 ) -> None:
     """Measure, remember the best, reduce the rate or run out of patience, and save.
 
-    Equal BLEU (0 in the first epochs) is ranked by cross-entropy. A validation only because the run ends is not
-    ``regular``: a longer run would not have had it, so rate and patience do not see it.
+    A validation only because the run ends is not ``regular``: a longer run would not have had it, so rate and patience
+    do not see it.
     """
     started = time.perf_counter()
     shown.show(progress.update, "validating")
     found = validate()
-    sign = 1 if config.stop_metric == "bleu" else -1
-    value = found.bleu if config.stop_metric == "bleu" else found.cross_entropy
-    ranked = [*progress.best, [progress.update, value, found.cross_entropy]]
-    ranked.sort(key=lambda entry: (-sign * entry[1], entry[2]))
+    sign = -1 if config.ranked_by == "bleu" else 1
+    ranked = [*progress.best, [progress.update, found.metric(config.ranked_by), found.cross_entropy]]
+    ranked.sort(key=lambda entry: (sign * entry[1], entry[2]))
     progress.best = ranked[: config.keep_best]
     progress.recent = [*progress.recent, progress.update][-config.keep_last :]
-    rank = [sign * value, -found.cross_entropy]
+    rank = found.rank(config.stop_metric)
     improved = not progress.peak or rank > progress.peak
     if regular:
         progress.peak = max(rank, progress.peak)

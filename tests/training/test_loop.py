@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -213,28 +214,24 @@ def test_every_validation_measures_the_token_errors_of_the_same_training_pairs(d
             assert record["train_token_error_rate"] == errors
 
 
-def validations(values: list[float]) -> object:
-    found = iter(values)
-    return lambda: Validation(cross_entropy=1.0, errors=0.5, bleu=next(found), train_errors=0.5)
+def validations(measured: list[tuple[float, float]]) -> Callable[[], Validation]:
+    coming = (Validation(cross_entropy, 0.5, bleu, 0.5) for cross_entropy, bleu in measured)
+    return lambda: next(coming)
 
 
 def run_with_scores(tmp_path: Path, data: Path, scores: list[float], **training: object) -> Progress:
-    planned = small_experiment(valid_every=1, max_updates=len(scores), **training)
+    return run_with(tmp_path, data, [(1.0, bleu) for bleu in scores], **training)
+
+
+def run_with(tmp_path: Path, data: Path, measured: list[tuple[float, float]], **training: object) -> Progress:
+    """A run whose validations measure these pairs of cross-entropy and BLEU, one after every update."""
+    planned = small_experiment(valid_every=1, max_updates=len(measured), **training)
     folder = ModelFolder(tmp_path)
     prepare_folder(folder, planned, data)
     model = planned.build(14, 14)
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
-    corpus = Corpus.open(data, "train")
-    return loop.train(
-        model,
-        optimizer,
-        planned.training,
-        corpus,
-        ModelFolder(tmp_path),
-        Progress(),
-        validations(scores),
-        torch.float32,
-    )  # type: ignore[arg-type]
+    corpus, validate = Corpus.open(data, "train"), validations(measured)
+    return loop.train(model, optimizer, planned.training, corpus, folder, Progress(), validate, torch.float32)
 
 
 def test_patience_counts_validations_without_a_better_score(data: Path, tmp_path: Path) -> None:
@@ -244,17 +241,44 @@ def test_patience_counts_validations_without_a_better_score(data: Path, tmp_path
 
 
 def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> None:
-    entropies = iter([3.0, 2.5, 2.8])
-    planned = small_experiment(valid_every=1, max_updates=3, schedule={"kind": "plateau"})
-    folder = ModelFolder(tmp_path)
-    prepare_folder(folder, planned, data)
-    model = planned.build(14, 14)
-    optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
-    corpus = Corpus.open(data, "train")
-    validate = lambda: Validation(next(entropies), 0.5, 0.0, 0.5)  # noqa: E731
-    progress = loop.train(model, optimizer, planned.training, corpus, folder, Progress(), validate, torch.float32)
+    progress = run_with(tmp_path, data, [(3.0, 0.0), (2.5, 0.0), (2.8, 0.0)], schedule={"kind": "plateau"})
     assert ModelFolder(tmp_path).best_updates()[0] == 2
     assert (progress.stalled, progress.decays) == (1, 1)
+
+
+BETTER_BLEU_THAN_ENTROPY = [(3.0, 5.0), (2.0, 4.0), (2.5, 9.0), (2.6, 7.0), (1.0, 1.0)]  # of five validations
+
+
+@pytest.mark.parametrize(
+    ("metrics", "ranked", "updates"),
+    [
+        ({"stop_metric": "cross_entropy", "best_metric": "bleu"}, [3, 4], 4),  # no lower entropy after the second
+        ({"stop_metric": "bleu", "best_metric": "cross_entropy"}, [5, 2], 5),
+        ({"stop_metric": "cross_entropy"}, [2, 3], 4),
+        ({"stop_metric": "bleu"}, [3, 4], 5),
+    ],
+)
+def test_one_metric_stops_the_run_and_another_ranks_its_checkpoints(
+    metrics: dict[str, str], ranked: list[int], updates: int, data: Path, tmp_path: Path
+) -> None:
+    progress = run_with(tmp_path, data, BETTER_BLEU_THAN_ENTROPY, patience=2, keep_best=2, keep_last=1, **metrics)
+    assert ModelFolder(tmp_path).best_updates() == ranked
+    assert ModelFolder(tmp_path).updates() == sorted({*ranked, updates})
+    assert progress.update == updates
+    assert [metric for _, metric, _ in progress.best] == [
+        BETTER_BLEU_THAN_ENTROPY[update - 1][metrics.get("best_metric", metrics["stop_metric"]) == "bleu"]
+        for update in ranked
+    ]
+
+
+def test_a_run_with_two_metrics_goes_on_as_if_it_had_never_stopped(data: Path, tmp_path: Path) -> None:
+    two = {"stop_metric": "cross_entropy", "best_metric": "bleu", "valid_every": 2}
+    trained(tmp_path / "whole", data, **two)
+    trained(tmp_path / "pieces", data, **two, max_updates=5)
+    trained(tmp_path / "pieces", data, **two)
+    assert (tmp_path / "pieces" / "best").read_bytes() == (tmp_path / "whole" / "best").read_bytes()
+    whole = everything(tmp_path / "whole", 12)
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "pieces", 12).items())
 
 
 def test_raising_the_limit_of_a_finished_run_equals_the_longer_run(data: Path, tmp_path: Path) -> None:
