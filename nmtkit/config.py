@@ -95,6 +95,34 @@ def dump_yaml(value: Any) -> str:
     return yaml.dump(_plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
+def inline_yaml(value: Any) -> str:
+    """``value`` as YAML within one line."""
+    return yaml.dump([_plain(value)], Dumper=_Dumper, default_flow_style=True, sort_keys=False, width=10_000).strip()[
+        1:-1
+    ]
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """``{"training": {"lr": 5e-4}}`` as ``{"training.lr": 5e-4}``; what is no mapping stays as it is."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def places(text: str) -> dict[str, slice]:
+    """Where in a YAML text each of its values stands, by the keys of ``flatten``."""
+    slices: dict[str, slice] = {}
+    waiting: list[tuple[str, Any]] = [("", yaml.compose(text, _Loader))]
+    for prefix, node in waiting:
+        for key, value in node.value:
+            if isinstance(value, yaml.MappingNode):
+                waiting.append((f"{prefix}{key.value}.", value))
+            else:
+                slices[f"{prefix}{key.value}"] = slice(value.start_mark.index, value.end_mark.index)
+    return slices
+
+
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """``base`` with every value that ``over`` gives put in its place, mapping by mapping."""
     merged = dict(base)
@@ -150,6 +178,14 @@ def require_fraction(config: Any, *names: str) -> None:
             raise ValueError(f"{name}: {value} is not in [0, 1)")
 
 
+def unknown_key(prefix: str, key: object, known: Iterable[str]) -> str:
+    """What to say of a key that is none of ``known``: its place, and the nearest of them or all."""
+    known = list(known)
+    near = difflib.get_close_matches(str(key), known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
+    return f"{prefix}{key}: unknown key; {hint}"
+
+
 def _build(
     schema: Any, values: Any, path: str, problems: list[str], parts: Mapping[str, type] = MappingProxyType({})
 ) -> Any:
@@ -161,9 +197,7 @@ def _build(
     prefix = f"{path}." if path else ""
     for key in values:
         if key not in fields:
-            near = difflib.get_close_matches(str(key), fields, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(fields)}"
-            problems.append(f"{prefix}{key}: unknown key; {hint}")
+            problems.append(unknown_key(prefix, key, fields))
     found = len(problems)
     made = {}
     for name, field in fields.items():

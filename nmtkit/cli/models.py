@@ -1,6 +1,7 @@
 """``nmtkit models``: the zoo beside its papers."""
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,74 +12,103 @@ from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
 from nmtkit.training.folder import ModelFolder
 
+HEADER = ("preset", "BLEU", "M", "defined in", "trained here")
+
 
 def models(
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts: one JSON list.")] = False,
+    preset: Annotated[str | None, typer.Argument(help="Show this one whole instead of the list.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For scripts: one JSON list, with parameters counted.")
+    ] = False,
 ) -> None:
-    """List every preset with the paper and table it comes from, the published score, and parameter counts.
+    """List every preset with its paper's score, parameters and table; or show one preset whole.
 
-    Parameters are in millions, counted by building the model at the paper's vocabulary sizes; the paper's own
-    figure stands beside ours where it prints one. Trained here: the model folders in this folder that come from it.
+    A preset is shown as a complete configuration with the section that each value comes from; "(base: VALUE)" marks
+    what differs from the base of its file. Keep it in a file, change it, and give that to train --config.
+    Trained here: the model folders in this folder that come from the preset.
 
       nmtkit models
+      nmtkit models dtmt2
+      nmtkit models dtmt2 > mine.yaml
       nmtkit models --json
     """
-    from nmtkit.experiment.presets import load_preset, preset_names
-    from nmtkit.experiment.schema import build_experiment
+    from nmtkit.experiment.presets import describe_preset, find_preset, preset_names
 
-    trained = _trained_here()
-    rows = []
-    for name in preset_names():
-        preset = build_experiment(load_preset(name), f"{name}.yaml")
-        rows.append(_row(name, preset, trained))
+    names = [preset] if preset else preset_names()
     if as_json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
-        return
-    header = ("preset", "architecture", "BLEU", "ours M", "paper M", "defined in", "trained here")
-    for title in dict.fromkeys(row["paper"] for row in rows):
-        lines = [_cells(row) for row in rows if row["paper"] == title]
-        print_table(title, header, lines)
+        trained = _trained_here()
+        print(json.dumps([_record(name, trained) for name in sorted(names)], indent=2, ensure_ascii=False))
+    elif preset:
+        print(f"# {preset}, from nmtkit/presets/{find_preset(preset).file}; {_size(preset)}")
+        print(describe_preset(preset), end="")
+    else:
+        _print_list({name: find_preset(name).paper for name in names})
+
+
+def _print_list(papers: dict[str, dict[str, Any]]) -> None:
+    """A table for each task of each paper, of the presets by their names and their blocks ``paper``."""
+    trained = _trained_here()
+    tables: dict[tuple[str, str], list[list[str]]] = {}
+    for name, paper in papers.items():
+        tables.setdefault((paper["title"], paper["task"]), []).append(_cells(name, paper, trained))
+    for heading, rows in tables.items():
+        print_table("\n".join(textwrap.fill(text, 100) for text in heading), HEADER, rows)
         print()
-    print("BLEU is what the paper reports, on its own data; -: not reported.")
+    print("BLEU and millions of parameters (M) are the paper's; `nmtkit models NAME` shows one with ours.")
+
+
+def _cells(name: str, paper: dict[str, Any], trained: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    return [
+        name,
+        "-" if paper["score"] is None else f"{paper['score']:.2f}".removesuffix("0"),
+        "-" if paper["parameters"] is None else f"{paper['parameters']:.1f}",
+        paper["section"],
+        ", ".join(folder for folder, config in trained if config.get("paper") == paper) or "-",
+    ]
 
 
 def _trained_here() -> list[tuple[str, dict[str, Any]]]:
     """The names and configurations of the model folders in the current folder."""
-    found = []
+    folders = []
     for path in sorted(Path().glob(f"*/{ModelFolder(Path()).config.name}")):
         try:
-            found.append((path.parent.name, load_yaml(path)))
+            folders.append((path.parent.name, load_yaml(path)))
         except UserError:  # somebody else's config.yaml
             continue
-    return found
+    return folders
 
 
-def _row(name: str, preset: Any, trained: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    from nmtkit.config import to_dict
-    from nmtkit.experiment.size import parameters_by_part
+def _record(name: str, trained: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """The preset for scripts. Its model is built to be counted, which takes torch and a moment."""
+    from nmtkit.experiment.presets import find_preset
 
-    paper = to_dict(preset.paper)
-    count = parameters_by_part(preset, preset.data.src_vocab, preset.data.tgt_vocab)["total"]
+    preset = find_preset(name)
     return {
         "preset": name,
-        "architecture": preset.architecture,
-        "paper": preset.paper.title,
-        "table": preset.paper.section,
-        "task": preset.paper.task,
-        "score": preset.paper.score,
-        "parameters_ours": count / 1e6,
-        "parameters_paper": preset.paper.parameters,
-        "trained_here": [folder for folder, config in trained if config.get("paper") == paper],
+        "architecture": preset.base["architecture"],
+        "paper": preset.paper["title"],
+        "table": preset.paper["section"],
+        "task": preset.paper["task"],
+        "score": preset.paper["score"],
+        "parameters_ours": _millions(name),
+        "parameters_paper": preset.paper["parameters"],
+        "trained_here": [folder for folder, config in trained if config.get("paper") == preset.paper],
     }
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    return [
-        row["preset"],
-        row["architecture"],
-        "-" if row["score"] is None else f"{row['score']:.2f}".rstrip("0").rstrip("."),
-        f"{row['parameters_ours']:.1f}",
-        "-" if row["parameters_paper"] is None else f"{row['parameters_paper']:.1f}",
-        f"{row['table']}; {row['task'].partition(';')[0]}",
-        ", ".join(row["trained_here"]) or "-",
-    ]
+def _size(name: str) -> str:
+    """How large the preset's model is, beside what the paper says of it."""
+    from nmtkit.experiment.presets import find_preset
+
+    stated = find_preset(name).paper["parameters"]
+    return f"{_millions(name):.2f} M parameters, the paper says " + ("nothing" if stated is None else f"{stated} M")
+
+
+def _millions(name: str) -> float:
+    """Millions of parameters of the preset's model, with the paper's vocabularies."""
+    from nmtkit.experiment.presets import load_preset
+    from nmtkit.experiment.schema import build_experiment
+    from nmtkit.experiment.size import parameters_by_part
+
+    planned = build_experiment(load_preset(name), name)
+    return parameters_by_part(planned, planned.data.src_vocab, planned.data.tgt_vocab)["total"] / 1e6

@@ -1,24 +1,105 @@
-"""Presets: the published systems, as plain values of experiments."""
+"""Presets: the published systems as plain values, one file in ``nmtkit/presets`` for each file of ``nmtkit/models``.
 
+A file reads like its paper's tables. ``base`` is a complete experiment, every value with its section; each of
+``systems`` is a row of a table and only what differs from the base, which is merged into it as ``--config`` would be.
+"""
+
+import copy
 import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
 from nmtkit import config as configs
 from nmtkit.errors import UserError
 
+# What a system says of its row in the paper; ``task`` names one of the file's ``tasks``.
+_ROW = ("section", "task", "score", "parameters")
+# The parts of an experiment in which a system may differ from its base.
+_PARTS = ("model", "data", "training", "search")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A system as its file has it."""
+
+    file: str  # name of the file, dtmt.yaml
+    paper: dict[str, Any]  # the block ``paper`` of an experiment
+    base: dict[str, Any]  # the other blocks, complete, as the file's base has them
+    changes: dict[str, Any]  # what this system has in their place
+
 
 def preset_names() -> list[str]:
-    files = resources.files("nmtkit.presets").iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    """The names of all presets, paper by paper, in the order of the tables."""
+    return list(_presets())
+
+
+def find_preset(name: str) -> Preset:
+    """The preset of this name. Raises UserError with the nearest names where there is none."""
+    presets = _presets()
+    if name not in presets:
+        inside = [other for other in presets if len(name) > 2 and name in other]
+        near = difflib.get_close_matches(name, presets, n=3) or inside[:3]
+        hint = f"did you mean {', '.join(near)}? " if near else ""
+        raise UserError(f"model {name}: no such preset; {hint}`nmtkit models` lists them")
+    return presets[name]
 
 
 def load_preset(name: str) -> dict[str, Any]:
-    """The plain values of a preset. Raises UserError with the nearest names for one that does not exist."""
-    names = preset_names()
-    if name not in names:
-        near = difflib.get_close_matches(name, names, n=3) or names
-        raise UserError(f"--model {name}: no such preset; did you mean {', '.join(near)}? `nmtkit models` lists them")
-    text = resources.files("nmtkit.presets").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    values: dict[str, Any] = configs.parse_yaml(text, f"{name}.yaml")
-    return values
+    """The plain values of an experiment, the caller's own. Raises UserError as ``find_preset`` does."""
+    preset = find_preset(name)
+    return copy.deepcopy({"paper": preset.paper, **configs.merge(preset.base, preset.changes)})
+
+
+def describe_preset(name: str) -> str:
+    """The whole preset as YAML with its file's comments; ``(base: VALUE)`` marks what differs from the base."""
+    preset = find_preset(name)
+    changes, text = configs.flatten(preset.changes), _text(preset.file)
+    places = {key.removeprefix("base."): place for key, place in configs.places(text).items() if key[:5] == "base."}
+    # The base's own lines; from the last change to the first, so that the places before it stay where they are.
+    for key in sorted(changes, key=lambda key: places[key].start, reverse=True):
+        place = places[key]
+        begin, end = text.rindex("\n", 0, place.start) + 1, text.index("\n", place.stop)
+        rest, _, comment = text[place.stop : end].partition("#")
+        line = f"{text[begin : place.start]}{configs.inline_yaml(changes[key])}{rest}".rstrip()
+        text = f"{text[:begin]}{line:<31}  # (base: {text[place]}){comment}{text[end:]}"
+    [base] = re.findall(r"(?ms)^base:\n  task: .*?\n(.*?)^\S", text)
+    return configs.dump_yaml({"paper": preset.paper}) + re.sub(r"(?m)^  ", "", base).rstrip() + "\n"
+
+
+@cache
+def _presets() -> dict[str, Preset]:
+    """Every preset by its name."""
+    files = sorted(file.name for file in resources.files("nmtkit.presets").iterdir() if file.name.endswith(".yaml"))
+    return {name: preset for file in files for name, preset in read_presets(file, _text(file))}
+
+
+def _text(file: str) -> str:
+    return resources.files("nmtkit.presets").joinpath(file).read_text(encoding="utf-8")
+
+
+def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
+    """The systems in a preset file. Raises UserError with file and system for a key that the base does not have."""
+    content = configs.parse_yaml(text, file)
+    base = {key: value for key, value in content["base"].items() if key != "task"}
+    for name, system in content["systems"].items():
+        known = {**dict.fromkeys(_ROW), **{part: base[part] for part in _PARTS}}
+        unknown = list(_unknown(system, known))
+        if unknown:
+            raise UserError(f"{file}: {name}: " + "; ".join(unknown))
+        task = content["tasks"][system.get("task", content["base"]["task"])]
+        row = {key: system.get(key) for key in ("section", "score", "parameters")}
+        paper = {"title": content["paper"], "section": row.pop("section"), "task": task, **row}
+        yield name, Preset(file, paper, base, {part: system[part] for part in _PARTS if part in system})
+
+
+def _unknown(values: Mapping[str, Any], known: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """What is wrong with each key of ``values`` that ``known``, or the mapping at its place in it, does not have."""
+    for key, value in values.items():
+        if key not in known:
+            yield configs.unknown_key(path, key, known)
+        elif isinstance(value, Mapping) and isinstance(known[key], Mapping):
+            yield from _unknown(value, known[key], f"{path}{key}.")

@@ -2,11 +2,9 @@
 
 import json
 import logging
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -160,7 +158,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     """Raises UserError with old and new values when a run in ``folder`` cannot go on as ``experiment``."""
     folder.check()
     began = load_experiment(folder)
-    old, new = _flat(configs.to_dict(began)), _flat(configs.to_dict(experiment))
+    old, new = configs.flatten(configs.to_dict(began)), configs.flatten(configs.to_dict(experiment))
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
     for key, before, after in changed:
         if key.startswith(CHANGEABLE):
@@ -199,10 +197,3 @@ def _texts(data: Path) -> dict[str, str]:
 def _read_texts(path: Path) -> dict[str, str]:
     """What ``_texts`` gave when the run began."""
     return {name: str(text) for name, text in read_json(path, "copy it from a backup, or train anew").items()}
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat

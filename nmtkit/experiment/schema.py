@@ -64,7 +64,7 @@ def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
     """An experiment from plain values, checked against every schema; ``where`` names them in errors."""
     architecture = values.get("architecture")
     if architecture is None:
-        raise UserError(f"{where}: architecture: missing; give the name of a preset with --model")
+        raise UserError(f"{where}: architecture: missing; presets have one")
     return configs.build(Experiment, values, where, {"model": _architecture(architecture).Config})
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nmtkit.config import dump_yaml
+from nmtkit.config import dump_yaml, parse_yaml
 from nmtkit.experiment.presets import load_preset, preset_names
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_preset_stands_beside_its_paper(nmtkit: Run) -> None:
     rows = {row["preset"]: row for row in json.loads(nmtkit("models", "--json").out)}
-    assert list(rows) == preset_names()
+    assert list(rows) == sorted(preset_names())
     dtmt = rows["dtmt1"]
     assert dtmt["architecture"] == "dtmt"
     assert dtmt["score"] == 44.41
@@ -31,8 +31,32 @@ def test_every_preset_stands_beside_its_paper(nmtkit: Run) -> None:
     assert rows["rnnsearch"]["trained_here"] == ["mine"]
     assert dtmt["trained_here"] == []
 
+
+def test_the_list_has_a_line_for_each_preset_and_fits_a_terminal(nmtkit: Run) -> None:
     lines = nmtkit("models").out.splitlines()
+    first_words = [line.split()[0] for line in lines if line]
+    assert sorted(word for word in first_words if word in preset_names()) == sorted(preset_names())
     [line] = [line for line in lines if line.startswith("dtmt1 ")]
-    assert line.split()[:5] == ["dtmt1", "dtmt", "44.41", "170.5", "170.5"]
+    assert line.split() == ["dtmt1", "44.41", "170.5", "Tables", "1,", "3", "and", "6", "-"]
     [line] = [line for line in lines if line.startswith("rnnsearch ")]
     assert line.endswith(" mine")
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_preset_is_shown_whole_as_what_train_takes(nmtkit: Run, folder: Path) -> None:
+    shown = nmtkit("models", "dtmt2").out
+    assert parse_yaml(shown, "shown") == load_preset("dtmt2")
+    assert "# (base: 4)" in shown
+    assert shown.startswith("# dtmt2, from nmtkit/presets/dtmt.yaml; 183.14 M parameters, the paper says nothing\n")
+    (folder / "mine.yaml").write_text(shown)
+    assert nmtkit("train", "--config", "mine.yaml", "--dry-run").out == nmtkit("train", "-m", "dtmt2", "--dry-run").out
+
+
+def test_one_preset_for_scripts_is_a_list_of_one(nmtkit: Run) -> None:
+    assert [row["preset"] for row in json.loads(nmtkit("models", "dtmt4", "--json").out)] == ["dtmt4"]
+
+
+def test_a_preset_that_is_not_there_cannot_be_shown(nmtkit: Run) -> None:
+    result = nmtkit("models", "dtmt5")
+    assert result.status == 1
+    assert "model dtmt5: no such preset; did you mean " in result.err

@@ -1,0 +1,174 @@
+"""Presets: complete, quoting their papers, and explained when asked for wrongly."""
+
+from importlib import resources
+from typing import Any
+
+import pytest
+import torch
+
+from nmtkit.config import build, dump_yaml, flatten, parse_yaml, places, to_dict
+from nmtkit.errors import UserError
+from nmtkit.experiment.presets import describe_preset, find_preset, load_preset, preset_names, read_presets
+from nmtkit.experiment.schema import Experiment, build_experiment
+
+every_preset = pytest.mark.parametrize("preset", preset_names())
+
+FILES = {
+    file.name: file.read_text(encoding="utf-8")
+    for file in resources.files("nmtkit.presets").iterdir()
+    if file.name.endswith(".yaml")
+}
+every_file = pytest.mark.parametrize("file", sorted(FILES))
+
+
+@every_file
+def test_a_file_of_presets_belongs_to_a_file_of_models(file: str) -> None:
+    assert parse_yaml(FILES[file], file)["base"]["architecture"] == file.removesuffix(".yaml")
+
+
+def test_no_two_systems_have_one_name() -> None:
+    names = [name for file, text in FILES.items() for name in parse_yaml(text, file)["systems"]]
+    assert sorted(names) == sorted(set(names)) == sorted(preset_names())
+
+
+@every_file
+def test_the_values_of_a_base_say_where_they_come_from(file: str) -> None:
+    text = FILES[file]
+    for key, place in places(text).items():
+        if key.startswith("base.") and key not in ("base.task", "base.architecture"):
+            line = text[place.start : text.index("\n", place.stop)]
+            assert "# " in line, f"{key} has no comment"
+
+
+@every_file
+def test_every_task_of_a_file_is_one_of_its_systems(file: str) -> None:
+    content = parse_yaml(FILES[file], file)
+    named = {system.get("task", content["base"]["task"]) for system in content["systems"].values()}
+    assert named == set(content["tasks"])
+
+
+@every_preset
+def test_a_system_differs_from_its_base_in_what_it_names_and_in_nothing_else(preset: str) -> None:
+    found = find_preset(preset)
+    base, values = flatten(found.base), flatten({**load_preset(preset)})
+    differing = {key for key in base if values[key] != base[key]}
+    assert differing == set(flatten(found.changes))
+    assert {key for key in values if not key.startswith("paper.")} == set(base)
+
+
+def test_what_is_done_to_the_values_of_a_preset_stays_with_who_does_it() -> None:
+    load_preset("convs2s-4l")["model"]["stages"][0]["layers"] = 99
+    assert load_preset("densenmt-4l-1")["model"]["stages"][0]["layers"] == 4
+
+
+@every_preset
+def test_a_preset_survives_the_way_to_a_model_folder_and_back(preset: str) -> None:
+    experiment = build_experiment(load_preset(preset), preset)
+    assert build_experiment(parse_yaml(dump_yaml(to_dict(experiment)), "config.yaml"), "config.yaml") == experiment
+
+
+@every_preset
+def test_what_is_shown_of_a_preset_is_all_of_it(preset: str) -> None:
+    shown = describe_preset(preset)
+    assert parse_yaml(shown, "shown") == load_preset(preset)
+    assert shown.count("# (base: ") == len(flatten(find_preset(preset).changes))
+
+
+def test_what_differs_is_shown_beside_what_the_base_has() -> None:
+    lines = describe_preset("dtmt2").splitlines()
+    assert '  transitions: 2               # (base: 4) T-GRUs in each module, "System Description"' in lines
+
+
+@every_preset
+def test_the_model_of_a_preset_is_written_out_in_full(preset: str) -> None:
+    values = load_preset(preset)
+    assert to_dict(build_experiment(values, preset))["model"] == values["model"]
+
+
+@pytest.mark.parametrize(
+    ("system", "message"),
+    [
+        ("{section: x, modle: {}}", "modle: unknown key; did you mean model?"),
+        ("{section: x, model: {widht: 3}}", "model.widht: unknown key; did you mean width?"),
+        (
+            "{section: x, training: {optimizer: {xyz: 3}}}",
+            "training.optimizer.xyz: unknown key; known keys: name, lr, ",
+        ),
+        ("{section: x, architecture: dtmt}", "architecture: unknown key; known keys: section, task, score, "),
+    ],
+)
+def test_a_key_that_the_base_does_not_have_is_named_with_its_file_and_system(system: str, message: str) -> None:
+    text = FILES["deep_att.yaml"].partition("systems:")[0] + f"systems:\n  mine: {system}\n"
+    with pytest.raises(UserError) as error:
+        dict(read_presets("mine.yaml", text))
+    assert str(error.value).startswith(f"mine.yaml: mine: {message}")
+
+
+def mistake(name: str = "deep-att", **changes: Any) -> str:
+    with pytest.raises(UserError) as error:
+        build_experiment({**load_preset(name), **changes}, "run.yaml")
+    return str(error.value)
+
+
+def test_a_preset_that_is_not_there_is_answered_with_its_neighbours() -> None:
+    with pytest.raises(UserError) as error:
+        load_preset("rnnsaerch")
+    expected = "model rnnsaerch: no such preset; did you mean rnnsearch, rnnsearch-30? `nmtkit models` lists them"
+    assert str(error.value) == expected
+
+
+@pytest.mark.parametrize(("name", "near"), [("rnn", "rnnsearch"), ("ende", "deep-att-ende")])
+def test_a_part_of_names_is_answered_with_a_few_of_them(name: str, near: str) -> None:
+    with pytest.raises(UserError, match=rf"^model {name}: no such preset; did you mean .*\b{near}\b") as error:
+        load_preset(name)
+    assert str(error.value).count(",") <= 2
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "", "x"])
+def test_a_name_like_no_preset_is_answered_with_where_they_are_listed(name: str) -> None:
+    with pytest.raises(UserError) as error:
+        load_preset(name)
+    assert str(error.value) == f"model {name}: no such preset; `nmtkit models` lists them"
+
+
+def test_an_architecture_that_is_not_there_is_answered_with_those_that_are() -> None:
+    known = sorted({load_preset(name)["architecture"] for name in preset_names()})
+    assert mistake(architecture="deepatt") == f"architecture: 'deepatt' is not one of {', '.join(known)}"
+    assert mistake(architecture=["base"]).startswith("architecture: ['base'] is not one of ")
+
+
+def test_a_configuration_without_architecture_asks_for_one() -> None:
+    assert mistake(architecture=None) == "run.yaml: architecture: missing; presets have one"
+
+
+def test_mistakes_in_the_model_and_elsewhere_are_reported_together() -> None:
+    model = {**load_preset("deep-att")["model"], "widht": 3, "dropout": "x"}
+    assert mistake(model=model, trainig={}) == (
+        "run.yaml: trainig: unknown key; did you mean training?; "
+        "model.widht: unknown key; did you mean width?; model.dropout: expected a number, found str 'x'"
+    )
+
+
+def test_a_part_that_the_schema_leaves_open_has_the_schema_that_is_given() -> None:
+    values = load_preset("rnnsearch")
+    with pytest.raises(UserError, match="model: missing"):
+        build(Experiment, {key: value for key, value in values.items() if key != "model"}, "run.yaml", {"model": dict})
+
+
+ARCHITECTURES = sorted({(values := load_preset(name))["architecture"]: name for name in preset_names()}.items())
+
+
+@pytest.mark.parametrize("preset", [preset for _, preset in ARCHITECTURES])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_size_that_no_model_can_have_is_refused_by_name(preset: str, value: int) -> None:
+    values = load_preset(preset)
+    for name in [name for name, size in values["model"].items() if type(size) is int]:
+        changed = {**values, "model": {**values["model"], name: value}}
+        try:
+            with torch.device("meta"):
+                model = build_experiment(changed, preset).build(8, 9)
+        except UserError as error:
+            assert f"model.{name}: " in str(error)  # noqa: PT017
+        else:
+            assert value == 0
+            assert all(parameter.numel() for parameter in model.parameters()), name
