@@ -32,14 +32,14 @@ def translate_ids(
     others: Sequence[Sequence[Sequence[int]]] = (),
     shortlists: Shortlists | None = None,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of every sentence, in order; see ``translate_each``."""
+    """The hypotheses of every sentence in the order of the sentences, with the arguments of ``translate_each``."""
     each = translate_each(
         scorer, sentences, config,
         device=device, n_best=n_best, attention=attention, forced=forced, seed=seed, others=others,
         shortlists=shortlists,
     )  # fmt: skip
-    found = dict(each)
-    return [found[i] for i in range(len(sentences))]
+    results = dict(each)
+    return [results[i] for i in range(len(sentences))]
 
 
 def translate_each(
@@ -57,9 +57,9 @@ def translate_each(
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done.
 
-    So nobody has to hold the attention of all of them. Sentences are source ids without an end mark. An empty one
-    has one hypothesis, empty, without asking the scorer. forced: see ``beam_search``. seed: draw n_best translations
-    at random instead, see ``sample``. others: the same sentences as the further sources of an ensemble have them.
+    They come one after the other, so that nobody has to hold the attention weights of all sentences. Sentences are
+    source ids without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: draw n_best
+    translations at random instead, see ``sample``. others: the sentences as an ensemble's further sources have them.
     shortlists: the words that each batch is translated with, beside those of ``forced``. A batch that does not fit
     into memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best is more than
     the beam holds, and when one sentence alone does not fit into memory.
@@ -83,18 +83,18 @@ def translate_each(
             prefixes = None if prefixes is None else shortlist.narrowed(prefixes)
         try:
             if seed is None:
-                found = beam_search(narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes)
+                best = beam_search(narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes)
             else:
                 generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
-                found = sample(narrow, src, src_mask, config, generators, n_best)
+                best = sample(narrow, src, src_mask, config, generators, n_best)
         except (RuntimeError, MemoryError) as error:
             if not is_full(error):
                 raise
-            found = []
-        if found and shortlists is not None:
-            found = shortlist.widened(found)
-        if found:
-            yield from zip(batch, found, strict=True)
+            best = []
+        if best and shortlists is not None:
+            best = shortlist.widened(best)
+        if best:
+            yield from zip(batch, best, strict=True)
         elif len(batch) > 1:  # outside the handler, whose traceback would keep the tensors alive
             batches += [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
         else:
@@ -121,7 +121,10 @@ def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
 
 
 def stack(sources: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
-    """What ``Scorer.begin`` takes, of D sources that have B sentences each: ids closed with EOS, and their mask."""
+    """D sources of B sentences each as ``Scorer.begin`` takes them: ids closed with EOS and their mask.
+
+    Both are (B, S) for one source and (B, D, S) for several.
+    """
     if len(sources) == 1:
         src = pad(sources[0])
     else:

@@ -26,6 +26,7 @@ from nmtkit.symbols import BOS, EOS
 Floats = npt.NDArray[np.float32]
 
 LOWEST = -1e4  # log P of a word that must come and had none, so that every hypothesis can be closed
+HORIZON = 5  # words that stop: bound reckons with
 ROUNDING = 1e-3  # how far above 0 a log-probability may be by rounding alone
 
 
@@ -39,6 +40,7 @@ class Search:
     coverage_penalty: float = 0.0  # beta: adds beta * sum_j log min(sum_t attention_tj, 1) over the source words j
     max_len_a: float = 1.5  # at most max_len_a * source words + max_len_b words, then the end mark is forced
     max_len_b: int = 20
+    stop: Literal["all", "bound", "first"] = "all"  # when a sentence is done, see ``reach``
     max_tokens: int = 8000  # of a batch: source tokens times beam, padding and end marks included
 
     def __post_init__(self) -> None:
@@ -51,42 +53,63 @@ class Search:
                 raise ValueError(f"{name}: {getattr(self, name)} is not between {least} and {most}")
 
     def score(self, log_prob: float, length: int) -> float:
-        """What hypotheses are ranked by. log_prob is at most 0, so it rises with the length, the end mark included."""
+        """The value that hypotheses are ranked by, from log P and |y|, which counts EOS.
+
+        log P is at most 0, so at the same log P a longer hypothesis never ranks lower.
+        """
         if self.length_penalty == "none":
             return log_prob
         return log_prob / (length if self.length_penalty == "avg" else ((5 + length) / 6) ** self.alpha)
 
+    def reach(self, words: int, longest: int) -> int:
+        """The length that a living hypothesis of so many words is reckoned to reach at most, its end mark included.
+
+        A sentence is done when no living hypothesis would enter the n best with that length and its log P of now.
+        ``all``: the longest that is allowed, so that stopping changes no result. ``first``: the very next length, as
+        if it ended there. ``bound``: some words more than that.
+        """
+        if self.stop == "all":
+            return longest + 1
+        return min(longest, words if self.stop == "first" else words + HORIZON) + 1
+
     def longest(self, src_words: int) -> int:
-        """How many words a translation may have."""
+        """The greatest number of words, without EOS, that a translation of ``src_words`` words may have."""
         return int(self.max_len_a * src_words + self.max_len_b)
 
 
 class Hypothesis(NamedTuple):
+    """A finished translation of one sentence, in ids of target words."""
+
     ids: list[int]  # T words, without the end mark
     score: float  # log_prob under the length and coverage penalties
     log_probs: list[float]  # (T + 1,) of the words and the end mark, also where length forced the end
-    attention: Floats | None  # (T + 1, S) where the model looked for each word and the end mark; S with its end mark
+    attention: Floats | None  # (T + 1, S) attention weights of each word and EOS; S counts the source's EOS
 
     @property
     def log_prob(self) -> float:
+        """log P of the words and EOS, without penalties."""
         return sum(self.log_probs)
 
 
 class _Candidate(NamedTuple):
+    """A living hypothesis with one more word."""
+
     log_prob: float
     row: int  # of the N rows, the one it continues
     word: int
 
 
 class _Ending(NamedTuple):
+    """A finished hypothesis, as the place in the history from which its words are traced back."""
+
     score: float
     log_prob: float
     step: int
-    row: int  # the one that was continued with the end mark
+    row: int  # the one that was continued with EOS
 
 
 class _Step(NamedTuple):
-    """What one step was given and saw; enough to walk back from any row."""
+    """The inputs and attention weights of one step, from which any row can be walked back to the first."""
 
     words: list[int]  # (N,) previous words
     log_probs: list[float]  # (N,) of everything up to them
@@ -107,10 +130,10 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Up to n_best hypotheses for each sentence, best first; at least one.
 
-    src and src_mask are what ``Scorer.begin`` takes. A hypothesis that reaches the longest length is closed
-    with the end mark and pays for it. PAD and BOS are never produced. forced: the words that each translation
-    must begin with; with EOS behind them they are the whole of it, and searching is scoring. Raises UserError
-    when the scorer gives no usable probabilities, or no attention for the coverage penalty.
+    src (B, S) and src_mask (B, S) are what ``Scorer.begin`` takes, (B, D, S) for D sources. A hypothesis that reaches
+    the longest length is closed with EOS and pays for it. PAD and BOS are never produced. forced: the words that each
+    translation must begin with; with EOS behind them they are the whole of it, and searching is scoring. Raises
+    UserError when the scorer gives no usable probabilities, or no attention for the coverage penalty.
     """
     # An ensemble's attention is over the first of its sources, (B, D, S).
     lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()
@@ -122,30 +145,22 @@ def beam_search(
     words, parents, alive = [BOS] * len(searched), list(searched), [0.0] * len(searched)  # (N,) each, width 1
     attention = attention or config.coverage_penalty > 0
     # One block: small arrays that stay, between large ones that go, would tear holes into the memory of a long line.
-    looks = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(-1)), np.float32) if attention else None
+    block = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(-1)), np.float32) if attention else None
     memory, state = scorer.begin(src, src_mask)
 
     for step in itertools.count():
-        log_probs, state, looked = scorer.step(memory, state, torch.tensor(words, device=src.device))
-        look = None
-        if looks is not None and looked is not None:
-            look = looks[step, : len(words)]
-            look[:] = looked.float().cpu().numpy()
-        history.append(_Step(words, alive, parents, look))
+        log_probs, state, weights = scorer.step(memory, state, torch.tensor(words, device=src.device))
+        history.append(_Step(words, alive, parents, _copied(weights, block, step)))
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
         beams: list[list[_Candidate]] = []
         for sentence, candidates in zip(searched, _continue(log_probs, alive, only, config.beam_size), strict=True):
-            beam, ended = [], endings[sentence]
-            for candidate in candidates[: config.beam_size - len(ended)]:  # a finished hypothesis keeps its slot
-                if candidate.word == EOS:
-                    score = config.score(candidate.log_prob, step + 1)
-                    if config.coverage_penalty:
-                        score += config.coverage_penalty * _coverage(history, candidate.row, lengths[sentence])
-                    ended.append(_Ending(score, candidate.log_prob, step, candidate.row))
-                else:
-                    beam.append(candidate)
-            beams.append([] if beam and _settled(ended, beam, n_best, config, longest[sentence]) else beam)
+            ended = endings[sentence]
+            fitting = candidates[: config.beam_size - len(ended)]  # a finished hypothesis keeps its slot
+            ended += [_end(c, config, history, lengths[sentence]) for c in fitting if c.word == EOS]
+            beam = [c for c in fitting if c.word != EOS]
+            reach = config.reach(step + 1, longest[sentence])
+            beams.append([] if beam and _settled(ended, beam, n_best, config, reach) else beam)
 
         kept = [i for i, beam in enumerate(beams) if beam]
         if not kept:
@@ -154,21 +169,19 @@ def beam_search(
             searched = [searched[i] for i in kept]
             memory = select(memory, torch.tensor(kept, device=src.device))
         width = max(len(beams[i]) for i in kept)
-        rows = [c for i in kept for c in _fill(beams[i], width)]  # (N,)
-        words, parents, alive = [c.word for c in rows], [c.row for c in rows], [c.log_prob for c in rows]
+        living = [c for i in kept for c in _fill(beams[i], width)]  # (N,)
+        words, parents, alive = [c.word for c in living], [c.row for c in living], [c.log_prob for c in living]
         if parents != list(range(len(history[-1].words))):  # nothing to move, as in most steps of a greedy search
             state = select(state, torch.tensor(parents, device=src.device))
 
     if not all(endings):
         raise UserError("the model gives every continuation the probability zero; is it trained?")
-    return [
-        [_trace(history, ending, length) for ending in sorted(ended, key=lambda e: -e.score)[:n_best]]
-        for ended, length in zip(endings, lengths, strict=True)
-    ]
+    best = [sorted(ended, key=lambda ending: -ending.score)[:n_best] for ended in endings]
+    return [[_trace(history, e, length) for e in ended] for ended, length in zip(best, lengths, strict=True)]
 
 
 def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:
-    """The word that must come at this step, if it is not for the model to say."""
+    """The word that must come at this step: the prefix's, or EOS at the longest length; None leaves it to the model."""
     if step < len(prefix):
         return prefix[step]
     return EOS if step == longest else None
@@ -202,14 +215,31 @@ def _continue(log_probs: Tensor, alive: list[float], only: list[int | None], k: 
     ]
 
 
-def _settled(ended: list[_Ending], beam: list[_Candidate], n_best: int, config: Search, longest: int) -> bool:
-    """Whether nothing alive can enter the n best: log P only falls, and no length is worth more than the longest."""
+def _copied(weights: Tensor | None, block: Floats | None, step: int) -> Floats | None:
+    """The attention weights (N, S) of a step in its place of ``block`` (steps, rows, S), if both are there."""
+    if weights is None or block is None:
+        return None
+    place = block[step, : len(weights)]
+    place[:] = weights.float().cpu().numpy()
+    return place
+
+
+def _end(candidate: _Candidate, config: Search, history: list[_Step], length: int) -> _Ending:
+    """The hypothesis that ``candidate`` finishes at the last step of ``history``. length: S of its source."""
+    score = config.score(candidate.log_prob, len(history))
+    if config.coverage_penalty:
+        score += config.coverage_penalty * _coverage(history, candidate.row, length)
+    return _Ending(score, candidate.log_prob, len(history) - 1, candidate.row)
+
+
+def _settled(ended: list[_Ending], beam: list[_Candidate], n_best: int, config: Search, reach: int) -> bool:
+    """Whether nothing alive can enter the n best: log P only falls, and no length is worth more than ``reach``."""
     scores = sorted((ending.score for ending in ended), reverse=True)
-    return len(scores) >= n_best and scores[n_best - 1] >= config.score(beam[0].log_prob, longest + 1)
+    return len(scores) >= n_best and scores[n_best - 1] >= config.score(beam[0].log_prob, reach)
 
 
 def _fill(beam: list[_Candidate], width: int) -> list[_Candidate]:
-    """The beam, with dead rows up to the width of the batch."""
+    """The beam, with dead rows up to the width of the batch: a tensor has as many rows for each sentence."""
     return beam + [beam[0]._replace(log_prob=-torch.inf)] * (width - len(beam))
 
 

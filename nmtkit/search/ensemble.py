@@ -18,7 +18,10 @@ Combine = Literal["prob", "logprob"]
 
 
 class Ensemble:
-    """``reads[m]`` is the number, of D, of the source that member m reads; weights are taken relative to their sum."""
+    """A ``Scorer`` of several members, whose weights are taken relative to their sum.
+
+    Members may read different segmentations of the source, of which there are D; ``reads[m]`` is that of member m.
+    """
 
     def __init__(
         self, members: Sequence[Scorer], reads: Sequence[int], weights: Sequence[float], combine: Combine
@@ -27,7 +30,7 @@ class Ensemble:
         self.weights = [weight / sum(weights) for weight in weights]
 
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
-        """See ``Scorer``: src (B, D, S) and its mask, or (B, S) for one source. Memory and state are the members'."""
+        """As ``Scorer`` asks: src (B, D, S), or (B, S) for one source, and its mask -> memories and states."""
         if src.dim() == 2:
             src, src_mask = src.unsqueeze(1), src_mask.unsqueeze(1)
         lengths = src_mask.sum(-1).amax(0).tolist()  # (D,): a source has no padding but its own
@@ -38,20 +41,23 @@ class Ensemble:
         return tuple(memory for memory, _ in begun), tuple(state for _, state in begun)
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
-        """See ``Scorer``. Attention is the mean of the members that can look, of those that read the first source."""
+        """As ``Scorer`` asks: previous words y (N,) -> combined log-probabilities (N, V), states, attention (N, S).
+
+        The attention weights are the mean over the members that attend and read the first source.
+        """
         memories, states = cast(tuple[Tree, ...], memory), cast(tuple[Tree, ...], state)
         steps = [member.step(m, s, y) for member, m, s in zip(self.members, memories, states, strict=True)]
-        looks = [look for (_, _, look), d in zip(steps, self.reads, strict=True) if look is not None and d == 0]
-        attention = torch.stack(looks).mean(0) if looks else None
+        seen = [weights for (_, _, weights), d in zip(steps, self.reads, strict=True) if weights is not None and d == 0]
+        attention = torch.stack(seen).mean(0) if seen else None
         return self._mean(torch.stack([step[0] for step in steps])), tuple(step[1] for step in steps), attention
 
     def over(self, words: Tensor) -> "Ensemble":
-        """See ``shortlist.Narrowing``."""
+        """As ``shortlist.Narrowing`` asks: the ensemble over the target words ``words`` (C,) alone."""
         members = [cast(Narrowing, member).over(words) for member in self.members]
         return Ensemble(members, self.reads, self.weights, self.combine)
 
     def _mean(self, log_probs: Tensor) -> Tensor:
-        """log_probs (M, N, V) -> (N, V). The members' own to the last bit where they all agree."""
+        """Combines log_probs (M, N, V) -> (N, V); where the members agree, the result is theirs to the last bit."""
         weights = log_probs.new_tensor(self.weights)[:, None, None]
         if self.combine == "logprob":
             return (log_probs * weights).sum(0) / weights.sum(0)

@@ -22,10 +22,10 @@ class Quantized:
         self.scorer, self.products = scorer, products
 
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
-        """See ``Scorer``."""
+        """As ``Scorer`` asks: src (B, S) and src_mask (B, S) -> memory and first state, in float32."""
         return self.scorer.begin(src, src_mask)
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
-        """See ``Scorer``."""
+        """As ``Scorer`` asks, in int8: previous words y (N,) -> log-probabilities (N, V), state, attention (N, S)."""
         with self.products:
             return self.scorer.step(memory, state, y)

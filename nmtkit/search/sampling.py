@@ -18,10 +18,11 @@ from nmtkit.symbols import BOS, EOS
 def sample(
     scorer: Scorer, src: Tensor, src_mask: Tensor, config: Search, generators: Sequence[np.random.Generator], n: int
 ) -> list[list[Hypothesis]]:
-    """n independent translations of each sentence, the likeliest first.
+    """n independent translations of each sentence, the likeliest first; src and src_mask (B, S) or (B, D, S).
 
     Each sentence draws from a generator of its own, so that its batch-mates change nothing. PAD and BOS are never
-    drawn; at the longest length of ``config`` the end mark is forced. Log-probabilities are the scorer's own.
+    drawn; at the longest length of ``config`` EOS is forced. Log-probabilities are the scorer's own. Raises UserError
+    when the scorer's probabilities are NaN.
     """
     lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()
     longest = [config.longest(length - 1) for length in lengths for _ in range(n)]  # (N,), N = B * n
@@ -46,8 +47,8 @@ def sample(
                 log_probs[row].append(log_prob)
         if all(ids[-1] == EOS for ids in drawn):
             break
-    found = [
+    hypotheses = [
         Hypothesis(ids[:-1], config.score(sum(each), len(ids)), each, None)
         for ids, each in zip(drawn, log_probs, strict=True)
     ]
-    return [sorted(found[i : i + n], key=lambda h: -h.score) for i in range(0, len(found), n)]
+    return [sorted(hypotheses[i : i + n], key=lambda h: -h.score) for i in range(0, len(hypotheses), n)]

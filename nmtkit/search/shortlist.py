@@ -30,16 +30,17 @@ class Shortlist:
     words: list[int]  # rising, so that the symbols keep their ids
 
     def over(self, scorer: Scorer, device: torch.device) -> Scorer:
+        """``scorer`` over these words alone."""
         return cast(Narrowing, scorer).over(torch.tensor(self.words, device=device))
 
     def narrowed(self, prefixes: Sequence[Sequence[int]]) -> list[list[int]]:
-        """The same words by their places."""
+        """Prefixes in ids of the whole vocabulary as places in the shortlist."""
         places = {word: place for place, word in enumerate(self.words)}
         return [[places[word] for word in prefix] for prefix in prefixes]
 
-    def widened(self, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-        """The same words by their ids in the whole vocabulary."""
-        return [[h._replace(ids=[self.words[place] for place in h.ids]) for h in best] for best in found]
+    def widened(self, results: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        """Hypotheses in places of the shortlist as ids of the whole vocabulary."""
+        return [[h._replace(ids=[self.words[place] for place in h.ids]) for h in best] for best in results]
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,6 @@ class Shortlists:
     words: Sequence[Iterable[int]]  # of each sentence
 
     def of(self, batch: Iterable[int], prefixes: Sequence[Sequence[int]] | None) -> Shortlist:
-        """For these sentences, and what their translations must begin with."""
+        """The shortlist of these sentences, and of the words that their translations must begin with."""
         asked = itertools.chain(*(self.words[i] for i in batch), *(prefixes or ()))
         return Shortlist(sorted({*range(self.frequent), *asked}))

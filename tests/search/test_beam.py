@@ -19,6 +19,7 @@ from nmtkit.symbols import BOS, EOS, PAD, UNK
 WORDS = (UNK, 4, 5)  # what a Table may say beside EOS
 Penalty: TypeAlias = Literal["none", "avg", "gnmt"]
 PENALTIES = get_args(Penalty)
+Stop: TypeAlias = Literal["all", "bound", "first"]
 CONFIG = Search(beam_size=3, length_penalty="none", alpha=0.6, max_len_a=0.5, max_len_b=2)
 
 
@@ -265,6 +266,46 @@ class Constant(Table):
 
     def row(self, src: Sequence[int], history: Sequence[int]) -> Tensor:
         return self.probabilities.log()
+
+
+@given(seed=st.integers(0, 10**6), config=configs, src=sources)
+@settings(max_examples=60, deadline=None)
+def test_a_rule_that_stops_sooner_finds_no_better_and_what_the_whole_search_finds_too(
+    seed: int, config: Search, src: list[int]
+) -> None:
+    best, steps = list[Hypothesis](), list[int]()
+    for rule in ("all", "bound", "first"):
+        table = Table(seed)
+        [[hypothesis]] = search(table, dataclasses.replace(config, stop=rule), src)
+        best.append(hypothesis)
+        steps.append(len(table.batches))
+    assert steps == sorted(steps, reverse=True)
+    assert best[0].score >= best[1].score >= best[2].score
+    assert all(any(same([h], [one]) for one in textbook(Table(seed), src, config)) for h in best)
+    if config.length_penalty == "none":  # log P only falls, so every rule knows what the whole search would find
+        assert same(best[:1], best[1:2])
+        assert same(best[:1], best[2:])
+
+
+@pytest.mark.parametrize(
+    ("ending", "found"), [(0.75, {"all": 20, "bound": 20, "first": 0}), (0.8, {"all": 20, "bound": 0, "first": 0})]
+)
+def test_rules_reckon_with_a_different_length(ending: float, found: dict[Stop, int]) -> None:
+    """Nothing at all, or twenty words that follow the first for certain, which have the better mean."""
+
+    class Certain(Table):
+        def row(self, src: Sequence[int], history: Sequence[int]) -> Tensor:
+            row = torch.full((self.size,), -torch.inf)
+            if len(history) == 1:
+                row[EOS], row[4] = math.log(ending), math.log(1 - ending)
+            else:
+                row[EOS if len(history) == 21 else 4] = 0.0
+            return row
+
+    config = Search(beam_size=2, length_penalty="avg", max_len_a=0.0, max_len_b=20)
+    for rule, words in found.items():
+        [[hypothesis]] = search(Certain(1), dataclasses.replace(config, stop=rule), [4])
+        assert len(hypothesis.ids) == words
 
 
 def test_at_the_longest_length_the_end_is_forced_and_paid_for() -> None:
