@@ -29,6 +29,7 @@ from nmtkit.cli.report import report
 from nmtkit.cli.score import score
 from nmtkit.cli.train import train
 from nmtkit.cli.translate import translate
+from nmtkit.cli.tune import tune
 from nmtkit.cli.vocab import vocab
 from nmtkit.errors import UserError
 from nmtkit.lines import FULL
@@ -54,8 +55,8 @@ def _help(function: Callable[..., None]) -> str:
 
 # In the order in which they are used.
 COMMANDS: tuple[Callable[..., None], ...] = (
-    doctor, prep, align, vocab, train, average, ensemble, translate, posunk, score, contrast, report, inspect_model,
-    models,
+    doctor, prep, align, vocab, train, average, ensemble, tune, translate, posunk, score, contrast, report,
+    inspect_model, models,
 )  # fmt: skip
 for command in COMMANDS:
     text = _help(command)

@@ -32,6 +32,9 @@ def report(
         Literal["bs", "ar"], typer.Option(help="Test of differences: paired bootstrap, or approximate randomisation.")
     ] = "bs",
     subset_metric: Annotated[str, typer.Option(help="Metric by length, as in nmtkit score.")] = "multi-bleu",
+    max_length: Annotated[
+        int | None, typer.Option(min=1, help="No cross-entropy of pairs with a side of more tokens than this.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
 ) -> None:
     """Write one self-contained page: training curves, scores, significance, lengths, attention, sentences side by side.
@@ -49,11 +52,14 @@ def report(
 
     from nmtkit.evaluation.comparison import Read, compare
     from nmtkit.evaluation.report import most_different, render, sentences, worst
-    from nmtkit.translation.testset import translate_test_set
+    from nmtkit.translation.testset import translate_held_out
 
     histories = [_history(folder) for folder in folders]
     with log_to_stderr():
-        translated = [translate_test_set(folder, data, device) for folder in folders]
+        translated = [
+            translate_held_out(folder, data, device, split="test", max_length=max_length, keep=False)
+            for folder in folders
+        ]
     systems = [replace(t.read.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)]
     comparison = compare(
         Read(systems, *translated[0].read[1:]), paired if len(systems) > 1 else None, False, subset_metric

@@ -52,14 +52,20 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
     data: Annotated[Path, typer.Option("--data", "-d", help="Data folder.")] = Path("data"),
     model: Annotated[Path, typer.Option("--model", "-m", help="Model folder.")] = Path("run"),
+    split: Annotated[Literal["dev", "test"], typer.Option(help="Which set of the data folder.")] = "test",
+    max_length: Annotated[
+        int | None, typer.Option(min=1, help="No cross-entropy of pairs with a side of more tokens than this.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
 ) -> None:
     """Score translations: BLEU of words as papers have it, BLEU of plain text as sacreBLEU has it, chrF and TER.
 
-    Without files, translates the test set of data/ with run/ and scores that; the translations stay in run/test.hyp.
+    Without files, translates the test set of data/ with run/ and scores that, with the cross-entropy of the reference;
+    the translations stay in run/test.hyp.
     Files are plain text, one sentence a line, in the target language of data/ (or English) unless another is given.
 
       nmtkit score
+      nmtkit score --split dev --max-length 50
       nmtkit score output.txt reference.txt
       nmtkit score one.txt two.txt reference.txt --language de --source source.txt --paired bs
       nmtkit score seed1.txt seed2.txt seed3.txt reference.txt --seeds
@@ -72,13 +78,18 @@ def score(
     """
     if files is None:
         if any((references, source, vocab, paired, seeds, language, tokenized)):
-            raise UserError("only --data, --model and --device go without files; give some: nmtkit score HYP... REF")
-        from nmtkit.translation.testset import translate_test_set
+            raise UserError(
+                "only --data, --model, --split, --max-length and --device go without files; "
+                "give some: nmtkit score HYP... REF"
+            )
+        from nmtkit.translation.testset import translate_held_out
 
         with log_to_stderr():
-            test = translate_test_set(model, data, device)
+            test = translate_held_out(model, data, device, split=split, max_length=max_length, keep=True)
         read, ref_paths = test.read, [test.reference]
     else:
+        if max_length is not None or split != "test":
+            raise UserError("--split and --max-length are for a model's own translations; leave out the files")
         paths, ref_paths = (files, references) if references else (files[:-1], files[-1:])
         if not paths:
             raise UserError(f"{ref_paths[0]}: translations and a reference are needed: nmtkit score HYP... REF")
@@ -94,7 +105,7 @@ def score(
     if as_json:
         print(json.dumps(_json(found, ref_paths), indent=2, ensure_ascii=False))
     else:
-        _print(found, ref_paths, paired)
+        _print(found, ref_paths, paired, max_length)
 
 
 def _read_files(
@@ -146,7 +157,7 @@ def _note(text: str) -> None:
     print(f"nmtkit: {text}", file=sys.stderr)
 
 
-def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | None) -> None:
+def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | None, max_length: int | None) -> None:
     """A line per system, a line per metric that says what it is, then whatever else there is to say."""
     names = [system.name for system in found.systems]
     metrics = [m.metric for m in found.measured[0]]
@@ -177,7 +188,8 @@ def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | 
         if system.forced is not None:
             print()
             rows = [[unit, f"{value:.4f}"] for unit, value in _units(system.forced).items()]
-            tokens = f"{system.forced.sentences} sentences, {system.forced.tokens} tokens"
+            limit = f" of at most {max_length} tokens a side" if max_length else ""
+            tokens = f"{system.forced.sentences} sentences{limit}, {system.forced.tokens} tokens"
             print_table(f"cross-entropy of the reference, end marks included: {tokens}", ["unit", "value"], rows)
 
 

@@ -22,10 +22,10 @@ def translate(
     output: Annotated[str, typer.Option("--output", "-o", help="File for the translations.")] = "-",
     beam_size: Annotated[int | None, typer.Option("--beam-size", "-b", min=1, help="Hypotheses kept.")] = None,
     length_penalty: Annotated[
-        Literal["none", "avg", "gnmt"] | None,
-        typer.Option(help="Rank by log P, by log P / |y|, or by log P / ((5 + |y|) / 6)^alpha."),
+        Literal["none", "avg", "gnmt", "power"] | None,
+        typer.Option(help="Rank by log P, log P / |y|, log P / ((5 + |y|) / 6)^alpha, or log P / |y|^alpha."),
     ] = None,
-    alpha: Annotated[float | None, typer.Option(min=0.0, help="The alpha of --length-penalty gnmt.")] = None,
+    alpha: Annotated[float | None, typer.Option(min=0.0, help="Exponent of --length-penalty gnmt or power.")] = None,
     coverage_penalty: Annotated[
         float | None, typer.Option(min=0.0, help="The beta of Wu et al. 2016: how much unread source words cost.")
     ] = None,

@@ -9,7 +9,7 @@ sentence, 1 at first and K at most), S source, V words.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -35,8 +35,9 @@ class Search:
     """How to search (config section ``search``). Lengths count target words; |y| counts the end mark too."""
 
     beam_size: int = 5
-    length_penalty: Literal["none", "avg", "gnmt"] = "gnmt"  # log P; log P / |y|; log P / ((5 + |y|) / 6) ** alpha
-    alpha: float = 0.6  # of gnmt only
+    # log P; log P / |y|; log P / ((5 + |y|) / 6) ** alpha (Wu et al. 2016, eq. 14); log P / |y| ** alpha
+    length_penalty: Literal["none", "avg", "gnmt", "power"] = "gnmt"
+    alpha: float = 0.6  # of gnmt and of power
     coverage_penalty: float = 0.0  # beta: adds beta * sum_j log min(sum_t attention_tj, 1) over the source words j
     max_len_a: float = 1.5  # at most max_len_a * source words + max_len_b words, then the end mark is forced
     max_len_b: int = 20
@@ -57,9 +58,15 @@ class Search:
 
         log P is at most 0, so at the same log P a longer hypothesis never ranks lower.
         """
-        if self.length_penalty == "none":
-            return log_prob
-        return log_prob / (length if self.length_penalty == "avg" else ((5 + length) / 6) ** self.alpha)
+        match self.length_penalty:
+            case "none":
+                return log_prob
+            case "avg":
+                return log_prob / length
+            case "gnmt":
+                return log_prob / float(((5 + length) / 6) ** self.alpha)
+            case "power":
+                return log_prob / float(length**self.alpha)
 
     def reach(self, words: int, longest: int) -> int:
         """The length that a living hypothesis of so many words is reckoned to reach at most, its end mark included.
@@ -250,12 +257,21 @@ def _path(history: list[_Step], row: int) -> Iterator[tuple[_Step, int]]:
         row = step.parents[row]
 
 
+def coverage(attention: Iterable[Floats]) -> float:
+    """sum_j log min(sum_t attention_tj, 1) over the source words (Wu et al. 2016, eq. 14): 0 where all were read.
+
+    attention: (S,) for each target word and the end mark, the last one first (rounding depends on the order), without
+    the source's end mark.
+    """
+    return float(np.log(np.clip(sum(attention), 1e-10, 1)).sum())
+
+
 def _coverage(history: list[_Step], row: int, length: int) -> float:
-    """sum_j log min(sum_t attention_tj, 1) over the source words, the end mark left out (Wu et al. 2016, eq. 14)."""
+    """The coverage of the hypothesis that ends with this row of the last step; length: S of its source."""
     if history[-1].attention is None:
         raise UserError("the coverage penalty needs attention, and this model does not look at single source words")
-    looked = sum(step.attention[row, : length - 1] for step, row in _path(history, row) if step.attention is not None)
-    return float(np.log(np.clip(looked, 1e-10, 1)).sum())
+    path = [(step.attention, row) for step, row in _path(history, row)]
+    return coverage([attention[row, : length - 1] for attention, row in path if attention is not None])
 
 
 def _trace(history: list[_Step], ending: _Ending, length: int) -> Hypothesis:

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nmtkit.config import dump_yaml
 from nmtkit.data.settings import TextFiles
@@ -66,10 +66,9 @@ class ModelFolder:
         """Held by the process that trains here."""
         return self.path / ".lock"
 
-    @property
-    def translations(self) -> Path:
-        """The data folder's test set as this model translates it."""
-        return self.path / "test.hyp"
+    def translations(self, split: Literal["dev", "test"]) -> Path:
+        """A set of the data folder as this model translates it."""
+        return self.path / f"{split}.hyp"
 
     @property
     def bundle(self) -> Path:
@@ -140,7 +139,8 @@ class ModelFolder:
 
     def copy_settings(self, output: "ModelFolder") -> None:
         """Put everything into ``output`` but weights and history."""
-        history = (self.checkpoints, self.ranking, self.metrics, self.log, self.translations, self.lock)
+        translations = (self.translations("dev"), self.translations("test"))
+        history = (self.checkpoints, self.ranking, self.metrics, self.log, *translations, self.lock)
         ignore = shutil.ignore_patterns(*(path.name for path in history))
         try:
             shutil.copytree(self.path, output.path, ignore=ignore, dirs_exist_ok=True)

@@ -66,8 +66,10 @@ def translator_of(work: Work) -> Translator:
         search = replace(translator.search, **dict(work.search))
     except ValueError as error:
         raise UserError(f"--{str(error).replace('_', '-')}") from None
-    if "alpha" in dict(work.search) and search.length_penalty != "gnmt":
-        raise UserError(f"--alpha: without effect on --length-penalty {search.length_penalty}; it belongs to gnmt")
+    if "alpha" in dict(work.search) and search.length_penalty not in ("gnmt", "power"):
+        raise UserError(
+            f"--alpha: without effect on --length-penalty {search.length_penalty}; it belongs to gnmt and power"
+        )
     translator = replace(translator, search=search)
     if work.shortlist is None:
         return translator

@@ -1,9 +1,10 @@
-"""Test sets, as several commands read and translate them."""
+"""Development and test sets, as several commands read and translate them."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from nmtkit.data.progress import progress
 from nmtkit.data.settings import Side
@@ -15,14 +16,25 @@ from nmtkit.lines import atomic_write, read_lines
 from nmtkit.training.folder import ModelFolder
 from nmtkit.translation import loading
 from nmtkit.translation.stream import windows
-from nmtkit.translation.translator import Translator
+from nmtkit.translation.translator import Translation, Translator
 
 log = logging.getLogger(__name__)
+
+Split = Literal["dev", "test"]
+
+
+class HeldOut(NamedTuple):
+    """The development set or the test set of a data folder, as plain text."""
+
+    sources: list[str]
+    refs: list[str]
+    source_path: Path
+    ref_path: Path
 
 
 @dataclass(frozen=True)
 class Translated:
-    """The test set of a data folder, and what a model made of it."""
+    """A held-out set and what a model made of it."""
 
     translator: Translator
     reference: Path
@@ -48,29 +60,55 @@ def describe(side: Side) -> str:
     return f"{kind} ({', '.join([side.language, *(name for name, applied in done.items() if applied)])})"
 
 
-def translate_test_set(model: Path, data: Path, device: str) -> Translated:
-    """Translate the test set of a data folder into MODEL/test.hyp; tokenised BLEU is counted on the model's own words.
+def read_held_out(data: Path, split: Split) -> HeldOut:
+    """A set as ``nmtkit prep`` kept it beside its tokens.
 
-    Raises UserError if there is no test set, or none that corresponds.
+    Raises UserError if there is none, or none that corresponds.
     """
-    src_path, ref_path = data / "test.raw.src", data / "test.raw.tgt"
-    if not ref_path.exists():
-        raise UserError(f"{ref_path}: not there; prepare a test set, or give files: nmtkit score HYP... REF")
-    refs, sources = read_set([ref_path, src_path])
-    translator, hyp_path = loading.load(model, device), ModelFolder(model).translations
-    log.info("translating the %d lines of %s with %s into %s", len(sources), src_path, model, hyp_path)
-    translations = []
+    source, ref = (data / f"{split}.raw.{side}" for side in ("src", "tgt"))
+    if not ref.exists():
+        raise UserError(f"{ref}: not there; prepare a {split} set, or give files: nmtkit score HYP... REF")
+    refs, sources = read_set([ref, source])
+    return HeldOut(sources, refs, source, ref)
+
+
+def translate_each(
+    translator: Translator, sources: Sequence[str], n: int, *, attention: bool
+) -> Iterator[list[Translation]]:
+    """The n best translations of every line, in order, with a progress bar."""
     with progress("translating", len(sources)) as advance:
         for window in windows(sources, lambda: True):
-            translations += [best[0] for best in translator.n_best(window, 1)]
+            yield from translator.n_best(window, n, attention=attention)
             advance(len(window))
+
+
+def translate_held_out(
+    model: Path, data: Path, device: str, *, split: Split, max_length: int | None, keep: bool
+) -> Translated:
+    """Translate a set of a data folder with a model; tokenised BLEU is counted on the model's own words.
+
+    max_length: pairs with a longer side, in tokens of the model's, are left out of the cross-entropy. keep: write the
+    translations to MODEL/test.hyp (or dev.hyp) if the folder can be written. Raises UserError as ``read_held_out``.
+    """
+    held_out = read_held_out(data, split)
+    sources, refs = held_out.sources, held_out.refs
+    translator, hyp_path = loading.load(model, device), ModelFolder(model).translations(split)
+    log.info(
+        "translating the %d lines of %s with %s%s",
+        len(sources), held_out.source_path, model, f" into {hyp_path}" if keep else "",
+    )  # fmt: skip
+    translations = [best for [best] in translate_each(translator, sources, 1, attention=False)]
     texts = [translation.text for translation in translations]
-    with atomic_write(hyp_path) as file:
-        file.writelines(f"{text}\n" for text in texts)
+    if keep:
+        _keep(texts, hyp_path)
 
     reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
     ref_words = [writer.truecase(writer.tokenize(ref)) for ref in refs]
-    pairs = [(src, ref) for src, ref in zip(sources, refs, strict=True) if src.strip() and ref.strip()]
+    pairs = [
+        (source, ref)
+        for source, ref, words in zip(sources, refs, ref_words, strict=True)
+        if _within(len(reader.tokens(source)), len(writer.segment(words)), max_length)
+    ]
     scored = translator.score_candidates([src for src, _ in pairs], [[ref] for _, ref in pairs])
     system = System(
         str(hyp_path),
@@ -83,4 +121,18 @@ def translate_test_set(model: Path, data: Path, device: str) -> Translated:
     )
     lengths = [len(reader.tokenize(line)) for line in sources]  # before BPE
     free = unknown_free([[writer.segment(words) for words in ref_words]], translator.tgt_vocab.known)
-    return Translated(translator, ref_path, sources, Read([system], lengths, free))
+    return Translated(translator, held_out.ref_path, sources, Read([system], lengths, free))
+
+
+def _within(source: int, target: int, max_length: int | None) -> bool:
+    """Whether both sides of a pair have tokens, and neither more than ``max_length``, as training counts them."""
+    return min(source, target) > 0 and (max_length is None or max(source, target) <= max_length)
+
+
+def _keep(texts: Sequence[str], path: Path) -> None:
+    """Write the translations; in a folder that is for reading only, say that they are not kept."""
+    try:
+        with atomic_write(path) as file:
+            file.writelines(f"{text}\n" for text in texts)
+    except UserError as error:
+        log.warning("%s; the translations are not kept", error)

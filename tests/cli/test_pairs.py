@@ -1,5 +1,6 @@
 """Commands that read what other commands write: every pair once, on one small run that the real commands made."""
 
+import json
 import random
 import shutil
 import subprocess
@@ -10,19 +11,22 @@ from typing import Any
 
 import pytest
 
+from nmtkit.evaluation.bleu import score
+
 Nmtkit = Callable[..., Any]  # the command line of tests/conftest.py
 
 SMALL = """
-model: {embedding: 8, hidden: 8, attention: 8, maxout: 8}
+model: {embedding: 16, hidden: 24, attention: 16, maxout: 16}
 training:
-  optimizer: {name: adam, lr: 0.01}
+  optimizer: {name: adam, lr: 0.02}
   batch_sentences: 10
-  max_epochs: 2
+  max_epochs: 8
+  valid_every: 40
   keep_best: 2
-search: {beam_size: 2, max_len_a: 1, max_len_b: 2}
+search: {beam_size: 3, max_len_a: 1, max_len_b: 2}
 """
 WORDS = {"cat": "chat", "dog": "chien", "tree": "arbre", "house": "maison", "old": "vieux", "new": "neuf"}
-SIZES = {"train": 60, "dev": 6, "test": 5}
+SIZES = {"train": 200, "dev": 6, "test": 5}
 
 
 def command(folder: Path, *arguments: str) -> str:
@@ -64,3 +68,52 @@ def test_report_reads_what_train_writes(folder: Path, nmtkit: Nmtkit) -> None:
     page = Path("report.html").read_text("utf-8")
     assert "<h2>Training" in page
     assert page.count("<figure>") >= 6
+
+
+def test_translate_finds_what_tune_says_of_every_setting(folder: Path, nmtkit: Nmtkit) -> None:
+    tuned = nmtkit("tune", "--alphas", "0.3,2", "--betas", "0,0.5", "--json")
+    assert tuned.status == 0, tuned.err
+    report = json.loads(tuned.out)
+    assert report["best"]["value"] == max(setting["value"] for setting in report["settings"]) > 10
+    assert len({setting["value"] for setting in report["settings"]}) > 1
+    for setting in report["settings"]:
+        penalties = ["--length-penalty", setting["length_penalty"], "--coverage-penalty", setting["coverage_penalty"]]
+        if setting["length_penalty"] in ("gnmt", "power"):
+            penalties += ["--alpha", setting["alpha"]]
+        translated = nmtkit("translate", "-i", "data/dev.raw.src", *penalties)
+        refs = Path("data/dev.raw.tgt").read_text().splitlines()
+        value = score("sacreBLEU-13a", translated.out.splitlines(), [refs]).value
+        assert setting["value"] == pytest.approx(value)
+
+
+def test_tune_prints_the_options_that_translate_takes(folder: Path, nmtkit: Nmtkit) -> None:
+    outcome = nmtkit("tune", "-b", "3", "--alphas", "0.5", "--betas", "0,0.1")
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.startswith("sacreBLEU-13a: 6 sentences, the best 3 translations of each")
+    assert [line.split()[:2] for line in outcome.out.splitlines()[4:6]] == [["gnmt", "0.5"], ["power", "0.5"]]
+    [*_, now, best] = outcome.out.splitlines()
+    assert now.startswith("as it is  --length-penalty none --coverage-penalty 0 ")
+    _, *options, _ = best.split()
+    assert nmtkit("translate", "-i", "raw/test.en", *options).status == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--alphas", "a,1"], "--alphas a,1: expected numbers with commas, as 0.2,0.4"),
+        (["--betas", "-1"], "--alphas 0.2,0.4,0.6,0.8,1,1.2,1.4, --betas -1: "
+                            "coverage_penalty: -1.0 is not between 0 and 1000"),
+    ],
+)  # fmt: skip
+def test_penalties_that_tune_cannot_try_are_named(
+    folder: Path, nmtkit: Nmtkit, options: list[str], complaint: str
+) -> None:
+    assert nmtkit("tune", *options) == (1, "", f"nmtkit: error: {complaint}\n")
+
+
+def test_score_and_tune_read_the_development_set_that_prep_writes(folder: Path, nmtkit: Nmtkit) -> None:
+    scored = json.loads(nmtkit("score", "--split", "dev", "--max-length", "4", "--json").out)
+    [system] = scored["systems"]
+    assert 0 < system["cross_entropy"]["sentences"] < 6
+    [setting, *_] = json.loads(nmtkit("tune", "--alphas", "1", "--betas", "0", "--json").out)["settings"]
+    assert setting["value"] == pytest.approx(system["scores"]["sacreBLEU-13a"]["score"])

@@ -170,7 +170,15 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
             ["hyp", "ref", "--tokenized", "--subset-metric", "chrF2"],
             "subset_metric: 'chrF2' is not one of multi-bleu, multi-bleu-lc, which are possible here",
         ),
-        (["--tokenized"], "only --data, --model and --device go without files; give some: nmtkit score HYP... REF"),
+        (
+            ["--tokenized"],
+            "only --data, --model, --split, --max-length and --device go without files; "
+            "give some: nmtkit score HYP... REF",
+        ),
+        (
+            ["hyp", "ref", "--max-length", "50"],
+            "--split and --max-length are for a model's own translations; leave out the files",
+        ),
         ([], "data/test.raw.tgt: not there; prepare a test set, or give files: nmtkit score HYP... REF"),
     ],
 )
@@ -297,7 +305,7 @@ class ShoutingTranslator:
         found = [[self.tgt_pipeline.tokens(candidate) for candidate in group] for group in candidates]
         return [[np.full(len(tokens) + 1, -math.log(2)) for tokens in group] for group in found]
 
-    def n_best(self, lines: list[str], n: int) -> list[list[Translation]]:
+    def n_best(self, lines: list[str], n: int, *, attention: bool) -> list[list[Translation]]:
         pipeline = self.tgt_pipeline
         found = [["<unk>" if len(word) > 6 else word for word in pipeline.tokens(line)] for line in lines]
         return [[Translation(pipeline.text(tokens), tokens)] for tokens in found]
@@ -352,6 +360,41 @@ def test_a_model_is_also_measured_by_length_unknown_words_and_cross_entropy(
     assert system["cross_entropy"]["sentences"] == 4
     assert system["cross_entropy"]["bits per token"] == pytest.approx(1)
     assert "\nbits per token        1.0000\n" in nmtkit("score").out
+
+
+def test_the_development_set_can_be_scored_instead(nmtkit: Run, model: SimpleNamespace) -> None:
+    write("data/dev.raw.src", REF[:2])
+    write("data/dev.raw.tgt", REF[:2])
+    report = json.loads(nmtkit("score", "--split", "dev", "--json").out)
+    assert (report["references"], report["sentences"]) == (["data/dev.raw.tgt"], 2)
+    assert Path("run/dev.hyp").exists()
+    assert not Path("run/test.hyp").exists()
+    Path("data/dev.raw.tgt").unlink()
+    complaint = "data/dev.raw.tgt: not there; prepare a dev set, or give files: nmtkit score HYP... REF"
+    assert nmtkit("score", "--split", "dev") == (1, "", f"nmtkit: error: {complaint}\n")
+
+
+def test_long_and_blank_pairs_can_be_left_out_of_the_cross_entropy(nmtkit: Run, model: SimpleNamespace) -> None:
+    pairs = [("a b c", "x y"), ("a b c d", "x"), ("a", "v w x y"), ("", "x"), ("a", "")]
+    write("data/test.raw.src", [source for source, _ in pairs])
+    write("data/test.raw.tgt", [ref for _, ref in pairs])
+    for options, sentences, tokens in ([], 3, 3 + 2 + 5), (["--max-length", "3"], 1, 3):
+        [system] = json.loads(nmtkit("score", "--json", *options).out)["systems"]
+        assert (system["cross_entropy"]["sentences"], system["cross_entropy"]["tokens"]) == (sentences, tokens)
+        assert system["cross_entropy"]["nats per sentence"] == pytest.approx(tokens * math.log(2) / sentences)
+    table = nmtkit("score", "--max-length", "3").out
+    assert (
+        "cross-entropy of the reference, end marks included: 1 sentences of at most 3 tokens a side, 3 tokens" in table
+    )
+
+
+def test_in_a_model_folder_that_cannot_be_written_the_scores_are_printed_all_the_same(
+    nmtkit: Run, model: SimpleNamespace
+) -> None:
+    kept = scores(nmtkit("score", "--json"))
+    outcome = nmtkit("score", "--json", "-m", "not-there")
+    assert (outcome.status, scores(outcome)) == (0, kept)
+    assert outcome.err.splitlines()[-1].endswith("No such file or directory; the translations are not kept")
 
 
 def test_folders_and_device_can_be_named(nmtkit: Run, model: SimpleNamespace) -> None:

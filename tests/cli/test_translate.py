@@ -279,7 +279,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--weights", "0"], "--weights 0: 0 is not a number above 0"),
         (["--weights", "1"], "--combine and --weights: only for an ensemble; give several models"),
         (["-m", "run", "-m", "run", "--weights", "1"], "--weights: 1 of them for 2 models; give one for each"),
-        (["--alpha", "0.5"], "--alpha: without effect on --length-penalty none; it belongs to gnmt"),
+        (["--alpha", "0.5"], "--alpha: without effect on --length-penalty none; it belongs to gnmt and power"),
         (["--precision", "int8", "--shortlist", "9"], "--precision int8: the output layer of a shortlist"),
         (["--precision", "int8", "--device", "meta"], "--precision int8: is for the cpu, not meta"),
         (["--max-len-a", "inf"], "--max-len-a: inf is not between 0 and 1000"),

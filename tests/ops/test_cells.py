@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import cells
-from tests.ops import oracle
+from nmtkit.ops import cells, reference
 
 Cell = Callable[..., Tensor]
 KINDS = ["gru", "tgru", "lgru", "lau", "nematus", "nematus row", "nematus without input"]
@@ -38,7 +37,7 @@ def cell(kind: str, layer_norm: bool, rows: int, width: int, dropout: bool) -> t
             return run
 
         tensors = [drawn(rows, 3 * width), drawn(rows, width), *x, *bias, *norms]
-        return nematus(cells.nematus), nematus(oracle.nematus), tensors
+        return nematus(cells.nematus), nematus(reference.nematus), tensors
     gates = 3 if kind in ("lgru", "lau") else 2
     inputs = {"tgru": [], "gru": [drawn(rows, 3 * width)]}.get(kind, [drawn(rows, 5 * width)])
     gain = [drawn(gates, width)] if layer_norm else []
@@ -50,7 +49,7 @@ def cell(kind: str, layer_norm: bool, rows: int, width: int, dropout: bool) -> t
 
         return run
 
-    fast, plain = (cells.lau, oracle.lau_normed) if kind == "lau" else (cells.transition, oracle.transition)
+    fast, plain = (cells.lau, reference.lau_normed) if kind == "lau" else (cells.transition, reference.transition)
     tensors = [drawn(rows, (gates + 1) * width), drawn(rows, width), drawn(gates, width), drawn(width)]
     return gated(fast), gated(plain), [*tensors, *inputs, *gain]
 

@@ -342,10 +342,19 @@ def test_a_finished_hypothesis_keeps_its_slot() -> None:
     assert [h.ids for h in found] == [[4, 4], []]
 
 
-@pytest.mark.parametrize(("penalty", "score"), [("none", -3.0), ("avg", -0.5), ("gnmt", -3.0 / (11 / 6) ** 0.6)])
+@pytest.mark.parametrize(("penalty", "score"), [("none", -3.0), ("avg", -0.5), ("gnmt", -3.0 / (11 / 6) ** 0.6),
+                                                 ("power", -3.0 / 6**0.6)])  # fmt: skip
 def test_length_penalties_count_the_end_mark(penalty: Penalty, score: float) -> None:
     config = Search(length_penalty=penalty, alpha=0.6)
     assert math.isclose(config.score(-3.0, 6), score)
+
+
+def test_the_power_of_the_length_has_no_penalty_and_the_mean_as_its_ends() -> None:
+    for log_prob, length in ((-3.0, 6), (-0.5, 1), (-70.0, 41)):
+        power, none, mean = (Search(length_penalty=p, alpha=a).score(log_prob, length)
+                             for p, a in (("power", 0.0), ("none", 0.6), ("avg", 0.6)))  # fmt: skip
+        assert power == none
+        assert Search(length_penalty="power", alpha=1.0).score(log_prob, length) == mean
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 8.0])

@@ -1,0 +1,126 @@
+"""``nmtkit tune``: which length and coverage penalties are best for a model."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from nmtkit.cli.tables import print_table
+from nmtkit.errors import UserError
+
+if TYPE_CHECKING:
+    from nmtkit.evaluation.tuning import Candidate
+    from nmtkit.search.beam import Search
+    from nmtkit.translation.translator import Translator
+
+
+def tune(
+    model: Annotated[Path, typer.Option("--model", "-m", help="Model folder.")] = Path("run"),
+    data: Annotated[
+        Path, typer.Option("--data", "-d", help="Data folder, whose development set is translated.")
+    ] = Path("data"),
+    beam_size: Annotated[
+        int | None, typer.Option("--beam-size", "-b", min=1, help="Translations of each sentence that are ranked anew.")
+    ] = None,
+    alphas: Annotated[
+        str, typer.Option(help="Exponents of gnmt and power, with commas.")
+    ] = "0.2,0.4,0.6,0.8,1,1.2,1.4",
+    betas: Annotated[str, typer.Option(help="Coverage penalties, with commas.")] = "0,0.1,0.2,0.4",
+    metric: Annotated[
+        Literal["sacreBLEU-13a", "13a-lc", "mteval-lc", "chrF2"],
+        typer.Option(help="Of plain text; -lc: without case, for models that write lower case."),
+    ] = "sacreBLEU-13a",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+) -> None:
+    """Choose the length and coverage penalties on the development set, from one n-best list, as a table.
+
+    The development set is translated once, with the model's own settings; its n-best list is then ranked under every
+    penalty. A wider beam (-b 20) leaves more to choose from. Models without attention have no coverage penalty.
+
+      nmtkit tune
+      nmtkit tune -b 20 --alphas 0.5,1,1.5 --betas 0
+      nmtkit translate --length-penalty power --alpha 0.8 --coverage-penalty 0.2 < in.txt
+    """
+    from nmtkit.evaluation import tuning
+    from nmtkit.translation import loading
+    from nmtkit.translation.testset import read_held_out
+
+    held_out = read_held_out(data, "dev")
+    translator = loading.load(model, device)
+    if beam_size is not None:
+        translator = replace(translator, search=replace(translator.search, beam_size=beam_size))
+    search = translator.search
+    try:
+        settings = tuning.grid(search, _numbers("--alphas", alphas), _numbers("--betas", betas))
+    except ValueError as error:
+        raise UserError(f"--alphas {alphas}, --betas {betas}: {error}") from None
+    try:
+        n_best = _n_best(translator, held_out.sources, attention=True)
+    except UserError:  # it has no attention
+        settings = [setting for setting in settings if not setting.coverage_penalty]
+        n_best = _n_best(translator, held_out.sources, attention=False)
+    values = tuning.tune(n_best, held_out.refs, metric, [search, *settings])
+    if as_json:
+        print(json.dumps(_json(metric, [search, *settings], values), indent=2))
+    else:
+        sizes = f"{len(held_out.refs)} sentences, the best {search.beam_size} translations of each"
+        _print(f"{metric}: {sizes}; by length penalty, alpha and coverage penalty", search, settings, values)
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise UserError(f"{option} {text}: expected numbers with commas, as 0.2,0.4") from None
+
+
+def _n_best(translator: "Translator", sources: list[str], attention: bool) -> "list[list[Candidate]]":
+    """As many translations of every line as the beam has; their coverage is 0 without ``attention``."""
+    from nmtkit.evaluation.tuning import Candidate
+    from nmtkit.search.beam import coverage
+    from nmtkit.translation.testset import translate_each
+
+    n_best = []
+    for translations in translate_each(translator, sources, translator.search.beam_size, attention=attention):
+        candidates = []
+        for t in translations:
+            looked = 0.0 if t.attention is None else coverage(t.attention[::-1, :-1])
+            candidates.append(Candidate(t.text, t.log_prob, len(t.log_probs), looked))
+        n_best.append(candidates)
+    return n_best
+
+
+def _print(title: str, search: "Search", settings: "list[Search]", values: list[float]) -> None:
+    betas = dict.fromkeys(setting.coverage_penalty for setting in settings)
+    rows: dict[tuple[str, str], list[str]] = {}
+    for setting, value in zip(settings, values[1:], strict=True):
+        alpha = f"{setting.alpha:g}" if setting.length_penalty in ("gnmt", "power") else ""
+        rows.setdefault((setting.length_penalty, alpha), []).append(f"{value:.2f}")
+    print_table(title, ["", "alpha", *(f"{beta:g}" for beta in betas)], [[*key, *row] for key, row in rows.items()])
+    print()
+    chosen = [search, *settings][values.index(max(values))]
+    named = [["as it is", _options(search), f"{values[0]:.2f}"], ["best", _options(chosen), f"{max(values):.2f}"]]
+    print_table("for nmtkit translate", ["", "options", "value"], named)
+
+
+def _options(search: "Search") -> str:
+    """What ``nmtkit translate`` takes for these penalties."""
+    alpha = f" --alpha {search.alpha:g}" if search.length_penalty in ("gnmt", "power") else ""
+    return f"--length-penalty {search.length_penalty}{alpha} --coverage-penalty {search.coverage_penalty:g}"
+
+
+def _json(metric: str, settings: "list[Search]", values: list[float]) -> dict[str, Any]:
+    """The settings as they are come first, then every other; ``best`` is the first of the best."""
+    tried = [
+        {
+            "length_penalty": setting.length_penalty,
+            "alpha": setting.alpha,
+            "coverage_penalty": setting.coverage_penalty,
+            "value": value,
+        }
+        for setting, value in zip(settings, values, strict=True)
+    ]
+    return {"metric": metric, "settings": tried, "best": tried[values.index(max(values))]}
