@@ -97,7 +97,7 @@ def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
     ours, paper = parameters_by_part(planned, *words), parameters_by_part(planned, *paper_words)
     stated = planned.paper.parameters
     rows = [[part, f"{ours[part] / 1e6:.3f}", f"{paper[part] / 1e6:.3f}", ""] for part in ours]
-    rows[-1][-1] = "-" if stated is None else f"{stated:.1f}"
+    rows[-1][-1] = "-" if stated is None else f"{stated:g}"
     columns = [f"{src:,} and {tgt:,} words" for src, tgt in (words, paper_words)]
     print_table(f"{planned.paper.title}: millions of parameters", ["part", *columns, "the paper says"], rows)
     if shapes:

@@ -61,7 +61,7 @@ def _cells(name: str, paper: dict[str, Any], trained: list[tuple[str, dict[str, 
     return [
         name,
         "-" if paper["score"] is None else f"{paper['score']:.2f}".removesuffix("0"),
-        "-" if paper["parameters"] is None else f"{paper['parameters']:.1f}",
+        "-" if paper["parameters"] is None else f"{paper['parameters']:g}",
         paper["section"],
         ", ".join(folder for folder, config in trained if config.get("paper") == paper) or "-",
     ]
@@ -101,7 +101,7 @@ def _size(name: str) -> str:
     from nmtkit.experiment.presets import find_preset
 
     stated = find_preset(name).paper["parameters"]
-    return f"{_millions(name):.2f} M parameters, the paper says " + ("nothing" if stated is None else f"{stated} M")
+    return f"{_millions(name):.2f} M parameters, the paper says " + ("nothing" if stated is None else f"{stated:g} M")
 
 
 def _millions(name: str) -> float:

@@ -103,7 +103,7 @@ def _print_sizes(planned: "Experiment", data: Path) -> None:
     for part, count in counts.items():
         print(f"{part:<30}{count / 1e6:>10.2f} M")
     stated = planned.paper.parameters
-    print(f"{'the paper says':<30}" + ("nothing" if stated is None else f"{stated:>10.2f} M"))
+    print(f"{'the paper says':<30}" + ("nothing" if stated is None else f"{stated:>10g} M"))
 
 
 def _base(model: str | None, config: Path | None, output: Path) -> dict[str, Any]:

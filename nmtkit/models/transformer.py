@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmtkit.config import require_at_least, require_fraction
-from nmtkit.layers.embedding import SharedEmbedding, TiedOutputLayer, WordEmbedding
+from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.positions import sinusoid
 
@@ -31,7 +31,7 @@ class Config:
     feed_forward: int  # d_ff
     heads: int  # h
     norm: Literal["post", "pre"]  # post: the paper's, LN(x + sublayer(x)); pre: x + sublayer(LN(x))
-    tied: Literal["all", "target"]  # one table for source, target and softmax (section 3.4), or for the latter two
+    tied: Literal["all", "target", "none"]  # source, target and softmax have one table (3.4), the last two, or three
     dropout: float  # P_drop, on embeddings with their positions and on what each sublayer adds
 
     def __post_init__(self) -> None:
@@ -253,4 +253,5 @@ def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
     """A Transformer with vocabularies of these sizes, the symbols included."""
     tgt = WordEmbedding(tgt_words, config.width, dropout=0.0)
     src = SharedEmbedding(tgt) if config.tied == "all" else WordEmbedding(src_words, config.width, dropout=0.0)
-    return Seq2Seq(src, Encoder(config), tgt, TransformerDecoder(config), TiedOutputLayer(tgt))
+    output = OutputLayer(config.width, tgt_words) if config.tied == "none" else TiedOutputLayer(tgt)
+    return Seq2Seq(src, Encoder(config), tgt, TransformerDecoder(config), output)

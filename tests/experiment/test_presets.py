@@ -10,6 +10,7 @@ from nmtkit.config import build, dump_yaml, flatten, parse_yaml, places, to_dict
 from nmtkit.errors import UserError
 from nmtkit.experiment.presets import describe_preset, find_preset, load_preset, preset_names, read_presets
 from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.models.base import Seq2Seq, count_parameters
 
 every_preset = pytest.mark.parametrize("preset", preset_names())
 
@@ -74,6 +75,22 @@ def test_what_is_shown_of_a_preset_is_all_of_it(preset: str) -> None:
     assert shown.count("# (base: ") == len(flatten(find_preset(preset).changes))
 
 
+def rounding(parameters: float, architecture: str) -> float:
+    """By how many million a size may differ from the one that is printed."""
+    if architecture == "densenmt":
+        return 1.07  # printed as 8, 11 and 17, "plus or minus one"
+    if parameters in (65, 213):
+        return 2.0  # the Transformer's vocabulary is "about 37000"
+    return 0.055  # printed to a decimal; one of DTMT's is 0.003 over the edge
+
+
+@pytest.mark.parametrize("preset", [name for name in preset_names() if find_preset(name).paper["parameters"]])
+def test_a_model_is_as_large_as_its_paper_prints(preset: str) -> None:
+    printed = find_preset(preset).paper["parameters"]
+    millions = count_parameters(full_size(preset)) / 1e6
+    assert millions == pytest.approx(printed, abs=rounding(printed, find_preset(preset).base["architecture"]))
+
+
 def test_what_differs_is_shown_beside_what_the_base_has() -> None:
     lines = describe_preset("dtmt2").splitlines()
     assert '  transitions: 2               # (base: 4) T-GRUs in each module, "System Description"' in lines
@@ -102,6 +119,13 @@ def test_a_key_that_the_base_does_not_have_is_named_with_its_file_and_system(sys
     with pytest.raises(UserError) as error:
         dict(read_presets("mine.yaml", text))
     assert str(error.value).startswith(f"mine.yaml: mine: {message}")
+
+
+def full_size(preset: str) -> Seq2Seq:
+    """With the paper's vocabularies, as shapes without data."""
+    experiment = build_experiment(load_preset(preset), preset)
+    with torch.device("meta"):
+        return experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
 
 
 def mistake(name: str = "deep-att", **changes: Any) -> str:

@@ -19,7 +19,7 @@ from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.deep_att import Config, DeepAtt, FeedForward, Stack
 from nmtkit.symbols import BOS
 from nmtkit.training.optimizers import initialise
-from tests.models.test_presets import full_size
+from tests.experiment.test_presets import full_size
 
 WORDS = 9
 H = 3

@@ -17,7 +17,7 @@ from nmtkit.models import deep_lau
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.deep_lau import Config
 from nmtkit.training.optimizers import initialise
-from tests.models.test_presets import full_size
+from tests.experiment.test_presets import full_size
 
 WORDS = 9
 H = 3

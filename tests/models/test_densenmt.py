@@ -51,7 +51,7 @@ TRUNKS = {
     "convs2s-4l-e64": 4.10, "convs2s-4l-e128": 4.31, "convs2s-4l": 4.47,
     "convs2s-8l-e64": 4.71, "convs2s-8l-e128": 4.91, "convs2s-8l": 5.07,
     "densenmt-4l-1-e64": 4.22, "densenmt-4l-1-e128": 4.50, "densenmt-4l-1": 4.79,
-    "densenmt-8l-1-e64": 6.71, "densenmt-8l-1-e128": 6.95, "densenmt-8l-1": 7.15,
+    "densenmt-8l-1-e64": 6.03, "densenmt-8l-1-e128": 6.28, "densenmt-8l-1": 6.51,
     "densenmt-enc-4l": 4.40, "densenmt-dec-4l": 4.86, "densenmt-att-4l": 4.67,
 }  # fmt: skip
 
@@ -72,19 +72,50 @@ def test_both_kinds_of_dense_attention_have_nearly_the_same_size(depth: str, siz
 
 
 def test_english_german_sizes_have_the_papers_ratio() -> None:
-    """Section 4.2: DenseNMT-En-De-15 has 20 % fewer parameters than ConvS2S."""
+    """Section 5.4: DenseNMT-En-De-15 has 20 % fewer parameters than ConvS2S."""
     dense, residual = (parameters(config_of(name), 40_000, 40_000) for name in ("densenmt-ende-15", "convs2s-wmt15"))
     assert round(residual / 1e6, 1) == 209.6
     assert round(dense / 1e6, 1) == 166.3
     assert round(dense / residual, 2) == 0.79
 
 
+TABLE_1 = [f"{kind}{size}" for kind in ("convs2s-4l", "convs2s-8l", "densenmt-4l-1", "densenmt-4l-2", "densenmt-8l-1",
+           "densenmt-8l-2") for size in ("-e64", "-e128", "")]  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", TABLE_1)
+@pytest.mark.parametrize(
+    ("words", "printed", "within"),
+    [
+        (15_000, {64: 8, 128: 11, 256: 17}, 1.07),  # German-English
+        (29_500, {64: 11, 128: 17, 256: 28}, 1.31),  # Turkish-English, 30,000 merges a side
+        (40_000, {64: 13, 128: 21, 256: 36}, 1.31),  # of morphemes and words
+    ],
+)
+def test_one_number_of_words_gives_the_printed_sizes_of_all_systems(
+    preset: str, words: int, printed: dict[int, int], within: float
+) -> None:
+    """Table 1, "Model size (M)", plus or minus one: what is printed is itself rounded."""
+    config = config_of(preset)
+    assert parameters(config, words, words) / 1e6 == pytest.approx(printed[config.embedding], abs=within)
+
+
+@pytest.mark.parametrize("embedding", [64, 128, 256])
+def test_six_layers_to_a_summary_cannot_give_the_printed_sizes(embedding: int) -> None:
+    """Sizes of a column are printed within one of each other's mean; the vocabulary adds the same to all of them."""
+    smallest, largest = (
+        parameters(replace(config_of(name), embedding=embedding, output=embedding, **changes), 1000, 1000) / 1e6
+        for name, changes in (("convs2s-4l", {}), ("densenmt-8l-2", {"summary": 6}))
+    )
+    assert largest - smallest > 2.6
+
+
 WIDTHS: list[tuple[str, list[int], list[int]]] = [
     ("densenmt-4l-1", [256, 384, 512, 640, 768], [256, 512, 768, 1024, 1280]),
     (
         "densenmt-8l-2",
-        [192, 288, 384, 480, 576, 672, 192, 288, 384],
-        [192, 384, 576, 768, 960, 1152, 192, 384, 576],
+        [192, 288, 384, 480, 576, 192, 288, 384, 480],
+        [192, 384, 576, 768, 960, 192, 384, 576, 768],
     ),
 ]
 

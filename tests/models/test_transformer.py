@@ -149,6 +149,12 @@ def test_one_table_serves_source_target_and_softmax() -> None:
     assert not torch.equal(separate.embedding["src"](ids), separate.embedding["tgt"](ids))
 
 
+def test_untied_every_side_and_the_softmax_have_a_table_of_their_own() -> None:
+    model = randomised(replace(SMALL, tied="none"))
+    tables = [name for name, _ in model.named_parameters() if not name.startswith(("encoder", "decoder"))]
+    assert tables == ["embedding.src.weight", "embedding.tgt.weight", "output.weight", "output.bias"]
+
+
 @pytest.mark.parametrize(("preset", "printed"), [
     ("transformer-base", 65), ("transformer-base-pre", 65), ("transformer-big", 213), ("transformer-big-pre", 213),
 ])  # fmt: skip
