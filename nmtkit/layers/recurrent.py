@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nmtkit.ops import recurrence, reference
+from nmtkit.ops import gru, lau, lstm
 from nmtkit.ops.matrix import Matrix
 
 
@@ -41,11 +41,11 @@ class PeepholeLSTM(nn.Module):
 
     def step(self, f: Tensor, h: Tensor, s: Tensor, weights: Sequence[Matrix]) -> tuple[Tensor, Tensor]:
         """f (N, 4H), h and s (N, H) -> the next h and s."""
-        return reference.lstm_step(f, h, s, weights[0], self.peepholes)
+        return lstm.step(f, h, s, weights[0], self.peepholes)
 
     def forward(self, f: Tensor, first: LSTMState, mask: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
         """f (T, B, 4H), first state, mask (T, B) -> h (T, B, H) and the h of the step processed last (B, H)."""
-        outputs, last, _ = recurrence.lstm(f, self.weight, self.peepholes, first.h, first.s, mask, reverse)
+        outputs, last, _ = lstm.sequence(f, self.weight, self.peepholes, first.h, first.s, mask, reverse)
         return outputs, last
 
 
@@ -65,11 +65,11 @@ class GRU(nn.Module):
 
     def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
         """x (N, 3H), h (N, H) -> the next h."""
-        return reference.gru_step(x, h, *weights)
+        return gru.step(x, h, *weights)
 
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
         """x (T, B, 3H), first state (B, H), mask (T, B) -> h (T, B, H)."""
-        return recurrence.gru(x, self.gates, self.weight, first, mask, reverse)[0]
+        return gru.sequence(x, self.gates, self.weight, first, mask, reverse)[0]
 
 
 class LAU(nn.Module):
@@ -91,8 +91,8 @@ class LAU(nn.Module):
 
     def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
         """x (N, 5H): W_xr, W_xz, W_xg, W_xh and W_x times the input; h (N, H) -> the next h."""
-        return reference.lau_step(x, h, weights[0], self.bias)
+        return lau.step(x, h, weights[0], self.bias)
 
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
         """x (T, B, 5H), first state (B, H), mask (T, B) -> h (T, B, H)."""
-        return recurrence.lau(x, self.weight, self.bias, first, mask, reverse)[0]
+        return lau.sequence(x, self.weight, self.bias, first, mask, reverse)[0]

@@ -2,13 +2,12 @@
 
 ``additive`` is for search: any number of query rows for each sentence, plain operations. ``additive_in_loop`` is for
 the many steps of training: one query row for each sentence, and keys, values and v that all steps share. On a GPU the
-scores of the latter are one Triton kernel.
+scores of the latter are one kernel, ``triton/attention.py``.
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
 
-from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -47,6 +46,45 @@ def _sigmoid(query: Tensor, keys: Tensor) -> Tensor:
     return torch.add(2 * query.float().unsqueeze(2), keys.unsqueeze(1), alpha=2).sigmoid_()
 
 
+class Scores(Protocol):
+    """The scores of a step in a loop."""
+
+    def scores(self, query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """v . tanh(query + keys), but for what a softmax takes away; -inf where the mask is False.
+
+        query (B, A), keys (B, S, A), v (A,), mask (B, S) -> (B, S) in float32.
+        """
+
+
+class Plain:
+    """``Scores`` in plain operations."""
+
+    def scores(self, query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """See ``Scores``: -> (B, S)."""
+        sigmoid = _sigmoid(query.unsqueeze(1), keys).squeeze(1)
+        return (sigmoid @ (2 * v.float())).masked_fill_(~mask, float("-inf"))
+
+
+PLAIN: Scores = Plain()
+
+
+def _fused() -> Scores:
+    from nmtkit.ops.triton import attention
+
+    return attention
+
+
+def _compare(fused: Scores, device: torch.device, dtype: torch.dtype) -> None:
+    """Raises ArithmeticError where the attention weights are not the plain ones."""
+    random = torch.Generator().manual_seed(1)
+    shapes = [(3, 32), (3, 4, 32), (32,)]
+    query, keys, v = (torch.randn(shape, generator=random).to(device, dtype) for shape in shapes)
+    mask = torch.arange(4, device=device) < torch.tensor([[4], [1], [2]], device=device)
+    ours, theirs = (twin.scores(query, keys, v, mask).softmax(dim=-1) for twin in (fused, PLAIN))
+    if not torch.allclose(ours, theirs, rtol=0, atol=1e-3):
+        raise ArithmeticError("other results of additive attention")
+
+
 class _Additive(torch.autograd.Function):
     """Backward computes the sigmoid again instead of keeping (B, S, A) for every step."""
 
@@ -54,8 +92,8 @@ class _Additive(torch.autograd.Function):
     def forward(
         ctx: Any, query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        kernels = trusted.kernels(_compare, query)
-        weights = (kernels or _Additive).additive_scores(query, keys.value, v.value, mask).softmax(dim=-1)
+        twin = trusted.choose(PLAIN, _fused, _compare, query)
+        weights = twin.scores(query, keys.value, v.value, mask).softmax(dim=-1)
         ctx.shared = keys, values, v
         ctx.save_for_backward(query, weights)
         ctx.mark_non_differentiable(weights)
@@ -76,20 +114,3 @@ class _Additive(torch.autograd.Function):
         keys.add(slope.mul_(d_scores.unsqueeze(-1)).mul_(four_v))
         values.note(weights.to(values.value.dtype).unsqueeze(1), grad_context.unsqueeze(1))
         return d_query, None, None, None, None
-
-    @staticmethod
-    def additive_scores(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """v . tanh(query + keys), but for what a softmax takes away: (B, S), -inf where the mask is False."""
-        sigmoid = _sigmoid(query.unsqueeze(1), keys).squeeze(1)
-        return (sigmoid @ (2 * v.float())).masked_fill_(~mask, float("-inf"))
-
-
-def _compare(kernels: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
-    """Raises where the weights of an attention with ``kernels`` are not the plain ones."""
-    random = torch.Generator().manual_seed(1)
-    shapes = [(3, 32), (3, 4, 32), (32,)]
-    query, keys, v = (torch.randn(shape, generator=random).to(device, dtype) for shape in shapes)
-    mask = torch.arange(4, device=device) < torch.tensor([[4], [1], [2]], device=device)
-    fused, plain = (m.additive_scores(query, keys, v, mask).softmax(dim=-1) for m in (kernels, _Additive))
-    if not torch.allclose(fused, plain, rtol=0, atol=1e-3):
-        raise ArithmeticError("other results of additive attention")

@@ -138,7 +138,7 @@ class _Transition(torch.autograd.Function):
 
 
 class _LAU(torch.autograd.Function):
-    """The candidate is tanh(x_c + b + r (s_c - x_c)), as in ``recurrence.lau``."""
+    """The candidate is tanh(x_c + b + r (s_c - x_c)), as in ``lau.sequence``."""
 
     @staticmethod
     def forward(

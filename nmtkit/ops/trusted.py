@@ -1,4 +1,4 @@
-"""Whether Triton's kernels are used: on a GPU, if Triton is there and they gave the right results when they were tried.
+"""Which of two twins is used: plain operations, or on a GPU Triton's kernels, if they gave the right results once.
 
 The kernels were written where no GPU was at hand, which is why they are not relied on without having been tried.
 """
@@ -6,35 +6,37 @@ The kernels were written where no GPU was at hand, which is why they are not rel
 import logging
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 log = logging.getLogger(__name__)
 
-Compare = Callable[[ModuleType, torch.device, torch.dtype], None]  # raises where kernels give something else
+Twin = TypeVar("Twin")
+Compare = Callable[[Any, torch.device, torch.dtype], None]  # raises where the kernels give something else
 
 
-def kernels(compare: Compare, x: Tensor) -> ModuleType | None:
-    """The module ``kernels`` if x lies on a GPU where ``compare`` raised nothing. That is tried once."""
-    return _tried(compare, x.device, x.dtype) if x.is_cuda else None
+def choose(plain: Twin, fused: Callable[[], Twin], compare: Compare, x: Tensor) -> Twin:
+    """``plain``, or what ``fused`` imports if x (any shape) lies on a GPU where ``compare`` raised nothing.
+
+    That is tried once for each device and dtype.
+    """
+    return fused() if x.is_cuda and _sound(fused, compare, x.device, x.dtype) else plain
 
 
 @cache
-def _tried(compare: Compare, device: torch.device, dtype: torch.dtype) -> ModuleType | None:
+def _sound(fused: Callable[[], Any], compare: Compare, device: torch.device, dtype: torch.dtype) -> bool:
     try:
-        from nmtkit.ops import kernels
-
-        compare(kernels, device, dtype)
+        compare(fused(), device, dtype)
     except Exception as error:  # whatever a compiler or a driver may raise: the plain operations need neither
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         _warn(f"plain operations on {device}, not Triton's kernels: {reason}")
-        return None
-    return kernels
+        return False
+    return True
 
 
 @cache
 def _warn(line: str) -> None:
-    """Says it once, however often it is tried."""
+    """Logs the line once, however many cells meet the same failure."""
     log.warning(line)

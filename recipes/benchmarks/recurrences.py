@@ -1,4 +1,4 @@
-"""The recurrences of ops/recurrence.py, forward and backward, beside torch's own, the plain loop, and the ceiling.
+"""The sequences of ops/lstm.py, gru.py and lau.py, forward and backward, beside torch's, a plain loop, and the ceiling.
 
     python recipes/benchmarks/recurrences.py
     python recipes/benchmarks/recurrences.py --width 1024 --rows 64 --steps 50 --dtype bfloat16
@@ -19,7 +19,7 @@ import torch
 from shared import clock_of, print_table, product_rate, seconds
 from torch import Tensor, nn
 
-from nmtkit.ops import recurrence, reference, steps
+from nmtkit.ops import gru, lau, lstm
 
 Layer = Callable[[Tensor], Tensor]
 Ways = dict[str, tuple[Layer, list[Tensor]]]  # implementations with their weights
@@ -39,43 +39,46 @@ def layers(width: int, rows: int, dtype: torch.dtype, device: torch.device) -> d
     def plain_gru(x: Tensor) -> Tensor:
         h, states = zero.to(dtype), []
         for step in x @ w3:
-            h = reference.gru_step(step, h, u2, u)
+            h = gru.step(step, h, u2, u)
             states.append(h)
         return torch.stack(states)
 
     def plain_lau(x: Tensor) -> Tensor:
         h, states = zero.to(dtype), []
         for step in x @ w5:
-            h = reference.lau_step(step, h, u4, bias.to(dtype))
+            h = lau.step(step, h, u4, bias.to(dtype))
             states.append(h)
         return torch.stack(states)
 
     def plain_lstm(x: Tensor) -> Tensor:
         h, s, states = zero.to(dtype), zero.to(dtype), []
         for step in x @ w4:
-            h, s = reference.lstm_step(step, h, s, u4, peepholes.to(dtype))
+            h, s = lstm.step(step, h, s, u4, peepholes.to(dtype))
             states.append(h)
         return torch.stack(states)
 
     torch_gru, torch_lstm = (kind(width, width).to(device, dtype) for kind in (nn.GRU, nn.LSTM))
     found: dict[str, tuple[int, Ways]] = {
         "GRU": (6, {
-            "nmtkit": (lambda x: recurrence.gru(x @ w3, u2, u, zero)[0], [w3, u2, u]),
+            "nmtkit": (lambda x: gru.sequence(x @ w3, u2, u, zero)[0], [w3, u2, u]),
             "torch": (lambda x: torch_gru(x)[0], list(torch_gru.parameters())),
             "plain": (plain_gru, [w3, u2, u]),
-            "unfused": (lambda x: recurrence._GRU.apply(x @ w3, u2, u, zero, None, False, steps)[0], [w3, u2, u]),
+            "unfused": (lambda x: gru._Sequence.apply(x @ w3, u2, u, zero, None, False, gru.PLAIN)[0], [w3, u2, u]),
         }),
         "LAU": (9, {
-            "nmtkit": (lambda x: recurrence.lau(x @ w5, u4, bias, zero)[0], [w5, u4, bias]),
+            "nmtkit": (lambda x: lau.sequence(x @ w5, u4, bias, zero)[0], [w5, u4, bias]),
             "plain": (plain_lau, [w5, u4, bias]),
-            "unfused": (lambda x: recurrence._LAU.apply(x @ w5, u4, bias, zero, None, False, steps)[0], [w5, u4, bias]),
+            "unfused": (
+                lambda x: lau._Sequence.apply(x @ w5, u4, bias, zero, None, False, lau.PLAIN)[0],
+                [w5, u4, bias],
+            ),
         }),
         "LSTM": (8, {
-            "nmtkit": (lambda x: recurrence.lstm(x @ w4, u4, peepholes, zero, zero)[0], [w4, u4, peepholes]),
+            "nmtkit": (lambda x: lstm.sequence(x @ w4, u4, peepholes, zero, zero)[0], [w4, u4, peepholes]),
             "torch": (lambda x: torch_lstm(x)[0], list(torch_lstm.parameters())),
             "plain": (plain_lstm, [w4, u4, peepholes]),
             "unfused": (
-                lambda x: recurrence._LSTM.apply(x @ w4, u4, peepholes, zero, zero, None, False, steps)[0],
+                lambda x: lstm._Sequence.apply(x @ w4, u4, peepholes, zero, zero, None, False, lstm.PLAIN)[0],
                 [w4, u4, peepholes],
             ),
         }),

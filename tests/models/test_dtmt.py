@@ -15,9 +15,9 @@ from nmtkit.experiment.schema import build_experiment
 from nmtkit.models import dtmt
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.dtmt import Config
-from nmtkit.ops import reference
 from nmtkit.training.optimizers import initialise
 from tests.experiment.test_presets import full_size
+from tests.ops import oracle
 
 WORDS, H, E = 9, 4, 6
 SMALL = Config(
@@ -210,7 +210,7 @@ def test_a_lau_with_an_open_input_gate_hands_on_the_linear_map_of_its_input() ->
 def test_candidates_are_dropped_in_training_only() -> None:
     tgru = dtmt.TGRU(replace(SMALL, candidate_dropout=0.5))
     h = torch.randn(2000, H)
-    _, z = reference.gates((h @ tgru.weight)[:, : 2 * H], tgru.norm.gain, tgru.norm.bias)
+    _, z = oracle.gates((h @ tgru.weight)[:, : 2 * H], tgru.norm.gain, tgru.norm.bias)
     kept = tgru.eval().step(h, tgru.weight)
     torch.manual_seed(0)
     dropped = tgru.train().step(h, tgru.weight)

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, reference
+from nmtkit.ops import attention
+from tests.ops import oracle
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element
 SIZES = [(3, 5, 7, 4), (1, 4, 3, 3), (2, 1, 3, 5), (1, 1, 1, 1)]  # B, S, A, D
@@ -39,7 +40,7 @@ def test_outputs_and_all_gradients_equal_the_plain_form(
     plain, mask = inputs(*sizes)
     fast = [x.to(dtype).requires_grad_() for x in plain[:3]] + [plain[3].float().requires_grad_()]
     plain = [x.requires_grad_() for x in plain]
-    expected, results = reference.additive_attention(*plain, mask), attention.additive(*fast, mask)
+    expected, results = oracle.additive_attention(*plain, mask), attention.additive(*fast, mask)
     assert [r.dtype for r in results] == [dtype, torch.float32]
     for ours, theirs in zip(results, expected, strict=True):
         assert_near(ours, theirs, TOLERANCE[dtype])
@@ -81,7 +82,7 @@ def test_what_stands_at_padding_changes_nothing(gradient: bool) -> None:
 
 def test_the_plain_form_is_the_alignment_model_of_bahdanau_et_al() -> None:
     (query, keys, values, v), mask = inputs(3, 5, 4, 2)
-    context, weights = reference.additive_attention(query, keys, values, v, mask)
+    context, weights = oracle.additive_attention(query, keys, values, v, mask)
     for b in range(3):
         energies = np.array([v.numpy() @ np.tanh(query[b].numpy() + key) for key in keys[b][mask[b]].numpy()])
         alpha = np.exp(energies) / np.exp(energies).sum()
@@ -92,5 +93,5 @@ def test_the_plain_form_is_the_alignment_model_of_bahdanau_et_al() -> None:
 def test_the_plain_gradient_is_the_slope() -> None:
     variables, mask = inputs(2, 3, 2, 2)
     assert torch.autograd.gradcheck(
-        lambda *x: reference.additive_attention(*x, mask), [x.requires_grad_() for x in variables]
+        lambda *x: oracle.additive_attention(*x, mask), [x.requires_grad_() for x in variables]
     )

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import cells, reference
+from nmtkit.ops import cells
+from tests.ops import oracle
 
 Cell = Callable[..., Tensor]
 KINDS = ["gru", "tgru", "lgru", "lau", "nematus", "nematus row", "nematus without input"]
@@ -37,7 +38,7 @@ def cell(kind: str, layer_norm: bool, rows: int, width: int, dropout: bool) -> t
             return run
 
         tensors = [drawn(rows, 3 * width), drawn(rows, width), *x, *bias, *norms]
-        return nematus(cells.nematus), nematus(reference.nematus), tensors
+        return nematus(cells.nematus), nematus(oracle.nematus), tensors
     gates = 3 if kind in ("lgru", "lau") else 2
     inputs = {"tgru": [], "gru": [drawn(rows, 3 * width)]}.get(kind, [drawn(rows, 5 * width)])
     gain = [drawn(gates, width)] if layer_norm else []
@@ -49,7 +50,7 @@ def cell(kind: str, layer_norm: bool, rows: int, width: int, dropout: bool) -> t
 
         return run
 
-    fast, plain = (cells.lau, reference.lau_normed) if kind == "lau" else (cells.transition, reference.transition)
+    fast, plain = (cells.lau, oracle.lau_normed) if kind == "lau" else (cells.transition, oracle.transition)
     tensors = [drawn(rows, (gates + 1) * width), drawn(rows, width), drawn(gates, width), drawn(width)]
     return gated(fast), gated(plain), [*tensors, *inputs, *gain]
 

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmtkit.errors import UserError
-from nmtkit.ops import int8, reference
+from nmtkit.ops import int8
 from nmtkit.ops.int8 import Int8Products, check_int8, pack, product
+from tests.ops import oracle
 
 SIZES = [(1, 1, 1), (1, 2, 3), (3, 5, 4), (7, 64, 33), (33, 100, 257)]  # N, D, E
 
@@ -24,7 +25,7 @@ def factors(rows: int, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
 def test_a_product_equals_the_plain_form_and_is_near_the_exact_one(sizes: tuple[int, int, int]) -> None:
     x, weight = factors(*sizes)
     found = product(x, pack(weight))
-    torch.testing.assert_close(found, reference.int8_product(x, weight), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found, oracle.int8_product(x, weight), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(found, x @ weight, rtol=0, atol=0.1 * math.sqrt(sizes[1]))
 
 
@@ -73,7 +74,7 @@ def test_every_product_with_a_weight_is_replaced_and_no_other() -> None:
         ours, theirs = model(x), (x @ other, functional.linear(x, other.t()), x @ other[:, 0])
     rows = x.flatten(0, 1)
     weights = [model.linear.weight.t(), model.weight, model.weight, model.weight[:, :2]]
-    plain = [reference.int8_product(rows, weight).view(2, 3, -1) for weight in weights]
+    plain = [oracle.int8_product(rows, weight).view(2, 3, -1) for weight in weights]
     plain[0] += model.linear.bias
     for mine, expected in zip(ours, plain, strict=True):
         torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-4)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import recurrence, reference
+from nmtkit.ops import gru, lau, lstm
+from tests.ops import oracle
 
 
 class Op(NamedTuple):
@@ -20,9 +21,9 @@ class Op(NamedTuple):
 
 
 OPS = {
-    "lstm": Op(recurrence.lstm, reference.lstm, 4, lambda h: [(h, 4 * h), (3, h)], 2),
-    "gru": Op(recurrence.gru, reference.gru, 3, lambda h: [(h, 2 * h), (h, h)], 1),
-    "lau": Op(recurrence.lau, reference.lau, 5, lambda h: [(h, 4 * h), (4 * h,)], 1),
+    "lstm": Op(lstm.sequence, oracle.lstm_sequence, 4, lambda h: [(h, 4 * h), (3, h)], 2),
+    "gru": Op(gru.sequence, oracle.gru_sequence, 3, lambda h: [(h, 2 * h), (h, h)], 1),
+    "lau": Op(lau.sequence, oracle.lau_sequence, 5, lambda h: [(h, 4 * h), (4 * h,)], 1),
 }
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element
 every_op = pytest.mark.parametrize("op", OPS.values(), ids=OPS)
@@ -135,7 +136,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 def test_the_lstm_is_equation_4_of_zhou_et_al() -> None:
     f, w_r, theta, h, s = (x.numpy() for x in inputs(OPS["lstm"], 4, 2, 3))
-    outputs, last_h, last_s = reference.lstm(*inputs(OPS["lstm"], 4, 2, 3))
+    outputs, last_h, last_s = oracle.lstm_sequence(*inputs(OPS["lstm"], 4, 2, 3))
     for t in range(4):
         z, z_rho, z_phi, z_pi = np.split(f[t] + h @ w_r, 4, axis=1)
         rho = sigmoid(z_rho + s * theta[0])
@@ -149,7 +150,7 @@ def test_the_lstm_is_equation_4_of_zhou_et_al() -> None:
 
 def test_the_gru_resets_before_the_product_as_in_bahdanau_et_al() -> None:
     x, u_gates, u, h = (x.numpy() for x in inputs(OPS["gru"], 4, 2, 3))
-    outputs, last = reference.gru(*inputs(OPS["gru"], 4, 2, 3))
+    outputs, last = oracle.gru_sequence(*inputs(OPS["gru"], 4, 2, 3))
     u_r, u_z = np.split(u_gates, 2, axis=1)
     for t in range(4):
         x_r, x_z, x_h = np.split(x[t], 3, axis=1)
@@ -161,7 +162,7 @@ def test_the_gru_resets_before_the_product_as_in_bahdanau_et_al() -> None:
 
 def test_the_lau_is_equations_6_to_8_of_wang_et_al() -> None:
     x, u, bias, h = (x.numpy() for x in inputs(OPS["lau"], 4, 2, 3))
-    outputs, last = reference.lau(*inputs(OPS["lau"], 4, 2, 3))
+    outputs, last = oracle.lau_sequence(*inputs(OPS["lau"], 4, 2, 3))
     w_hr, w_hz, w_hg, w_hh = np.split(u, 4, axis=1)
     b_r, b_z, b_g, b_h = np.split(bias, 4)
     for t in range(4):

@@ -1,15 +1,20 @@
-"""The laws of ``ops/kernels.py``, which test_kernels.py runs in processes of their own.
+"""The laws of ``ops/triton/``, which test_kernels.py runs in processes of their own.
 
 On a CPU they need TRITON_INTERPRET=1 before Triton is imported; without it they need a GPU.
 """
 
 import os
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, kernels, recurrence
+from nmtkit.ops import attention, gru, lau, lstm, trusted
+from nmtkit.ops.triton import attention as fused_attention
+from nmtkit.ops.triton import gru as fused_gru
+from nmtkit.ops.triton import lau as fused_lau
+from nmtkit.ops.triton import lstm as fused_lstm
 from tests.ops.test_recurrence import OPS, TOLERANCE, Op, assert_near, both_ways, every_op, gradients, inputs, ragged
 
 DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
@@ -17,21 +22,26 @@ SLACK = 1 if DEVICE == "cpu" else 5  # a GPU's exponential is coarser
 SIZES = [(4, 3, 5), (1, 2, 33), (3, 1, 1), (1, 1, 1), (2, 3, 130)]  # of the last a step takes two programs
 
 
+TWINS: list[tuple[Any, Any]] = [(lstm, fused_lstm), (gru, fused_gru), (lau, fused_lau)]
+
+
 @pytest.fixture(autouse=True)
 def run(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Has the recurrences use the kernels, and gives the names of those that ran."""
     names: list[str] = []
-    launch = kernels._run
+    launch = fused_lstm.run
 
-    def counted(kernel: object, *arguments: object) -> None:
-        names.append(kernel.__name__)  # type: ignore[attr-defined]
+    def counted(kernel: Any, *arguments: object) -> None:
+        names.append(kernel.__name__)
         launch(kernel, *arguments)
 
     if DEVICE == "cpu":
-        monkeypatch.setattr(recurrence, "_step", lambda x: kernels)
-    for dtype in TOLERANCE:
-        assert recurrence._step(torch.zeros(1, device=DEVICE, dtype=dtype)) is kernels
-    monkeypatch.setattr(kernels, "_run", counted)
+        monkeypatch.setattr(trusted, "choose", lambda plain, fused, compare, x: fused())
+    for cell, twin in TWINS:
+        for dtype in TOLERANCE:
+            tensor = torch.zeros(1, device=DEVICE, dtype=dtype)
+            assert trusted.choose(cell.PLAIN, cell._fused, cell._compare, tensor) is twin
+        monkeypatch.setattr(twin, "run", counted)
     return names
 
 
@@ -136,8 +146,8 @@ def test_what_came_in_is_left_as_it_was(op: Op) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
 def test_the_kernels_are_trusted(dtype: torch.dtype) -> None:
-    for compare in (recurrence._compare, attention._compare):
-        compare(kernels, torch.device(DEVICE), dtype)
+    for cell, twin in [*TWINS, (attention, fused_attention)]:
+        cell._compare(twin, torch.device(DEVICE), dtype)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
@@ -152,6 +162,6 @@ def test_the_scores_of_additive_attention_are_its_equation(
     mask = ragged(sources, sentences).t()
     keys = keys.permute(order).contiguous().permute(order)  # what comes first in memory
     given = [x.to(DEVICE) for x in (query.to(dtype), keys.to(dtype), v.float(), mask)]
-    scores = kernels.additive_scores(*given).cpu().double()
+    scores = fused_attention.scores(*given).cpu().double()
     expected = ((query.double().unsqueeze(1) + keys.double()).tanh() @ v.double()).masked_fill(~mask, float("-inf"))
     torch.testing.assert_close(scores, expected, rtol=0, atol=SLACK * 1e-6 * width**0.5)

@@ -1,41 +1,17 @@
-"""The plain form of every fast operation, written from its equations: what the fast one must equal."""
+"""The plain form of every fast operation, written from its equations: what the fast one must equal.
 
-from collections.abc import Sequence
+The recurrences are loops over the cells' own ``step``, which test_recurrence.py compares with NumPy.
+"""
+
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmtkit.ops.matrix import Matrix, product
+from nmtkit.ops import gru, lau, lstm
 
-
-def lstm_step(f: Tensor, h: Tensor, s: Tensor, w_r: Matrix, peepholes: Tensor) -> tuple[Tensor, Tensor]:
-    """One step of Zhou et al. 2016, eq. 4: f (B, 4H), h and s (B, H) -> the next h and s."""
-    theta_i, theta_f, theta_o = peepholes
-    z, zi, zf, zo = (f + product(h, w_r)).chunk(4, dim=-1)
-    i = (zi + s * theta_i).sigmoid()
-    g = (zf + s * theta_f).sigmoid()
-    s = z.tanh() * i + g * s
-    o = (zo + s * theta_o).sigmoid()  # this peephole sees the new cell
-    return s.tanh() * o, s
-
-
-def gru_step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
-    """One step of Bahdanau et al. 2015, A.1.1: x (B, 3H), h (B, H) -> the next h."""
-    width = h.shape[-1]
-    r, z = (x[..., : 2 * width] + product(h, u_gates)).sigmoid().chunk(2, dim=-1)
-    candidate = (x[..., 2 * width :] + product(r * h, u)).tanh()
-    return (1 - z) * h + z * candidate
-
-
-def lau_step(x: Tensor, h: Tensor, u: Matrix, bias: Tensor) -> Tensor:
-    """One step of Wang et al. 2017, eqs. 6 to 8 with f = 1 - r: x (B, 5H), h (B, H) -> the next h."""
-    width = h.shape[-1]
-    from_state = product(h, u)
-    candidate_x, linear = x[..., 3 * width :].chunk(2, dim=-1)
-    r, z, g = (x[..., : 3 * width] + from_state[..., : 3 * width] + bias[: 3 * width]).sigmoid().chunk(3, dim=-1)
-    candidate = ((1 - r) * candidate_x + r * from_state[..., 3 * width :] + bias[3 * width :]).tanh()
-    return ((1 - z) * h + z * candidate) * (1 - g) + g * linear
+State = tuple[Tensor, ...]
 
 
 def gates(pre: Tensor, gain: Tensor | None, bias: Tensor) -> tuple[Tensor, ...]:
@@ -66,7 +42,7 @@ def transition(
 def lau_normed(
     x: Tensor, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, candidate_bias: Tensor, keep: Tensor | None
 ) -> Tensor:
-    """``lau_step`` with a layer normalisation for each gate and with dropout of the candidate."""
+    """``lau.step`` with a layer normalisation for each gate and with dropout of the candidate."""
     width = h.shape[-1]
     s_gates, state = s.split([bias.numel(), width], dim=-1)
     x_gates, x_candidate, linear = x.split([bias.numel(), width, width], dim=-1)
@@ -91,44 +67,41 @@ def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: 
     return new
 
 
-def lstm(
+def sequence(
+    step: Callable[[Tensor, State], State], x: Tensor, state: State, mask: Tensor | None, reverse: bool
+) -> tuple[Tensor, ...]:
+    """A loop of ``step`` over x (T, B, G) from a state of tensors (B, H): the first of every step, and the last of all.
+
+    A step whose mask (T, B) is False hands the state on.
+    """
+    outputs = {}
+    for t in reversed(range(len(x))) if reverse else range(len(x)):
+        new = step(x[t], state)
+        real = torch.ones(1, dtype=torch.bool) if mask is None else mask[t].unsqueeze(-1)
+        state = tuple(torch.where(real, after, before) for after, before in zip(new, state, strict=True))
+        outputs[t] = state[0]
+    return torch.stack([outputs[t] for t in range(len(x))]), *state
+
+
+def lstm_sequence(
     f: Tensor, w_r: Tensor, peepholes: Tensor, h0: Tensor, s0: Tensor, mask: Tensor | None = None, reverse: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``recurrence.lstm`` as a loop over ``lstm_step``."""
-    h, s, outputs = h0, s0, {}
-    for t in reversed(range(len(f))) if reverse else range(len(f)):
-        new_h, new_s = lstm_step(f[t], h, s, w_r, peepholes)
-        if mask is None:
-            h, s = new_h, new_s
-        else:
-            real = mask[t].unsqueeze(-1)
-            h, s = torch.where(real, new_h, h), torch.where(real, new_s, s)
-        outputs[t] = h
-    return torch.stack([outputs[t] for t in range(len(f))]), h, s
+) -> tuple[Tensor, ...]:
+    """``lstm.sequence``."""
+    return sequence(lambda f, state: lstm.step(f, *state, w_r, peepholes), f, (h0, s0), mask, reverse)
 
 
-def gru(
+def gru_sequence(
     x: Tensor, u_gates: Tensor, u: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
-) -> tuple[Tensor, Tensor]:
-    """``recurrence.gru`` as a loop over ``gru_step``."""
-    h, outputs = h0, {}
-    for t in reversed(range(len(x))) if reverse else range(len(x)):
-        new = gru_step(x[t], h, u_gates, u)
-        h = new if mask is None else torch.where(mask[t].unsqueeze(-1), new, h)
-        outputs[t] = h
-    return torch.stack([outputs[t] for t in range(len(x))]), h
+) -> tuple[Tensor, ...]:
+    """``gru.sequence``."""
+    return sequence(lambda x, state: (gru.step(x, *state, u_gates, u),), x, (h0,), mask, reverse)
 
 
-def lau(
+def lau_sequence(
     x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
-) -> tuple[Tensor, Tensor]:
-    """``recurrence.lau`` as a loop over ``lau_step``."""
-    h, outputs = h0, {}
-    for t in reversed(range(len(x))) if reverse else range(len(x)):
-        new = lau_step(x[t], h, u, bias)
-        h = new if mask is None else torch.where(mask[t].unsqueeze(-1), new, h)
-        outputs[t] = h
-    return torch.stack([outputs[t] for t in range(len(x))]), h
+) -> tuple[Tensor, ...]:
+    """``lau.sequence``."""
+    return sequence(lambda x, state: (lau.step(x, *state, u, bias),), x, (h0,), mask, reverse)
 
 
 def additive_attention(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:

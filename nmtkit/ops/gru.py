@@ -1,0 +1,183 @@
+"""The GRU of Cho et al. 2014 and Bahdanau et al. 2015 (A.1.1), whose reset gate acts before the product.
+
+    r = sigma(x_r + h U_r)
+    z = sigma(x_z + h U_z)
+    c = tanh(x_c + (r * h) U)
+    h' = (1 - z) * h + z * c
+
+``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand; one of
+its steps is done by ``Plain``, or on a GPU by its twin in ``triton/gru.py``.
+
+Letters: T steps, B rows, H hidden. x holds the transformed inputs in the order r, z, c; u_gates is [U_r, U_z].
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nmtkit.ops import recurrence, trusted
+from nmtkit.ops.matrix import Matrix, product
+from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
+
+
+def step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
+    """x (B, 3H), state h (B, H), u_gates (H, 2H), u (H, H) -> the next h (B, H)."""
+    width = h.shape[-1]
+    r, z = (x[..., : 2 * width] + product(h, u_gates)).sigmoid().chunk(2, dim=-1)
+    candidate = (x[..., 2 * width :] + product(r * h, u)).tanh()
+    return (1 - z) * h + z * candidate
+
+
+def sequence(
+    x: Tensor, u_gates: Tensor, u: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """All steps: h (T, B, H) in the dtype of x, and the last h (B, H) in float32.
+
+    x (T, B, 3H), u_gates (H, 2H), u (H, H), first state h0 (B, H), mask (T, B) True at real steps. ``reverse`` runs
+    from the last step to the first.
+    """
+    steps = trusted.choose(PLAIN, _fused, _compare, x)
+    outputs, h = _Sequence.apply(x, u_gates.to(x.dtype), u.to(x.dtype), h0, mask, reverse, steps)
+    return outputs, h
+
+
+class State(NamedTuple):
+    """The state between two steps, both parts (B, H)."""
+
+    h: Tensor  # float32
+    h_w: Tensor  # h in the dtype of the weights; the same memory in float32
+
+
+class Kept(NamedTuple):
+    """What a step's backward needs of its forward."""
+
+    gates: Tensor  # (B, 2H) r, z
+    reset: Tensor  # (B, H) r * h in the dtype of the weights, for the gradient of U
+    candidate: Tensor  # (B, H) c
+
+
+class Steps(Protocol):
+    """One step of the loop and of its backward. ``real`` (B, 1) is the step's mask, None where all rows are real."""
+
+    def forward(
+        self, x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | None, kept: Kept, new: State
+    ) -> None:
+        """x (B, 3H), u_gates (H, 2H), u (H, H); writes what is kept and the new state."""
+
+    def backward(
+        self,
+        dh: Sequence[Tensor],
+        u_gates_t: Tensor,
+        u_t: Tensor,
+        real: Tensor | None,
+        kept: Kept,
+        h: Tensor,
+        d_w: Tensor,
+    ) -> list[Tensor]:
+        """From the terms of dh (B, H) to those of the step before; u_gates_t (2H, H), u_t (H, H), h (B, H).
+
+        Writes d_w (B, 3H), the gradient before the functions of gates and candidate, in the weights' dtype.
+        """
+
+
+class Plain:
+    """``Steps`` in plain operations, in place."""
+
+    def forward(
+        self, x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | None, kept: Kept, new: State
+    ) -> None:
+        """See ``Steps``: x (B, 3H)."""
+        gates, reset, candidate = kept
+        width = old.h.shape[1]
+        add_product(gates, x[:, : 2 * width], old.h_w, u_gates)
+        r, z = gates.sigmoid_().chunk(2, dim=-1)
+        torch.mul(r, old.h, out=reset)
+        add_product(candidate, x[:, 2 * width :], reset, u)
+        torch.lerp(old.h, candidate.tanh_(), z, out=new.h)
+        hand_on(real, new.h, old.h)
+        copy(new.h, new.h_w)
+
+    def backward(
+        self,
+        dh: Sequence[Tensor],
+        u_gates_t: Tensor,
+        u_t: Tensor,
+        real: Tensor | None,
+        kept: Kept,
+        h: Tensor,
+        d_w: Tensor,
+    ) -> list[Tensor]:
+        """See ``Steps``: dh and h (B, H), d_w (B, 3H)."""
+        gates, _, candidate = kept
+        width = h.shape[1]
+        d_h, passed = divide(total(dh), real)
+        d_pre = recurrence.place(d_w, d_h.dtype)
+        r, z = gates.chunk(2, dim=-1)
+        dr, dz, dc = d_pre.chunk(3, dim=-1)
+        torch.mul(d_h, z, out=dc)
+        dc.mul_(1 - candidate * candidate)
+        d_reset = (dc.to(u_t.dtype) @ u_t).float()
+        torch.mul(d_h, candidate - h, out=dz)
+        dz.mul_(z).mul_(1 - z)
+        torch.mul(d_reset, h, out=dr)
+        dr.mul_(r).mul_(1 - r)
+        copy(d_pre, d_w)
+        return [d_h * (1 - z) + d_reset * r, d_w[:, : 2 * width] @ u_gates_t, *passed]
+
+
+PLAIN: Steps = Plain()
+
+
+def _fused() -> Steps:
+    from nmtkit.ops.triton import gru
+
+    return gru
+
+
+def _compare(fused: Steps, device: torch.device, dtype: torch.dtype) -> None:
+    t, b, h = recurrence.TRIED
+    shapes = [(t, b, 3 * h), (h, 2 * h), (h, h), (b, h)]
+    recurrence.compare("GRU", _Sequence.apply, (fused, PLAIN), shapes, device, dtype)
+
+
+class _Sequence(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, u_gates: Tensor, u: Tensor, h0: Tensor, mask: Tensor | None, reverse: bool, steps: Steps
+    ) -> tuple[Tensor, Tensor]:
+        length, rows, width = x.shape[0], x.shape[1], x.shape[2] // 3
+        gates = torch.empty(length, rows, 2 * width, dtype=torch.float32, device=x.device)
+        candidates, hs = gates.new_empty(length, rows, width), gates.new_empty(length, rows, width)
+        resets, outputs = torch.empty_like(hs, dtype=x.dtype), recurrence.place(hs, x.dtype)
+        state = State(h0.float().contiguous(), h0.to(x.dtype))
+        inputs, real = x.contiguous().unbind(), recurrence.masks(mask, length)
+        for t in recurrence.order(length, reverse=reverse):
+            new = State(hs[t], outputs[t])
+            steps.forward(inputs[t], state, u_gates, u, real[t], Kept(gates[t], resets[t], candidates[t]), new)
+            state = new
+        ctx.save_for_backward(gates, resets, candidates, hs, u_gates, u, h0, mask)
+        ctx.reverse, ctx.steps = reverse, steps
+        ctx.set_materialize_grads(False)
+        return outputs, state.h.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_hs: Tensor | None, grad_h: Tensor | None) -> tuple[Any, ...]:
+        gates, resets, candidates, hs, u_gates, u, h0, mask = ctx.saved_tensors
+        (length, rows, width), steps = hs.shape, ctx.steps
+        previous = recurrence.previous(hs, h0.float(), reverse=ctx.reverse)
+        d_x = torch.empty(length, rows, 3 * width, dtype=u.dtype, device=u.device)
+        dh = [recurrence.last_gradient(grad_h, hs)]
+        u_gates_t, u_t = u_gates.t(), u.t()
+        grads, real = recurrence.unbind(grad_hs), recurrence.masks(mask, length)
+        for t in reversed(recurrence.order(length, reverse=ctx.reverse)):
+            if grads is not None:
+                dh.append(grads[t])
+            kept = Kept(gates[t], resets[t], candidates[t])
+            dh = steps.backward(dh, u_gates_t, u_t, real[t], kept, previous[t], d_x[t])
+        du_gates = recurrence.weight_gradient(previous, d_x[:, :, : 2 * width])
+        du = recurrence.weight_gradient(resets, d_x[:, :, 2 * width :])
+        return d_x, du_gates, du, total(dh).to(h0.dtype), None, None, None

@@ -1,0 +1,185 @@
+"""The linear associative unit (LAU) of Wang et al. 2017, eqs. 6 to 8 with f = 1 - r: a GRU with a gated linear path.
+
+    r, z, g = sigma(x_r + h U_r + b_r), and so for z and g
+    c = tanh((1 - r) * x_c + r * (h U_c) + b_c)
+    h' = (1 - g) * ((1 - z) * h + z * c) + g * H(x)
+
+``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand; one of
+its steps is done by ``Plain``, or on a GPU by its twin in ``triton/lau.py``. It takes the candidate as
+tanh(x_c + b_c + r * (h U_c - x_c)): the difference comes out of the product like a fourth gate, if -x_c is added there.
+
+Letters: T steps, B rows, H hidden. x holds the transformed inputs in the order r, z, g, c, H(x); u is [U_r, U_z, U_g,
+U_c], and so is the bias.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nmtkit.ops import recurrence, trusted
+from nmtkit.ops.matrix import Matrix, product
+from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
+
+
+def step(x: Tensor, h: Tensor, u: Matrix, bias: Tensor) -> Tensor:
+    """x (B, 5H), state h (B, H), u (H, 4H), bias (4H,) -> the next h (B, H)."""
+    width = h.shape[-1]
+    from_state = product(h, u)
+    x_candidate, linear = x[..., 3 * width :].chunk(2, dim=-1)
+    r, z, g = (x[..., : 3 * width] + from_state[..., : 3 * width] + bias[: 3 * width]).sigmoid().chunk(3, dim=-1)
+    candidate = ((1 - r) * x_candidate + r * from_state[..., 3 * width :] + bias[3 * width :]).tanh()
+    return ((1 - z) * h + z * candidate) * (1 - g) + g * linear
+
+
+def sequence(
+    x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """All steps: h (T, B, H) in the dtype of x, and the last h (B, H) in float32.
+
+    x (T, B, 5H), u (H, 4H), bias (4H,), first state h0 (B, H), mask (T, B) True at real steps. ``reverse`` runs from
+    the last step to the first.
+    """
+    steps = trusted.choose(PLAIN, _fused, _compare, x)
+    outputs, h = _Sequence.apply(x, u.to(x.dtype), bias, h0, mask, reverse, steps)
+    return outputs, h
+
+
+class State(NamedTuple):
+    """The state between two steps, both parts (B, H)."""
+
+    h: Tensor  # float32
+    h_w: Tensor  # h in the dtype of the weights; the same memory in float32
+
+
+class Kept(NamedTuple):
+    """What a step's backward needs of its forward."""
+
+    gates: Tensor  # (B, 4H) r, z, g, and the difference h U_c - x_c
+    candidate: Tensor  # (B, H) c
+    linear: Tensor  # (B, H) H(x)
+
+
+class Gradients(NamedTuple):
+    """What a step's backward writes."""
+
+    candidate: Tensor  # (B, H) before the tanh
+    x: Tensor  # (B, 5H) before the gates' functions, then of the difference and of H(x)
+    w: Tensor  # (B, 4H) all of x but the last, in the weights' dtype
+
+
+class Steps(Protocol):
+    """One step of the loop and of its backward. ``real`` (B, 1) is the step's mask, None where all rows are real."""
+
+    def forward(self, old: State, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
+        """``kept`` comes with what the input gives to gates and candidate; writes both and the new state. u (H, 4H)."""
+
+    def backward(
+        self, dh: Sequence[Tensor], u_t: Tensor, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
+    ) -> list[Tensor]:
+        """From the terms of dh (B, H) to those of the step before; u_t (4H, H), h (B, H). Writes ``out``."""
+
+
+class Plain:
+    """``Steps`` in plain operations, in place."""
+
+    def forward(self, old: State, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
+        """See ``Steps``: u (H, 4H)."""
+        gates, candidate, linear = kept
+        width = old.h.shape[1]
+        add_product(gates, gates, old.h_w, u)
+        gates[:, : 3 * width].sigmoid_()
+        r, z, g, difference = gates.chunk(4, dim=-1)
+        candidate.addcmul_(r, difference).tanh_()
+        torch.lerp(old.h, candidate, z, out=new.h)
+        new.h.lerp_(linear, g)
+        hand_on(real, new.h, old.h)
+        copy(new.h, new.h_w)
+
+    def backward(
+        self, dh: Sequence[Tensor], u_t: Tensor, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
+    ) -> list[Tensor]:
+        """See ``Steps``: dh and h (B, H)."""
+        gates, candidate, linear = kept
+        width, dc = h.shape[1], out.candidate
+        d_h, passed = divide(total(dh), real)
+        r, z, g, difference = gates.chunk(4, dim=-1)
+        dr, dz, dg, d_difference, d_linear = out.x.chunk(5, dim=-1)
+        torch.mul(d_h, g, out=d_linear)
+        torch.sub(linear, torch.lerp(h, candidate, z), out=dg)
+        dg.mul_(d_linear).mul_(1 - g)
+        d_h = d_h - d_linear
+        torch.mul(d_h, z, out=dc)
+        torch.sub(candidate, h, out=dz)
+        dz.mul_(dc).mul_(1 - z)
+        d_h = d_h - dc  # before the tanh's slope: what z takes from h it gives to c
+        dc.mul_(1 - candidate * candidate)
+        torch.mul(dc, r, out=d_difference)
+        torch.mul(d_difference, difference, out=dr)
+        dr.mul_(1 - r)
+        copy(out.x[:, : 4 * width], out.w)
+        return [d_h, out.w @ u_t, *passed]
+
+
+PLAIN: Steps = Plain()
+
+
+def _fused() -> Steps:
+    from nmtkit.ops.triton import lau
+
+    return lau
+
+
+def _compare(fused: Steps, device: torch.device, dtype: torch.dtype) -> None:
+    t, b, h = recurrence.TRIED
+    shapes = [(t, b, 5 * h), (h, 4 * h), (4 * h,), (b, h)]
+    recurrence.compare("LAU", _Sequence.apply, (fused, PLAIN), shapes, device, dtype)
+
+
+class _Sequence(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None, reverse: bool, steps: Steps
+    ) -> tuple[Tensor, Tensor]:
+        length, rows, width = x.shape[0], x.shape[1], x.shape[2] // 5
+        gates = torch.empty(length, rows, 4 * width, dtype=torch.float32, device=x.device)
+        hs = gates.new_empty(length, rows, width)
+        outputs = recurrence.place(hs, x.dtype)
+        x_gates, x_candidate, linear = x.split([3 * width, width, width], dim=-1)
+        gates[:, :, : 3 * width] = x_gates + bias[: 3 * width]
+        gates[:, :, 3 * width :] = -x_candidate
+        candidates = (x_candidate + bias[3 * width :]).float().contiguous()
+        linear = linear.float().contiguous()  # a copy, so that the rest of x can go
+        state = State(h0.float().contiguous(), h0.to(x.dtype))
+        real = recurrence.masks(mask, length)
+        for t in recurrence.order(length, reverse=reverse):
+            new = State(hs[t], outputs[t])
+            steps.forward(state, u, real[t], Kept(gates[t], candidates[t], linear[t]), new)
+            state = new
+        ctx.save_for_backward(gates, candidates, linear, hs, u, bias, h0, mask)
+        ctx.reverse, ctx.steps = reverse, steps
+        ctx.set_materialize_grads(False)
+        return outputs, state.h.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_hs: Tensor | None, grad_h: Tensor | None) -> tuple[Any, ...]:
+        gates, candidates, linear, hs, u, bias, h0, mask = ctx.saved_tensors
+        (length, rows, width), steps = hs.shape, ctx.steps
+        previous = recurrence.previous(hs, h0.float(), reverse=ctx.reverse)
+        d_x = gates.new_empty(length, rows, 5 * width)
+        d_w = recurrence.place(d_x[:, :, : 4 * width], u.dtype)
+        d_candidates = torch.empty_like(candidates)
+        dh, u_t = [recurrence.last_gradient(grad_h, hs)], u.t()
+        grads, real = recurrence.unbind(grad_hs), recurrence.masks(mask, length)
+        for t in reversed(recurrence.order(length, reverse=ctx.reverse)):
+            if grads is not None:
+                dh.append(grads[t])
+            kept, out = Kept(gates[t], candidates[t], linear[t]), Gradients(d_candidates[t], d_x[t], d_w[t])
+            dh = steps.backward(dh, u_t, real[t], kept, previous[t], out)
+        du = recurrence.weight_gradient(previous, d_w)
+        d_bias = torch.cat([d_x[:, :, : 3 * width].sum((0, 1)), d_candidates.sum((0, 1))])
+        d_x[:, :, 3 * width : 4 * width].neg_().add_(d_candidates)  # x_c stands in the candidate and in the difference
+        return d_x.to(u.dtype), du, d_bias.to(bias.dtype), total(dh).to(h0.dtype), None, None, None

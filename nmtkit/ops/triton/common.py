@@ -1,0 +1,90 @@
+"""What the kernels share. A twin does what its cell's ``Plain`` does, with one product and one Triton kernel a step.
+
+The kernels were run in Triton's interpreter, on a CPU, and compiled for a GPU, but never run on one: none was at hand.
+``trusted.py`` therefore has them tried before they are relied on.
+
+A program does BLOCK columns of one row of a state (B, H), each with its gates. What it gets is contiguous; arithmetic
+is in float32 whatever is loaded or stored. For an argument that may be None, None makes a kernel of its own. The mask
+is read in the kernel, so that the host waits for nothing. Rows are counted in 64 bits, because a row's number times the
+width of all gates may pass 2^31.
+
+A kernel's arguments are the places that it reads and writes, one by one: the Triton that comes with the oldest PyTorch
+that is supported takes no tuples of them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK = tl.constexpr(256)
+
+
+def matmul(x: Tensor, w: Tensor) -> Tensor:
+    """x (B, D) times w (D, G) in their own dtype -> (B, G)."""
+    return torch.mm(x, w, out=x.new_empty(len(x), w.shape[1]))  # autocast leaves what has a place alone
+
+
+def other(copy: Tensor, original: Tensor) -> Tensor | None:
+    """``copy`` (...) if it is another place than ``original``, to be written too."""
+    return None if copy.dtype == original.dtype else copy
+
+
+def as_bytes(real: Tensor | None) -> Tensor | None:
+    """A step's mask (B, 1) as kernels read it."""
+    return None if real is None else real.view(torch.uint8)
+
+
+def three(terms: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """One to three terms (B, H) of a sum, as ``sum_of`` takes them."""
+    return (*terms, *[None] * (3 - len(terms)))
+
+
+def run(kernel: Any, like: Tensor, *arguments: Any) -> None:
+    """Launches ``kernel`` for every element of ``like`` (B, H), on its device."""
+    rows, width = like.shape
+    with torch.cuda.device_of(like):
+        kernel[(rows, triton.cdiv(width, BLOCK.value))](*arguments, width)
+
+
+@triton.jit
+def places(width):
+    """Of this program's elements: whether they exist, row, column, and place in a state."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    return column < width, row, column, row * width + column
+
+
+@triton.jit
+def tanh(x):
+    return 2 * tl.sigmoid(2 * x) - 1
+
+
+@triton.jit
+def load(x, at, exists):
+    return tl.load(x + at, mask=exists, other=0).to(tl.float32)
+
+
+@triton.jit
+def store(x, at, value, exists):
+    """In the type of x."""
+    tl.store(x + at, value.to(x.dtype.element_ty), mask=exists)
+
+
+@triton.jit
+def is_real(mask, row):
+    return tl.load(mask + row) != 0
+
+
+@triton.jit
+def sum_of(a, b, c, at, exists):
+    """Of the terms that there are."""
+    total = load(a, at, exists)
+    if b is not None:
+        total += load(b, at, exists)
+    if c is not None:
+        total += load(c, at, exists)
+    return total

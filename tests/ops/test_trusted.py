@@ -1,0 +1,127 @@
+"""On a GPU Triton's kernels are used if they were right when they were tried, plain steps otherwise."""
+
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmtkit.ops import attention, gru, lau, lstm, trusted
+
+GPU: Any = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)  # what is asked of a tensor
+CELLS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "LAU": lau}
+every_cell = pytest.mark.parametrize("name", CELLS)
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    """Nothing was tried yet, and nothing is left of what is tried here."""
+    for cached in (trusted._sound, trusted._warn):
+        cached.cache_clear()
+    yield
+    for cached in (trusted._sound, trusted._warn):
+        cached.cache_clear()
+
+
+def chosen(cell: Any, twin: object) -> object:
+    """What is used for a tensor on a GPU, where ``twin`` stands for the kernels."""
+    return trusted.choose(cell.PLAIN, lambda: twin, cell._compare, GPU)
+
+
+def twin_of(cell: Any, **others: Callable[..., object]) -> Any:
+    """Sound steps, but for ``others``."""
+    twin = SimpleNamespace(forward=cell.PLAIN.forward, backward=cell.PLAIN.backward)
+    vars(twin).update(others)
+    return twin
+
+
+@every_cell
+def test_sound_kernels_are_used(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    twin = twin_of(CELLS[name])
+    assert chosen(CELLS[name], twin) is twin
+    assert caplog.text == ""
+
+
+@every_cell
+def test_kernels_whose_gradient_differs_are_not_used_and_one_line_says_so(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cell = CELLS[name]
+
+    def halved(*arguments: Any) -> Any:
+        result = cell.PLAIN.backward(*arguments)
+        terms, *ds = result if isinstance(result, tuple) else (result,)
+        halves = [term / 2 for term in terms]
+        return (halves, *ds) if ds else halves
+
+    assert chosen(cell, twin_of(cell, backward=halved)) is cell.PLAIN
+    assert caplog.messages == [
+        f"plain operations on cpu, not Triton's kernels: ArithmeticError: other results of {name}"
+    ]
+
+
+@every_cell
+def test_kernels_whose_result_differs_are_not_used(name: str) -> None:
+    cell = CELLS[name]
+
+    def damped(*arguments: Any) -> None:
+        cell.PLAIN.forward(*arguments)
+        arguments[-1].h.mul_(0.8)
+
+    assert chosen(cell, twin_of(cell, forward=damped)) is cell.PLAIN
+
+
+def test_attention_weights_that_differ_are_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    def doubled(*arguments: Tensor) -> Tensor:
+        return 2 * attention.PLAIN.scores(*arguments)
+
+    assert chosen(attention, SimpleNamespace(scores=doubled)) is attention.PLAIN
+    assert "other results of additive attention" in caplog.text
+    sound = SimpleNamespace(scores=attention.PLAIN.scores)
+    assert chosen(attention, sound) is sound
+
+
+def test_kernels_that_raise_are_not_used_and_one_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(*arguments: Tensor) -> None:
+        raise RuntimeError("no kernel image is available\nfor execution on the device")
+
+    for cell in (lau, gru, lau):
+        assert chosen(cell, twin_of(cell, forward=fails)) is cell.PLAIN
+    assert caplog.messages == [
+        "plain operations on cpu, not Triton's kernels: RuntimeError: no kernel image is available"
+    ]
+
+
+def test_what_was_found_holds_for_every_later_tensor() -> None:
+    calls = []
+
+    def compare(twin: object, device: torch.device, dtype: torch.dtype) -> None:
+        calls.append(dtype)
+
+    def fused() -> object:
+        return gru.PLAIN
+
+    for _ in range(3):
+        trusted.choose(lstm.PLAIN, fused, compare, GPU)
+    assert calls == [torch.float32]
+
+
+@pytest.mark.parametrize("cell", [lstm, gru, lau, attention])
+def test_without_triton_plain_operations_are_used_and_one_line_says_so(
+    cell: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    for name in [module for module in sys.modules if module.startswith("nmtkit.ops.triton.")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert trusted.choose(cell.PLAIN, cell._fused, cell._compare, GPU) is cell.PLAIN
+    assert len(caplog.messages) == 1
+    assert "ModuleNotFoundError" in caplog.text
+
+
+@pytest.mark.parametrize("cell", [lstm, gru, lau, attention])
+def test_a_tensor_on_a_cpu_takes_plain_operations_without_a_word(cell: Any, caplog: pytest.LogCaptureFixture) -> None:
+    assert trusted.choose(cell.PLAIN, cell._fused, cell._compare, torch.zeros(1)) is cell.PLAIN
+    assert caplog.text == ""
