@@ -27,7 +27,7 @@ from torch.nn import functional
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
-from nmtkit.ops import attention, cells
+from nmtkit.ops import attention, nematus
 from nmtkit.ops.loop import scan, share
 from nmtkit.ops.matrix import Matrix, product
 
@@ -108,7 +108,7 @@ def gru(x: Tensor | None, state: Map, h: Tensor, weight: Matrix) -> Tensor:
     x holds the terms [r, u, p] of the input (N, 3H), or a bias (3H,) for all rows, or is None for zeros.
     """
     norms = [] if state.norms is None else list(state.norms.parameters())
-    return cells.nematus(x, product(h, weight), h, state.bias, norms)
+    return nematus.step(x, product(h, weight), h, state.bias, norms)
 
 
 def weights(maps: Iterable[nn.Module]) -> list[Tensor]:

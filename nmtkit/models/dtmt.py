@@ -25,7 +25,7 @@ from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
-from nmtkit.ops import cells
+from nmtkit.ops import gated
 from nmtkit.ops.attention import additive_in_loop
 from nmtkit.ops.loop import scan, share
 from nmtkit.ops.matrix import Matrix, product
@@ -67,6 +67,12 @@ class Gates(nn.Module):
         self.bias = nn.Parameter(torch.zeros(gates, width))
 
 
+def _state_weight(width: int, parts: int) -> nn.Parameter:
+    """An orthogonal matrix (H, H) for each part, side by side."""
+    blocks = [nn.init.orthogonal_(torch.empty(width, width)) for _ in range(parts)]
+    return nn.Parameter(torch.cat(blocks, dim=1))
+
+
 def _keep(h: Tensor, dropout: float, *, training: bool) -> Tensor | None:
     """The factors (N, H) of dropout for a candidate like h (N, H), or None without dropout."""
     return dropout_mask(h, dropout) if dropout and training else None
@@ -77,88 +83,39 @@ class TGRU(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        width = config.width
-        self.width, self.dropout = width, config.candidate_dropout
-        self.weight = nn.Parameter(torch.empty(width, 3 * width))  # W_hr, W_hz, W_hh
-        self.bias = nn.Parameter(torch.zeros(width))
-        self.norm = Gates(2, width, layer_norm=config.layer_norm)
-        _orthogonal(self.weight)
+        self.dropout = config.candidate_dropout
+        self.weight = _state_weight(config.width, 3)  # W_hr, W_hz, W_hh
+        self.bias = nn.Parameter(torch.zeros(config.width))
+        self.norm = Gates(2, config.width, layer_norm=config.layer_norm)
 
     def step(self, h: Tensor, weight: Matrix) -> Tensor:
         """h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
-        return cells.transition(None, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
+        return gated.gru(None, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
-class GRU(nn.Module):
-    """The GRU of eqs. 6 to 9, whose input comes as the terms of (r, z, candidate), each H wide."""
+class Cell(nn.Module):
+    """A cell that reads an input: the terms of its G gates and of the candidate, then H(x) where there is one.
 
-    def __init__(self, inputs: int, config: Config):
-        super().__init__()
-        width = config.width
-        self.width, self.dropout = width, config.candidate_dropout
-        self.input = nn.Linear(inputs, 3 * width, bias=False)  # W_xr, W_xz, W_xh
-        self.weight = nn.Parameter(torch.empty(width, 3 * width))  # W_hr, W_hz, W_hh
-        self.bias = nn.Parameter(torch.zeros(width))
-        self.norm = Gates(2, width, layer_norm=config.layer_norm)
-        _orthogonal(self.weight)
-
-    def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
-        """Terms of the input x (N, G H) and state h (N, H) -> the next h (N, H)."""
-        keep = _keep(h, self.dropout, training=self.training)
-        return cells.transition(x, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
-
-
-class LGRU(nn.Module):
-    """Eqs. 14 to 16: a GRU whose candidate has a gated linear map of the input, H(x), beside the tanh.
-
-    Its input goes in as (r, z, l, candidate, H(x)).
+    gru   eqs. 6 to 9: r, z, candidate
+    lgru  eqs. 14 to 16: r, z, l, candidate, H(x); a GRU whose candidate has l * H(x) beside the tanh
+    lau   Wang et al. 2017 with this paper's normalised gates and candidate dropout: r, z, g, candidate, H(x)
     """
 
-    def __init__(self, inputs: int, config: Config):
+    def __init__(self, kind: Literal["gru", "lau", "lgru"], inputs: int, config: Config):
         super().__init__()
-        width = config.width
+        width, gates, terms = config.width, *((2, 3) if kind == "gru" else (3, 5))
         self.width, self.dropout = width, config.candidate_dropout
-        self.input = nn.Linear(inputs, 5 * width, bias=False)  # W_xr, W_xz, W_xl, W_xh, W_x
-        self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_hr, W_hz, W_hl, W_hh
+        self.next_state = gated.lau if kind == "lau" else gated.gru
+        self.input = nn.Linear(inputs, terms * width, bias=False)  # W_xr, W_xz, ..., W_xh, W_x
+        self.weight = _state_weight(width, gates + 1)  # W_hr, W_hz, ..., W_hh
         self.bias = nn.Parameter(torch.zeros(width))
-        self.norm = Gates(3, width, layer_norm=config.layer_norm)
-        _orthogonal(self.weight)
+        self.norm = Gates(gates, width, layer_norm=config.layer_norm)
 
     def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
-        """Terms of the input x (N, G H) and state h (N, H) -> the next h (N, H)."""
+        """Terms of the input x (N, 3H or 5H) and state h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
-        return cells.transition(x, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
-
-
-class LAU(nn.Module):
-    """The linear associative unit of Wang et al. 2017 with this paper's normalised gates and candidate dropout.
-
-    Its input goes in as (r, z, g, candidate, H(x)).
-    """
-
-    def __init__(self, inputs: int, config: Config):
-        super().__init__()
-        width = config.width
-        self.width, self.dropout = width, config.candidate_dropout
-        self.input = nn.Linear(inputs, 5 * width, bias=False)  # W_xr, W_xz, W_xg, W_xh, W_x
-        self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_hr, W_hz, W_hg, W_hh
-        self.bias = nn.Parameter(torch.zeros(width))
-        self.norm = Gates(3, width, layer_norm=config.layer_norm)
-        _orthogonal(self.weight)
-
-    def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
-        """Terms of the input x (N, G H) and state h (N, H) -> the next h (N, H)."""
-        keep = _keep(h, self.dropout, training=self.training)
-        return cells.lau(x, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
-
-
-CELLS: dict[str, type[GRU | LAU | LGRU]] = {"gru": GRU, "lau": LAU, "lgru": LGRU}
-
-
-def _orthogonal(weight: Tensor) -> None:
-    for block in weight.split(len(weight), dim=1):
-        nn.init.orthogonal_(block)
+        return self.next_state(x, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
 class Module(nn.Module):
@@ -167,7 +124,7 @@ class Module(nn.Module):
     def __init__(self, config: Config, name: str, inputs: int):
         super().__init__()
         plain = config.ablated == name
-        self.first = CELLS["gru" if plain else config.cell](inputs, config)
+        self.first = Cell("gru" if plain else config.cell, inputs, config)
         self.transitions = nn.ModuleList(TGRU(config) for _ in range(0 if plain else config.transitions))
 
     def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:

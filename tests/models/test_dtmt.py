@@ -174,7 +174,7 @@ class Stepped(nn.Module):
 
 
 def test_an_lgru_without_its_linear_path_is_the_gru() -> None:
-    lgru, gru = dtmt.LGRU(E, SMALL), dtmt.GRU(E, SMALL)
+    lgru, gru = dtmt.Cell("lgru", E, SMALL), dtmt.Cell("gru", E, SMALL)
     randomised(lgru)
     with torch.no_grad():
         r, z, _, candidate, linear = lgru.input.weight.split(H)
@@ -191,7 +191,7 @@ def test_an_lgru_without_its_linear_path_is_the_gru() -> None:
 
 
 def test_a_tgru_is_a_gru_that_is_blind_to_its_input() -> None:
-    gru, tgru = dtmt.GRU(E, SMALL), dtmt.TGRU(SMALL)
+    gru, tgru = dtmt.Cell("gru", E, SMALL), dtmt.TGRU(SMALL)
     randomised(gru)
     tgru.load_state_dict({name: value for name, value in gru.state_dict().items() if name != "input.weight"})
     gru.input.weight.data.zero_()
@@ -200,7 +200,7 @@ def test_a_tgru_is_a_gru_that_is_blind_to_its_input() -> None:
 
 
 def test_a_lau_with_an_open_input_gate_hands_on_the_linear_map_of_its_input() -> None:
-    lau = dtmt.LAU(E, SMALL)
+    lau = dtmt.Cell("lau", E, SMALL)
     lau.norm.bias.data[2] = 50.0  # g = 1
     x, h = torch.randn(5, E), torch.randn(5, H)
     linear = x @ lau.input.weight.split(H)[-1].t()

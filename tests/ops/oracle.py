@@ -22,7 +22,7 @@ def gates(pre: Tensor, gain: Tensor | None, bias: Tensor) -> tuple[Tensor, ...]:
     return (pre + bias).sigmoid().unbind(dim=-2)
 
 
-def transition(
+def gated_gru(
     x: Tensor | None, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, state_bias: Tensor, keep: Tensor | None
 ) -> Tensor:
     """Meng and Zhang 2019: the GRU of eqs. 6 to 9, the T-GRU of eqs. 10 to 13 (no x), the L-GRU of eqs. 14 to 16."""
@@ -39,7 +39,7 @@ def transition(
     return new
 
 
-def lau_normed(
+def gated_lau(
     x: Tensor, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, candidate_bias: Tensor, keep: Tensor | None
 ) -> Tensor:
     """``lau.step`` with a layer normalisation for each gate and with dropout of the candidate."""

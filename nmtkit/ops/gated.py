@@ -1,79 +1,80 @@
-"""The pointwise part of a layer-normalised recurrent step as one operation, with its backward by hand.
+"""GRU, T-GRU, L-GRU and LAU with a layer normalisation for each gate, one step each with a backward by hand.
 
-A step is a product with the state, which stays with the caller (``loop.Loop.product``), and one of these. Each is the
-plain function of the same name in ``reference.py`` made fast: few passes over memory, and little kept for backward.
-All are done in the dtype of the state h.
+Every gate is normalised by itself, gate_k = sigma(LN_k(x_k + s_k)); without normalisation it is sigma(x_k + s_k + b_k).
+
+The GRU, T-GRU (no x) and L-GRU (a third gate l) of Meng and Zhang 2019, eqs. 6 to 16:
+
+    c = tanh(x_c + r * (s_c + b)), in an L-GRU with l * H(x) added
+    h' = (1 - z) * h + z * dropout(c)
+
+The LAU of Wang et al. 2017, eqs. 6 to 8, whose third gate is g and whose bias stands outside the reset product:
+
+    c = tanh((1 - r) * x_c + r * s_c + b)
+    h' = (1 - g) * ((1 - z) * h + z * dropout(c)) + g * H(x)
+
+The product with the state stays with the caller: s = h U, so that a loop can share its weights (``loop.py``). Few
+passes over memory are made, and little is kept for backward. All is done in the dtype of the state h.
 
 Letters: N rows, H hidden, G gates.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops.pointwise import tanh_
+from nmtkit.ops.pointwise import layer_norm_backward, sigmoid_backward, tanh_, tanh_backward
 
-_layer_norm_backward = torch.ops.aten.native_layer_norm_backward
-_sigmoid_backward = torch.ops.aten.sigmoid_backward  # (gradient, sigmoid of x)
-_tanh_backward = torch.ops.aten.tanh_backward  # (gradient, tanh of x)
+EPSILON = 1e-6  # of the layer normalisations
 
 
-def transition(
+def gru(
     x: Tensor | None, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, state_bias: Tensor, keep: Tensor | None
 ) -> Tensor:
-    """GRU, T-GRU (x is None) and L-GRU of Meng and Zhang 2019, eqs. 6 to 16: the next state (N, H).
+    """The next state (N, H) of a GRU, of a T-GRU (x is None), or of an L-GRU (three gates).
 
     x (N, (G+1) H) and s (N, (G+1) H): what input and state give to the gates r, z, in an L-GRU also l, and to the
     candidate; in an L-GRU x goes on with H(x). h (N, H) state. gain and bias (G, H) of the gates' layer normalisation;
     gain is None without one. state_bias (H,), inside the reset product. keep (N, H) is what dropout multiplies the
     candidate by; None keeps it.
     """
-    return _Transition.apply(x, s, h, gain, bias, state_bias, keep)  # type: ignore[no-any-return]
+    new: Tensor = _GRU.apply(x, s, h, gain, bias, state_bias, keep)
+    return new
 
 
 def lau(
     x: Tensor, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, candidate_bias: Tensor, keep: Tensor | None
 ) -> Tensor:
-    """The linear associative unit of Wang et al. 2017, eqs. 6 to 8, with normalised gates: the next state (N, H).
+    """The next state (N, H) of a LAU.
 
-    As ``transition``, with the gates r, z, g, with H(x) in x, and with the candidate's bias outside the reset product.
+    As ``gru`` with the gates r, z, g: x (N, 5H) ends with H(x), s (N, 4H), h (N, H), gain and bias (3, H),
+    candidate_bias (H,), outside the reset product, keep (N, H).
     """
-    return _LAU.apply(x, s, h, gain, bias, candidate_bias, keep)  # type: ignore[no-any-return]
-
-
-def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
-    """The GRU of Miceli Barone et al. 2017, where u keeps the *old* state: the next state (N, H).
-
-    x the terms [r, u, p] of the input, (N, 3H), or (3H,) for every row, or None for zeros; s (N, 3H) what the state
-    gives to them, before bias (3H,) and layer normalisation. ``norms`` are gain and bias of the normalisation of both
-    gates (2H,) and of the candidate (H,); empty without one.
-    """
-    return _Nematus.apply(x, s, h, bias, *norms)  # type: ignore[no-any-return]
+    new: Tensor = _LAU.apply(x, s, h, gain, bias, candidate_bias, keep)
+    return new
 
 
 def _gates(x: Tensor | None, s: Tensor, gain: Tensor | None, bias: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """sigma(LN(x + s)) for each of the G gates, which come first in x and s, and what ``_gates_backward`` needs."""
+    """The G gates (N, H), whose terms come first in x and s, and what ``_gates_backward`` needs."""
     width = bias.numel()
     terms = s[:, :width] if x is None else x[:, :width] + s[:, :width]
     pre = terms.unflatten(-1, bias.shape).transpose(0, 1).contiguous()  # (G, N, H)
     if gain is None:
         return list((pre + bias.unsqueeze(1)).sigmoid_().unbind()), []
-    found, kept = [], [pre]
+    gates, kept = [], [pre]
     for part, g, b in zip(pre, gain, bias, strict=True):
-        gate, *statistics = torch.native_layer_norm(part, part.shape[-1:], g, b, 1e-6)
-        found.append(gate.sigmoid_())
+        gate, *statistics = torch.native_layer_norm(part, part.shape[-1:], g, b, EPSILON)
+        gates.append(gate.sigmoid_())
         kept += statistics
-    return found, kept
+    return gates, kept
 
 
 def _gates_backward(
     d_gates: list[Tensor], gates: list[Tensor], kept: list[Tensor], gain: Tensor | None, bias: Tensor, ds: Tensor
 ) -> tuple[Tensor | None, Tensor]:
     """Writes the gradient of x + s into the first columns of ``ds``; gives those of gain and bias."""
-    d_pre = [_sigmoid_backward(d, gate) for d, gate in zip(d_gates, gates, strict=True)]
+    d_pre = [sigmoid_backward(d, gate) for d, gate in zip(d_gates, gates, strict=True)]
     width = bias.shape[1]
     out = ds[:, : bias.numel()].split(width, dim=-1)
     if gain is None:
@@ -84,14 +85,14 @@ def _gates_backward(
     pre, statistics = kept[0], kept[1:]
     for k, d in enumerate(d_pre):
         mean, rstd = statistics[2 * k : 2 * k + 2]
-        d, d_gain[k], d_bias[k] = _layer_norm_backward(
+        d, d_gain[k], d_bias[k] = layer_norm_backward(
             d, pre[k], [width], mean, rstd, gain[k], bias[k], [True, True, True]
         )
         out[k].copy_(d)
     return d_gain, d_bias
 
 
-class _Transition(torch.autograd.Function):
+class _GRU(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor | None, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, state_bias: Tensor,
@@ -127,7 +128,7 @@ class _Transition(torch.autograd.Function):
         if linear is not None and dx is not None:
             d_gates.append(d_change * linear)
             torch.mul(d_change, linear_gate[0], out=dx[:, place + width :])
-        d_inner = _tanh_backward(d_change, candidate)
+        d_inner = tanh_backward(d_change, candidate)
         torch.mul(d_inner, state, out=d_gates[0])
         d_state = torch.mul(d_inner, r, out=ds[:, place:])
         d_gain, d_bias = _gates_backward(d_gates, [r, z, *linear_gate], kept, gain, bias, ds)
@@ -138,7 +139,7 @@ class _Transition(torch.autograd.Function):
 
 
 class _LAU(torch.autograd.Function):
-    """The candidate is tanh(x_c + b + r (s_c - x_c)), as in ``lau.sequence``."""
+    """The candidate is tanh(x_c + b + r (s_c - x_c)), as in ``ops/lau.py``."""
 
     @staticmethod
     def forward(
@@ -170,64 +171,10 @@ class _LAU(torch.autograd.Function):
         dh -= d_change
         if keep is not None:
             d_change *= keep
-        d_inner = _tanh_backward(d_change, candidate)
+        d_inner = tanh_backward(d_change, candidate)
         torch.mul(d_inner, difference, out=d_gates[0])
         d_state = torch.mul(d_inner, r, out=ds[:, place:])
         torch.sub(d_inner, d_state, out=dx[:, place : place + width])
         d_gain, d_bias = _gates_backward(d_gates, [r, z, g], kept, gain, bias, ds)
         dx[:, :place] = ds[:, :place]
         return dx, ds, dh, d_gain, d_bias, d_inner.sum(0), None
-
-
-class _Nematus(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, *norms: Tensor) -> Tensor:
-        s, width = s.to(h.dtype), h.shape[-1]
-        if bias is not None:
-            s = s + bias
-        parts, kept = list(s.split([2 * width, width], dim=-1)), []
-        if norms:
-            raw = [part.contiguous() for part in parts]
-            kept = list(raw)
-            for k, (gain, shift) in enumerate((norms[:2], norms[2:])):
-                parts[k], *statistics = torch.native_layer_norm(raw[k], gain.shape, gain, shift, 1e-5)
-                kept += statistics
-        gates, state = parts
-        gates = (gates if x is None else gates + x[..., : 2 * width]).sigmoid()
-        r, u = gates.chunk(2, dim=-1)
-        p = r * state
-        if x is not None:
-            p += x[..., 2 * width :]
-        p = tanh_(p)
-        difference = h - p
-        ctx.save_for_backward(gates, state, p, difference, *norms, *kept)
-        ctx.x_dimensions, ctx.has_bias = 0 if x is None else x.ndim, bias is not None
-        return torch.addcmul(p, u, difference)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, dh: Tensor) -> tuple[Any, ...]:
-        gates, state, p, difference, *rest = ctx.saved_tensors
-        rows, width = dh.shape
-        r, u = gates.chunk(2, dim=-1)
-        d_old = dh * u
-        d_p = _tanh_backward(dh - d_old, p)
-        d_gates = torch.empty_like(gates)
-        torch.mul(d_p, state, out=d_gates[:, :width])
-        torch.mul(dh, difference, out=d_gates[:, width:])
-        parts = [_sigmoid_backward(d_gates, gates), d_p * r]
-        dx = None
-        if ctx.x_dimensions:
-            dx = torch.cat([parts[0], d_p], dim=-1)
-            dx = dx if ctx.x_dimensions == 2 else dx.sum(0)
-        d_norms: list[Tensor] = []
-        if rest:
-            norms, raw, statistics = rest[:4], rest[4:6], rest[6:]
-            for k in (0, 1):
-                (gain, shift), (mean, rstd) = norms[2 * k : 2 * k + 2], statistics[2 * k : 2 * k + 2]
-                parts[k], *found = _layer_norm_backward(
-                    parts[k], raw[k], gain.shape, mean, rstd, gain, shift, [True, True, True]
-                )
-                d_norms += found
-        ds = torch.cat(parts, dim=-1)
-        return dx, ds, d_old, ds.sum(0) if ctx.has_bias else None, *d_norms

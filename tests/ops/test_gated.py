@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import cells
+from nmtkit.ops import gated, nematus
 from tests.ops import oracle
 
 Cell = Callable[..., Tensor]
@@ -29,7 +29,7 @@ def cell(kind: str, layer_norm: bool, rows: int, width: int, dropout: bool) -> t
         bias = [drawn(3 * width)] if kind != "nematus" else []
         norms = [drawn(n) for n in (2 * width, 2 * width, width, width)] if layer_norm else []
 
-        def nematus(function: Callable[..., Tensor]) -> Cell:
+        def called(function: Callable[..., Tensor]) -> Cell:
             def run(s: Tensor, h: Tensor, *rest: Tensor) -> Tensor:
                 rest, given = rest[len(x) :], rest[: len(x)]
                 b = rest[0] if bias else None
@@ -38,21 +38,21 @@ def cell(kind: str, layer_norm: bool, rows: int, width: int, dropout: bool) -> t
             return run
 
         tensors = [drawn(rows, 3 * width), drawn(rows, width), *x, *bias, *norms]
-        return nematus(cells.nematus), nematus(oracle.nematus), tensors
+        return called(nematus.step), called(oracle.nematus), tensors
     gates = 3 if kind in ("lgru", "lau") else 2
     inputs = {"tgru": [], "gru": [drawn(rows, 3 * width)]}.get(kind, [drawn(rows, 5 * width)])
     gain = [drawn(gates, width)] if layer_norm else []
 
-    def gated(function: Callable[..., Tensor]) -> Cell:
+    def called(function: Callable[..., Tensor]) -> Cell:
         def run(s: Tensor, h: Tensor, bias: Tensor, other: Tensor, *rest: Tensor) -> Tensor:
             x, g = (rest[0] if inputs else None), (rest[-1] if gain else None)
             return function(x, s, h, g, bias, other, None if keep is None else keep.to(h.dtype))
 
         return run
 
-    fast, plain = (cells.lau, oracle.lau_normed) if kind == "lau" else (cells.transition, oracle.transition)
+    fast, plain = (gated.lau, oracle.gated_lau) if kind == "lau" else (gated.gru, oracle.gated_gru)
     tensors = [drawn(rows, (gates + 1) * width), drawn(rows, width), drawn(gates, width), drawn(width)]
-    return gated(fast), gated(plain), [*tensors, *inputs, *gain]
+    return called(fast), called(plain), [*tensors, *inputs, *gain]
 
 
 def gradients(result: Tensor, of: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -1,0 +1,87 @@
+"""The GRU of Nematus (Miceli Barone et al. 2017, eqs. 1 to 3), one step with a backward by hand.
+
+    r, u = sigma(x_ru + LN(h U_ru + b))         one normalisation spans both gates
+    p = tanh(x_p + r * LN(h U_p + b))           the reset gate acts after the product
+    h' = u * h + (1 - u) * p                    u keeps the old state
+
+The product with the state stays with the caller: s = h [U_ru, U_p], so that a loop can share its weights (``loop.py``).
+Few passes over memory are made, and little is kept for backward. All is done in the dtype of h.
+
+Letters: N rows, H hidden.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nmtkit.ops.pointwise import layer_norm_backward, sigmoid_backward, tanh_, tanh_backward
+
+EPSILON = 1e-5  # of both layer normalisations
+
+
+def step(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
+    """The next state (N, H) from the state h (N, H).
+
+    x the terms [r, u, p] of the input, (N, 3H), or (3H,) for every row, or None for zeros; s (N, 3H) what the state
+    gives to them, before bias (3H,) and layer normalisation. ``norms`` are gain and bias of the normalisation of both
+    gates (2H,) and of the candidate (H,); empty without one.
+    """
+    new: Tensor = _Step.apply(x, s, h, bias, *norms)
+    return new
+
+
+class _Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, *norms: Tensor) -> Tensor:
+        s, width = s.to(h.dtype), h.shape[-1]
+        if bias is not None:
+            s = s + bias
+        parts, kept = list(s.split([2 * width, width], dim=-1)), []
+        if norms:
+            raw = [part.contiguous() for part in parts]
+            kept = list(raw)
+            for k, (gain, shift) in enumerate((norms[:2], norms[2:])):
+                parts[k], *statistics = torch.native_layer_norm(raw[k], gain.shape, gain, shift, EPSILON)
+                kept += statistics
+        gates, state = parts
+        gates = (gates if x is None else gates + x[..., : 2 * width]).sigmoid()
+        r, u = gates.chunk(2, dim=-1)
+        p = r * state
+        if x is not None:
+            p += x[..., 2 * width :]
+        p = tanh_(p)
+        difference = h - p
+        ctx.save_for_backward(gates, state, p, difference, *norms, *kept)
+        ctx.x_dimensions, ctx.has_bias = 0 if x is None else x.ndim, bias is not None
+        return torch.addcmul(p, u, difference)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dh: Tensor) -> tuple[Any, ...]:
+        gates, state, p, difference, *rest = ctx.saved_tensors
+        width = dh.shape[1]
+        r, u = gates.chunk(2, dim=-1)
+        d_old = dh * u
+        d_p = tanh_backward(dh - d_old, p)
+        d_gates = torch.empty_like(gates)
+        torch.mul(d_p, state, out=d_gates[:, :width])
+        torch.mul(dh, difference, out=d_gates[:, width:])
+        parts = [sigmoid_backward(d_gates, gates), d_p * r]
+        dx = None
+        if ctx.x_dimensions:
+            dx = torch.cat([parts[0], d_p], dim=-1)
+            dx = dx if ctx.x_dimensions == 2 else dx.sum(0)  # one row for all: its gradient is the sum of theirs
+        d_norms: list[Tensor] = []
+        if rest:
+            norms, raw, statistics = rest[:4], rest[4:6], rest[6:]
+            for k in (0, 1):
+                (gain, shift), (mean, rstd) = norms[2 * k : 2 * k + 2], statistics[2 * k : 2 * k + 2]
+                parts[k], *d_norm = layer_norm_backward(
+                    parts[k], raw[k], gain.shape, mean, rstd, gain, shift, [True, True, True]
+                )
+                d_norms += d_norm
+        ds = torch.cat(parts, dim=-1)
+        return dx, ds, d_old, ds.sum(0) if ctx.has_bias else None, *d_norms
