@@ -2,17 +2,20 @@
 
 import multiprocessing
 import os
+import queue
 import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from nmtkit.errors import UserError
 from nmtkit.lines import raw_lines
@@ -29,6 +32,7 @@ class Chunk(NamedTuple):
 
 
 def chunks(path: Path, size: int) -> Iterator[Chunk]:
+    """The lines of a file, ``size`` at a time, the last chunk with what is left."""
     lines = raw_lines(path)
     first = 1
     while chunk := list(islice(lines, size)):
@@ -39,34 +43,45 @@ def chunks(path: Path, size: int) -> Iterator[Chunk]:
 class Workers:
     """Processes to map functions with, by default one per core; with a count of 1, everything stays in this one.
 
-    The functions must be importable and keep what is costly to make in a cache of their own.
+    The functions must be importable and keep what is costly to make in a cache of their own. Each process hangs on a
+    pipe of its own and has one item at a time, brought by a thread that waits for the answer. Nothing is shared: a
+    process may be killed at any moment (the standard library's pool can wait for ever then, and leaves semaphores).
     """
 
     def __init__(self, count: int | None) -> None:
         count = available_cores() if count is None else count
         if count < 1:
-            raise UserError(f"--workers {count}: at least one process has to do the work")
+            raise UserError(f"workers {count}: at least one process has to do the work")
         self.count = count
-        self._pool: ProcessPoolExecutor | None = None
-        self._processes: set[multiprocessing.process.BaseProcess] = set()
+        self._processes: list[SpawnProcess] = []
+        self._threads: ThreadPoolExecutor | None = None
+        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()  # pipes to processes without an item
 
     def __enter__(self) -> "Workers":
         if self.count > 1:
-            before = set(multiprocessing.active_children())
             # Spawned, not forked: a fork copies locks that another thread may hold.
-            self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("spawn"), _follow_parent)
+            context = multiprocessing.get_context("spawn")
             with _interrupts_ignored():  # and so in the processes, too: Ctrl-C is for this one to answer
                 for _ in range(self.count):
-                    self._pool.submit(os.getpid)
-            self._processes = set(multiprocessing.active_children()) - before
+                    ours, theirs = context.Pipe()
+                    self._processes.append(context.Process(target=_work, args=(theirs,)))
+                    self._processes[-1].start()
+                    theirs.close()  # so that the pipe breaks when the process ends
+                    self._idle.put(ours)
+            self._threads = ThreadPoolExecutor(self.count)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
-        if self._pool is not None:
-            if kind is not None:
-                for process in self._processes:
-                    process.terminate()
-            self._pool.shutdown(cancel_futures=True)
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if self._threads is None:
+            return
+        if kind is not None:
+            for process in self._processes:
+                process.terminate()
+        self._threads.shutdown(cancel_futures=True)
+        while not self._idle.empty():
+            self._idle.get().close()  # which ends a process that is waiting for an item
+        for process in self._processes:
+            process.join()
 
     def map(
         self, function: Callable[[A], B], items: Iterable[A], at_hand: Callable[[], bool] = lambda: True
@@ -75,35 +90,60 @@ class Workers:
 
         When ``at_hand`` says that the next item would have to be waited for, all results so far come first.
         """
-        if self._pool is None:
+        if self._threads is None:
             yield from map(function, items)
             return
         waiting: deque[Future[B]] = deque()
-        try:
-            for item in items:
-                waiting.append(self._pool.submit(function, item))
-                while len(waiting) > 4 * self.count or (waiting and not at_hand()):
-                    yield waiting.popleft().result()
-            while waiting:
+        for item in items:
+            waiting.append(self._threads.submit(self._call, function, item))
+            while len(waiting) > 4 * self.count or (waiting and not at_hand()):
                 yield waiting.popleft().result()
-        except BrokenProcessPool:
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _call(self, function: Callable[[A], B], item: A) -> B:
+        """In a thread: ``function(item)``, done by a process that is idle. There are as many threads as processes."""
+        connection = self._idle.get()
+        try:
+            connection.send((function, item))
+            result, error, where = connection.recv()
+        except (EOFError, ConnectionError):
             raise UserError("a worker process was killed, perhaps for lack of memory; use fewer processes") from None
+        finally:
+            self._idle.put(connection)
+        if error is not None:
+            raise error from RuntimeError(f"in a worker process:\n{where}")
+        answer: B = result
+        return answer
+
+
+def _work(connection: Connection) -> None:
+    """In a worker process: answer each function and item with a result, or an exception and where it came from."""
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    while True:
+        try:
+            function, item = connection.recv()
+        except EOFError:
+            return
+        answer: tuple[Any, Exception | None, str]
+        try:
+            answer = function(item), None, ""
+        except Exception as error:
+            answer = None, error, traceback.format_exc()
+        connection.send(answer)
 
 
 def _follow_parent() -> None:
-    """Ends this process when the one that started it is gone, however that came about; it would wait for ever."""
-
-    def wait() -> None:
-        parent = multiprocessing.parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
+    """Ends this process when the one that started it is gone, however that came about, with its item unfinished."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
+    """Let Ctrl-C, and processes that are started meanwhile, alone for a moment."""
     if threading.current_thread() is not threading.main_thread():  # only that one may set signal handlers
         yield
         return

@@ -1,5 +1,7 @@
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +70,7 @@ def test_an_interrupt_ends_the_processes_at_once() -> None:
 
 
 def test_at_least_one_process_has_to_do_the_work() -> None:
-    with pytest.raises(UserError, match="--workers 0: at least one"):
+    with pytest.raises(UserError, match="workers 0: at least one"):
         Workers(0)
 
 
@@ -79,3 +81,45 @@ def test_by_default_there_is_a_process_per_core() -> None:
 def test_chunks_have_every_line_and_know_their_numbers(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"1\n2\r\n3")
     assert list(chunks(tmp_path / "text", 2)) == [Chunk(1, [b"1\n", b"2\r\n"]), Chunk(3, [b"3"])]
+
+
+INTERRUPTED = """
+import sys, time
+from nmtkit.data.parallel import Workers
+
+def weigh(item):
+    time.sleep(0.001)
+    return len(item)
+
+if __name__ == "__main__":
+    with Workers(2) as workers:
+        for _ in workers.map(weigh, (bytes(100_000) for _ in range(100_000))):
+            print(flush=True)
+"""
+
+
+@pytest.mark.parametrize("results", [1, 40, 300])
+def test_ctrl_c_ends_the_whole_group_without_a_word_of_what_is_left(tmp_path: Path, results: int) -> None:
+    (tmp_path / "busy.py").write_text(INTERRUPTED)
+    command = [sys.executable, tmp_path / "busy.py"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        for _ in range(results):
+            program.stdout.readline()
+        os.killpg(program.pid, signal.SIGINT)
+        program.stdout.close()
+        printed = program.stderr.read().decode()
+        assert program.wait(60) == -signal.SIGINT
+    assert printed.rstrip().endswith("KeyboardInterrupt")
+    assert "leaked" not in printed
+
+
+def fail(number: int) -> int:
+    return 1 // number
+
+
+def test_a_mistake_of_ours_shows_where_in_the_process_it_was_made() -> None:
+    with pytest.raises(ZeroDivisionError) as raised, Workers(2) as workers:
+        list(workers.map(fail, [1, 0]))
+    assert "return 1 // number" in str(raised.value.__cause__)
