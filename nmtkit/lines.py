@@ -3,6 +3,7 @@
 A line is what ends in \\n and nothing else.
 """
 
+import codecs
 import errno
 import fcntl
 import gzip
@@ -111,10 +112,18 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
     except UnicodeDecodeError as error:
         place = "standard input" if str(path) == "-" else path
         raise UserError(
-            f"{place}:{number}: byte 0x{content[error.start]:02X} is not UTF-8; "
-            "convert the file, for example with: iconv -f latin1 -t utf-8"
+            f"{place}:{number}: byte 0x{content[error.start]:02X} is not UTF-8; {conversion(content)}"
         ) from None
     return line.removeprefix("\ufeff") if number == 1 else line
+
+
+def conversion(line: bytes) -> str:
+    """How to make UTF-8 of a file with such a line, by its first line if that is known.
+
+    UTF-16 begins with a mark, and what it writes of the Latin alphabet is half zeros; all else is taken to be Latin-1.
+    """
+    utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
+    return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'latin1'} -t utf-8"
 
 
 def decode_line(raw: bytes) -> str:

@@ -21,11 +21,11 @@ def check_annotation(folder: Path, tgt_size: int | None) -> None:
     """Raises UserError for a data folder that cannot be annotated, or a target vocabulary too small for the symbols."""
     prep = load_prep(folder)
     if "bpe" in (prep.src.segmentation, prep.tgt.segmentation):
-        raise UserError(f"unkpos: {folder} has BPE, so no words are unknown; prepare it anew with whole words")
+        raise UserError(f"`unkpos`: {folder} has BPE, so no words are unknown; prepare it anew with whole words")
     if not (folder / "train.align").is_file():
-        raise UserError(f"{folder / 'train.align'}: not there, and unkpos needs it; make it with nmtkit align")
+        raise UserError(f"{folder / 'train.align'}: not there, and `unkpos` needs it; make it with nmtkit align")
     if tgt_size is not None and tgt_size <= len(ALL_SYMBOLS):
-        raise UserError(f"tgt_size {tgt_size}: with unkpos, {len(ALL_SYMBOLS)} rows are symbols; give it more")
+        raise UserError(f"`tgt_size` {tgt_size}: with `unkpos`, {len(ALL_SYMBOLS)} rows are symbols; give it more")
 
 
 def annotate_file(path: Path, text: Encoded, alignment: Path) -> str:

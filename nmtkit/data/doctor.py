@@ -16,12 +16,12 @@ import numpy as np
 
 from nmtkit.data.corpus import Corpus
 from nmtkit.data.hashes import pair_hash, repeated
-from nmtkit.data.raw import Files
+from nmtkit.data.raw import NO_WORDS, Files, has_words
 from nmtkit.data.rules import wrong_script
 from nmtkit.data.settings import SIDES, SPLITS, Cleaning
 from nmtkit.data.text import CONTROL
 from nmtkit.errors import UserError
-from nmtkit.lines import parse_line, raw_lines
+from nmtkit.lines import conversion, parse_line, raw_lines
 from nmtkit.symbols import UNK
 
 _FIRST_LINES = 5  # that a finding names
@@ -73,6 +73,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
         if split in raw:
             for number, hashed in enumerate(_examine_pairs(raw[split], languages, findings), 1):
                 heldout.setdefault(hashed, (raw[split].src, number))
+    if "dev" in raw and not has_words(raw["dev"]):
+        findings.all[raw["dev"].src, NO_WORDS] = Finding(raw["dev"].src, NO_WORDS, fatal=True)
     with tempfile.TemporaryDirectory() as folder:
         hashes = Path(folder, "hashes")
         with open(hashes, "wb") as file:
@@ -89,6 +91,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
 def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -> Iterator[bytes]:
     """Notes what is wrong with each pair; gives its hash, which a pair that cannot be used shares with none."""
     ended = set[Path]()
+    advice = {path: conversion(next(raw_lines(path), b"")) for path in files}
     for number, pair in enumerate(zip_longest(*map(raw_lines, files)), 1):
         texts = []
         for path, raw in zip(files, pair, strict=True):
@@ -100,7 +103,7 @@ def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -
             try:
                 texts.append(parse_line(raw, path, number))
             except UserError:
-                findings.add(path, number, "not UTF-8; convert the file, as with iconv -f latin1 -t utf-8", fatal=True)
+                findings.add(path, number, f"not UTF-8; {advice[path]}", fatal=True)
         words = [text.split() for text in texts]
         if len(words) == 2 and all(words):
             for side, what in languages.faults(words[0], words[1]):
@@ -114,7 +117,12 @@ def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -
             elif len(text.split()) > Cleaning.max_length:
                 findings.add(path, number, f"more than {Cleaning.max_length} words")
             if CONTROL.search(text):
-                findings.add(path, number, "control characters")
+                what = (
+                    f"control characters; {advice[path]}"
+                    if "\0" in text and "utf-16" in advice[path]
+                    else "control characters"
+                )
+                findings.add(path, number, what)
 
 
 class _Languages:

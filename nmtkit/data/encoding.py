@@ -17,6 +17,7 @@ from nmtkit.data.counts import merged, write_run
 from nmtkit.data.manifest import read_manifest
 from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.data.progress import progress
+from nmtkit.data.raw import NO_WORDS
 from nmtkit.data.settings import SIDES, SPLITS, SideName, TextFiles
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
@@ -99,6 +100,8 @@ def encode(
             annotated = unkpos and (joint or side == "tgt")
             vocabulary = Vocabulary.choose(merged(runs[side]), size, min_count, annotated)
             vocabulary.save(TextFiles(staging).vocabulary(side))
+            if len(vocabulary) == vocabulary.symbols:
+                raise UserError(f"{folder}/train.{side}: no word is there {min_count} times or more; lower `min_count`")
             vocabularies[side] = vocabulary
             types[side] = sum(word not in ALL_SYMBOLS for word, _ in merged(runs[side]))
             for split in splits:
@@ -108,6 +111,8 @@ def encode(
                     digest = annotate_file(staging / name, texts[name], folder / f"{split}.align")
                     texts[name] = replace(texts[name], alignment=digest)
         _check_sides(folder, splits, texts)
+        if "dev" in splits and not _has_words(staging / "dev.src", staging / "dev.tgt"):
+            raise UserError(f"{folder}/dev.src, dev.tgt: {NO_WORDS}; prepare the folder anew with another one")
         write_header(staging, texts)
         move_into_place(staging, folder, FILES)
     return VocabReport(folder, vocabularies, types, coverage)
@@ -183,6 +188,12 @@ def _check_sides(folder: Path, splits: Sequence[str], texts: Mapping[str, Encode
                 f"{folder / src} has {texts[src].lines} lines but {folder / tgt} has {texts[tgt].lines}; "
                 "run nmtkit prep again"
             )
+
+
+def _has_words(src: Path, tgt: Path) -> bool:
+    """Whether any pair of two encoded texts, given without suffix, has words on both sides."""
+    lengths = [np.diff(np.fromfile(f"{path}.offsets", OFFSET)) for path in (src, tgt)]
+    return bool(np.minimum(*lengths).any())
 
 
 # One for each side per process; the path is in a staging folder, whose name never comes again.

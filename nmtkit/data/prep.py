@@ -24,7 +24,7 @@ from nmtkit.data.settings import ALIGN_FILES, SIDES, SPLITS, Prep, SideName, Tex
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.work import CHUNK_LINES, Work, join_lines, split_lines
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, move_into_place, parse_line, report_write_errors, sync
+from nmtkit.lines import atomic_write, file_of, move_into_place, parse_line, real_path, report_write_errors, sync
 
 _WITHOUT_SPACES = ("zh", "yue", "ja", "th", "lo", "km", "my")
 
@@ -47,6 +47,9 @@ def prepare(
     """
     if keep_rejected is not None and not keep_rejected.parent.is_dir():
         raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
+    read = [real_path(file_of(path)[0]) for files in raw.values() for path in files]
+    if keep_rejected is not None and real_path(keep_rejected) in read:
+        raise UserError(f"{keep_rejected}: is read, too, and would be replaced; choose another `keep_rejected`")
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool) as work:
         _note_languages(prep)
         if merge:

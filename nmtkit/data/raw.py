@@ -11,7 +11,9 @@ from nmtkit.data.parallel import Workers
 from nmtkit.data.progress import progress
 from nmtkit.data.settings import SPLITS
 from nmtkit.errors import UserError
-from nmtkit.lines import file_of, parse_line, raw_lines
+from nmtkit.lines import decode_line, file_of, parse_line, raw_lines
+
+NO_WORDS = "no pair of the development set has words on both sides"
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +50,17 @@ def read_all(raw: Mapping[str, Files], pool: Workers) -> dict[str, tuple[Content
                 f"{src} has {contents[src].lines} lines but {tgt} has {contents[tgt].lines}, and they must translate "
                 "each other line by line; find the first pair that does not: there a line was lost, or broken in two"
             )
+    if "dev" in raw and not has_words(raw["dev"]):
+        raise UserError(f"{raw['dev'].src}, {raw['dev'].tgt}: {NO_WORDS}; training is steered by it: give another one")
     if not contents[raw["train"].src].lines:
         raise UserError(f"{raw['train'].src}: no lines; there is nothing to train on")
     return {split: (contents[files.src], contents[files.tgt]) for split, files in raw.items()}
+
+
+def has_words(files: Files) -> bool:
+    """Whether any pair has words on both sides, so that a model can be judged by the text."""
+    pairs = zip(raw_lines(files.src), raw_lines(files.tgt), strict=False)
+    return any(decode_line(src).split() and decode_line(tgt).split() for src, tgt in pairs)
 
 
 def _read(path: Path) -> Content:
@@ -105,6 +115,10 @@ _RAW_TSV = re.compile(rf"(train|dev|test)\.({_BESIDE_HYPHEN})-({_BESIDE_HYPHEN})
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:
     others = [language for language in languages if language not in (src, tgt)]
     if src and tgt:
+        if src == tgt:
+            raise UserError(
+                f"{folder}/: {src} is to be translated to itself; name two languages, or give each side its files"
+            )
         return src, tgt
     if src and len(others) == 1:
         return src, others[0]

@@ -64,7 +64,7 @@ class Work:
         """
         for path in chain.from_iterable(raw.values()):
             if path.name in DATA_FILES and real_path(path).parent == real_path(output):
-                raise UserError(f"{path}: would be overwritten; choose another --output or another name")
+                raise UserError(f"{path}: would be overwritten; choose another folder or another name")
         work = cls(raw, read_all(raw, pool), output, prep)
         with locked(work.folder, "prep", shared):
             for old in output.glob(".prep-*"):

@@ -22,10 +22,12 @@ SENTENCES = [("the cat", "le chat"), ("the", "le"), ("a cat <s> sat", "un chat")
 HELD_OUT = [("the dog", "le chien"), ("", ""), ("cat", "chat noir")]
 
 
-def make(folder: Path, train: list[tuple[str, str]], dev: list[tuple[str, str]] | None = None) -> Path:
+def make(
+    folder: Path, train: list[tuple[str, str]], dev: list[tuple[str, str]] | None = None, name: str = "dev"
+) -> Path:
     """The data folder ``folder``/data with these sentences."""
     raw = {}
-    for split, pairs in (("train", train), ("dev", dev)):
+    for split, pairs in (("train", train), (name, dev)):
         if pairs is not None:
             raw[split] = Files(folder / f"{split}.en", folder / f"{split}.fr")
             for path, sentences in zip(raw[split], zip(*pairs, strict=True), strict=True):
@@ -110,11 +112,26 @@ def test_the_report_tells_rows_and_coverage(data: Path) -> None:
 
 
 def test_a_split_of_blank_lines_can_be_opened(tmp_path: Path) -> None:
-    data = make(tmp_path, SENTENCES, [("", ""), ("", "")])
-    assert "  dev   0 + 0 tokens, of which 100.00% + 100.00% covered" in encode_all(data)
-    corpus = Corpus.open(data, "dev")
+    data = make(tmp_path, SENTENCES, [("", ""), ("", "")], "test")
+    assert "  test  0 + 0 tokens, of which 100.00% + 100.00% covered" in encode_all(data)
+    corpus = Corpus.open(data, "test")
     assert len(corpus) == 2
     assert corpus.src(1).tolist() == []
+
+
+def test_a_vocabulary_without_a_word_is_refused(data: Path) -> None:
+    with pytest.raises(UserError, match=r"data/train\.src: no word is there 9999 times or more; lower `min_count`"):
+        encode(data, None, None, 9999, False, 1)
+    assert not (data / "vocab.src").exists()
+
+
+def test_a_development_set_without_a_pair_of_words_is_refused(data: Path) -> None:
+    (data / "dev.tgt").write_text("\nle chien\n\n")
+    (data / "dev.src").write_text("the dog\n\ncat\n")
+    with pytest.raises(
+        UserError, match=r"data/dev\.src, dev\.tgt: no pair of the development set has words on both sides"
+    ):
+        encode_all(data)
 
 
 def test_a_split_that_was_never_prepared_is_named(data: Path) -> None:
@@ -280,10 +297,10 @@ def test_another_alignment_is_another_text_to_train_on(data: Path) -> None:
 
 
 def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None:
-    with pytest.raises(UserError, match=r"train\.align: not there, and unkpos needs it; make it with nmtkit align"):
+    with pytest.raises(UserError, match=r"train\.align: not there, and `unkpos` needs it; make it with nmtkit align"):
         annotated(data, 21)
     (data / "train.align").write_text("0-0\n")
-    with pytest.raises(UserError, match="tgt_size 20: with unkpos, 20 rows are symbols; give it more"):
+    with pytest.raises(UserError, match="`tgt_size` 20: with `unkpos`, 20 rows are symbols; give it more"):
         annotated(data, 20)
     with pytest.raises(UserError, match=r"train\.align has 1 lines but the text 4; run nmtkit align again"):
         annotated(data, 21)
@@ -292,5 +309,5 @@ def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None
         annotated(data, 21)
     settings = (data / "prep.yaml").read_text().replace("segmentation: words", "segmentation: bpe")
     (data / "prep.yaml").write_text(settings)
-    with pytest.raises(UserError, match=r"unkpos: .*data has BPE, so no words are unknown; prepare it anew with"):
+    with pytest.raises(UserError, match=r"`unkpos`: .*data has BPE, so no words are unknown; prepare it anew with"):
         annotated(data, 21)

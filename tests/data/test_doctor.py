@@ -114,6 +114,28 @@ def test_findings_name_the_first_lines_and_count_the_rest(tmp_path: Path) -> Non
     assert not finding.fatal
 
 
+def test_text_in_utf_16_is_told_how_to_convert_it(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    files = {split: write(tmp_path, split, pair) for split, pair in sides.items()}
+    files["dev"].src.write_bytes(files["dev"].src.read_text().encode("utf-16"))
+    files["test"].tgt.write_bytes(files["test"].tgt.read_text().encode("utf-16-le"))  # no mark, and UTF-8 with zeros
+    found = [
+        finding for finding in examine_text(files, "en", "fr") if "UTF-8" in finding.what or "utf-8" in finding.what
+    ]
+    remedy = "convert the file, for example with: iconv -f utf-16 -t utf-8"
+    places = [str(finding).partition(" (")[0] for finding in found]
+    assert f"{tmp_path}/dev.en:1: not UTF-8; {remedy}" in places
+    assert f"{tmp_path}/test.fr:1: control characters; {remedy}" in places
+    assert not any("latin1" in place for place in places)
+
+
+@pytest.mark.parametrize(("src", "tgt"), [([], []), ([b"", b" "], [b"un", b"deux"]), ([b"a", b""], [b"", b"b"])])
+def test_a_development_set_without_a_pair_of_words_is_fatal(tmp_path: Path, src: list[bytes], tgt: list[bytes]) -> None:
+    found = examine(tmp_path, corpus(tmp_path) | {"dev": (src, tgt)})
+    (finding,) = (finding for finding in found if finding.fatal)
+    assert str(finding) == f"{tmp_path}/dev.en: no pair of the development set has words on both sides"
+
+
 def test_words_that_the_vocabulary_leaves_out_are_counted(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
     sides["dev"][0][7] = b"purple elephants fly over us"

@@ -223,7 +223,7 @@ def test_a_file_that_is_not_there_is_named(raw: dict[str, Files], tmp_path: Path
 
 def test_raw_text_is_never_overwritten(tmp_path: Path) -> None:
     write(tmp_path / "train.src", ["mine"])
-    with pytest.raises(UserError, match=r"train\.src: would be overwritten; choose another --output"):
+    with pytest.raises(UserError, match=r"train\.src: would be overwritten; choose another folder"):
         prepare({"train": Files(tmp_path / "train.src", tmp_path / "train.src")}, tmp_path, WORDS, workers=1)
     assert contents(tmp_path) == {"train.src": b"mine\n"}
 
@@ -259,6 +259,30 @@ def test_losing_more_than_a_tenth_of_the_pairs_is_a_warning(
             "11 of the 100 training pairs (11%) are left out, most of them for an empty side: "
             "see lines 1, 2, 3, 4, 5, ... of"
         )
+
+
+@pytest.mark.parametrize(("src", "tgt"), [([], []), (["", " "], ["un", "deux"]), (["a", ""], ["", "b"])])
+def test_a_development_set_without_a_pair_of_words_is_refused(
+    raw: dict[str, Files], tmp_path: Path, src: list[str], tgt: list[str]
+) -> None:
+    write(raw["dev"].src, src)
+    write(raw["dev"].tgt, tgt)
+    with pytest.raises(
+        UserError, match=r"dev\.en, .*dev\.fr: no pair of the development set has words on both sides; "
+    ):
+        prepare(raw, tmp_path / "data", BPE, workers=1)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("name", ["train.en", "dev.fr", "link"])
+def test_what_is_left_out_never_replaces_what_is_read(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
+    (tmp_path / "link").symlink_to("train.en")
+    before = (tmp_path / name).read_bytes()
+    with pytest.raises(
+        UserError, match=rf"{name}: is read, too, and would be replaced; choose another `keep_rejected`"
+    ):
+        prepare(raw, tmp_path / "data", BPE, 1, tmp_path / name)
+    assert (tmp_path / name).read_bytes() == before
 
 
 def test_losing_every_pair_is_an_error(tmp_path: Path) -> None:
@@ -355,6 +379,7 @@ def test_a_table_is_found_by_its_two_languages(folder: Callable[..., Path]) -> N
             r"has text in de, en, fr: name two .* --src-lang en --tgt-lang",
         ),
         ([], None, None, r"has no train\.LANGUAGE: name two"),
+        (["train.en", "train.fr"], "en", "en", r"en is to be translated to itself; name two languages"),
         (["train.en", "train.fr"], "en", "de", r"train\.de: no such file \(nor \.gz or \.zst\)"),
         (["train.en", "train.fr", "dev.en"], "en", "fr", r"dev\.fr: no such file"),
         (["train.en", "train.en.gz", "train.fr"], "en", "fr", r"train\.en\.gz: train\.en is there too; keep one"),
