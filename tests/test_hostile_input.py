@@ -36,8 +36,9 @@ from nmtkit.experiment.schema import build_experiment
 from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.training import checkpoint
-from nmtkit.training.checkpoint import Progress
 from nmtkit.training.folder import ModelFolder
+from nmtkit.training.metrics import rewind_metrics
+from nmtkit.training.progress import Progress
 from tests.training.conftest import make_data, small_experiment
 
 FUZZ = int(os.environ.get("FUZZ", "0"))
@@ -318,7 +319,7 @@ def test_the_lists_of_a_run(folder: Path, data: st.DataObject) -> None:
     survives(folder / "lists" / "best", data.draw(damaged(b"step-3\t1.5\nstep-2\t1\n")),
              lambda: ModelFolder(folder / "lists").best_weights())  # fmt: skip
     (folder / "lists" / "metrics.jsonl").write_bytes(data.draw(damaged(record * 4)))
-    checkpoint.rewind_metrics(ModelFolder(folder / "lists"), 2)
+    rewind_metrics(ModelFolder(folder / "lists"), 2)
 
 
 RECORDS = [

@@ -4,30 +4,28 @@ import json
 import logging
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from nmtkit import config as configs
-from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus, read_header
 from nmtkit.data.manifest import read_json
 from nmtkit.data.settings import SIDES, TextFiles
-from nmtkit.data.text import TextPipeline, copy_prep
+from nmtkit.data.text import copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.evaluation.bleu import detokenized_bleu
+from nmtkit.experiment.development import DevelopmentSet, validate
 from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.layers.embedding import SharedEmbedding
-from nmtkit.lines import atomic_write, locked, read_lines
+from nmtkit.lines import atomic_write, locked
 from nmtkit.models.base import Seq2Seq, count_parameters
-from nmtkit.search.batching import translate_ids
-from nmtkit.training import checkpoint, distributed, estimate, loop, optimizers, precision
-from nmtkit.training.checkpoint import Progress
+from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers, precision
 from nmtkit.training.folder import ModelFolder
-from nmtkit.training.loop import Validation
 from nmtkit.training.precision import Precision
+from nmtkit.training.progress import Progress
+from nmtkit.training.run import Run, sample_pairs
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +50,8 @@ def load_model(path: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]:
 def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch.device) -> Progress:
     """Train in the folder ``path`` on the data folder ``data``, from the start or from where an earlier run stopped."""
     folder, config = ModelFolder(path), experiment.training
-    corpus, dev = Corpus.open(data, "train"), Corpus.open(data, "dev")
+    corpus, development = Corpus.open(data, "train"), DevelopmentSet.load(data)
     vocabularies = {side: Vocabulary.load(TextFiles(data).vocabulary(side)) for side in SIDES}
-    pipeline = TextPipeline.load(data, "tgt")
-    references = list(read_lines(data / "dev.raw.tgt"))
     torch.manual_seed(config.seed_of(config.init_seed))
     model = experiment.build(len(vocabularies["src"]), len(vocabularies["tgt"]))
     if isinstance(model.embedding["src"], SharedEmbedding) and vocabularies["src"].words != vocabularies["tgt"].words:
@@ -67,35 +63,26 @@ def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch
     model.to(device)
     optimizer = optimizers.build_optimizer(model, config.optimizer, config.groups)
 
-    dev_pairs = batches.within(dev, None)
-    train_pairs = loop.sample_pairs(corpus, config, len(dev_pairs))
-
-    def validate() -> Validation:
-        cross_entropy, errors = loop.teacher_forced(model, dev, dev_pairs, config.pass_tokens, device, dtype)
-        _, train_errors = loop.teacher_forced(model, corpus, train_pairs, config.pass_tokens, device, dtype)
-        shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
-        found = translate_ids(model, shared, experiment.search, device=device)
-        hyps = [pipeline.text(vocabularies["tgt"].tokens(ids)) for ids in distributed.gather([b[0].ids for b in found])]
-        return Validation(cross_entropy, errors, detokenized_bleu(hyps, references), train_errors)
-
+    seen = sample_pairs(corpus, config.max_length, len(development.pairs))
     # From here on something is written; of many processes the first one holds the lock for all.
     with nullcontext() if distributed.rank() else locked(path, "training"):
         experiment = _with_budget_of_run(experiment, folder)
         progress = _resume(experiment, data, folder, model, optimizer)
         dtype = _precision(config.precision, progress, device)
         progress.precision = str(dtype).removeprefix("torch.")
+        run = Run(model, optimizer, experiment.training, corpus, folder, progress, dtype)
         log.info(
             "%s: %.1f M parameters; %s pairs; %s on %s, %d x %d threads",
             experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
             device, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
-        config = experiment.training
-        if config.batch_tokens == "auto":
-            config = replace(config, batch_tokens=estimate.busy_budget(model, config, corpus, device, dtype))
-            log.info("training.batch_tokens: auto is %s here", f"{config.batch_tokens:,}")
+        if run.settings.batch_tokens == "auto":
+            run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))
+            log.info("training.batch_tokens: auto is %s here", f"{run.settings.batch_tokens:,}")
             if not distributed.rank():
-                folder.write_config(configs.to_dict(replace(experiment, training=config)))
-        return loop.train(model, optimizer, config, corpus, folder, progress, validate, dtype)
+                folder.write_config(configs.to_dict(replace(experiment, training=run.settings)))
+        loop.train(run, partial(validate, run, development, seen, experiment.search))
+    return progress
 
 
 def _with_budget_of_run(experiment: Experiment, folder: ModelFolder) -> Experiment:
@@ -121,13 +108,13 @@ def _resume(
     progress = Progress()
     if saved_steps:
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
-        progress.finished = loop.end(experiment.training, progress)
+        progress.finished = progress.end(experiment.training)
         log.info("going on from update %d in %s", progress.update, folder)
     if distributed.highest(progress.update) != progress.update:
         raise UserError(f"{folder}: not the folder that the first process sees; it must be one that all machines share")
     if first:
         folder.write_ranking(progress.best)
-        checkpoint.rewind_metrics(folder, progress.update)
+        metrics.rewind_metrics(folder, progress.update)
     return progress
 
 

@@ -12,7 +12,7 @@ from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.memory import is_full
 from nmtkit.search.beam import Search
 from nmtkit.training.folder import ModelFolder
-from nmtkit.training.loop import Training
+from nmtkit.training.settings import Training
 
 
 @dataclass(frozen=True)

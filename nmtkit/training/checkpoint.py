@@ -2,14 +2,12 @@
 
 import dataclasses
 import io
-import json
 import logging
 import os
 import shutil
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,73 +19,10 @@ from torch import Tensor, nn
 from nmtkit import config as configs
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, report_write_errors, sync
-from nmtkit.training.folder import ModelFolder, read_text
+from nmtkit.training.folder import ModelFolder
+from nmtkit.training.progress import Progress
 
 log = logging.getLogger(__name__)
-
-EXPLOSION = 20.0  # times the mean norm of the gradients since the last validation
-
-
-@dataclass
-class Window:
-    """Sums over the updates since the last validation."""
-
-    nll: float = 0.0  # nats
-    tokens: int = 0  # target words
-    norm: float = 0.0  # of gradients
-    norm_max: float = 0.0
-    seconds: float = 0.0
-    updates: int = 0
-
-    def add(self, nll: float, tokens: int, seconds: float, norm: float) -> None:
-        self.nll += nll
-        self.tokens += tokens
-        self.norm += norm
-        self.norm_max = max(self.norm_max, norm)
-        self.seconds += seconds
-        self.updates += 1
-
-    def exploded(self, norm: float) -> bool:
-        """Whether a gradient is far larger than those before it, once there are enough of them to say so."""
-        return self.updates >= 10 and norm > EXPLOSION * self.mean_norm
-
-    @property
-    def mean_norm(self) -> float:
-        return self.norm / self.updates
-
-    @property
-    def loss(self) -> float:
-        """Nats per target word."""
-        return self.nll / self.tokens
-
-    @property
-    def speed(self) -> float:
-        """Target words per second."""
-        return self.tokens / self.seconds
-
-
-@dataclass
-class Progress:
-    """Everything about a run that is not in its weights and its optimiser."""
-
-    update: int = 0
-    epoch: int = 0  # complete passes over the data
-    batch: int = 0  # batches of this epoch already used
-    tokens: int = 0  # target words seen
-    stalled: int = 0  # validations since the last improvement
-    decays: int = 0  # validations that called for a reduction of the rate or of the clipping threshold
-    best: list[list[float]] = field(default_factory=list)  # [update, metric, dev cross-entropy], best first
-    recent: list[int] = field(default_factory=list)  # updates of the last validations
-    peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
-    halvings: int = 0  # how often a batch had to be done in smaller passes for want of memory
-    precision: str = ""  # of the products, float32 or bfloat16
-    finished: str = ""  # why the run ended, once it has
-    window: Window = field(default_factory=Window)
-
-    @property
-    def current_epoch(self) -> int:
-        """From 1: the epoch that the last update was part of."""
-        return self.epoch + (self.batch > 0)
 
 
 def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
@@ -177,26 +112,3 @@ def prune(folder: ModelFolder, keep: set[int]) -> None:
         going = folder.checkpoint(update).with_name(f".step-{update}.tmp")  # at once, so that no half of it is found
         os.replace(folder.checkpoint(update), going)
         shutil.rmtree(going)
-
-
-def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
-    path = folder.metrics
-    with report_write_errors(path):
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-        sync(path)  # before the checkpoint that counts on it
-
-
-def rewind_metrics(folder: ModelFolder, update: int) -> None:
-    """Forget what was logged after checkpoint ``update``: those updates are about to be made again."""
-    lines = read_text(folder.metrics).splitlines(keepends=True)
-    kept = []
-    for line in lines:
-        try:
-            if json.loads(line)["update"] <= update:
-                kept.append(line)
-        except (ValueError, RecursionError, TypeError, KeyError):
-            continue  # the half line of a killed process
-    if len(kept) != len(lines):
-        with atomic_write(folder.metrics) as file:
-            file.writelines(kept)

@@ -1,10 +1,39 @@
-"""Where a loss that is no number comes from."""
+"""A gradient that explodes or has a NaN, and where it comes from."""
 
+import logging
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
+
+from nmtkit.errors import UserError
+from nmtkit.training.gradient import Gradient, accumulate
+from nmtkit.training.run import Run
+
+log = logging.getLogger(__name__)
+
+
+def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) -> None:
+    """Log a gradient that explodes; raise UserError, with the place, where loss or gradient is not finite.
+
+    ``rows`` (P,) are the pairs of the batch, ``norm`` is that of all gradients before they were clipped.
+    """
+    progress = run.progress
+    place = f"update {progress.update} (epoch {progress.epoch + 1}, batch {progress.batch})"
+    shown = ", ".join(str(row + 1) for row in rows[:4])
+    lines = f"corpus lines {shown} of {len(rows)} in the batch"
+    if not math.isfinite(norm) or not math.isfinite(gradient.loss):
+        run.seed_dropout()  # once more, with the same units left out
+        origin = first_offender(run.model, lambda: accumulate(run, rows))
+        raise UserError(
+            f"{place}: loss {gradient.loss:g}, gradient norm {norm:g}, first in {origin}; {lines}; "
+            "start again in another folder with a lower learning rate or training.clip_norm"
+        )
+    if progress.window.exploded(norm):
+        log.warning("%s: gradient norm %.3g, mean so far %.3g; %s", place, norm, progress.window.mean_norm, lines)
 
 
 def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
@@ -13,11 +42,11 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             return f"the weights {name}"
-    found: list[str] = []
+    offenders: list[str] = []
 
     def look(name: str, module: nn.Module, given: Any, output: Any) -> None:
-        if not found and not _finite(output):
-            found.append(name)
+        if not offenders and not _finite(output):
+            offenders.append(name)
 
     hooks = [module.register_forward_hook(partial(look, name)) for name, module in model.named_modules()]
     try:
@@ -25,8 +54,8 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
     finally:
         for hook in hooks:
             hook.remove()
-    if found:
-        return f"the output of {found[0] or 'the decoder'}"
+    if offenders:
+        return f"the output of {offenders[0] or 'the decoder'}"  # the whole model has no name
     for name, parameter in reversed(list(model.named_parameters())):
         if parameter.grad is not None and not _finite(parameter.grad):
             return f"the gradient of {name}"
@@ -34,6 +63,7 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
 
 
 def _finite(tree: Any) -> bool:
+    """Whether every number in a tree of tensors is."""
     if isinstance(tree, Tensor):
         return bool(tree.isfinite().all())
     return all(map(_finite, tree)) if isinstance(tree, tuple) else True

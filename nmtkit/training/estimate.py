@@ -10,14 +10,16 @@ import torch
 from torch import Tensor
 
 from nmtkit.data import batches
-from nmtkit.data.corpus import Corpus
 from nmtkit.models.base import Seq2Seq, count_parameters
-from nmtkit.ops.cross_entropy import chunk_rows, linear_cross_entropy
+from nmtkit.ops.cross_entropy import chunk_rows
 from nmtkit.ops.memory import free_memory
-from nmtkit.symbols import UNK
+from nmtkit.symbols import PAD, UNK
 from nmtkit.training import distributed
-from nmtkit.training.loop import Training, accumulate, clip, sample_pairs
+from nmtkit.training.gradient import accumulate, clip
+from nmtkit.training.loss import summed_loss
 from nmtkit.training.optimizers import build_optimizer, set_rates
+from nmtkit.training.run import Run, sample_pairs
+from nmtkit.training.settings import Training
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +52,7 @@ def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int
     src, tgt = (torch.randint(UNK + 1, words, (SENTENCES, LENGTH), device=device) for _ in range(2))
 
     def update() -> None:
-        hidden = small(src, src != 0, tgt).flatten(0, 1)
-        loss, _ = linear_cross_entropy(hidden, small.output.weight, small.output.bias, tgt.flatten())
+        loss, _ = summed_loss(small, batches.Batch(src, src != PAD, tgt), 0.0, torch.float32)
         loss.backward()
         optimizer.step()
 
@@ -71,16 +72,17 @@ def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int
     )
 
 
-def busy_budget(model: Seq2Seq, training: Training, corpus: Corpus, device: torch.device, dtype: torch.dtype) -> int:
+def busy_budget(run: Run) -> int:
     """The ``training.batch_tokens`` at which the machine is busy: twice as many bring less than 5 % more words/s.
 
     Whole updates at a rate of 0, which leave the model as it is, on pairs from the corpus's median length upwards.
     No budget is tried that the free memory would not hold, or that is more than one pass of ``pass_tokens`` for every
     process; where memory runs out all the same, the budget before is taken.
     """
-    optimizer = build_optimizer(model, training.optimizer, training.groups)
+    model, settings, corpus = run.model, run.settings, run.corpus
+    optimizer = build_optimizer(model, settings.optimizer, settings.groups)
     set_rates(optimizer, 0.0)
-    pairs = sample_pairs(corpus, training, SAMPLE)
+    pairs = sample_pairs(corpus, settings.max_length, SAMPLE)
     pairs = pairs[np.argsort(np.maximum(*corpus.lengths(pairs)), kind="stable")][len(pairs) // 2 :]
     budget, best = FIRST, 0.0
     while True:
@@ -89,17 +91,19 @@ def busy_budget(model: Seq2Seq, training: Training, corpus: Corpus, device: torc
 
         def update(rows: np.ndarray = rows) -> None:
             nonlocal words, halvings
-            _, _, words, halvings = accumulate(model, training, corpus, rows, device, dtype)
-            clip(model, training.clip_norm)
+            _, _, words, halvings = accumulate(run, rows)
+            clip(model, settings.clip_norm)
             optimizer.step()
 
         saved = _saved_bytes(update, model)
-        speed = words / distributed.highest(int(1e6 * _seconds(update, device)) + 1) * 1e6  # the slowest process counts
+        speed = (
+            words / distributed.highest(int(1e6 * _seconds(update, run.device)) + 1) * 1e6
+        )  # the slowest process counts
         log.info("batches of %s tokens: %s target words/s", f"{budget:,}", f"{speed:,.0f}")
         if halvings or speed < GAIN * best:
             return budget // 2
         full = distributed.highest(2 * saved > free_memory())
-        if full or 2 * budget > training.pass_tokens * distributed.size() or len(rows) == len(pairs):
+        if full or 2 * budget > settings.pass_tokens * distributed.size() or len(rows) == len(pairs):
             return budget
         budget, best = 2 * budget, speed
 

@@ -26,7 +26,7 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import build_experiment
 from nmtkit.symbols import UNK
-from nmtkit.training.loop import usable_pairs
+from nmtkit.training.run import usable_pairs
 
 WORDS, BATCHES, BLOCK = 30_000, 200, 1_000_000
 SIDES = "src", "tgt"

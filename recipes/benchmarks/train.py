@@ -15,13 +15,18 @@ but its products.
 import argparse
 import json
 import statistics
+from pathlib import Path
 
 import numpy as np
 import torch
 from shared import RandomCorpus, clock_of, options, peak_memory, plan, product_rate, seconds
 
 from nmtkit.models.base import count_parameters
-from nmtkit.training import distributed, loop, optimizers, precision
+from nmtkit.training import distributed, optimizers, precision
+from nmtkit.training.folder import ModelFolder
+from nmtkit.training.gradient import accumulate, clip
+from nmtkit.training.progress import Progress
+from nmtkit.training.run import Run
 
 
 def main(args: argparse.Namespace, device: torch.device) -> None:
@@ -34,11 +39,12 @@ def main(args: argparse.Namespace, device: torch.device) -> None:
     model.to(device)
     optimizer = optimizers.build_optimizer(model, training.optimizer, training.groups)
     dtype = precision.resolve(training.precision, device)
+    run = Run(model, optimizer, training, corpus, ModelFolder(Path()), Progress(), dtype)
     rows = np.lexsort(corpus.lengths(np.arange(size)))
 
     def update() -> None:
-        loop.accumulate(model, training, corpus, rows, device, dtype)
-        loop.clip(model, 1.0)
+        accumulate(run, rows)
+        clip(model, 1.0)
         optimizer.step()
 
     if args.updates > 1:

@@ -11,8 +11,8 @@ import pytest
 
 from nmtkit.config import dump_yaml
 from nmtkit.experiment.presets import load_preset
-from nmtkit.training.checkpoint import log_metrics
 from nmtkit.training.folder import ModelFolder
+from nmtkit.training.metrics import log_metrics
 from nmtkit.translation import loading
 from tests.echo import load_echo, write_folder
 

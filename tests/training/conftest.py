@@ -6,16 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from nmtkit.config import merge
+from nmtkit.data.corpus import Corpus
 from nmtkit.data.encoding import encode
 from nmtkit.data.prep import prepare
 from nmtkit.data.raw import Files
 from nmtkit.data.settings import Prep, Side
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.models.base import Seq2Seq
+from nmtkit.training.folder import ModelFolder
+from nmtkit.training.progress import Progress
+from nmtkit.training.run import Run
 
 PRECISION = os.environ.get("PRECISION", "auto")
+
 WORDS = "ba be bi bo bu da de di do du".split()
 
 
@@ -24,8 +31,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_data(tmp_path_factory.mktemp("small"))
 
 
-def make_data(folder: Path) -> Path:
-    """Sixty pairs to train on and ten to validate with; a translation is its source backwards."""
+def make_data(folder: Path, dev: tuple[list[str], list[str]] | None = None) -> Path:
+    """Sixty pairs to train on and ten to validate with, or ``dev``; a translation is its source backwards."""
     choose = random.Random(1)
     raw = {}
     for split, size in (("train", 60), ("dev", 10), ("test", 5)):
@@ -33,6 +40,8 @@ def make_data(folder: Path) -> Path:
         raw[split] = Files(folder / f"{split}.xx", folder / f"{split}.yy")
         raw[split].src.write_text("".join(" ".join(words) + "\n" for words in sources))
         raw[split].tgt.write_text("".join(" ".join(reversed(words)) + "\n" for words in sources))
+    for path, lines in zip(raw["dev"], dev or (), strict=False):
+        path.write_text("".join(f"{line}\n" for line in lines))
     side = {"normalize": False, "tokenizer": "none", "segmentation": "words"}
     prepare(raw, folder / "data", Prep(Side("xx", **side), Side("yy", **side)), workers=1)  # type: ignore[arg-type]
     encode(folder / "data", None, None, 1, False, workers=1)
@@ -44,6 +53,13 @@ SMALL = {
     "training": {"optimizer": {"lr": 0.01, "decay": 0.0}, "batch_sentences": 8, "max_epochs": None, "max_updates": 12},
     "search": {"max_len_a": 1.0, "max_len_b": 3},
 }
+
+
+def small_run(planned: Experiment, corpus: Corpus, folder: Path = Path("nowhere"), model: Seq2Seq | None = None) -> Run:
+    """A run that stands at its beginning, with plain gradient descent at a rate of 1; nothing is written yet."""
+    model = model or planned.build(14, 14)
+    optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
+    return Run(model, optimizer, planned.training, corpus, ModelFolder(folder), Progress(), torch.float32)
 
 
 def small_experiment(**training: Any) -> Experiment:

@@ -8,8 +8,8 @@ from torch import nn
 
 from nmtkit.errors import UserError
 from nmtkit.training import averaging, checkpoint
-from nmtkit.training.checkpoint import Progress
 from nmtkit.training.folder import ModelFolder
+from nmtkit.training.progress import Progress
 
 
 def written(folder: Path, update: int, value: float, width: int = 2) -> nn.Linear:

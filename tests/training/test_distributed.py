@@ -22,6 +22,7 @@ from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
 from nmtkit.training import checkpoint, distributed, optimizers
 from nmtkit.training.folder import ModelFolder
+from nmtkit.training.run import dropout_seed
 from tests.training.conftest import small_experiment
 
 CPU = torch.device("cpu")
@@ -148,13 +149,11 @@ def test_more_processes_than_sentences_in_a_batch_make_the_run_of_one(data: Path
 
 
 def test_dropout_differs_between_processes_and_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nmtkit.training import loop
-
     training = small_experiment().training
     seeds = set()
     for rank in range(3):
         monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
-        seeds |= {loop._dropout_seed(training, update) for update in range(100)}
+        seeds |= {dropout_seed(training, update) for update in range(100)}
     assert len(seeds) == 300
 
 

@@ -10,13 +10,13 @@ from nmtkit.config import load_yaml
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.experiment.run import run_experiment
-from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import chunk_rows
 from nmtkit.training import checkpoint
 from nmtkit.training import estimate as estimates
 from nmtkit.training.estimate import Estimate, busy_budget, estimate
 from nmtkit.training.folder import ModelFolder
-from tests.training.conftest import small_experiment
+from nmtkit.training.run import Run
+from tests.training.conftest import small_experiment, small_run
 
 CPU = torch.device("cpu")
 CHUNKS = 3 * 4 * 1000 * chunk_rows(1000)
@@ -81,7 +81,7 @@ def found_budget(
     seen = [0]
     corpus = ManyPairs(pairs)
 
-    def accumulate(model: Seq2Seq, config: object, corpus: ManyPairs, rows: np.ndarray, *_: object) -> object:
+    def accumulate(run: Run, rows: np.ndarray) -> object:
         seen[0] = int(corpus.lengths(rows)[1].sum()) + len(rows)
         return 0.0, 0.0, seen[0], int(seen[0] > fits)
 
@@ -92,8 +92,7 @@ def found_budget(
     monkeypatch.setattr(estimates, "accumulate", accumulate)
     monkeypatch.setattr(estimates, "clip", lambda model, limit: 1.0)
     monkeypatch.setattr(estimates, "_seconds", timed)
-    planned = small_experiment(**AUTO, **training)
-    return busy_budget(planned.build(20, 20), planned.training, corpus, CPU, torch.float32)  # type: ignore[arg-type]
+    return busy_budget(small_run(small_experiment(**AUTO, **training), corpus))  # type: ignore[arg-type]
 
 
 def test_a_budget_is_found_from_which_twice_as_many_tokens_bring_less_than_a_twentieth(
@@ -124,7 +123,7 @@ def test_finding_a_budget_leaves_the_model_as_it_is(data: Path) -> None:
     planned = small_experiment(**AUTO, optimizer={"name": "adamw", "lr": 0.1, "decay": 0.1})
     model = planned.build(14, 14)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    assert busy_budget(model, planned.training, Corpus.open(data, "train"), CPU, torch.float32) == 256  # all pairs
+    assert busy_budget(small_run(planned, Corpus.open(data, "train"), model=model)) == 256  # all pairs
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 

@@ -20,11 +20,15 @@ from nmtkit.errors import UserError
 from nmtkit.experiment.run import prepare_folder, run_experiment
 from nmtkit.models.base import Seq2Seq
 from nmtkit.training import checkpoint, loop
-from nmtkit.training.checkpoint import Progress, Window
 from nmtkit.training.diagnosis import first_offender
 from nmtkit.training.folder import ModelFolder
-from nmtkit.training.loop import Training, Validation
-from tests.training.conftest import small_experiment
+from nmtkit.training.gradient import accumulate, clip
+from nmtkit.training.progress import Progress, Window
+from nmtkit.training.run import dropout_seed, sample_pairs, usable_pairs
+from nmtkit.training.settings import Training
+from nmtkit.training.signals import stop_signals
+from nmtkit.training.validation import Validation, teacher_forced
+from tests.training.conftest import make_data, small_experiment, small_run
 
 CPU = torch.device("cpu")
 
@@ -67,7 +71,7 @@ def test_a_killed_run_repeats_what_was_not_saved_and_logs_it_once(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained(tmp_path / "whole", data, valid_every=4)
-    accumulate, calls = loop.accumulate, []
+    calls = []
 
     def killed(*arguments: object) -> object:
         calls.append(1)
@@ -92,7 +96,7 @@ def test_a_signal_stops_after_the_update_and_the_run_goes_on_as_if_nothing_had_b
 ) -> None:
     monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # also where nohup runs the tests
     trained(tmp_path / "whole", data, valid_every=5)
-    accumulate, calls = loop.accumulate, []
+    calls = []
 
     def signalled(*arguments: object) -> object:
         calls.append(1)
@@ -111,7 +115,7 @@ def test_a_signal_stops_after_the_update_and_the_run_goes_on_as_if_nothing_had_b
 def test_a_run_that_nohup_protects_goes_on_when_its_terminal_closes() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with loop.stop_signals() as received:
+        with stop_signals() as received:
             os.kill(os.getpid(), signal.SIGHUP)
             assert received == []
     finally:
@@ -119,7 +123,7 @@ def test_a_run_that_nohup_protects_goes_on_when_its_terminal_closes() -> None:
 
 
 def test_a_second_ctrl_c_stops_at_once() -> None:
-    with pytest.raises(KeyboardInterrupt), loop.stop_signals() as received:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), stop_signals() as received:  # noqa: PT012
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
         assert received == [signal.SIGTERM, signal.SIGINT]
@@ -137,8 +141,8 @@ def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> N
     rows = torch.arange(20).numpy()
     found = []
     for pass_tokens in (100_000, 30):
-        config = small_experiment(pass_tokens=pass_tokens, label_smoothing=0.1).training
-        loss, nll, tokens, _ = loop.accumulate(model, config, corpus, rows, CPU, torch.float32)
+        planned = small_experiment(pass_tokens=pass_tokens, label_smoothing=0.1)
+        loss, nll, tokens, _ = accumulate(small_run(planned, corpus, model=model), rows)
         found.append((loss, nll, tokens, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
     (loss, nll, tokens, gradients), (loss2, nll2, tokens2, gradients2) = found
     assert tokens == tokens2 == int(corpus.lengths(rows)[1].sum()) + 20
@@ -152,12 +156,10 @@ def test_the_loss_is_divided_by_words_or_by_sentences(data: Path) -> None:
     corpus, rows = Corpus.open(data, "train"), torch.arange(12).numpy()
     torch.manual_seed(3)
     model = small_experiment().build(14, 14)
-    by_words, nll, tokens, _ = loop.accumulate(model, small_experiment().training, corpus, rows, CPU, torch.float32)
+    by_words, nll, tokens, _ = accumulate(small_run(small_experiment(), corpus, model=model), rows)
     torch.manual_seed(0)
     assert by_words == pytest.approx(nll / tokens)
-    by_sentences, nll, *_ = loop.accumulate(
-        model, small_experiment(loss="sentences").training, corpus, rows, CPU, torch.float32
-    )
+    by_sentences, nll, *_ = accumulate(small_run(small_experiment(loss="sentences"), corpus, model=model), rows)
     assert by_sentences == pytest.approx(nll / 12)
 
 
@@ -167,11 +169,11 @@ def test_clipping_scales_all_gradients_together_down_to_the_limit() -> None:
         parameter.grad = torch.randn_like(parameter)
     before = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
     norm = float(torch.cat([gradient.flatten() for gradient in before]).norm())
-    assert loop.clip(model, None) == pytest.approx(norm)
-    assert loop.clip(model, 2 * norm) == pytest.approx(norm)
+    assert clip(model, None) == pytest.approx(norm)
+    assert clip(model, 2 * norm) == pytest.approx(norm)
     for parameter, gradient in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(parameter.grad, gradient)
-    assert loop.clip(model, 0.5) == pytest.approx(norm)
+    assert clip(model, 0.5) == pytest.approx(norm)
     for parameter, gradient in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(parameter.grad, gradient * (0.5 / norm))
 
@@ -180,7 +182,7 @@ def test_cross_entropy_of_a_corpus_is_the_mean_over_its_words(data: Path) -> Non
     torch.manual_seed(3)
     model: Seq2Seq = small_experiment().build(14, 14)
     corpus = Corpus.open(data, "dev")
-    together, errors = loop.teacher_forced(model, corpus, np.arange(len(corpus)), 8192, CPU, torch.float32)
+    together, errors = teacher_forced(model, corpus, np.arange(len(corpus)), 8192, torch.float32)
     nll = tokens = wrong = 0.0
     for i in range(len(corpus)):
         src = torch.tensor([[*corpus.src(i).tolist(), 2]])
@@ -204,13 +206,13 @@ def test_bfloat16_products_train_as_float32_ones_do(data: Path, tmp_path: Path) 
 def test_every_validation_measures_the_token_errors_of_the_same_training_pairs(data: Path, tmp_path: Path) -> None:
     trained(tmp_path, data, max_updates=4, valid_every=2, keep_best=4, precision="float32")
     corpus, planned = Corpus.open(data, "train"), small_experiment()
-    rows = loop.sample_pairs(corpus, planned.training, len(Corpus.open(data, "dev")))
+    rows = sample_pairs(corpus, planned.training.max_length, len(Corpus.open(data, "dev")))
     assert len(set(rows.tolist())) == len(rows) <= len(corpus)
     for record in metrics(tmp_path):
         if record["kind"] == "valid":
             model = planned.build(14, 14)
             checkpoint.load_into(model, ModelFolder(tmp_path).weights(int(record["update"])))
-            _, errors = loop.teacher_forced(model, corpus, rows, 8192, CPU, torch.float32)
+            _, errors = teacher_forced(model, corpus, rows, 8192, torch.float32)
             assert record["train_token_error_rate"] == errors
 
 
@@ -226,12 +228,10 @@ def run_with_scores(tmp_path: Path, data: Path, scores: list[float], **training:
 def run_with(tmp_path: Path, data: Path, measured: list[tuple[float, float]], **training: object) -> Progress:
     """A run whose validations measure these pairs of cross-entropy and BLEU, one after every update."""
     planned = small_experiment(valid_every=1, max_updates=len(measured), **training)
-    folder = ModelFolder(tmp_path)
-    prepare_folder(folder, planned, data)
-    model = planned.build(14, 14)
-    optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
-    corpus, validate = Corpus.open(data, "train"), validations(measured)
-    return loop.train(model, optimizer, planned.training, corpus, folder, Progress(), validate, torch.float32)
+    run = small_run(planned, Corpus.open(data, "train"), tmp_path)
+    prepare_folder(run.folder, planned, data)
+    loop.train(run, validations(measured))
+    return run.progress
 
 
 def test_patience_counts_validations_without_a_better_score(data: Path, tmp_path: Path) -> None:
@@ -305,8 +305,6 @@ def test_a_run_does_not_go_on_with_another_text(data: Path, tmp_path: Path) -> N
 
 
 def test_ctrl_c_saves_and_then_ends_the_script_too(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    accumulate = loop.accumulate
-
     def interrupted(*arguments: object) -> object:
         os.kill(os.getpid(), signal.SIGINT)
         return accumulate(*arguments)  # type: ignore[arg-type]
@@ -328,7 +326,6 @@ def test_the_clipping_threshold_shrinks_at_each_validation_without_improvement(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = []
-    clip = loop.clip
     monkeypatch.setattr(loop, "clip", lambda model, limit: limits.append(limit) or clip(model, limit))
     run_with_scores(tmp_path, data, [5, 4, 3, 6, 5], clip_norm=1.0, clip_factor=0.5)
     assert limits == [1, 1, 0.5, 0.25, 0.25]
@@ -359,26 +356,14 @@ def test_the_run_ends_below_the_least_learning_rate(data: Path, tmp_path: Path) 
 
 def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_path: Path) -> None:
     planned = small_experiment()
-    folder = ModelFolder(tmp_path)
-    prepare_folder(folder, planned, data)
-    model = planned.build(14, 14)
+    run = small_run(planned, Corpus.open(data, "train"), tmp_path)
+    prepare_folder(run.folder, planned, data)
     with torch.no_grad():
-        model.output.bias[5] = float("nan")
-    optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
-    corpus = Corpus.open(data, "train")
+        run.model.output.bias[5] = float("nan")
     place = r"update 1 \(epoch 1, batch 1\): loss nan, gradient norm nan, first in the weights output.bias; "
     with pytest.raises(UserError, match=place + r"corpus lines \d+, .* of 8 in the batch; start again"):
-        loop.train(
-            model,
-            optimizer,
-            planned.training,
-            corpus,
-            ModelFolder(tmp_path),
-            Progress(),
-            validations([]),
-            torch.float32,
-        )  # type: ignore[arg-type]
-    assert ModelFolder(tmp_path).updates() == []
+        loop.train(run, validations([]))
+    assert run.folder.updates() == []
 
 
 def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tmp_path: Path) -> None:
@@ -395,9 +380,7 @@ def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tm
             return corpus.lengths(long[rows])
 
     with pytest.raises(UserError, match=r"no pair to train on: all \d+ are empty or longer than training.max_length 1"):
-        loop.train(
-            empty.build(14, 14), None, empty.training, Long(), ModelFolder(tmp_path), Progress(), None, torch.float32
-        )  # type: ignore[arg-type]
+        loop.train(small_run(empty, Long(), tmp_path), validations([]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "trainer.pt"])
@@ -484,7 +467,7 @@ def test_a_batch_that_memory_does_not_hold_is_done_in_halves_with_the_same_gradi
     found = []
     for sentences in (20, 6):
         memory = Memory(monkeypatch, sentences)
-        sums = loop.accumulate(model, small_experiment().training, corpus, rows, CPU, torch.float32)
+        sums = accumulate(small_run(small_experiment(), corpus, model=model), rows)
         found.append((*sums, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
     assert memory.passes == [20, 10, 5, 5, 5, 5]
     (*whole, gradients), (*halved, others) = found
@@ -499,7 +482,7 @@ def test_a_pair_that_memory_does_not_hold_is_an_error(data: Path, monkeypatch: p
     Memory(monkeypatch, 0)
     corpus, rows = Corpus.open(data, "train"), torch.arange(2).numpy()
     with pytest.raises(UserError, match=r"a pair of \d and \d tokens does not fit into the memory of cpu: take a"):
-        loop.accumulate(small_experiment().build(14, 14), small_experiment().training, corpus, rows, CPU, torch.float32)
+        accumulate(small_run(small_experiment(), corpus), rows)
 
 
 def test_how_often_memory_ran_out_is_kept_and_logged(
@@ -590,11 +573,11 @@ def test_each_seed_changes_its_own_random_numbers_and_no_others(name: str, data:
     corpus = Corpus.open(data, "train")
 
     def numbers(folder: Path, **seeds: int) -> tuple[object, ...]:
-        training = small_experiment(max_updates=1, **seeds).training
+        run = small_run(small_experiment(max_updates=1, **seeds), corpus)
         trained(folder, data, max_updates=1, optimizer={"lr": 1e-30, "decay": 0.0}, **seeds)
-        order = [rows.tolist() for rows in loop._epoch(corpus, loop.usable_pairs(corpus, None), training, 0)]
+        order = [rows.tolist() for rows in run.epoch(usable_pairs(corpus, None))]
         weights = checkpoint.load_weights(ModelFolder(folder).weights(1))
-        return float(weights["output.weight"].sum()), order, loop._dropout_seed(training, 1)
+        return float(weights["output.weight"].sum()), order, dropout_seed(run.settings, 1)
 
     plain = numbers(tmp_path / "plain", seed=1)
     assert numbers(tmp_path / "same", seed=9, init_seed=1, order_seed=1, dropout_seed=1) == plain
@@ -630,10 +613,16 @@ def test_impossible_settings_are_refused(values: dict[str, object], message: str
         small_experiment(**values)
 
 
-def test_a_dev_set_without_words_is_refused(data: Path) -> None:
-    model = small_experiment().build(14, 14)
-    with pytest.raises(UserError, match="the dev set has no pair with words on both sides; give `nmtkit prep` a real"):
-        loop.teacher_forced(model, Corpus.open(data, "dev"), np.arange(0), 100, CPU, torch.float32)
+@pytest.mark.parametrize(
+    ("src", "tgt"), [(["", "", ""], ["ba", "be", "bi"]), (["ba", "be"], ["", ""]), (["", "ba"], ["ba", ""]), ([], [])]
+)
+def test_a_development_set_without_a_pair_of_words_is_refused_before_anything_is_made(
+    src: list[str], tgt: list[str], tmp_path: Path
+) -> None:
+    folder = make_data(tmp_path, dev=(src, tgt))
+    with pytest.raises(UserError, match=r"data/dev.src and dev.tgt: no pair .* has words on both sides.* prep a"):
+        trained(tmp_path / "run", folder)
+    assert not (tmp_path / "run").exists()
 
 
 def test_speed_and_loss_are_means_since_the_last_validation() -> None:

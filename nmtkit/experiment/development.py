@@ -1,0 +1,61 @@
+"""The development set of a data folder, and how a run is validated with it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nmtkit.data import batches
+from nmtkit.data.corpus import Corpus
+from nmtkit.data.settings import TextFiles
+from nmtkit.data.text import TextPipeline
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.errors import UserError
+from nmtkit.evaluation.bleu import detokenized_bleu
+from nmtkit.lines import read_lines
+from nmtkit.search.batching import translate_ids
+from nmtkit.search.beam import Search
+from nmtkit.training import distributed
+from nmtkit.training.run import Run
+from nmtkit.training.validation import Validation, teacher_forced
+
+
+@dataclass(frozen=True)
+class DevelopmentSet:
+    """Pairs that a model is validated on, and what turns its output back into text."""
+
+    corpus: Corpus
+    pairs: np.ndarray  # (P,): those with words on both sides
+    references: list[str]  # raw, of all lines
+    vocabulary: Vocabulary
+    pipeline: TextPipeline
+
+    @classmethod
+    def load(cls, data: Path) -> "DevelopmentSet":
+        """Raises UserError for a data folder that has none, or one in which no pair has words on both sides."""
+        corpus = Corpus.open(data, "dev")
+        pairs = batches.within(corpus, None)
+        if not len(pairs):
+            raise UserError(
+                f"{data}/dev.src and dev.tgt: no pair of the development set has words on both sides, so that there is "
+                "nothing to validate with; give nmtkit prep a real one, then run nmtkit vocab"
+            )
+        references = list(read_lines(data / "dev.raw.tgt"))
+        vocabulary = Vocabulary.load(TextFiles(data).vocabulary("tgt"))
+        return cls(corpus, pairs, references, vocabulary, TextPipeline.load(data, "tgt"))
+
+
+def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Search) -> Validation:
+    """Cross-entropy and token errors with the reference's words given, and BLEU of what beam search translates.
+
+    ``seen`` (P,) are numbers of training pairs, of which the token errors are measured too. The processes share the
+    work, and all of them get the result.
+    """
+    dev, max_tokens = development.corpus, run.settings.pass_tokens
+    cross_entropy, errors = teacher_forced(run.model, dev, development.pairs, max_tokens, run.dtype)
+    _, train_errors = teacher_forced(run.model, run.corpus, seen, max_tokens, run.dtype)
+    shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
+    beams = translate_ids(run.model, shared, search, device=run.device)
+    translations = distributed.gather([beam[0].ids for beam in beams])
+    texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
+    return Validation(cross_entropy, errors, detokenized_bleu(texts, development.references), train_errors)

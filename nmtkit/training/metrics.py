@@ -1,0 +1,74 @@
+"""The history of a run, ``metrics.jsonl``: a record of every epoch, every validation and the updates before it."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from nmtkit.data.batches import Epoch
+from nmtkit.lines import atomic_write, report_write_errors, sync
+from nmtkit.training.folder import ModelFolder, read_text
+from nmtkit.training.progress import Progress
+from nmtkit.training.validation import Validation
+
+
+def epoch_record(progress: Progress, epoch: Epoch) -> dict[str, Any]:
+    """What the batches of the epoch that has just ended were."""
+    facts = {"batches": len(epoch), "padding": round(epoch.padding, 4)}
+    return {"kind": "epoch", "update": progress.update, "epoch": progress.epoch, **facts}
+
+
+def train_record(progress: Progress, rate: float) -> dict[str, Any]:
+    """What training did since the last validation; ``rate`` is the factor of the learning rates."""
+    window = progress.window
+    return {
+        "kind": "train",
+        "update": progress.update,
+        "epoch": progress.current_epoch,
+        "loss": window.loss,
+        "gradient_norm": window.mean_norm,
+        "gradient_norm_max": window.norm_max,
+        "lr_factor": rate,
+        "tokens": progress.tokens,
+        "memory_halvings": progress.halvings,
+        "tokens_per_second": round(window.speed, 1),
+    }
+
+
+def validation_record(progress: Progress, validation: Validation, seconds: float) -> dict[str, Any]:
+    """What a validation measured, and how long it took."""
+    return {
+        "kind": "valid",
+        "update": progress.update,
+        "epoch": progress.current_epoch,
+        "cross_entropy": validation.cross_entropy,
+        "perplexity": math.exp(min(validation.cross_entropy, 700.0)),  # a float holds no more
+        "token_error_rate": validation.errors,
+        "train_token_error_rate": validation.train_errors,
+        "bleu": validation.bleu,
+        "seconds": round(seconds, 1),
+    }
+
+
+def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
+    """Append a record. Raises UserError when that cannot be written."""
+    path = folder.metrics
+    with report_write_errors(path):
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        sync(path)  # before the checkpoint that counts on it
+
+
+def rewind_metrics(folder: ModelFolder, update: int) -> None:
+    """Forget what was logged after checkpoint ``update``: those updates are about to be made again."""
+    lines = read_text(folder.metrics).splitlines(keepends=True)
+    kept = []
+    for line in lines:
+        try:
+            if json.loads(line)["update"] <= update:
+                kept.append(line)
+        except (ValueError, RecursionError, TypeError, KeyError):
+            continue  # the half line of a killed process
+    if len(kept) != len(lines):
+        with atomic_write(folder.metrics) as file:
+            file.writelines(kept)

@@ -1,0 +1,106 @@
+"""How far a run is: what is neither in its weights nor in its optimiser, what a validation changes, what ends it."""
+
+from dataclasses import dataclass, field
+
+from nmtkit.training.settings import Training
+from nmtkit.training.validation import Validation
+
+EXPLOSION = 20.0  # times the mean norm of the gradients since the last validation
+
+
+@dataclass
+class Window:
+    """Sums over the updates since the last validation: what the live line and ``metrics.jsonl`` say of training."""
+
+    nll: float = 0.0  # nats
+    tokens: int = 0  # target words
+    norm: float = 0.0  # of gradients
+    norm_max: float = 0.0
+    seconds: float = 0.0
+    updates: int = 0
+
+    def add(self, nll: float, tokens: int, seconds: float, norm: float) -> None:
+        self.nll += nll
+        self.tokens += tokens
+        self.norm += norm
+        self.norm_max = max(self.norm_max, norm)
+        self.seconds += seconds
+        self.updates += 1
+
+    def exploded(self, norm: float) -> bool:
+        """Whether a gradient is far larger than those before it, once there are enough of them to say so."""
+        return self.updates >= 10 and norm > EXPLOSION * self.mean_norm
+
+    @property
+    def mean_norm(self) -> float:
+        return self.norm / self.updates
+
+    @property
+    def loss(self) -> float:
+        """Nats per target word, end-of-sentence marks included."""
+        return self.nll / self.tokens
+
+    @property
+    def speed(self) -> float:
+        """Target words per second."""
+        return self.tokens / self.seconds
+
+
+@dataclass
+class Progress:
+    """Where a run stands. Checkpoints hold it as plain values, so that a name here is a name on disk."""
+
+    update: int = 0
+    epoch: int = 0  # complete passes over the data
+    batch: int = 0  # batches of this epoch already used
+    tokens: int = 0  # target words seen
+    stalled: int = 0  # validations since the last improvement
+    decays: int = 0  # validations that called for a reduction of the rate or of the clipping threshold
+    best: list[list[float]] = field(default_factory=list)  # [update, metric, dev cross-entropy], best first
+    recent: list[int] = field(default_factory=list)  # updates of the last validations
+    peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
+    halvings: int = 0  # how often a batch had to be done in smaller passes for want of memory
+    precision: str = ""  # of the products, float32 or bfloat16
+    finished: str = ""  # why the run ended, once it has
+    window: Window = field(default_factory=Window)
+
+    @property
+    def current_epoch(self) -> int:
+        """From 1: the epoch that the last update was part of."""
+        return self.epoch + (self.batch > 0)
+
+    @property
+    def kept(self) -> set[int]:
+        """Updates whose checkpoints are kept: the best, the last validated ones, and this one to go on from."""
+        return {self.update, *self.recent, *(int(update) for update, *_ in self.best)}
+
+    def judge(self, validation: Validation, settings: Training, *, regular: bool) -> bool:
+        """Rank the model of this update, and reduce the rate or lose patience; gives whether it is an improvement.
+
+        ``best_metric`` ranks checkpoints; ``stop_metric`` says what an improvement is. A validation that is made only
+        because the run ends is not ``regular``: a longer run would not have had it, so rate and patience do not see it.
+        """
+        sign = -1 if settings.ranked_by == "bleu" else 1
+        entry = [self.update, validation.metric(settings.ranked_by), validation.cross_entropy]
+        # Equal BLEU (0 in the first epochs) is ranked by cross-entropy; the older of two equals stays in front.
+        self.best = sorted([*self.best, entry], key=lambda entry: (sign * entry[1], entry[2]))[: settings.keep_best]
+        self.recent = [*self.recent, self.update][-settings.keep_last :]
+        rank = validation.rank(settings.stop_metric)
+        improved = not self.peak or rank > self.peak
+        if regular:
+            self.peak = max(rank, self.peak)
+            self.stalled = 0 if improved else self.stalled + 1
+            self.decays += settings.schedule.reduces(self.stalled, self.decays)
+        return improved
+
+    def end(self, settings: Training) -> str:
+        """Why a run that is this far is over; empty when it is not."""
+        if settings.patience and self.stalled >= settings.patience:
+            return f"no better {settings.stop_metric} in {settings.patience} validations"
+        if settings.min_lr and settings.optimizer.lr * settings.schedule.factor**self.decays < settings.min_lr:
+            return f"a learning rate below {settings.min_lr:g}"
+        if settings.max_updates and self.update >= settings.max_updates:
+            return f"{settings.max_updates} updates"
+        if settings.max_epochs and self.epoch >= settings.max_epochs:
+            return f"{settings.max_epochs} epochs"
+        return ""

@@ -1,0 +1,80 @@
+"""``Run``: what the functions of one training share."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from nmtkit.data import batches
+from nmtkit.data.corpus import Corpus
+from nmtkit.errors import UserError
+from nmtkit.models.base import Seq2Seq
+from nmtkit.training import distributed
+from nmtkit.training.folder import ModelFolder
+from nmtkit.training.progress import Progress
+from nmtkit.training.settings import Training
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: which things belong together stays, and what is in the first two and in ``progress`` changes.
+
+    The random numbers of an update depend on a seed, the update's number and the process alone, and the order of the
+    batches on a seed and the epoch; so a run that was stopped goes on exactly where it was.
+    """
+
+    model: Seq2Seq
+    optimizer: torch.optim.Optimizer
+    settings: Training
+    corpus: Corpus  # to train on
+    folder: ModelFolder
+    progress: Progress
+    dtype: torch.dtype  # of the products
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.output.weight.device
+
+    @property
+    def rate(self) -> float:
+        """The factor of all learning rates in the current update."""
+        return self.settings.schedule.multiplier(self.progress.update, self.progress.decays)
+
+    @property
+    def clip_limit(self) -> float | None:
+        """The largest norm that the gradients may have together in the current update."""
+        settings = self.settings
+        return settings.clip_norm and settings.clip_norm * settings.clip_factor**self.progress.decays
+
+    def seed_dropout(self) -> None:
+        """Set torch's random state for the current update, so that doing it again drops the same out."""
+        torch.manual_seed(dropout_seed(self.settings, self.progress.update))
+
+    def epoch(self, pairs: np.ndarray) -> batches.Epoch:
+        """The batches of the current epoch over these pairs."""
+        settings = self.settings
+        assert settings.batch_tokens != "auto", "measured before training"
+        return batches.epoch_batches(
+            self.corpus, pairs, sentences=settings.batch_sentences, tokens=settings.batch_tokens,
+            seed=settings.seed_of(settings.order_seed), epoch=self.progress.epoch,
+        )  # fmt: skip
+
+
+def dropout_seed(settings: Training, update: int) -> int:
+    """Every update and every process has its own."""
+    return settings.seed_of(settings.dropout_seed) * 1_000_003 + update + (distributed.rank() << 52)
+
+
+def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
+    """Numbers of the pairs (P,) that can be trained on. Raises UserError if there are none."""
+    pairs = batches.within(corpus, max_length)
+    if not len(pairs):
+        raise UserError(
+            f"no pair to train on: all {len(corpus)} are empty or longer than training.max_length {max_length}"
+        )
+    return pairs
+
+
+def sample_pairs(corpus: Corpus, max_length: int | None, size: int) -> np.ndarray:
+    """At most ``size`` of the usable pairs (P,), always the same: to measure the model on what it is trained on."""
+    return np.random.default_rng(0).permutation(usable_pairs(corpus, max_length))[:size]

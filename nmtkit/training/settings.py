@@ -1,0 +1,75 @@
+"""How a model is trained: the ``training`` part of an experiment."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nmtkit.config import require_at_least
+from nmtkit.training.optimizers import Group, Optimizer
+from nmtkit.training.precision import Precision
+from nmtkit.training.schedules import Schedule
+
+Metric = Literal["bleu", "cross_entropy"]  # of the development set
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained. Batches are global: the size of an update whatever it is computed on."""
+
+    optimizer: Optimizer
+    groups: dict[str, Group] = field(default_factory=dict)
+    schedule: Schedule = field(default_factory=Schedule)
+    batch_sentences: int | None = None  # one of these two
+    batch_tokens: int | Literal["auto"] | None = None  # sentences x the longest side, end marks and padding included
+    # auto: as many as keep the machine busy, measured when a run begins; the number is then kept in its config.yaml
+    pass_tokens: int = 8192  # held in memory at once: a larger batch is added up from several passes
+    max_length: int | None = None  # pairs with a longer side (in tokens) are not trained on; counted and logged
+    loss: Literal["tokens", "sentences"] = "tokens"  # summed cross-entropy is divided by the batch's words or sentences
+    label_smoothing: float = 0.0
+    clip_norm: float | None = None  # of all gradients together
+    clip_factor: float = 1.0  # times clip_norm at every validation without improvement
+    max_epochs: int | None = None
+    max_updates: int | None = None
+    valid_every: int | None = None  # updates; null: at the end of every epoch
+    stop_metric: Metric = "bleu"  # what patience, the schedule and the clipping threshold watch
+    best_metric: Metric | None = None  # what ranks checkpoints: the best are kept and averaged; null: stop_metric
+    patience: int | None = None  # validations without improvement
+    min_lr: float | None = None  # stop when reductions on a plateau have brought the learning rate below this
+    keep_best: int = 3  # what `nmtkit average` averages
+    keep_last: int = 1
+    save_every: float | None = 30.0  # minutes; such a checkpoint is to go on from, and the next one replaces it
+    precision: Precision = "auto"
+    seed: int = 1  # what these three are unless they are given
+    init_seed: int | None = None  # of the initial weights
+    order_seed: int | None = None  # of the order of the data
+    dropout_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.batch_sentences is None) == (self.batch_tokens is None):
+            raise ValueError("batch_sentences, batch_tokens: give one of the two, and null for the other")
+        counts = ("batch_sentences", "pass_tokens", "max_length", "max_epochs", "max_updates", "valid_every")
+        require_at_least(1, self, *counts, "patience", "keep_best", "keep_last")
+        if self.batch_tokens != "auto":
+            require_at_least(1, self, "batch_tokens")
+        for name in ("seed", "init_seed", "order_seed", "dropout_seed"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1 << 31:
+                raise ValueError(f"{name}: {value} is not in [0, 2147483648)")
+        if self.save_every is not None and not self.save_every > 0:
+            raise ValueError(f"save_every: {self.save_every} is not above 0; null: at validations only")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(f"clip_norm: {self.clip_norm} is not above 0; null: no clipping")
+        if not 0 < self.clip_factor <= 1:
+            raise ValueError(f"clip_factor: {self.clip_factor} is not in (0, 1]")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing: {self.label_smoothing} is not in [0, 1)")
+        if self.min_lr is not None and not (self.min_lr > 0 and self.schedule.kind == "plateau"):
+            raise ValueError(f"min_lr: {self.min_lr} is not above 0, or the schedule is no plateau")
+
+    @property
+    def ranked_by(self) -> Metric:
+        """What makes a checkpoint better than another."""
+        return self.best_metric or self.stop_metric
+
+    def seed_of(self, what: int | None) -> int:
+        """``init_seed``, ``order_seed`` or ``dropout_seed`` where it is given, else ``seed``."""
+        return self.seed if what is None else what

@@ -1,0 +1,38 @@
+"""What asks a run to stop: Ctrl-C, SIGTERM and SIGHUP."""
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nmtkit.training import distributed
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[int]]:
+    """A list that is empty until Ctrl-C, SIGTERM or SIGHUP asks for a stop; a second Ctrl-C stops at once.
+
+    With many processes it does not: torchrun passes on the first one, which the terminal has sent already. A run
+    that nohup protects from SIGHUP stays protected.
+    """
+    received: list[int] = []
+
+    def note(number: int, _: Any) -> None:
+        if number == signal.SIGINT and number in received and distributed.size() == 1:
+            raise KeyboardInterrupt
+        if not received:
+            log.info("stopping after this update; the same command goes on from there")
+        received.append(number)
+
+    wanted = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        wanted.append(signal.SIGHUP)
+    before = {number: signal.signal(number, note) for number in wanted}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

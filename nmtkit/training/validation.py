@@ -1,0 +1,50 @@
+"""What a validation measures, and the part of it that needs no search: each word after those of the reference."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from nmtkit.data import batches
+from nmtkit.data.corpus import Corpus
+from nmtkit.models.base import Seq2Seq
+from nmtkit.training import distributed
+from nmtkit.training.loss import score_words
+from nmtkit.training.settings import Metric
+
+
+class Validation(NamedTuple):
+    """What a validation measured. ``bleu`` is of real beam output, 0 to 100."""
+
+    cross_entropy: float  # nats per target token, end-of-sentence marks included
+    errors: float  # share of target tokens that were not the most probable ones (token error rate)
+    bleu: float
+    train_errors: float  # the same of training pairs, as many as the dev set has, without dropout
+
+    def metric(self, name: Metric) -> float:
+        return self.bleu if name == "bleu" else self.cross_entropy
+
+    def rank(self, name: Metric) -> list[float]:
+        """Larger for a better validation. Equal BLEU (0 in the first epochs) is ranked by cross-entropy."""
+        return [self.bleu if name == "bleu" else -self.cross_entropy, -self.cross_entropy]
+
+
+@torch.no_grad()
+def teacher_forced(
+    model: Seq2Seq, corpus: Corpus, pairs: np.ndarray, max_tokens: int, dtype: torch.dtype
+) -> tuple[float, float]:
+    """Nats per target token over ``pairs`` of a corpus, end-of-sentence marks included, and the share not ranked first.
+
+    ``pairs`` (P,) are numbers of sentences, at least one, none of them empty; the processes share the work, in
+    micro-batches of at most ``max_tokens`` padded words. ``dtype`` is that of the products.
+    """
+    model.eval()
+    pairs = pairs[np.argsort(corpus.lengths(pairs)[1], kind="stable")]
+    nll = wrong = tokens = 0.0
+    for part in batches.parts(corpus, distributed.share(pairs), max_tokens):
+        log_probs, right = score_words(model, batches.collate(corpus, part), dtype)
+        nll -= float(log_probs.sum(dtype=torch.float64))
+        wrong += float((~right).sum())
+        tokens += len(right)
+    nll, wrong, tokens = distributed.total(nll, wrong, tokens)
+    return nll / tokens, wrong / tokens
