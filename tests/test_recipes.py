@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from nmtkit.experiment.presets import preset_names
 from tests.test_quickstart_corpus import grammar
 
 RECIPES = Path(__file__).parents[1] / "recipes"
-PRESETS = {path.stem for path in (Path(__file__).parents[1] / "nmtkit" / "presets").glob("*.yaml")}
+PRESETS = set(preset_names())
 SCRIPTS = sorted(RECIPES.glob("*/run.sh"))
 
 # Stands in for eflomal, which is not everywhere: words are linked in the order in which they come.

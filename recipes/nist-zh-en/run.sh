@@ -28,7 +28,7 @@ case $model in
         data=data-words segmentation=(--words) vocab=(--src-size 30000 --tgt-size 30000) dev=mt02
         tests=(mt03 mt04 mt05 mt06)
         ;;
-    dtmt* | shallow-rnmt*)
+    dtmt* | shallow-rnmt* | transformer-big-zhen)
         data=data-bpe segmentation=(--bpe 30000 --separate) vocab=() dev=mt06
         tests=(mt02 mt03 mt04 mt05 mt08)
         ;;

@@ -29,7 +29,9 @@ case $model in
     dtmt*-ende* | dtmt4-plain | shallow-rnmt-ende)
         data=data-bpe-32k segmentation=(--bpe 32000 --joint) vocab=(--joint) dev=dev-2013
         ;;
-    transformer-*) data=data-bpe-37k segmentation=(--bpe 37000 --joint) vocab=(--joint) dev=dev-2013 ;;
+    transformer-base | transformer-base-pre | transformer-big | transformer-big-pre)
+        data=data-bpe-37k segmentation=(--bpe 37000 --joint) vocab=(--joint) dev=dev-2013
+        ;;
     *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
 esac
 

@@ -19,11 +19,11 @@ source "$recipe/../lib.sh"
 
 # 1. What a paper reads. Zhou et al. 2016: words, 200K and 80K of them or, for the 12M pairs, 30K a side, and unknown
 #    target words that say where they come from (PosUnk). Wang et al. 2017 and Bahdanau et al. 2015: the same 12M pairs,
-#    plain unknown words. Meng and Zhang 2019: BPE of both languages together with 32K merges, one list of words.
+#    plain unknown words. Meng and Zhang 2019, Vaswani et al. 2017: BPE of both together with 32K merges, one list of words.
 case $model in
     deep-att-12m) text=12m data=data-12m vocab=(--src-size 30000 --tgt-size 30000 --unkpos) ;;
     deep-lau-enfr | rnnsearch*) text=12m data=data-12m-plain vocab=(--src-size 30000 --tgt-size 30000) ;;
-    dtmt*-enfr | shallow-rnmt-enfr) text=36m data=data-36m-bpe vocab=(--joint) ;;
+    dtmt*-enfr | shallow-rnmt-enfr | transformer-big-enfr) text=36m data=data-36m-bpe vocab=(--joint) ;;
     deep-ed* | deep-att | deep-att-[!e]*) text=36m data=data-36m vocab=(--src-size 200000 --tgt-size 80000 --unkpos) ;;
     *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
 esac
