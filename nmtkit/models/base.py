@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmtkit.layers.conv import NormedLinear
-from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
+from nmtkit.layers.embedding import Int8OutputLayer, OutputLayer, TiedOutputLayer
 from nmtkit.ops.tree import Tree
 from nmtkit.symbols import BOS
 
@@ -72,7 +72,7 @@ class Seq2Seq(nn.Module):
         encoder: nn.Module,
         tgt: nn.Module,
         decoder: Decoder[Any, Any, Any],
-        output: OutputLayer | TiedOutputLayer | NormedLinear,
+        output: OutputLayer | TiedOutputLayer | NormedLinear | Int8OutputLayer,
     ):
         super().__init__()
         self.embedding = nn.ModuleDict({"src": src, "tgt": tgt})
@@ -101,6 +101,11 @@ class Seq2Seq(nn.Module):
         """As ``Scorer`` asks: previous words y (N,) -> log-probabilities (N, V), state, attention weights (N, S)."""
         step = self.decoder.step(memory, state, self.embedding["tgt"](y))
         return self.output(step.hidden).float().log_softmax(dim=-1), step.state, step.attention
+
+    def int8(self) -> "Seq2Seq":
+        """The same model for search, sharing all parts but its output layer, which is in 8-bit integers."""
+        output = Int8OutputLayer(self.output.weight, self.output.bias)
+        return Seq2Seq(self.embedding["src"], self.encoder, self.embedding["tgt"], self.decoder, output).eval()
 
     def over(self, words: Tensor) -> "Narrowed":
         """As ``search.shortlist.Narrowing`` asks: the model, choosing among the target words ``words`` (C,) alone."""

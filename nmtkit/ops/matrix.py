@@ -5,9 +5,11 @@ multiplied by PyTorch, in autocast's dtype where that is on. Any other ``Convert
 ``loop.Shared`` in training's loops, whose gradient is one product after the loop; ``int8.Packed`` in search.
 """
 
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from torch import Tensor
+
+Precision = Literal["float32", "int8"]  # of the output layer in search
 
 
 class Converted(Protocol):

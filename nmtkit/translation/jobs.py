@@ -14,8 +14,8 @@ import torch
 from nmtkit.align.lexicon import load_lexicon
 from nmtkit.data.parallel import Workers, available_cores
 from nmtkit.errors import UserError
+from nmtkit.ops.matrix import Precision
 from nmtkit.search.ensemble import Combine
-from nmtkit.search.quantized import Precision
 from nmtkit.translation import loading
 from nmtkit.translation.translator import Translation, Translator
 

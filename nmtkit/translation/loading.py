@@ -3,7 +3,7 @@
 import itertools
 import math
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -16,10 +16,9 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.run import load_model
 from nmtkit.lines import atomic_write, real_path
-from nmtkit.models.base import Seq2Seq
-from nmtkit.ops.int8 import Int8Products, check_int8
+from nmtkit.ops.int8 import check_int8
+from nmtkit.ops.matrix import Precision
 from nmtkit.search.ensemble import Combine, Ensemble
-from nmtkit.search.quantized import Precision, Quantized
 from nmtkit.search.scorer import Scorer
 from nmtkit.training.folder import ModelFolder
 from nmtkit.translation.translator import Source, Translator
@@ -73,11 +72,10 @@ def load(
         readers.setdefault(key, Source(TextPipeline.load(path, "src"), vocabulary))
         reads.append(list(readers).index(key))
     models = [model for model, _ in members]
-    scorer: Scorer = models[0]
+    searched = [model.int8() for model in models] if precision == "int8" else models
+    scorer: Scorer = searched[0]
     if len(models) > 1:
-        scorer = Ensemble(models, reads, weights or [1.0] * len(models), combine or "prob")
-    if precision == "int8":
-        scorer = with_int8_outputs(scorer, models)
+        scorer = Ensemble(searched, reads, weights or [1.0] * len(models), combine or "prob")
     text = TextFiles(paths[0])
     return Translator(
         scorer,
@@ -90,12 +88,6 @@ def load(
         text.lexicon if text.lexicon.is_file() else None,
         None,
     )
-
-
-def with_int8_outputs(scorer: Scorer, models: Iterable[Seq2Seq]) -> Quantized:
-    """``scorer`` with the output layers of its models in 8-bit integers."""
-    outputs = [model.output for model in models]
-    return Quantized(scorer, Int8Products(x for output in outputs for x in (output.weight, *output.parameters())))
 
 
 def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: Sequence[float] | None) -> None:

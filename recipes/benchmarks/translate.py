@@ -29,13 +29,12 @@ from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.run import load_model
 from nmtkit.lines import read_lines
+from nmtkit.ops.matrix import Precision
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
-from nmtkit.search.quantized import Precision
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
-from nmtkit.translation.loading import with_int8_outputs
 
 NEVER = -1e4  # the end mark's bias, so that only the greatest length ends a sentence
 
@@ -61,7 +60,7 @@ def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | Non
             model.output.bias[EOS] = NEVER
         share, constant = (0.0, args.words - 1) if args.words else (1.0, 1)  # the end mark is a word, too
         search = replace(search, max_len_a=share, max_len_b=constant)
-    scorer = with_int8_outputs(model, [model]) if args.precision == "int8" else model
+    scorer = model.int8() if args.precision == "int8" else model
     return scorer, search, sentences, args.shortlist
 
 

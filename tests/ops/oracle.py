@@ -122,7 +122,7 @@ def cross_entropy(
 
 
 def int8_product(x: Tensor, weight: Tensor) -> Tensor:
-    """``int8.product``: rows of x (N, D) and columns of weight (D, E) rounded to 1/90 of their largest elements."""
+    """As ``int8.pack(weight)``: rows of x (N, D) and columns of weight (D, E) in 90ths of their largest elements."""
     step_x = x.abs().amax(dim=1, keepdim=True) / 90
     step_w = weight.abs().amax(dim=0) / 90
     return ((x / step_x).round() * step_x) @ ((weight / step_w).round() * step_w)

@@ -1,16 +1,15 @@
-"""Products in 8-bit integers equal their plain form, row by row, and are done with weights only."""
+"""Products in 8-bit integers equal their plain form, row by row."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from nmtkit.errors import UserError
 from nmtkit.ops import int8
-from nmtkit.ops.int8 import Int8Products, check_int8, pack, product
+from nmtkit.ops.int8 import check_int8, pack
+from nmtkit.ops.matrix import product
 from tests.ops import oracle
 
 SIZES = [(1, 1, 1), (1, 2, 3), (3, 5, 4), (7, 64, 33), (33, 100, 257)]  # N, D, E
@@ -54,34 +53,23 @@ def test_zero_is_exact_and_what_is_no_number_stays_none() -> None:
     assert found[2].isfinite().all()
 
 
-class Two(nn.Module):
-    """One weight of each orientation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(6, 4)
-        self.weight = nn.Parameter(torch.randn(6, 4))
-
-    def forward(self, x: Tensor) -> Any:
-        return self.linear(x), x @ self.weight, torch.matmul(x, self.weight), x @ self.weight[:, :2]
+def test_a_packed_weight_multiplies_rows_of_any_shape() -> None:
+    x, weight = factors(6, 5, 4)
+    packed = pack(weight)
+    together = product(x, packed)
+    assert torch.equal(product(x.view(2, 3, 5), packed), together.view(2, 3, 4))
+    assert torch.equal(product(x[0], packed), together[0])
 
 
-@torch.inference_mode()
-def test_every_product_with_a_weight_is_replaced_and_no_other() -> None:
-    torch.manual_seed(0)
-    model, x, other = Two(), torch.randn(2, 3, 6), torch.randn(6, 4)
-    with Int8Products(model.parameters()):
-        ours, theirs = model(x), (x @ other, functional.linear(x, other.t()), x @ other[:, 0])
-    rows = x.flatten(0, 1)
-    weights = [model.linear.weight.t(), model.weight, model.weight, model.weight[:, :2]]
-    plain = [oracle.int8_product(rows, weight).view(2, 3, -1) for weight in weights]
-    plain[0] += model.linear.bias
-    for mine, expected in zip(ours, plain, strict=True):
-        torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-4)
-    assert not torch.equal(ours[1], x @ model.weight)
-    for mine, exact in zip(theirs, (x @ other, x @ other, x @ other[:, 0]), strict=True):
-        assert torch.equal(mine, exact)
-    assert torch.equal(model(x)[0], functional.linear(x, model.linear.weight, model.linear.bias))  # outside it
+def test_what_is_packed_is_the_weight_as_it_was_in_any_dtype_and_orientation() -> None:
+    x, weight = factors(6, 5, 4)
+    low = weight.bfloat16()
+    expected = product(x, pack(low.float()))
+    weights = low.t().contiguous().t()
+    packed = pack(weights)
+    weights.zero_()
+    assert torch.equal(product(x, packed), expected)
+    assert not torch.equal(expected, x @ low.float())
 
 
 def test_another_device_is_refused() -> None:
