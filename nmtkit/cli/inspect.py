@@ -164,7 +164,7 @@ def _print_flows(flows: "dict[str, list[Layer]]") -> None:
     from nmtkit.evaluation.gradients import ratios
 
     for name, layers in flows.items():
-        rows = [[layer.name, *(_norm(value) for value in layer[1:])] for layer in layers]
+        rows = [[layer.label, *(_norm(value) for value in layer[1:])] for layer in layers]
         print_table(name, ["layer", "|h|", "|dL/dh|", "|dL/dW|"], rows)
         print()
     found = [[name, r.stack, str(r.layers), _norm(r.gradient)] for name, f in flows.items() for r in ratios(f)]

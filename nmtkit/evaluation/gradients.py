@@ -4,7 +4,8 @@ The claim of Zhou et al. 2016 (section 3.1) and Wang et al. 2017 made visible: w
 the gradient that reaches the bottom of a stack is not much smaller than that at its top.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -15,19 +16,31 @@ from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import linear_cross_entropy
 from nmtkit.symbols import PAD
 
+# Lists whose members do not stand on one another: the two directions and the columns of an encoder, which read the same
+# words, and DenseNMT's maps of several layers to keys.
+SIDE_BY_SIDE = re.compile(r"encoder\.(inputs|recurrent|directions|chains|columns|keys)")
+DIRECTIONS = re.compile(r"(encoder\.(?:inputs|recurrent|directions)\.)([01])")
+
 
 class Layer(NamedTuple):
     """Norms over the whole batch. None for a layer that is run step by step, whose output nobody sees as a whole."""
 
-    name: str
+    name: str  # the module's, as in ``nmtkit inspect --shapes``
     activation: float | None  # of the layer's output h
     gradient: float | None  # of the loss by h
     weights: float  # of the loss by the layer's parameters
 
     @property
     def stack(self) -> str:
-        """The list of layers that it is part of."""
-        return self.name.rpartition(".")[0]
+        """The list of layers, one above the other, that it is part of; nothing where there is none."""
+        parent, _, last = self.name.rpartition(".")
+        return parent if last.isdigit() and not SIDE_BY_SIDE.fullmatch(parent) else ""
+
+    @property
+    def label(self) -> str:
+        """Its name, with the direction in which it reads where it is one of two."""
+        match = DIRECTIONS.fullmatch(self.name)
+        return self.name if match is None else f"{self.name}, {'backward' if int(match[2]) else 'forward'}"
 
 
 class Ratio(NamedTuple):
@@ -39,12 +52,17 @@ class Ratio(NamedTuple):
 
 
 def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
-    """Every layer's norms for the mean cross-entropy of the batch's words, without dropout; bottom layers first."""
+    """The norms of every part of encoder and decoder, for the mean cross-entropy of the batch's words, bottom first.
+
+    Dropout is off. The gradients that the model had before are gone, and its new ones are left in it.
+    """
     model.eval()
     model.zero_grad(set_to_none=True)
     outputs: dict[str, Tensor] = {}
-    found = {name: module for name, module in model.named_modules() if _in_list(model, name)}
-    hooks = [module.register_forward_hook(_keep(outputs, name)) for name, module in found.items()]
+    parts = {name: module for name, module in model.named_modules() if _in_list(model, name)}
+    for side in ("encoder", "decoder"):
+        parts |= dict(_outside_lists(model.get_submodule(side), side))
+    hooks = [module.register_forward_hook(_keep(outputs, name)) for name, module in parts.items()]
     try:
         hidden = model(batch.src, batch.mask, batch.tgt).flatten(0, 1)
     finally:
@@ -55,26 +73,25 @@ def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
     for kept in outputs.values():
         kept.retain_grad()
     (loss / len(real)).backward()
-    names = [name for name in found if _is_layer(name, found, outputs)]
-    layers = []
-    for name in names:
-        output = outputs.get(name)
-        gradients = [p.grad for p in found[name].parameters() if p.grad is not None]
-        layers.append(
-            Layer(
-                name,
-                None if output is None else float(output.detach().norm()),
-                None if output is None or output.grad is None else float(output.grad.norm()),
-                float(torch.nn.utils.get_total_norm(gradients)) if gradients else 0.0,
-            )
-        )
-    return layers
+    shown = {name for name in parts if _is_layer(name, parts, outputs)}
+    return [_layer(name, module, outputs.get(name)) for name, module in model.named_modules() if name in shown]
+
+
+def _layer(name: str, module: nn.Module, output: Tensor | None) -> Layer:
+    """The norms of one part, after ``backward``; output: (...) what it gave, if it was run as a whole."""
+    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    return Layer(
+        name,
+        None if output is None else float(output.detach().norm()),
+        None if output is None or output.grad is None else float(output.grad.norm()),
+        float(torch.nn.utils.get_total_norm(gradients)) if gradients else 0.0,
+    )
 
 
 def ratios(layers: Sequence[Layer]) -> list[Ratio]:
     """Bottom to top, of every stack in which the gradients of several layers are known."""
     found = []
-    for stack in dict.fromkeys(layer.stack for layer in layers):
+    for stack in dict.fromkeys(layer.stack for layer in layers if layer.stack):
         gradients = [layer.gradient for layer in layers if layer.stack == stack and layer.gradient is not None]
         if len(gradients) > 1 and gradients[-1] > 0:
             found.append(Ratio(stack, len(gradients), gradients[0] / gradients[-1]))
@@ -82,21 +99,44 @@ def ratios(layers: Sequence[Layer]) -> list[Ratio]:
 
 
 def _in_list(model: nn.Module, name: str) -> bool:
-    """Whether a module is one of a list of alike ones, normalisations excepted: what papers call a layer."""
+    """Whether a module with parameters is one of a list of alike ones, normalisations excepted: a layer of papers."""
     parent, _, last = name.rpartition(".")
-    return last.isdigit() and isinstance(model.get_submodule(parent), nn.ModuleList) and not parent.endswith("norms")
+    return last.isdigit() and _is_list(model.get_submodule(parent), parent) and _learns(model.get_submodule(name))
 
 
-def _is_layer(name: str, found: dict[str, Any], outputs: dict[str, Tensor]) -> bool:
+def _learns(module: nn.Module) -> bool:
+    """Whether it has parameters."""
+    return any(True for _ in module.parameters())
+
+
+def _is_list(module: nn.Module, name: str) -> bool:
+    return isinstance(module, nn.ModuleList) and not name.endswith("norms")
+
+
+def _outside_lists(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
+    """The largest modules below this one that have parameters, are in no list and hold none."""
+    for child_name, child in module.named_children():
+        path = f"{name}.{child_name}"
+        if isinstance(child, nn.ModuleList) or not _learns(child):
+            continue
+        if any(_is_list(inner, inner_name) for inner_name, inner in child.named_modules()):
+            yield from _outside_lists(child, path)
+        else:
+            yield path, child
+
+
+def _is_layer(name: str, parts: dict[str, nn.Module], outputs: dict[str, Tensor]) -> bool:
     """Of lists within lists, the innermost that are run as a whole, or the innermost where none is."""
-    inside = [other for other in found if other.startswith(f"{name}.")]
-    around = [other for other in found if name.startswith(f"{other}.")]
+    inside = [other for other in parts if other.startswith(f"{name}.")]
+    around = [other for other in parts if name.startswith(f"{other}.")]
     if name in outputs:
         return not any(other in outputs for other in inside)
-    return not inside and not any(_is_layer(other, found, outputs) for other in around)
+    return not inside and not any(_is_layer(other, parts, outputs) for other in around)
 
 
 def _keep(outputs: dict[str, Tensor], name: str) -> Any:
+    """A forward hook that puts the first tensor of what a module gives into ``outputs``."""
+
     def hook(module: nn.Module, arguments: Any, output: Any) -> None:
         first = output[0] if isinstance(output, tuple) else output
         if isinstance(first, Tensor) and first.requires_grad:

@@ -51,6 +51,26 @@ def test_a_layer_that_runs_step_by_step_has_only_the_gradient_of_its_weights() -
     assert first.weights > 0
 
 
+def test_two_directions_are_no_stack_and_the_decoder_is_there_without_layers() -> None:
+    layers = gradient_flow(toy_model("rnnsearch"), batch())
+    assert ratios(layers) == []
+    labels = [layer.label for layer in layers]
+    assert labels[2:4] == ["encoder.recurrent.0, forward", "encoder.recurrent.1, backward"]
+    assert {"decoder.initial", "decoder.attention", "decoder.recurrent", "decoder.readout_state"} <= set(labels)
+    assert all(layer.weights > 0 for layer in layers)
+
+
+@pytest.mark.parametrize("preset", ["rnnsearch", "deep-att", "deep-lau", "bideep", "densenmt-4l-1", "dtmt4"])
+def test_no_parameter_is_in_two_parts_and_both_sides_have_some(preset: str) -> None:
+    model = toy_model(preset)
+    names = [layer.name for layer in gradient_flow(model, batch())]
+    for side in ("encoder", "decoder"):
+        parameters = [f"{side}.{name}" for name, _ in model.get_submodule(side).named_parameters()]
+        counts = [sum(parameter.startswith(f"{name}.") for name in names) for parameter in parameters]
+        assert set(counts) <= {0, 1}
+        assert sum(counts) > len(counts) / 2
+
+
 def test_looking_changes_nothing() -> None:
     model = toy_model("deep-lau")
     before = model(*batch())
@@ -72,6 +92,8 @@ def test_a_drawing_has_a_file_of_its_kind(tmp_path: Path) -> None:
     plot_flows(flows, tmp_path / "flow.svg")
     drawn = (tmp_path / "flow.svg").read_text()
     assert drawn.startswith("<?xml")
+    with pytest.raises(UserError, match=r"flow\.svg: nothing to draw: no two layers of one stand on one another"):
+        plot_flows({"one": gradient_flow(toy_model("rnnsearch"), batch())}, tmp_path / "flow.svg")
     with pytest.raises(UserError, match=r"flow\.xyz: Format 'xyz' is not supported"):
         plot_flows(flows, tmp_path / "flow.xyz")
 
@@ -81,4 +103,4 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(UserError, match=r"drawing needs matplotlib; install it with: pip install 'nmtkit\[plot\]'"):
-        plot_flows({}, tmp_path / "flow.svg")
+        plot_flows({"one": gradient_flow(toy_model("deep-att"), batch())}, tmp_path / "flow.svg")
