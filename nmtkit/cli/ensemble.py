@@ -18,13 +18,14 @@ def ensemble(
     ] = "prob",
     weights: Annotated[str | None, typer.Option(help="One number for each model, as 2,1,1.")] = None,
 ) -> None:
-    """Bundle models into a folder that translates with all of them, anywhere; commands take it like one model.
+    """Bundle models into a folder that translates with all of them, anywhere.
 
       nmtkit ensemble one two three
       nmtkit translate -m ensemble < in.txt
 
     Models may be of different architectures and read different vocabularies and segmentations of the source, but
-    they must share the target vocabulary. At every step the next word has the mean of the members' probabilities.
+    they must share the target vocabulary. What translates, scores or reports takes the folder like one model's; average
+    and inspect are for single models. At every step the next word has the mean of the members' probabilities.
     """
     from nmtkit.translation.loading import write_ensemble
 

@@ -77,13 +77,18 @@ def inspect(
 
 
 def _plan(model: str, settings: list[str]) -> "Experiment":
-    """The experiment of a preset with these settings, or of a model folder."""
+    """The experiment of a preset with these settings, or of a model folder.
+
+    Raises UserError for an ensemble and any other folder that is none.
+    """
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
 
     folder = ModelFolder(Path(model))
     if not folder.config.exists() and model == "run":
         raise UserError("run: no model there yet; name a preset, for example: nmtkit inspect deep-att")
+    if folder.path.is_dir():
+        folder.check()
     values = load_yaml(folder.config) if folder.config.exists() else load_preset(model)
     return build_experiment(merge(values, parse_settings(settings)), model)
 

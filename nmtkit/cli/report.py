@@ -54,7 +54,7 @@ def report(
     from nmtkit.evaluation.report import most_different, render, sentences, worst
     from nmtkit.translation.testset import translate_held_out
 
-    histories = [_history(folder) for folder in folders]
+    histories = [_history(ModelFolder(folder)) for folder in folders]
     with log_to_stderr():
         translated = [
             translate_held_out(folder, data, device, split="test", max_length=max_length, keep=False)
@@ -74,19 +74,26 @@ def report(
     print(output)
 
 
-def _history(folder: Path) -> "History":
+def _history(folder: ModelFolder) -> "History":
+    """What is known of a model, or of an ensemble, which has its members' parameters and no history of its own.
+
+    Raises UserError for a folder that is neither.
+    """
     from nmtkit.evaluation.report import History, read_metrics
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
-    files = ModelFolder(folder)
-    path = files.config
-    if not path.exists():
-        raise UserError(f"{folder}: not a model folder (no {path.name}); `nmtkit train` makes one")
-    values = load_yaml(path)
-    planned = build_experiment(values, str(path))
-    parameters = parameters_by_part(planned, *vocabulary_sizes(planned, folder))["total"]
-    return History(str(folder), path.read_text("utf-8"), values, parameters, *read_metrics(files.metrics))
+    if folder.bundle.exists():
+        members = [_history(ModelFolder(path)) for path in sorted(folder.members.iterdir())]
+        config = "".join(f"# {member.name}\n{member.config}\n" for member in members)
+        kinds = f"ensemble of {', '.join(dict.fromkeys(member.architecture for member in members))}"
+        config = f"{folder.bundle.read_text('utf-8')}\n{config}"
+        return History(str(folder), kinds, None, config, sum(member.parameters for member in members), [], [])
+    folder.check()
+    planned = build_experiment(load_yaml(folder.config), str(folder.config))
+    parameters = parameters_by_part(planned, *vocabulary_sizes(planned, folder.path))["total"]
+    config, rate = folder.config.read_text("utf-8"), planned.training.optimizer.lr
+    return History(str(folder), planned.architecture, rate, config, parameters, *read_metrics(folder.metrics))
 
 
 def _numbers(lines: str, sentences: int) -> list[int]:

@@ -29,8 +29,9 @@ class History:
     """What a run wrote while it trained."""
 
     name: str
+    architecture: str
+    rate: float | None  # the optimiser's, which each record says a multiple of; none without records
     config: str  # YAML
-    values: Mapping[str, Any]  # the same, read
     parameters: int
     train: list[dict[str, Any]]  # of metrics.jsonl, in order
     valid: list[dict[str, Any]]
@@ -144,7 +145,7 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
         best = max(history.valid, key=lambda record: record["bleu"], default=None)
         dev = "-" if best is None else f"{best['bleu']:.2f} at {best['update']:,}"
         values = [f"{m.score.value:.2f}" for m in scores]
-        rows.append([history.name, history.values["architecture"], f"{history.parameters / 1e6:.1f}", dev, *values])
+        rows.append([history.name, history.architecture, f"{history.parameters / 1e6:.1f}", dev, *values])
     header = ["system", "architecture", "parameters, M", "best dev BLEU, update", *(m.metric for m in measured[0])]
     meaning = [[m.metric, m.on, m.score.signature] for m in measured[0]]
     forced = [
@@ -165,7 +166,6 @@ def training_charts(histories: Sequence[History]) -> str:
     loss, by_words, bleu, rates, errors, both = [], [], [], [], [], []
     for colour, history in enumerate(histories):
         name, train, valid, words = history.name, history.train, history.valid, history.words
-        rate = history.values["training"]["optimizer"]["lr"]
         seen = [(words[v["update"]], v["cross_entropy"]) for v in valid if v["update"] in words]
         shares = [  # runs of older versions have no training errors
             (100 * v["train_token_error_rate"], 100 * v["token_error_rate"])
@@ -176,7 +176,7 @@ def training_charts(histories: Sequence[History]) -> str:
         loss.append(Series(f"{name}, dev", _points(valid, "cross_entropy"), colour))
         by_words.append(Series(name, seen, colour))
         bleu.append(Series(name, _points(valid, "bleu"), colour))
-        rates.append(Series(name, _points(train, "lr_factor", rate), colour))
+        rates.append(Series(name, _points(train, "lr_factor", history.rate or 0), colour))
         errors.append(Series(f"{name}, dev", _points(valid, "token_error_rate", 100), colour))
         both.append(Series(name, shares, colour))
     charts = [

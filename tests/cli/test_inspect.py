@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nmtkit.data import corpus
+from nmtkit.data.encoding import encode
 from nmtkit.data.prep import Files, prepare
 from nmtkit.data.settings import Prep, Side
 from tests.echo import write_model
@@ -28,7 +28,7 @@ def data(folder: Path) -> Path:
         (folder / name).write_text("a b c\nb c d\nc d a b\n" * 4)
     side = Side("en", normalize=False, tokenizer="none", segmentation="words")
     prepare({"train": Files(folder / "a", folder / "b")}, folder / "data", Prep(side, side), workers=1)
-    corpus.encode(folder / "data", None, None, 1, joint=False, workers=1)
+    encode(folder / "data", None, None, 1, joint=False, workers=1)
     return folder / "data"
 
 
@@ -68,12 +68,15 @@ def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
     [
         ([], "run: no model there yet; name a preset, for example: nmtkit inspect deep-att"),
         (["deep-att", "--plot", "x.svg"], "--compare and --plot go with --gradients"),
+        (["ens"], "ens: an ensemble, where one model is needed; its members are in ens/members"),
+        (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
         (["trained", "--set", "a=1"], "trained: a trained model stays as it is; --set and --compare are for presets"),
         (["deep-att", "--gradients"], "data/ids.json: not there; make it with nmtkit vocab"),
     ],
 )
 def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
-    Path("trained").mkdir()
+    for folder in ("trained", "empty", "ens/members"):
+        Path(folder).mkdir(parents=True)
     Path("trained/config.yaml").write_text("")
     assert nmtkit("inspect", *arguments, "--device", "cpu") == (1, "", f"nmtkit: error: {complaint}\n")
 

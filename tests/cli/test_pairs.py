@@ -70,6 +70,24 @@ def test_report_reads_what_train_writes(folder: Path, nmtkit: Nmtkit) -> None:
     assert page.count("<figure>") >= 6
 
 
+def test_every_command_that_takes_a_model_takes_an_ensemble_or_says_that_it_does_not(
+    folder: Path, nmtkit: Nmtkit
+) -> None:
+    assert nmtkit("average").status == 0
+    assert nmtkit("ensemble", "run", "averaged").status == 0
+    assert nmtkit("translate", "-m", "ensemble", "-i", "raw/test.en").out.count("\n") == SIZES["test"]
+    assert nmtkit("score", "-m", "ensemble").status == 0
+    assert nmtkit("tune", "-m", "ensemble", "--alphas", "1").status == 0
+    reported = nmtkit("report", "run", "ensemble")
+    assert reported.status == 0, reported.err
+    page = Path("report.html").read_text("utf-8")
+    assert "ensemble of rnnsearch" in page
+    assert "# ensemble/members/1-run" in page
+    for command in (["average", "-m", "ensemble"], ["inspect", "ensemble"]):
+        complaint = "ensemble: an ensemble, where one model is needed; its members are in ensemble/members"
+        assert nmtkit(*command) == (1, "", f"nmtkit: error: {complaint}\n")
+
+
 def test_translate_finds_what_tune_says_of_every_setting(folder: Path, nmtkit: Nmtkit) -> None:
     tuned = nmtkit("tune", "--alphas", "0.3,2", "--betas", "0,0.5", "--json")
     assert tuned.status == 0, tuned.err

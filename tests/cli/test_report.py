@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from nmtkit.config import dump_yaml
 from nmtkit.experiment.presets import load_preset
 from nmtkit.training.folder import ModelFolder
 from nmtkit.training.metrics import log_metrics
@@ -25,7 +24,7 @@ REFERENCES = ["a b c", "d e f g h", "a c", "", "lower " * 12]
 def write_run(folder: Path, preset: str, train_errors: bool) -> None:
     """A model that says its source again, with a history."""
     write_folder(folder)
-    (folder / "config.yaml").write_text(dump_yaml(load_preset(preset)))
+    ModelFolder(folder).write_config(load_preset(preset))
     run = ModelFolder(folder)
     for epoch in (1, 2, 3):
         seen = {"update": 100 * epoch, "epoch": epoch}
