@@ -7,7 +7,7 @@ from typing import Annotated, cast, get_args
 import typer
 
 from nmtkit.cli.options import Workers, log_to_stderr
-from nmtkit.data.settings import Cleaning, Drop, Prep, Side, Tokenizer
+from nmtkit.data.settings import Cleaning, Development, Drop, Prep, Side, Tokenizer
 from nmtkit.errors import UserError
 
 TwoFiles = tuple[Path, Path]
@@ -24,6 +24,15 @@ def prep(
     ] = None,
     dev: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Development text.")] = None,
     test: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Test text.")] = None,
+    dev_reference: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Another translation of the development text, for BLEU while training."),
+    ] = None,
+    dev_size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Pairs to draw from the training text for development, where there is no such text."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="What --dev-size draws.")] = Development.seed,
     output: Annotated[Path, typer.Option("--output", "-o", help="Data folder to make.")] = Path("data"),
     tokenizer: Annotated[
         list[str] | None,
@@ -96,6 +105,8 @@ def prep(
 
       nmtkit prep --train europarl.en.gz europarl.fr.gz --dev dev.en dev.fr --test test.en test.fr
 
+      nmtkit prep --train text.en text.fr --dev-size 1000     (a development set out of the training text)
+
       nmtkit prep -s en -t fr --train crawl.tsv.gz:2 crawl.tsv.gz:4     (the columns of a table)
 
       nmtkit prep -s zh -t en --tokenizer zh=characters --escape --drop script,duplicate
@@ -162,10 +173,11 @@ def prep(
             )
         except ValueError as error:
             raise UserError(str(error)) from None
+        development = Development(tuple(dev_reference or ()), dev_size, seed)
         if shard:
-            done = prepare_part(files, output, settings, workers, _part(shard))
+            done = prepare_part(files, output, settings, workers, _part(shard), development)
         else:
-            done = str(prepare(files, output, settings, workers, keep_rejected, merge))
+            done = str(prepare(files, output, settings, workers, keep_rejected, merge, development))
     typer.echo(done, err=True)
 
 

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import count, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nmtkit.data.rules import describe_rule
 from nmtkit.data.settings import SIDES, SPLITS, Prep, TextFiles
@@ -19,6 +21,14 @@ DATA_FILES = (
     *(f"{split}.raw.{side}" for split in SPLITS[1:] for side in SIDES),
     "manifest.json",
 )
+
+
+_REFERENCE = re.compile(r"dev\.raw\.tgt[1-9][0-9]*")
+
+
+def is_data_file(name: str) -> bool:
+    """Whether ``nmtkit prep`` may write a file of this name into a data folder."""
+    return name in DATA_FILES or bool(_REFERENCE.fullmatch(name))
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,13 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _describes_file(entry: Any) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
+
+
+def reference_files(folder: Path, split: Literal["dev", "test"]) -> list[Path]:
+    """The raw translations of a set: SPLIT.raw.tgt, then SPLIT.raw.tgt1 and so on where there are several."""
+    first = folder / f"{split}.raw.tgt"
+    others = (first.with_name(f"{first.name}{number}") for number in count(1))
+    return [first, *takewhile(Path.is_file, others)]
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:

@@ -9,22 +9,34 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
+from typing import get_args
 
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.cleaning import clean_shards, report_lost, write_rejected
 from nmtkit.data.learning import learn_segmenters, learn_truecasers
-from nmtkit.data.manifest import DATA_FILES, PrepReport, describe_file, versions
+from nmtkit.data.manifest import DATA_FILES, PrepReport, describe_file, is_data_file, reference_files, versions
 from nmtkit.data.moses import has_moses_rules, moses_language
 from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.data.progress import progress
 from nmtkit.data.raw import Files
-from nmtkit.data.settings import ALIGN_FILES, SIDES, SPLITS, Prep, SideName, TextFiles
+from nmtkit.data.settings import ALIGN_FILES, SIDES, SPLITS, TWO_FILES, Development, Drop, Prep, SideName, TextFiles
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.work import CHUNK_LINES, Work, join_lines, split_lines
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, file_of, move_into_place, parse_line, real_path, report_write_errors, sync
+from nmtkit.lines import (
+    atomic_write,
+    file_of,
+    move_into_place,
+    parse_line,
+    read_lines,
+    real_path,
+    report_write_errors,
+    sync,
+)
 
 _WITHOUT_SPACES = ("zh", "yue", "ja", "th", "lo", "km", "my")
 
@@ -38,19 +50,22 @@ def prepare(
     workers: int | None,
     keep_rejected: Path | None = None,
     merge: bool = False,
+    development: Development = TWO_FILES,
 ) -> PrepReport:
     """Make the data folder ``folder`` from the raw text of the splits: train, and dev and test if there are any.
 
     ``keep_rejected``: a file for the training pairs that are left out. ``merge``: only from what ``prepare_part`` left.
+    ``development``: further references, or how many pairs to draw from the training text, which then does without them.
     Raises UserError for text that cannot be used. Whatever ends it early, an older data folder stays as it was, and
     the same call goes on with the first shard that is not finished.
     """
     if keep_rejected is not None and not keep_rejected.parent.is_dir():
         raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
-    read = [real_path(file_of(path)[0]) for files in raw.values() for path in files]
+    prep = _settled(prep, development)
+    read = [real_path(file_of(path)[0]) for path in chain(development.references, *raw.values())]
     if keep_rejected is not None and real_path(keep_rejected) in read:
         raise UserError(f"{keep_rejected}: is read, too, and would be replaced; choose another `keep_rejected`")
-    with Workers(workers) as pool, Work.open(raw, folder, prep, pool) as work:
+    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development) as work:
         _note_languages(prep)
         if merge:
             _check_merge(work)
@@ -58,13 +73,29 @@ def prepare(
         return _finish(work, pool, keep_rejected)
 
 
-def prepare_part(raw: Mapping[str, Files], folder: Path, prep: Prep, workers: int | None, part: tuple[int, int]) -> str:
+def prepare_part(
+    raw: Mapping[str, Files],
+    folder: Path,
+    prep: Prep,
+    workers: int | None,
+    part: tuple[int, int],
+    development: Development = TWO_FILES,
+) -> str:
     """Tokenise and clean part i of n of the training text: every n-th shard. It is left in the folder to be merged."""
-    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, shared=True) as work:
+    prep = _settled(prep, development)
+    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, shared=True) as work:
         _note_languages(prep)
         clean_shards(work, part, pool)
     done = sum(map(work.is_clean, work.shards))
     return f"{work.folder}: {done} of {len(work.shards)} shards are done; when all are, nmtkit prep --merge"
+
+
+def _settled(prep: Prep, development: Development) -> Prep:
+    """The settings with the rule that keeps a development set out of the training text from which it is drawn."""
+    if not development.size:
+        return prep
+    rules = tuple(rule for rule in get_args(Drop) if rule == "overlap" or rule in prep.cleaning.drop)
+    return replace(prep, cleaning=replace(prep.cleaning, drop=rules))
 
 
 def _check_merge(work: Work) -> None:
@@ -100,9 +131,10 @@ def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport
     made = [*manifest["files"], path.name]
     with report_write_errors(work.output):
         (work.output / path.name).unlink(missing_ok=True)
-        for name in (*DATA_FILES, *ALIGN_FILES):  # an alignment is of another text
-            if name not in made:
-                (work.output / name).unlink(missing_ok=True)
+        for path in [*work.output.iterdir()]:
+            old = is_data_file(path.name) or path.name in ALIGN_FILES  # an alignment is of another text
+            if old and path.name not in made:
+                path.unlink()
         # A run that was killed here has moved some of them.
         move_into_place(work.folder, work.output, [name for name in made if (work.folder / name).exists()])
         shutil.rmtree(work.folder)
@@ -122,20 +154,31 @@ def _make_files(work: Work, pool: Workers) -> None:
     for split in SPLITS[1:]:
         if split in work.raw:
             _make_heldout(work, split, pool)
-    made = [name for name in DATA_FILES if (work.folder / name).is_file()]
+    references = [path.name for path in reference_files(work.folder, "dev")[1:]]
+    made = [name for name in (*DATA_FILES, *references) if (work.folder / name).is_file()]
     with progress("counting what was written"):
         descriptions = list(pool.map(describe_file, [work.folder / name for name in made]))
     manifest = {
         "format_version": "1",
         "made_with": versions(),
-        "raw": {split: [str(path) for path in files] for split, files in work.raw.items()},
-        "raw_sha256": {split: [content.sha256 for content in pair] for split, pair in work.contents.items()},
-        "pairs": {split: src.lines for split, (src, _) in work.contents.items()},
+        "raw": {split: list(map(str, paths)) for split, paths in _origins(work).items()},
+        "raw_sha256": {split: [content.sha256 for content in group] for split, group in work.contents.items()},
+        "pairs": {split: group[0].lines for split, group in work.contents.items()},
         "cleaning": found,
         "files": dict(zip(made, descriptions, strict=True)),
     }
     with atomic_write(work.folder / "manifest.json") as file:
         file.write(json.dumps(manifest, indent=1) + "\n")
+
+
+def _origins(work: Work) -> dict[str, list[Path]]:
+    """The files that each split comes from: for a development set that was drawn, those of the training text."""
+    origins = {split: [*files] for split, files in work.raw.items()}
+    if work.development.size:
+        origins["dev"] = origins["train"]
+    elif "dev" in origins:
+        origins["dev"] += work.development.references
+    return origins
 
 
 def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
@@ -163,7 +206,7 @@ def _segment(folder: Path, side: SideName, chunk: Chunk) -> bytes:
 
 
 def _make_heldout(work: Work, split: str, pool: Workers) -> None:
-    """Writes {dev,test}.{src,tgt} and, untouched but for line ends, {dev,test}.raw.{src,tgt}."""
+    """Write {dev,test}.{src,tgt} and, untouched but for line ends, {dev,test}.raw.{src,tgt}, dev.raw.tgt1, ..."""
     folder = work.folder
     with progress(f"preparing {split}", 2 * work.contents[split][0].lines) as advance:
         for side, path in zip(SIDES, work.raw[split], strict=True):
@@ -173,6 +216,9 @@ def _make_heldout(work: Work, split: str, pool: Workers) -> None:
                     tokens.write(token_text)
                     raw.write(raw_text)
                     advance(lines)
+    for number, path in enumerate(work.development.references if split == "dev" else (), 1):
+        with open(folder / f"dev.raw.tgt{number}", "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in read_lines(path))
 
 
 def _apply(folder: Path, side: SideName, path: Path, chunk: Chunk) -> tuple[int, bytes, bytes]:

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,9 +32,15 @@ class Content(NamedTuple):
     sha256: str
 
 
-def read_all(raw: Mapping[str, Files], pool: Workers) -> dict[str, tuple[Content, Content]]:
-    """The content of both sides of each split. Raises UserError for a line that is not UTF-8 or has no partner."""
-    paths = [path for files in raw.values() for path in files]
+def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers) -> dict[str, list[Content]]:
+    """The content of both sides of each split, and after them of the development set's other references.
+
+    Raises UserError for a line that is not UTF-8 or has no partner.
+    """
+    if references and "dev" not in raw:
+        raise UserError(f"{references[0]}: there is no development set that it translates; give its two files, too")
+    groups = {split: [*files, *(references if split == "dev" else ())] for split, files in raw.items()}
+    paths = [path for group in groups.values() for path in group]
     for file, column in map(file_of, paths):
         if not file.exists():
             raise UserError(f"{file}: no such file")
@@ -43,8 +49,8 @@ def read_all(raw: Mapping[str, Files], pool: Workers) -> dict[str, tuple[Content
         if column is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
             raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
     with progress("counting lines"):
-        contents = dict(zip(paths, pool.map(_read, paths), strict=True))
-    for src, tgt in raw.values():
+        contents = dict(zip(paths, pool.map(read, paths), strict=True))
+    for src, tgt in ((src, tgt) for src, *others in groups.values() for tgt in others):
         if contents[src].lines != contents[tgt].lines:
             raise UserError(
                 f"{src} has {contents[src].lines} lines but {tgt} has {contents[tgt].lines}, and they must translate "
@@ -54,7 +60,7 @@ def read_all(raw: Mapping[str, Files], pool: Workers) -> dict[str, tuple[Content
         raise UserError(f"{raw['dev'].src}, {raw['dev'].tgt}: {NO_WORDS}; training is steered by it: give another one")
     if not contents[raw["train"].src].lines:
         raise UserError(f"{raw['train'].src}: no lines; there is nothing to train on")
-    return {split: (contents[files.src], contents[files.tgt]) for split, files in raw.items()}
+    return {split: [contents[path] for path in group] for split, group in groups.items()}
 
 
 def has_words(files: Files) -> bool:
@@ -63,7 +69,8 @@ def has_words(files: Files) -> bool:
     return any(decode_line(src).split() and decode_line(tgt).split() for src, tgt in pairs)
 
 
-def _read(path: Path) -> Content:
+def read(path: Path) -> Content:
+    """What a file of raw text holds; raises UserError for a line that is not UTF-8."""
     lines, digest = 0, hashlib.sha256()
     for lines, line in enumerate(raw_lines(path), 1):
         parse_line(line, path, lines)
@@ -100,7 +107,8 @@ def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, 
         if (split == "train" and missing) or len(missing) == 1:
             raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst)")
         if missing:
-            log.warning(f"{folder}/ has no {split}.{src} and {split}.{tgt}: there will be no {split} set")
+            unless = ", unless dev_size takes one from train" if split == "dev" else ""
+            log.warning(f"{folder}/ has no {split}.{src} and {split}.{tgt}: there will be no {split} set{unless}")
         else:
             raw[split] = Files(by_language[src], by_language[tgt])
     return raw, src, tgt

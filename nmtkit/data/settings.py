@@ -120,6 +120,18 @@ class Prep:
             raise ValueError(f"merges must be at least 1, not {self.merges}")
 
 
+@dataclass(frozen=True)
+class Development:
+    """What a development set is beyond two files."""
+
+    references: tuple[Path, ...] = ()  # other translations of its source, which BLEU counts, too
+    size: int | None = None  # pairs to draw from the training text, which has no others then
+    seed: int = 1  # of this drawing
+
+
+TWO_FILES = Development()
+
+
 def load_prep(folder: Path) -> Prep:
     path = TextFiles(folder).settings
     if not path.is_file():

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from nmtkit import __version__
 from nmtkit.config import to_dict
+from nmtkit.data.development import draw
 from nmtkit.data.hashes import repeated
-from nmtkit.data.manifest import DATA_FILES, versions
+from nmtkit.data.manifest import is_data_file, versions
 from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.data.progress import progress
-from nmtkit.data.raw import Content, Files, read_all
-from nmtkit.data.settings import Prep, SideName
+from nmtkit.data.raw import Content, Files, read, read_all
+from nmtkit.data.settings import Development, Prep, SideName
 from nmtkit.errors import UserError
 from nmtkit.lines import locked, raw_lines, real_path, report_write_errors
 
@@ -48,42 +49,54 @@ class Work:
     """An unfinished run and its folder. A file that is there is complete, but for train.{src,tgt}."""
 
     raw: Mapping[str, Files]
-    contents: Mapping[str, tuple[Content, Content]]
+    development: Development
+    contents: Mapping[str, Sequence[Content]]  # of both sides of each split, then of dev's other references
     output: Path
     prep: Prep
+    folder: Path  # inside the output, named after everything that decides what is made
 
     @classmethod
     @contextmanager
     def open(
-        cls, raw: Mapping[str, Files], output: Path, prep: Prep, pool: Workers, shared: bool = False
+        cls,
+        raw: Mapping[str, Files],
+        output: Path,
+        prep: Prep,
+        pool: Workers,
+        development: Development,
+        shared: bool = False,
     ) -> "Iterator[Work]":
         """The run that makes ``output`` of ``raw``, with the lock of its folder; ``shared`` by the parts of one run.
 
         What runs with other settings or of other text have left is deleted. Raises UserError for text that cannot be
         used, and where another run is at work.
         """
-        for path in chain.from_iterable(raw.values()):
-            if path.name in DATA_FILES and real_path(path).parent == real_path(output):
+        for path in chain(development.references, *raw.values()):
+            if is_data_file(path.name) and real_path(path).parent == real_path(output):
                 raise UserError(f"{path}: would be overwritten; choose another folder or another name")
-        work = cls(raw, read_all(raw, pool), output, prep)
-        with locked(work.folder, "prep", shared):
+        if development.size and "dev" in raw:
+            raise UserError(f"`dev_size` {development.size}: {raw['dev'].src} is there; leave one of the two out")
+        contents = read_all(raw, development.references, pool)
+        key = [to_dict(prep), contents, development.size, development.seed, __version__, versions(), SHARD_LINES]
+        folder = output / f".prep-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]}"
+        with locked(folder, "prep", shared):
             for old in output.glob(".prep-*"):
-                if old != work.folder:
+                if old != folder:
                     with locked(old, "prep"), report_write_errors(output):
                         shutil.rmtree(old)
                     log.info(f"{old}: of a run with other settings or other text; removed")
             with report_write_errors(output):
-                (work.folder / "shards").mkdir(exist_ok=True)
+                (folder / "shards").mkdir(exist_ok=True)
+            if development.size:
+                drawn = Files(folder / "drawn.src", folder / "drawn.tgt")
+                if not drawn.tgt.exists():  # which is written last
+                    draw(raw["train"], contents["train"][0].lines, development.size, development.seed, prep, drawn)
+                raw, contents = {**raw, "dev": drawn}, {**contents, "dev": [read(path) for path in drawn]}
+            work = cls(raw, development, contents, output, prep, folder)
             done = sum(map(work.is_clean, work.shards))
             if done:
                 log.info(f"going on: {done} of {len(work.shards)} shards are clean already")
             yield work
-
-    @cached_property
-    def folder(self) -> Path:
-        """Named after everything that decides what is made."""
-        key = [to_dict(self.prep), self.contents, __version__, versions(), SHARD_LINES]
-        return self.output / f".prep-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]}"
 
     @property
     def pairs(self) -> int:

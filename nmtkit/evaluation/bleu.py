@@ -75,9 +75,9 @@ def metric_named(name: str) -> Metric:
     return {**WORD_METRICS, **TEXT_METRICS}[name]()
 
 
-def detokenized_bleu(hyps: Sequence[str], refs: Sequence[str]) -> float:
-    """The figure to select checkpoints by: sacreBLEU 13a of plain text."""
-    return score("sacreBLEU-13a", hyps, [refs]).value
+def detokenized_bleu(hyps: Sequence[str], refs: References, *, lowercase: bool = False) -> float:
+    """The figure to select checkpoints by: sacreBLEU 13a of plain text, without case for models of ``lowercase``."""
+    return score("13a-lc" if lowercase else "sacreBLEU-13a", hyps, refs).value
 
 
 def sentence_chrf(hyp: str, ref: str) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
+from nmtkit.data.manifest import reference_files
 from nmtkit.data.settings import TextFiles
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
@@ -26,7 +27,7 @@ class DevelopmentSet:
 
     corpus: Corpus
     pairs: np.ndarray  # (P,): those with words on both sides
-    references: list[str]  # raw, of all lines
+    references: list[list[str]]  # one or more translations of all lines, raw
     vocabulary: Vocabulary
     pipeline: TextPipeline
 
@@ -40,7 +41,7 @@ class DevelopmentSet:
                 f"{data}/dev.src and dev.tgt: no pair of the development set has words on both sides, so that there is "
                 "nothing to validate with; give nmtkit prep a real one, then run nmtkit vocab"
             )
-        references = list(read_lines(data / "dev.raw.tgt"))
+        references = [list(read_lines(path)) for path in reference_files(data, "dev")]
         vocabulary = Vocabulary.load(TextFiles(data).vocabulary("tgt"))
         return cls(corpus, pairs, references, vocabulary, TextPipeline.load(data, "tgt"))
 
@@ -48,6 +49,7 @@ class DevelopmentSet:
 def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Search) -> Validation:
     """Cross-entropy and token errors with the reference's words given, and BLEU of what beam search translates.
 
+    BLEU is counted with all references, and without case where the data folder is lower-cased.
     ``seen`` (P,) are numbers of training pairs, of which the token errors are measured too. The processes share the
     work, and all of them get the result.
     """
@@ -58,4 +60,6 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     beams = translate_ids(run.model, shared, search, device=run.device)
     translations = distributed.gather([beam[0].ids for beam in beams])
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
-    return Validation(cross_entropy, errors, detokenized_bleu(texts, development.references), train_errors)
+    lowercase = development.pipeline.side.lowercase  # which is what the model writes, whatever the references do
+    bleu = detokenized_bleu(texts, development.references, lowercase=lowercase)
+    return Validation(cross_entropy, errors, bleu, train_errors)

@@ -128,3 +128,19 @@ def test_each_language_can_have_its_own_tokenizer(nmtkit: Run, folder: Path) -> 
     assert prep.tgt == Side("fr", normalize=False, tokenizer="none", command="sed -u s/a/X/", **words)  # type: ignore
     lines = (folder / "data" / "dev.tgt").read_text(encoding="utf-8").splitlines()
     assert lines == [line.replace("a", "X", 1) for line in FRENCH]
+
+
+def test_a_development_set_can_have_several_references(nmtkit: Run, folder: Path) -> None:
+    (folder / "more").write_text("a\nb\n\n")
+    assert nmtkit("prep", "-s", "en", "-j1", "--dev-reference", "more", "--dev-reference", "raw/dev.fr").status == 0
+    assert (folder / "data" / "dev.raw.tgt1").read_text() == "a\nb\n\n"
+    assert (folder / "data" / "dev.raw.tgt2").read_bytes() == (folder / "data" / "dev.raw.tgt").read_bytes()
+
+
+def test_a_text_without_a_development_set_gets_one_out_of_itself(nmtkit: Run, folder: Path) -> None:
+    for language in ("en", "fr"):
+        (folder / f"text.{language}").write_text("".join(f"{language} {n}\n" for n in range(100)))
+    options = "--train text.en text.fr --dev-size 10 --words -j1"
+    assert nmtkit("prep", *options.split(), "--seed", "3").status == 0
+    assert (folder / "data" / "dev.src").read_text().count("\n") == 10
+    assert (folder / "data" / "train.src").read_text().count("\n") == 90

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 import nmtkit.data.cleaning
-from nmtkit.data.manifest import PrepReport, verify
+from nmtkit.data.manifest import PrepReport, reference_files, verify
 from nmtkit.data.prep import prepare, prepare_part
 from nmtkit.data.raw import Files, find_raw, language_of
 from nmtkit.data.rules import broken_rule
-from nmtkit.data.settings import Cleaning, Prep, Side, load_prep
+from nmtkit.data.settings import Cleaning, Development, Prep, Side, load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
@@ -620,10 +620,10 @@ import sys
 from pathlib import Path
 from nmtkit.data import raw, work
 from nmtkit.data.parallel import Workers
-from nmtkit.data.settings import load_prep
+from nmtkit.data.settings import Development, load_prep
 files, _, _ = raw.find_raw(Path(sys.argv[1]), "en", "fr")
 settings = load_prep(Path(sys.argv[2]))
-with Workers(1) as pool, work.Work.open(files, Path(sys.argv[3]), settings, pool, len(sys.argv) > 4):
+with Workers(1) as pool, work.Work.open(files, Path(sys.argv[3]), settings, pool, Development(), len(sys.argv) > 4):
     print(flush=True)
     sys.stdin.read()
 """
@@ -664,3 +664,102 @@ def test_parts_of_one_run_are_made_at_the_same_time_but_not_merged(raw: dict[str
             prepare(raw, tmp_path / "data", BPE, workers=1, merge=True)
     prepare(raw, tmp_path / "data", BPE, workers=1, merge=True)
     assert contents(tmp_path / "data") == contents(tmp_path / "made")
+
+
+def test_every_reference_of_the_development_set_is_kept(raw: dict[str, Files], tmp_path: Path) -> None:
+    for number in (1, 2):
+        write(tmp_path / f"more{number}", [f"Une phrase {number}.{n}" for n in range(12)])
+    development = Development((tmp_path / "more1", tmp_path / "more2"))
+    prepare(raw, tmp_path / "two", BPE, workers=1)
+    report = prepare(raw, tmp_path / "four", BPE, workers=1, development=development)
+    two, four = contents(tmp_path / "two"), contents(tmp_path / "four")
+    assert four.pop("dev.raw.tgt1") == (tmp_path / "more1").read_bytes()
+    assert four.pop("dev.raw.tgt2") == (tmp_path / "more2").read_bytes()
+    assert {name for name in two if two[name] != four[name]} == {"manifest.json"}
+    assert [path.name for path in reference_files(tmp_path / "four", "dev")] == [
+        "dev.raw.tgt", "dev.raw.tgt1", "dev.raw.tgt2",
+    ]  # fmt: skip
+    assert report.manifest["raw"]["dev"] == [*map(str, raw["dev"]), *map(str, development.references)]
+    assert verify(tmp_path / "four").endswith("all 15 files are as prep wrote them")
+    prepare(raw, tmp_path / "four", BPE, workers=1)
+    assert contents(tmp_path / "four") == two  # what an older folder had is gone
+
+
+def test_references_have_a_line_for_every_line_of_the_development_set(raw: dict[str, Files], tmp_path: Path) -> None:
+    write(tmp_path / "more", ["Une phrase."])
+    with pytest.raises(UserError, match=r"dev\.en has 12 lines but .*more has 1, and they must translate"):
+        prepare(raw, tmp_path / "data", BPE, workers=1, development=Development((tmp_path / "more",)))
+    del raw["dev"]
+    with pytest.raises(UserError, match=r"more: there is no development set that it translates; give its two files"):
+        prepare(raw, tmp_path / "data", BPE, workers=1, development=Development((tmp_path / "more",)))
+
+
+@pytest.fixture
+def repetitive(tmp_path: Path) -> dict[str, Files]:
+    """A training text alone, in which many pairs come several times and some cannot be used."""
+    numbers = random.Random(1).choices(range(300), k=600)
+    pairs = [(f"A sentence, number {n}.", f"Phrase {n} !" if n % 10 else "") for n in numbers]
+    write(tmp_path / "train.en", [src for src, _ in pairs])
+    write(tmp_path / "train.fr", [tgt for _, tgt in pairs])
+    return {"train": Files(tmp_path / "train.en", tmp_path / "train.fr")}
+
+
+def pairs_of(folder: Path, split: str) -> list[tuple[str, str]]:
+    return list(zip(*(read_lines(folder / f"{split}.{side}") for side in ("src", "tgt")), strict=True))
+
+
+def test_a_development_set_is_drawn_from_the_training_text(repetitive: dict[str, Files], tmp_path: Path) -> None:
+    report = prepare(repetitive, tmp_path / "data", BPE, workers=1, development=Development(size=50))
+    train, dev = pairs_of(tmp_path / "data", "train"), pairs_of(tmp_path / "data", "dev")
+    assert len(dev) == len(set(dev)) == 50
+    assert not set(train) & set(dev)
+    everything = prepare(repetitive, tmp_path / "whole", BPE, workers=1)
+    assert sum(rule["count"] for rule in everything.manifest["cleaning"].values()) > 20  # the blank ones
+    raw = [list(read_lines(path)) for path in repetitive["train"]]
+    drawn = [list(read_lines(tmp_path / "data" / f"dev.raw.{side}")) for side in ("src", "tgt")]
+    assert {*zip(*drawn, strict=True)} <= {*zip(*raw, strict=True)}
+    assert report.manifest["cleaning"]["overlap"]["count"] >= 50
+    assert report.manifest["raw"]["dev"] == report.manifest["raw"]["train"]
+    assert load_prep(tmp_path / "data").cleaning.drop == ("overlap",)
+    assert sum(tgt != "" for tgt in raw[1]) == len(train) + report.manifest["cleaning"]["overlap"]["count"]
+
+
+def test_what_is_drawn_depends_on_the_seed_alone(
+    repetitive: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seed in (("first", 1), ("second", 1), ("other", 2)):
+        prepare(repetitive, tmp_path / name, BPE, workers=1, development=Development(size=50, seed=seed))
+        monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 70)
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+    assert pairs_of(tmp_path / "first", "dev") != pairs_of(tmp_path / "other", "dev")
+
+
+def test_parts_made_apart_draw_the_same(
+    repetitive: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 200)
+    development = Development(size=50)
+    prepare(repetitive, tmp_path / "whole", BPE, workers=1, development=development)
+    for i in (1, 2):
+        prepare_part(repetitive, tmp_path / "data", BPE, 1, (i, 2), development)
+    prepare(repetitive, tmp_path / "data", BPE, workers=1, merge=True, development=development)
+    assert contents(tmp_path / "data") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (301, "`dev_size` 301: more than half of the 600 pairs"),
+        (290, "`dev_size` 290: of 600 pairs drawn from .* only 2.. differ and could be trained on; take less"),
+    ],
+)
+def test_too_large_a_development_set_is_refused(
+    repetitive: dict[str, Files], tmp_path: Path, size: int, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        prepare(repetitive, tmp_path / "data", BPE, workers=1, development=Development(size=size))
+
+
+def test_a_development_set_that_is_there_is_not_drawn(raw: dict[str, Files], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"`dev_size` 5: .*dev\.en is there; leave one of the two out"):
+        prepare(raw, tmp_path / "data", BPE, workers=1, development=Development(size=5))

@@ -101,8 +101,8 @@ def test_lower_casing_knows_every_alphabet() -> None:
 
 
 def test_13a_tokenises_by_itself() -> None:
-    assert detokenized_bleu(["Hello, big world!"], ["Hello, big world!"]) == pytest.approx(100)
-    assert detokenized_bleu(["Hello , big world !"], ["Hello, big world!"]) == pytest.approx(100)
+    assert detokenized_bleu(["Hello, big world!"], [["Hello, big world!"]]) == pytest.approx(100)
+    assert detokenized_bleu(["Hello , big world !"], [["Hello, big world!"]]) == pytest.approx(100)
 
 
 @pytest.mark.parametrize(
@@ -204,9 +204,9 @@ def test_mteval_pays_for_brevity_by_the_shortest_reference() -> None:
 
 def test_lists_of_different_length_are_never_scored() -> None:
     with pytest.raises(AssertionError):
-        detokenized_bleu(["a", "b"], ["a"])
+        detokenized_bleu(["a", "b"], [["a"]])
     with pytest.raises(AssertionError):
-        detokenized_bleu([], [])
+        detokenized_bleu([], [[]])
 
 
 def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:

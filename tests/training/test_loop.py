@@ -617,8 +617,10 @@ def test_impossible_settings_are_refused(values: dict[str, object], message: str
     ("src", "tgt"), [(["", "", ""], ["ba", "be", "bi"]), (["ba", "be"], ["", ""]), (["", "ba"], ["ba", ""]), ([], [])]
 )
 def test_a_development_set_without_a_pair_of_words_is_refused_before_anything_is_made(
-    src: list[str], tgt: list[str], tmp_path: Path
+    src: list[str], tgt: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for place in ("raw.has_words", "encoding._has_words"):  # which version 0.1 did not look for
+        monkeypatch.setattr(f"nmtkit.data.{place}", lambda *paths: True)
     folder = make_data(tmp_path, dev=(src, tgt))
     with pytest.raises(UserError, match=r"data/dev.src and dev.tgt: no pair .* has words on both sides.* prep a"):
         trained(tmp_path / "run", folder)

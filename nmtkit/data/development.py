@@ -1,0 +1,54 @@
+"""A development set drawn from the training text, for a text that comes without one."""
+
+import random
+from collections.abc import Iterator
+
+from nmtkit.data.hashes import pair_hash
+from nmtkit.data.progress import progress
+from nmtkit.data.raw import Files
+from nmtkit.data.rules import broken_rule
+from nmtkit.data.settings import Prep
+from nmtkit.data.text import TextPipeline
+from nmtkit.errors import UserError
+from nmtkit.lines import atomic_write, parse_line, raw_lines
+
+
+def draw(train: Files, lines: int, size: int, seed: int, prep: Prep, dev: Files) -> None:
+    """Write ``size`` of the ``lines`` training pairs, drawn at random, to the files ``dev`` in their order.
+
+    Only pairs are drawn that training could use, and no two of them are equal. They have to be left out of training
+    then, and so has whatever equals them: the rule "overlap" does both. Raises UserError where there are too few.
+    """
+    if 2 * size > lines:
+        raise UserError(
+            f"`dev_size` {size}: more than half of the {lines} pairs of {train.src} and {train.tgt}; take less"
+        )
+    # More than are needed, because some cannot be used; few enough to be held in memory.
+    numbers = random.Random(seed).sample(range(1, lines + 1), min(lines, 4 * size + 1000))
+    with progress(f"drawing {size:,} pairs of train for dev", lines):
+        candidates = dict(_pairs(train, set(numbers)))
+    pipelines, seen, drawn = (TextPipeline(prep.src), TextPipeline(prep.tgt)), set[bytes](), set[int]()
+    for number in numbers:
+        pair = candidates[number]
+        src_words, tgt_words = (pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True))
+        hashed = pair_hash(src_words, tgt_words)
+        if hashed not in seen and not broken_rule("".join(pair), src_words, tgt_words, prep, frozenset()):
+            drawn.add(number)
+            seen.add(hashed)
+        if len(drawn) == size:
+            break
+    if len(drawn) < size:
+        raise UserError(
+            f"`dev_size` {size}: of {len(numbers)} pairs drawn from {train.src} and {train.tgt} only {len(drawn)} "
+            "differ and could be trained on; take less"
+        )
+    for side, path in enumerate(dev):
+        with atomic_write(path) as file:
+            file.writelines(candidates[number][side] + "\n" for number in sorted(drawn))
+
+
+def _pairs(files: Files, numbers: set[int]) -> Iterator[tuple[int, tuple[str, str]]]:
+    """The lines of these numbers (from 1) of both sides."""
+    for number, (src, tgt) in enumerate(zip(raw_lines(files.src), raw_lines(files.tgt), strict=True), 1):
+        if number in numbers:
+            yield number, (parse_line(src, files.src, number), parse_line(tgt, files.tgt, number))

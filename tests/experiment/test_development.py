@@ -1,0 +1,52 @@
+"""What a run is validated with, by the folder that its data come from."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmtkit.data.encoding import encode
+from nmtkit.data.prep import prepare
+from nmtkit.data.raw import Files
+from nmtkit.data.settings import Development, Prep, Side
+from nmtkit.data.text import TextPipeline
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.experiment.run import run_experiment
+from nmtkit.search.beam import Hypothesis
+from tests.training.conftest import small_experiment
+
+PAIRS = [("eins zwei drei vier fuenf", "A b c d e"), ("sechs sieben acht neun zehn", "V w x y z")]
+OTHERS = ["F g h i k", "L m n o p"]
+
+
+@pytest.fixture(params=[False, True], ids=["cased", "lower-cased"])
+def data(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A data folder whose development set has two references, and whose training text has the words of both."""
+    train = [*PAIRS, *zip(["eins", "zwei"], OTHERS, strict=True)] * 10
+    raw = {split: Files(tmp_path / f"{split}.de", tmp_path / f"{split}.en") for split in ("train", "dev")}
+    for split, pairs in (("train", train), ("dev", PAIRS)):
+        for path, lines in zip(raw[split], zip(*pairs, strict=True), strict=True):
+            path.write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "others").write_text("".join(f"{line}\n" for line in OTHERS))
+    side: dict[str, Any] = {"tokenizer": "none", "normalize": False, "segmentation": "words"}
+    prep = Prep(Side("de", **side), Side("en", **side, lowercase=request.param))
+    prepare(raw, tmp_path / "data", prep, workers=1, development=Development((tmp_path / "others",)))
+    encode(tmp_path / "data", None, None, 1, False, workers=1)
+    return tmp_path / "data"
+
+
+def test_what_equals_any_reference_but_for_the_case_that_a_model_cannot_know_has_a_bleu_of_100(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, vocabulary = TextPipeline.load(data, "tgt"), Vocabulary.load(data / "vocab.tgt")
+    said = [vocabulary.ids(pipeline.tokens(line)) for line in (PAIRS[0][1], OTHERS[1])]
+
+    def translate(*arguments: object, **settings: object) -> list[list[Hypothesis]]:
+        return [[Hypothesis(ids, 0.0, [], None)] for ids in said]
+
+    monkeypatch.setattr("nmtkit.experiment.development.translate_ids", translate)
+    run_experiment(small_experiment(max_updates=1), data, data.parent / "run", torch.device("cpu"))
+    records = map(json.loads, (data.parent / "run" / "metrics.jsonl").read_text().splitlines())
+    assert [record["bleu"] for record in records if "bleu" in record] == [pytest.approx(100)]
