@@ -35,7 +35,7 @@ case $model in
     *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
 esac
 
-# 2. Both sides of everything correspond. Test sets keep all four references; BLEU while training takes the first.
+# 2. Both sides of everything correspond. All sets keep their four references.
 if [ ! -e raw/mt08.en3 ]; then
     check_lines "$ldc"/train.{zh,en}
     for set in mt02 mt03 mt04 mt05 mt06 mt08; do
@@ -49,7 +49,8 @@ fi
 
 # 3. A data folder; the lengths of the papers, 80 words and 128 subwords, are in their presets.
 if [ ! -e $data/manifest.json ]; then
-    nmtkit prep -s zh -t en --train raw/train.{zh,en} --dev raw/$dev.{zh,en0} \
+    nmtkit prep -s zh -t en --train raw/train.{zh,en} \
+        --dev raw/$dev.{zh,en0} --dev-reference raw/$dev.en1 --dev-reference raw/$dev.en2 --dev-reference raw/$dev.en3 \
         --tokenizer none --lowercase "${segmentation[@]}" --output $data
 fi
 
