@@ -39,6 +39,57 @@ collect() {
     mv "$out.part" "$out"
 }
 
+# multi30k FOLDER: raw/{train,valid,test2016}.{en,de} of Multi30k, task 1 of https://github.com/multi30k/dataset, from
+# FOLDER/{train,valid,test2016}.{en,de}.gz, or downloaded if FOLDER is empty.
+multi30k() {
+    local task=github.com/multi30k/dataset/raw/master/data/task1/raw set language file
+    if [ -e raw/test2016.de ]; then return; fi
+    mkdir -p corpora
+    for set in train:train valid:val test2016:test_2016_flickr; do
+        for language in en de; do
+            file=$1/${set%:*}.$language.gz
+            if [ -z "$1" ]; then
+                file=download/$task/${set#*:}.$language.gz
+                fetch "https://$task/${set#*:}.$language.gz"
+            fi
+            gunzip < "$file" > "corpora/${set%:*}.$language"
+        done
+    done
+    check_lines corpora/train.{en,de} 29000
+    check_lines corpora/valid.{en,de} 1014
+    check_lines corpora/test2016.{en,de} 1000
+    for language in en de; do
+        collect raw/train.$language 2000 corpora/train.$language
+        collect raw/valid.$language 20 corpora/valid.$language
+        collect raw/test2016.$language 20 corpora/test2016.$language
+    done
+}
+
+# tatoeba FOLDER: raw/{train,valid,test}.{en,de}, short everyday sentences, from FOLDER/{train,valid,test}.{en,de}.gz, or
+# downloaded if FOLDER is empty. Of the archive's pairs, which are sorted by the English sentence, those of every 80th
+# sentence are for development and for testing, so that no test sentence is in training.
+tatoeba() {
+    local file set language
+    if [ -e raw/test.de ]; then return; fi
+    mkdir -p corpora
+    if [ -n "$1" ]; then
+        for file in {train,valid,test}.{en,de}; do gunzip < "$1/$file.gz" > "corpora/$file"; done
+    else
+        fetch https://www.manythings.org/anki/deu-eng.zip
+        python3 -m zipfile -e download/www.manythings.org/anki/deu-eng.zip corpora
+        awk -F '\t' '
+            $1 != last { sentence++; last = $1 }
+            { set = sentence % 80 == 0 ? "test" : sentence % 80 == 40 ? "valid" : "train"
+              print $1 > ("corpora/" set ".en"); print $2 > ("corpora/" set ".de") }' corpora/deu.txt
+    fi
+    for set in train valid test; do check_lines corpora/$set.{en,de}; done
+    for language in en de; do
+        collect raw/train.$language 2000 corpora/train.$language
+        collect raw/valid.$language 20 corpora/valid.$language
+        collect raw/test.$language 20 corpora/test.$language
+    done
+}
+
 # segments FILE: the sentences of an SGML or XML test set, one a line.
 segments() {
     sed -n '/<seg /{s/.*<seg [^>]*>[[:space:]]*//; s/[[:space:]]*<\/seg>.*//; p}' "$1"

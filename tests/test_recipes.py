@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from nmtkit.experiment.presets import preset_names
 from tests.test_quickstart_corpus import grammar
@@ -61,8 +62,8 @@ def test_scripts_are_bash_and_say_what_they_were_checked_on(script: Path) -> Non
 def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path: Path) -> None:
     (tmp_path / "ldc").mkdir()
     for script in SCRIPTS:
-        if script.parent.name in ("multi30k", "quickstart", "tatoeba-en-de"):
-            continue  # they have their own YAML files
+        if script.parent.name in ("miniature", "multi30k", "quickstart", "tatoeba-en-de"):
+            continue  # they have YAML files of their own
         commands = re.findall(rf"{script.parent.name}/run\.sh ([a-z0-9-]+)`", (RECIPES / "README.md").read_text())
         assert commands
         for preset in {*commands, "transformer"}:  # downloads fail: nothing listens there
@@ -280,14 +281,24 @@ def test_iwslt14_de_en_runs_end_to_end_on_the_talks_and_on_text_of_the_users(
     assert len((tmp_path / "own" / "test.convs2s-4l-e64.en").read_text().splitlines()) == 20
 
 
-@pytest.mark.slow
-def test_multi30k_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
-    serve({})
-    folder = tmp_path / "served" / "multi30k" / "dataset" / "raw" / "master" / "data" / "task1" / "raw"
+def serve_multi30k(served: Path) -> None:
+    folder = served / "multi30k" / "dataset" / "raw" / "master" / "data" / "task1" / "raw"
     folder.mkdir(parents=True)
     for split, name in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr")):
         for file, text in texts(split, name + ".{en,de}.gz").items():
             (folder / file).write_bytes(gzip.compress(text.encode()))
+
+
+def serve_tatoeba(served: Path) -> None:
+    (served / "anki").mkdir()
+    with zipfile.ZipFile(served / "anki" / "deu-eng.zip", "w") as archive:
+        archive.writestr("deu.txt", "".join(f"{en}\t{de}\tCC-BY\n" for en, de in sorted(CORPUS["train"])))
+
+
+@pytest.mark.slow
+def test_multi30k_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+    serve({})
+    serve_multi30k(tmp_path / "served")
     printed = recipe("multi30k", "rnnsearch")
     assert "BLEU" in printed
     assert len((tmp_path / "work" / "test2016.rnnsearch.de").read_text().splitlines()) == 20
@@ -296,11 +307,7 @@ def test_multi30k_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Path) 
 @pytest.mark.slow
 def test_tatoeba_en_de_replaces_unknown_words_of_three_models(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
     serve({})
-    pairs = sorted(CORPUS["train"])
-    folder = tmp_path / "served" / "anki"
-    folder.mkdir()
-    with zipfile.ZipFile(folder / "deu-eng.zip", "w") as archive:
-        archive.writestr("deu.txt", "".join(f"{en}\t{de}\tCC-BY\n" for en, de in pairs))
+    serve_tatoeba(tmp_path / "served")
     recipe("tatoeba-en-de")
     work = tmp_path / "work"
     for run in ("run-deep-att", "run-deep-att-unkpos", "run-deep-ed-unkpos"):
@@ -308,6 +315,24 @@ def test_tatoeba_en_de_replaces_unknown_words_of_three_models(serve: Serve, reci
             assert len((work / f"{run}.{kind}.de").read_text().splitlines()) == 20
     english = {name: set((work / "corpora" / f"{name}.en").read_text().splitlines()) for name in ("train", "test")}
     assert not english["train"] & english["test"]
+
+
+@pytest.mark.slow
+def test_miniature_finds_the_text_of_both_corpora_and_does_a_row(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+    serve({})
+    serve_multi30k(tmp_path / "served")
+    serve_tatoeba(tmp_path / "served")
+    plan = yaml.safe_load((RECIPES / "miniature" / "plan.yaml").read_text())
+    plan["budgets"]["three"] = {"training.max_updates": 3}
+    row = {"preset": "rnnsearch", "set": {"model.hidden": 8, "model.attention": 8}}
+    plan["groups"] = {
+        corpus: {"corpus": corpus, "budget": "three", "family": "rnnsearch", "seeds": [1], "rows": {"small": row}}
+        for corpus in plan["corpora"]
+    }
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
+    recipe("miniature", f"--plan={tmp_path / 'plan.yaml'}", f"--ledger={tmp_path / 'ledger.jsonl'}")
+    lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
+    assert [line["group"] for line in lines] == ["multi30k", "tatoeba"]
 
 
 @pytest.mark.slow

@@ -19,28 +19,7 @@ source "$recipe/../lib.sh"
 [ -e "$recipe/$model.yaml" ] || stop "$model has no YAML file beside this script"
 
 # 1. The corpus: the task 1 data of https://github.com/multi30k/dataset, raw text.
-if [ ! -e raw/test2016.de ]; then
-    task=github.com/multi30k/dataset/raw/master/data/task1/raw
-    mkdir -p corpora
-    for set in train:train valid:val test2016:test_2016_flickr; do
-        for language in en de; do
-            file=$corpus/${set%:*}.$language.gz
-            if [ -z "$corpus" ]; then
-                file=download/$task/${set#*:}.$language.gz
-                fetch "https://$task/${set#*:}.$language.gz"
-            fi
-            gunzip < "$file" > "corpora/${set%:*}.$language"
-        done
-    done
-    check_lines corpora/train.{en,de} 29000
-    check_lines corpora/valid.{en,de} 1014
-    check_lines corpora/test2016.{en,de} 1000
-    for language in en de; do
-        collect raw/train.$language 2000 corpora/train.$language
-        collect raw/valid.$language 20 corpora/valid.$language
-        collect raw/test2016.$language 20 corpora/test2016.$language
-    done
-fi
+multi30k "$corpus"
 
 # 2. Moses normalisation and tokenisation, joint BPE, vocabularies. The case is kept.
 if [ ! -e data/manifest.json ]; then

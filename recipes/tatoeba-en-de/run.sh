@@ -14,27 +14,8 @@ mkdir -p "$work"
 cd "$work"
 source "$recipe/../lib.sh"
 
-# 1. Short everyday sentences. Of the archive's pairs, which are sorted by the English sentence, those of every 80th
-#    sentence are for development and for testing, so that no test sentence is in training.
-if [ ! -e raw/test.de ]; then
-    mkdir -p corpora
-    if [ -n "$corpus" ]; then
-        for file in {train,valid,test}.{en,de}; do gunzip < "$corpus/$file.gz" > "corpora/$file"; done
-    else
-        fetch https://www.manythings.org/anki/deu-eng.zip
-        python3 -m zipfile -e download/www.manythings.org/anki/deu-eng.zip corpora
-        awk -F '\t' '
-            $1 != last { sentence++; last = $1 }
-            { set = sentence % 80 == 0 ? "test" : sentence % 80 == 40 ? "valid" : "train"
-              print $1 > ("corpora/" set ".en"); print $2 > ("corpora/" set ".de") }' corpora/deu.txt
-    fi
-    for set in train valid test; do check_lines corpora/$set.{en,de}; done
-    for language in en de; do
-        collect raw/train.$language 2000 corpora/train.$language
-        collect raw/valid.$language 20 corpora/valid.$language
-        collect raw/test.$language 20 corpora/test.$language
-    done
-fi
+# 1. Short everyday sentences.
+tatoeba "$corpus"
 
 # 2. Whole words, aligned; the lexicon has the pairs linked more than three times.
 if [ ! -e data/manifest.json ]; then
