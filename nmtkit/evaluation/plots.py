@@ -6,7 +6,7 @@ from typing import Any
 
 from nmtkit.errors import UserError
 from nmtkit.evaluation.gradients import Layer, ratios
-from nmtkit.lines import report_write_errors
+from nmtkit.lines import atomic_write
 
 ROW = 2.3  # inches that the panels of a stack are high
 
@@ -51,7 +51,7 @@ def _figure(path: Path, height: float) -> Any:
 
 def _save(figure: Any, path: Path) -> None:
     try:
-        with report_write_errors(path):
-            figure.savefig(path, dpi=150)
+        with atomic_write(path, "wb") as file:
+            figure.savefig(file, dpi=150, format=path.suffix.removeprefix(".") or None)
     except ValueError as error:  # matplotlib names the formats it knows
         raise UserError(f"{path}: {error}") from None

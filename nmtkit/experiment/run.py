@@ -81,6 +81,7 @@ def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch
             log.info("training.batch_tokens: auto is %s here", f"{run.settings.batch_tokens:,}")
             if not distributed.rank():
                 folder.write_config(configs.to_dict(replace(experiment, training=run.settings)))
+                folder.seal()
         loop.train(run, partial(validate, run, development, seen, experiment.search))
     return progress
 
@@ -129,6 +130,7 @@ def _precision(wanted: Precision, progress: Progress, device: torch.device) -> t
 def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path) -> None:
     """Make ``folder`` self-contained: the resolved configuration, vocabularies and everything prep decided."""
     folder.path.mkdir(parents=True, exist_ok=True)
+    folder.unseal()
     source, copy = TextFiles(data), folder.text
     copy_prep(data, folder.path)
     for side in SIDES:
@@ -139,6 +141,7 @@ def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path) -> N
     with atomic_write(folder.corpus) as file:
         file.write(json.dumps(_texts(data)))
     folder.write_config(configs.to_dict(experiment))
+    folder.seal()
 
 
 def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> None:

@@ -1,6 +1,5 @@
 """The arithmetic mean of checkpoints, as a model folder like any other."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,11 +38,11 @@ def average(
         for name, tensor in weights.items():
             total[name] += tensor
     step = int(chosen[0].name.removeprefix("step-")) if chosen[0].name.removeprefix("step-").isdigit() else 0
-    folder.copy_settings(output)
-    shutil.rmtree(output.checkpoints, ignore_errors=True)
-    output.checkpoint(step).mkdir(parents=True)
     mean = {name: (tensor / len(chosen)).float() for name, tensor in total.items()}
-    checkpoint.save_weights(output.weights(step), mean)
+    with output.replaced() as new:
+        folder.copy_settings(new)
+        new.checkpoint(step).mkdir(parents=True)
+        checkpoint.save_weights(new.weights(step), mean)
     return chosen
 
 
@@ -62,4 +61,5 @@ def _kept(folder: ModelFolder, best: int | None, last: int | None) -> list[Path]
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
-    return checkpoint.load_weights(path / "model.safetensors")
+    """The weights in the folder of a checkpoint."""
+    return checkpoint.load_weights(path / ModelFolder(path).weights(0).name)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from nmtkit import config as configs
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, report_write_errors, sync
+from nmtkit.training.checksums import changed_file, crc32, write_checksums
 from nmtkit.training.folder import ModelFolder
 from nmtkit.training.progress import Progress
 
@@ -48,20 +49,25 @@ def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> int:
-    """Gives the CRC-32 of the file."""
+    """Write weights as safetensors, their checksum beside them; gives the CRC-32 of the file."""
     content = safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in weights.items()})
     with atomic_write(path, "wb") as file:
         file.write(content)
-    return zlib.crc32(content)
+    crc = zlib.crc32(content)
+    write_checksums(path.parent, {path.name: crc})
+    return crc
 
 
 def load_weights(path: Path, device: str = "cpu") -> dict[str, Tensor]:
-    """Raises UserError for a file that is missing, cut short or something else."""
+    """The weights in a file, by name. Raises UserError for one that is missing, damaged or something else."""
     try:
+        if changed_file(path.parent) and path.exists():
+            raise OSError("changed since it was written")
         return safetensors.torch.load_file(path, device=device)
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(
-            f"{path}: not a usable weights file ({error}); delete {path.parent} to use another checkpoint"
+            f"{path}: not a usable weights file ({error}); copy it again from where it came, "
+            f"or delete {path.parent} to use another checkpoint"
         ) from None
 
 
@@ -87,7 +93,7 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
             if damaged := packed.testzip():  # torch.load does not look at the check sums
                 raise ValueError(f"{damaged} is damaged")
         saved: dict[str, Any] = torch.load(trainer, map_location="cpu", weights_only=True)
-        crc = zlib.crc32(weights.read_bytes())
+        crc = crc32(weights)
         if saved.get("crc32", crc) != crc:
             raise ValueError("the weights beside it are not those it was saved with")
         optimizer.load_state_dict(saved["optimizer"])

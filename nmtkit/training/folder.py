@@ -1,8 +1,10 @@
 """``ModelFolder``: what lies where in the folder of a run, of an average or of an ensemble."""
 
+import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +12,8 @@ from typing import Any, Literal
 from nmtkit.config import dump_yaml
 from nmtkit.data.settings import TextFiles
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write
+from nmtkit.lines import FULL, atomic_write, real_path, report_write_errors, sync
+from nmtkit.training import checksums
 
 FORMAT_VERSION = "1"
 
@@ -116,7 +119,10 @@ class ModelFolder:
         return self.weights(updates[0])
 
     def check(self) -> None:
-        """Raises UserError when this is not the folder of one model, in a form that this version reads."""
+        """Raises UserError when this is not the folder of one model, whole and in a form that this version reads.
+
+        Weights are checked when they are loaded.
+        """
         if self.members.is_dir():
             raise UserError(f"{self}: an ensemble, where one model is needed; its members are in {self.members}")
         if not self.config.exists():
@@ -124,9 +130,31 @@ class ModelFolder:
         version = read_text(self.format_version).strip()[:20]
         if version != FORMAT_VERSION:
             raise UserError(f"{self}: format_version is {version or 'missing'}, this nmtkit reads {FORMAT_VERSION}")
+        self.check_sums()
+
+    def check_sums(self) -> None:
+        """Raises UserError when a file that translations depend on is not as it was written."""
+        if changed := checksums.changed_file(self.path):
+            raise UserError(
+                f"{changed}: not as it was written: damaged, changed or gone; copy it again from where it came, or, if "
+                f"the change is meant, delete {self.path / checksums.NAME}"
+            )
+
+    def seal(self) -> None:
+        """Keep the checksums of every file, weights left out, that translations or the way on depend on."""
+        checksums.write_checksums(self.path, self._sums())
+
+    def unseal(self) -> None:
+        """Forget the checksums before files are written, so that a process that is killed leaves no wrong ones."""
+        (self.path / checksums.NAME).unlink(missing_ok=True)
+
+    def _sums(self) -> dict[str, int]:
+        files = (self.config, self.corpus, self.bundle, *self.text.all())
+        return {file.name: checksums.crc32(file) for file in files if file.is_file()}
 
     def write_config(self, values: Any) -> None:
-        """Write the resolved values of the experiment, and the version of everything else in the folder."""
+        """Write the resolved values of the experiment, and the version of everything else; ``seal`` comes after it."""
+        self.unseal()
         with atomic_write(self.config) as file:
             file.write(dump_yaml(values))
         with atomic_write(self.format_version) as file:
@@ -138,15 +166,16 @@ class ModelFolder:
             file.writelines(f"step-{int(update)}\t{metric:.6g}\n" for update, metric, *_ in best)
 
     def copy_settings(self, output: "ModelFolder") -> None:
-        """Put everything into ``output`` but weights and history."""
+        """Put everything into ``output`` but weights and history. Raises UserError for a file that cannot be copied."""
         translations = (self.translations("dev"), self.translations("test"))
         history = (self.checkpoints, self.ranking, self.metrics, self.log, *translations, self.lock)
-        ignore = shutil.ignore_patterns(*(path.name for path in history))
+        ignore = shutil.ignore_patterns(checksums.NAME, *(path.name for path in history))
         try:
             shutil.copytree(self.path, output.path, ignore=ignore, dirs_exist_ok=True)
         except shutil.Error as error:  # a list of them all
             source, _, reason = error.args[0][0]
             raise UserError(f"{source}: cannot be copied: {reason}") from None
+        checksums.write_checksums(output.path, self._sums())  # of what was read: a copy that went wrong is noticed
 
     def copy_model(self, output: "ModelFolder") -> None:
         """Put into ``output`` what translates: everything but history, with the best weights only."""
@@ -155,6 +184,35 @@ class ModelFolder:
         target = output.checkpoints / weights.parent.name
         target.mkdir(parents=True)
         shutil.copyfile(weights, target / weights.name)
+        checksums.write_checksums(target, {weights.name: checksums.crc32(weights)})
+
+    @contextmanager
+    def replaced(self) -> Iterator["ModelFolder"]:
+        """A folder beside this one to write a model to, which takes this one's place when it is whole.
+
+        What is there that no model writes stays there. An error leaves nothing of the new one, and the old one as it
+        was. Raises UserError where there is no room.
+        """
+        final = real_path(self.path)
+        new = ModelFolder(final.with_name(f".{final.name}.{os.getpid()}.tmp"))
+        with report_write_errors(self.path):
+            new.path.mkdir(parents=True)
+        try:
+            with report_write_errors(self.path, only=FULL):
+                yield new
+            with report_write_errors(self.path):
+                final.mkdir(exist_ok=True)
+                self.unseal()
+                for gone in (self.checkpoints, self.members):
+                    shutil.rmtree(gone, ignore_errors=True)
+                for file in self.text.all():
+                    file.unlink(missing_ok=True)
+                # Weights come last: a process that is killed here leaves a folder that says it has none.
+                for entry in sorted(new.path.iterdir(), key=lambda entry: entry.name == self.checkpoints.name):
+                    os.replace(entry, final / entry.name)
+                sync(final)
+        finally:
+            shutil.rmtree(new.path, ignore_errors=True)
 
 
 def read_text(path: Path) -> str:

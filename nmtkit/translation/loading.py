@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -54,6 +53,7 @@ def load(
     paths, chosen = [Path(folders)] if isinstance(folders, Path | str) else list(folders), choose_device(device)
     first = ModelFolder(paths[0])
     if len(paths) == 1 and first.bundle.exists():
+        first.check_sums()
         bundle = build(Bundle, load_yaml(first.bundle), str(first.bundle))
         paths = [first.members / name for name in bundle.members]
         combine, weights = combine or bundle.combine, weights or list(bundle.weights)
@@ -95,15 +95,13 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: is there already; give another folder with -o, or remove it")
     load(folders, "cpu", combine, weights)  # every check that translating makes
-    whole, names = ModelFolder(output), [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
-    try:
+    names = [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
+    with ModelFolder(output).replaced() as new:
         for folder, name in zip(folders, names, strict=True):
-            ModelFolder(folder).copy_model(ModelFolder(whole.members / name))
-        with atomic_write(whole.bundle) as file:
+            ModelFolder(folder).copy_model(ModelFolder(new.members / name))
+        with atomic_write(new.bundle) as file:
             file.write(dump_yaml(to_dict(Bundle(tuple(names), combine, tuple(weights or [1.0] * len(names))))))
-    except BaseException:
-        shutil.rmtree(output, ignore_errors=True)
-        raise
+        new.seal()
 
 
 def check_target(first: Path, other: Path) -> None:

@@ -1,3 +1,4 @@
+import resource
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,14 @@ def test_a_drawing_has_a_file_of_its_kind(tmp_path: Path) -> None:
         plot_flows({"one": gradient_flow(toy_model("rnnsearch"), batch())}, tmp_path / "flow.svg")
     with pytest.raises(UserError, match=r"flow\.xyz: Format 'xyz' is not supported"):
         plot_flows(flows, tmp_path / "flow.xyz")
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))  # as a full disk
+        with pytest.raises(UserError, match=r"full\.png: cannot be written: File too large"):
+            plot_flows(flows, tmp_path / "full.png")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert [path.name for path in tmp_path.iterdir()] == ["flow.svg"]
 
 
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

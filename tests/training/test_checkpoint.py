@@ -1,5 +1,6 @@
 """Checkpoints: whole or not there, and a damaged one is named."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,36 @@ def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], mess
     with pytest.raises(UserError, match=message):
         averaging.average(ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean"), [], **arguments)
     assert not (tmp_path / "mean").exists()
+
+
+def test_a_disk_without_room_leaves_no_average_or_the_old_one(tmp_path: Path) -> None:
+    """The limit on the size of files stands for the disk: what is written beyond it fails in the same way."""
+    run, output = ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean")
+    written(run.path, 1, 1.0)
+    (run.path / "notes").write_text("x" * 1000)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fails() -> None:
+        for size in (0, 100, 500):  # nothing at all, no weights, no notes
+            try:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
+                with pytest.raises(UserError, match=r"cannot be (written|copied): .*File too large"):
+                    averaging.average(run, output, [], last=1)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+    fails()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    averaging.average(run, output, [], last=1)
+    (output.path / "mine").write_text("kept")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    written(run.path, 2, 2.0)
+    fails()
+    assert {path: path.read_bytes() for path in before} == before
+    averaging.average(run, output, [], last=1)
+    assert output.updates() == [2]
+    assert (output.path / "mine").read_text() == "kept"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
 
 
 def test_a_file_that_cannot_be_copied_is_named(tmp_path: Path) -> None:

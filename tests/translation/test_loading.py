@@ -74,6 +74,7 @@ def test_weights_are_one_for_each_model(models: list[Path], tmp_path: Path) -> N
     with pytest.raises(UserError, match="--combine and --weights: only for an ensemble"):
         loading.load(models[0], "cpu", combine="prob")
     loading.write_ensemble(models, tmp_path / "ens", "prob", None)
+    (tmp_path / "ens" / "checksums.json").unlink()
     (tmp_path / "ens" / "ensemble.yaml").write_text("members: [1-m0]\ncombine: prob\nweights: [1, 2]\n")
     with pytest.raises(UserError, match="weights: 2 of them for 1 models"):
         loading.load(tmp_path / "ens", "cpu")

@@ -1,0 +1,143 @@
+"""A model folder that is damaged says so when it is loaded, in one line that names the file and what to do."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import crc32 as whole_crc32
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmtkit.errors import UserError
+from nmtkit.experiment.run import load_model, run_experiment
+from nmtkit.training import averaging, checkpoint, checksums
+from nmtkit.training.folder import ModelFolder
+from nmtkit.translation.loading import load, write_ensemble
+from tests.training.conftest import small_experiment
+
+CPU = torch.device("cpu")
+Damage = Callable[[bytes], bytes]
+
+
+@pytest.fixture(scope="module")
+def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    run_experiment(small_experiment(max_updates=4, valid_every=2), data, folder, CPU)
+    (folder / "notes.txt").write_text("mine\n")
+    return folder
+
+
+@pytest.fixture
+def models(run: Path, tmp_path: Path) -> dict[str, Path]:
+    """A run, an average of it and an ensemble of both, each as a folder, and a member of the ensemble."""
+    folders = {kind: tmp_path / kind for kind in ("run", "average", "ensemble")}
+    shutil.copytree(run, folders["run"])
+    averaging.average(ModelFolder(folders["run"]), ModelFolder(folders["average"]), [])
+    write_ensemble([folders["run"], folders["average"]], folders["ensemble"], "prob", None)
+    return {**folders, "member": folders["ensemble"] / "members" / "1-run"}
+
+
+def files(folder: Path) -> set[str]:
+    """Everything in a model folder that has a checksum, weights included."""
+    weights = ModelFolder(folder).best_weights()
+    sums = json.loads((folder / checksums.NAME).read_text()).keys()
+    return {*sums, str(weights.relative_to(folder))}
+
+
+@pytest.mark.parametrize("kind", ["run", "average", "member"])
+def test_every_file_that_a_translation_depends_on_has_a_checksum(kind: str, models: dict[str, Path]) -> None:
+    folder = models[kind]
+    updates = [name for name in files(folder) if name.startswith("checkpoints/step-")]
+    assert len(updates) == 1
+    assert files(folder) == {
+        "config.yaml",
+        "data.json",
+        "prep.yaml",
+        "vocab.src",
+        "vocab.tgt",
+        *updates,
+    }
+    assert load_model(folder, CPU)[0].training is False
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: bytes([b[0] ^ 1]) + b[1:], lambda b: b + b"\n"])
+@pytest.mark.parametrize("kind", ["run", "average", "member"])
+def test_a_damaged_file_is_named_by_whatever_loads_the_model(
+    kind: str, damage: Damage, models: dict[str, Path]
+) -> None:
+    for name in files(models[kind]):
+        path = models[kind] / name
+        whole = path.read_bytes()
+        path.write_bytes(damage(whole))
+        with pytest.raises(UserError, match=rf"{path}: not "):
+            load(models["ensemble"] if kind == "member" else models[kind], "cpu")
+        path.write_bytes(whole)
+    load(models[kind], "cpu")
+
+
+def test_the_message_says_what_to_do(models: dict[str, Path]) -> None:
+    (models["run"] / "vocab.tgt").write_text((models["run"] / "vocab.tgt").read_text() + "new\t0\n")
+    remedy = rf"vocab\.tgt: not as it was written: .* copy it again .* is meant, delete {models['run']}/checksums\.json"
+    with pytest.raises(UserError, match=remedy):
+        load_model(models["run"], CPU)
+    with pytest.raises(UserError, match=remedy):  # nor is the damage averaged
+        averaging.average(ModelFolder(models["run"]), ModelFolder(models["average"]), [])
+    (models["run"] / "checksums.json").unlink()
+    averaging.average(ModelFolder(models["run"]), ModelFolder(models["average"]), [])
+
+    (models["ensemble"] / "ensemble.yaml").write_text("members: [1-run]\ncombine: prob\nweights: [1]\n")
+    with pytest.raises(UserError, match=r"ensemble\.yaml: not as it was written"):
+        load(models["ensemble"], "cpu")
+
+
+def test_a_file_that_is_gone_is_noticed_too(run: Path, tmp_path: Path) -> None:
+    folder = ModelFolder(tmp_path / "run")
+    shutil.copytree(run, folder.path)
+    folder.text.lexicon.write_text("ba\tbe\t1\t1\n")
+    folder.seal()
+    folder.text.lexicon.unlink()
+    with pytest.raises(UserError, match=r"lexicon\.tsv: not as it was written: damaged, changed or gone"):
+        load_model(folder.path, CPU)
+
+
+def test_training_goes_on_where_checksums_are_missing_and_writes_them(data: Path, run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    for path in (tmp_path / "run").rglob(checksums.NAME):
+        path.unlink()  # as in a folder of nmtkit 0.1, or of a process that was killed while it wrote them
+    run_experiment(small_experiment(max_updates=6, valid_every=2), data, tmp_path / "run", CPU)
+    assert "config.yaml" in files(tmp_path / "run")
+    assert checksums.changed_file(ModelFolder(tmp_path / "run").checkpoint(6)) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"config.yaml": 3}', b'{"config.yaml": "no"}', b"\xff"])
+def test_checksums_that_are_damaged_themselves_say_so(content: bytes, run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / checksums.NAME).write_bytes(content)
+    with pytest.raises(UserError, match=r"checksums\.json: damaged; copy it from where it came, or delete it"):
+        load_model(tmp_path / "run", CPU)
+
+
+@given(st.binary(max_size=200), st.integers(1, 64))
+def test_a_file_is_summed_up_in_pieces_as_in_one(tmp_path_factory: Any, content: bytes, block: int) -> None:
+    path = tmp_path_factory.getbasetemp() / "content"
+    path.write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checksums, "_BLOCK", block)
+        assert checksums.crc32(path) == whole_crc32(content)
+
+
+def test_weights_are_checked_whoever_loads_them(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    path = ModelFolder(tmp_path / "run").weights(4)
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 4
+    path.write_bytes(content)
+    remedy = (
+        r"not a usable weights file \(changed since it was written\); copy it again .* or delete .*step-4 to use an"
+    )
+    with pytest.raises(UserError, match=rf"step-4/model\.safetensors: {remedy}"):
+        checkpoint.load_weights(path)
