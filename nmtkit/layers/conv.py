@@ -54,7 +54,7 @@ class GatedConv(nn.Module):
         return functional.glu(self.product(windows), dim=-1)
 
     def first(self, rows: int, like: Tensor) -> Tensor | None:
-        """What ``step`` is given before the first input: zeros (rows, k-1, D), or None for k = 1."""
+        """The last inputs (N, k-1, D) before the first one, zeros for N = ``rows``, or None for k = 1."""
         if self.kernel == 1:
             return None
         return like.new_zeros(rows, self.kernel - 1, self.product.v.shape[1] // self.kernel)
@@ -94,7 +94,7 @@ class TokenEmbedding(nn.Module):
 
 
 def scale_gradient(x: Tensor, factor: float) -> Tensor:
-    """x itself, whose gradient is multiplied by ``factor`` on the way back."""
+    """x of any shape as it is, but its gradient is multiplied by ``factor`` on the way back."""
     same = x.view_as(x)
     if same.requires_grad:
         same.register_hook(lambda gradient: gradient * factor)

@@ -64,6 +64,7 @@ class TiedOutputLayer(nn.Module):
 
     @property
     def weight(self) -> Tensor:
+        """The table (V, E) of the target embedding."""
         return self._embedding[0].weight
 
     def forward(self, hidden: Tensor) -> Tensor:

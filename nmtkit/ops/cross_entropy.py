@@ -32,7 +32,10 @@ def linear_cross_entropy(
 
 @torch.no_grad()
 def score(hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Per row the log-probability of the target (float32, nats) and whether it was the most probable word."""
+    """Of each row the target's log-probability (N,), float32 in nats, and whether it was the most probable word (N,).
+
+    hidden (N, H), weight (V, H), bias (V,), target (N,).
+    """
     log_probs, right = [], []
     for rows in _chunks(hidden, weight):
         logits = _logits(hidden[rows], weight, bias)

@@ -45,11 +45,11 @@ class Shared:
         self._products.append((x.detach(), gradient))  # a tensor with its graph would never be freed
 
     def add(self, gradient: Tensor) -> None:
-        """A part of the gradient that is no product, in the shape of the tensor; it may be kept and written to."""
+        """A part of the gradient that is no product, of any shape, the tensor's own; it may be kept and written to."""
         self._sum = gradient.float() if self._sum is None else self._sum.add_(gradient)
 
     def gradient(self) -> Tensor | None:
-        """The gradient of the tensor; None where no step used it. The loop is over, and what it kept is freed."""
+        """The gradient of the tensor, of any shape; None where no step used it. What the loop kept is freed."""
         total = self._sum
         if self._products:
             x, gradient = (torch.cat(parts, dim=-2) for parts in zip(*self._products, strict=True))

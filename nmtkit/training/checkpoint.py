@@ -49,7 +49,7 @@ def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> int:
-    """Write weights as safetensors, their checksum beside them; gives the CRC-32 of the file."""
+    """Write tensors of any shape as safetensors, their checksum beside them; gives the CRC-32 of the file."""
     content = safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in weights.items()})
     with atomic_write(path, "wb") as file:
         file.write(content)
@@ -59,7 +59,7 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> int:
 
 
 def load_weights(path: Path, device: str = "cpu") -> dict[str, Tensor]:
-    """The weights in a file, by name. Raises UserError for one that is missing, damaged or something else."""
+    """The tensors in a file, of any shape, by name. Raises UserError for a missing, damaged or other file."""
     try:
         if changed_file(path.parent) and path.exists():
             raise OSError("changed since it was written")

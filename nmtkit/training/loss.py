@@ -14,7 +14,7 @@ from nmtkit.symbols import PAD
 
 
 def summed_loss(model: Seq2Seq, batch: Batch, label_smoothing: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Loss and negative log-likelihood (nats) of a batch's target words, summed: two scalars.
+    """Loss and negative log-likelihood (nats) of a batch's target words, summed: two scalars of shape ().
 
     Only the loss carries a gradient. They differ by the smoothing: a target word has 1 - ``label_smoothing``, and all
     others share the rest.

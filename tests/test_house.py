@@ -1,0 +1,123 @@
+"""The rules of the house that a reader relies on: no function too long or with too many arguments, shapes stated."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nmtkit
+
+PACKAGE = Path(nmtkit.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+LIBRARY = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] != "cli"]  # a command has its options
+LONGEST, MOST_PARAMETERS, MOST_IGNORES = 60, 10, 8
+
+# A shape in a docstring or a comment: letters, numbers or dots in parentheses, "(B, T, E)", "(..., H)", "(2,)".
+SHAPE = re.compile(r"\((?:[A-Z0-9]|\.\.\.)[^()]*\)|\(\)|any shape")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def functions(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, Function]]:
+    """Every function and method with its dotted name; one inside a function is a part of it."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Function):
+            yield f"{inside}{node.name}", node
+        else:
+            yield from functions(node, f"{inside}{node.name}." if isinstance(node, ast.ClassDef) else inside)
+
+
+def parameters(function: Function) -> list[ast.arg]:
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [argument for argument in every if argument.arg not in ("self", "cls")]
+
+
+def is_compiled_by_triton(function: Function) -> bool:
+    """A kernel's arguments are the pointers that it reads and writes: it can take no structure instead."""
+    return any("jit" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+def too_long(source: str) -> list[str]:
+    return [
+        f"{called} has {node.end_lineno - node.lineno + 1} lines"
+        for called, node in functions(ast.parse(source))
+        if node.end_lineno is not None and node.end_lineno - node.lineno >= LONGEST
+    ]
+
+
+def too_many_parameters(source: str) -> list[str]:
+    return [
+        f"{called} has {len(parameters(node))} parameters"
+        for called, node in functions(ast.parse(source))
+        if len(parameters(node)) > MOST_PARAMETERS and not is_compiled_by_triton(node)
+    ]
+
+
+def without_shapes(source: str) -> list[str]:
+    """Public functions that take or give tensors and say of none what its shape is."""
+    silent = []
+    for called, node in functions(ast.parse(source)):
+        annotations = [argument.annotation for argument in parameters(node)] + [node.returns]
+        written = " ".join(ast.unparse(annotation) for annotation in annotations if annotation is not None)
+        public = not any(part.startswith("_") for part in called.split("."))
+        if re.search(r"\bTensor\b", written) and public:
+            signature = "\n".join(source.splitlines()[node.lineno - 1 : node.body[0].end_lineno])
+            comments = " ".join(re.findall(r"#.*", signature))
+            if not SHAPE.search((ast.get_docstring(node) or "") + comments):
+                silent.append(called)
+    return silent
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=name)
+def test_a_function_fits_on_a_screen_and_takes_no_more_than_a_reader_can_hold(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert too_long(source) == []
+    assert too_many_parameters(source) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_public_function_of_tensors_says_their_shapes(path: Path) -> None:
+    assert without_shapes(path.read_text(encoding="utf-8")) == []
+
+
+def test_the_type_checker_is_silenced_hardly_anywhere() -> None:
+    assert sum(path.read_text(encoding="utf-8").count("type: ignore") for path in MODULES) <= MOST_IGNORES
+
+
+@pytest.mark.parametrize(
+    ("check", "source", "complaint"),
+    [
+        (too_long, "def f():\n" + "    x = 1\n" * 60, "f has 61 lines"),
+        (too_long, "class A:\n    def f(self):\n" + "        x = 1\n" * 60, "A.f has 61 lines"),
+        (too_many_parameters, "def f(a, b, c, d, e, f, g, h, *, i, j, k): pass", "f has 11 parameters"),
+        (without_shapes, "def f(x: Tensor) -> int:\n    '''Of x, the rank.'''", "f"),
+        (without_shapes, "class A:\n    def f(self) -> tuple[Tensor, int]:\n        return self.x", "A.f"),
+    ],
+)
+def test_what_breaks_a_rule_is_noticed(check: object, source: str, complaint: str) -> None:
+    assert callable(check)
+    assert check(source) == [complaint]
+
+
+@pytest.mark.parametrize(
+    ("check", "source"),
+    [
+        (too_long, "def f():\n" + "    x = 1\n" * 59),
+        (too_many_parameters, "class A:\n    def f(self, a, b, c, d, e, f, g, h, i, j): pass"),
+        (too_many_parameters, "@triton.jit\ndef f(a, b, c, d, e, f, g, h, i, j, k): pass"),
+        (without_shapes, "def f(x: Tensor) -> int:\n    '''x (B, T) -> how many are real.'''"),
+        (without_shapes, "def f(x: Tensor) -> int:  # (...)\n    return 1"),
+        (without_shapes, "def _f(x: Tensor) -> int:\n    return 1"),
+        (without_shapes, "def f(x: int) -> int:\n    return 1"),
+    ],
+)
+def test_what_keeps_the_rules_is_left_alone(check: object, source: str) -> None:
+    assert callable(check)
+    assert check(source) == []
