@@ -3,15 +3,18 @@
 Nothing slow is imported on the way to ``nmtkit --help``: commands import torch inside their functions.
 """
 
+import contextlib
 import errno
 import inspect
 import io
 import os
 import re
+import signal
 import sys
 import textwrap
-from collections.abc import Callable
-from typing import Annotated, TextIO, cast
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
@@ -37,7 +40,6 @@ from nmtkit.lines import FULL
 app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -89,10 +91,32 @@ def nmtkit(
 app.callback(help=_help(nmtkit))(nmtkit)
 
 
+# What typer raises for words on the command line that it does not understand; it has no name for it of its own.
+WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
+
+# The arguments of the library that a command has under another name.
+OPTIONS = {"translate": {"seed": "--sample", "prefixes": "--prefix", "references": "--score-reference"}}
+
+
+def in_options(message: str, words: Sequence[str]) -> str:
+    """A message of the library, which names arguments as `n_best`, with the options (--n-best) of the command instead.
+
+    words: what was typed after nmtkit. What the command has no option for stays as it is.
+    """
+    commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
+    command = next((word for word in words if word in commands), None)
+    if command is None:
+        return message
+    long = {p.name: next((o for o in p.opts if o.startswith("--")), None) for p in commands[command].params}
+    options = long | OPTIONS.get(command, {})
+    return re.sub("`([a-z_0-9]+)`", lambda match: options.get(match[1]) or match[0], message)
+
+
 def main() -> None:
     """Run the command line. A user's mistake, and what the system says of a file, is one line on stderr and status 1.
 
-    Any other exception shows its traceback.
+    Ctrl-C ends with status 130, SIGTERM with 143, and both leave no half of a file. Any other exception shows its
+    traceback.
     """
     if sys.stdout is None:  # closed by whoever started us; what can only be read is found to be so when it is written
         sys.stdout = _stand_in(1, os.O_RDONLY)
@@ -101,12 +125,16 @@ def main() -> None:
     # As Python has it for stderr: a name of a file that is not UTF-8, say, can be printed.
     cast(io.TextIOWrapper, sys.stdout).reconfigure(errors="backslashreplace")
     try:
-        try:
-            app(prog_name="nmtkit")
-        finally:
-            sys.stdout.flush()  # a pipe that was closed is noticed here, where it is caught
+        with _terminated():
+            try:
+                status = app(sys.argv[1:] or ["--help"], prog_name="nmtkit", standalone_mode=False)
+            finally:
+                sys.stdout.flush()  # a pipe that was closed is noticed here, where it is caught
     except UserError as error:
-        sys.exit("nmtkit: error: " + " ".join(str(error).splitlines()))
+        sys.exit("nmtkit: error: " + " ".join(in_options(str(error), sys.argv[1:]).splitlines()))
+    except WrongUsage as error:
+        place = error.ctx.command_path if error.ctx else "nmtkit"
+        sys.exit(f"nmtkit: error: {' '.join(error.format_message().split()).rstrip('.')}; see {place} --help")
     except BrokenPipeError:
         _forget_output()
         sys.exit(1)
@@ -119,6 +147,21 @@ def main() -> None:
         sys.exit(f"nmtkit: error: the output cannot be written: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(130)
+    sys.exit(status)
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM as an exception, so that temporary files are removed; a command may do something else about it."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _stand_in(number: int, flags: int) -> TextIO:

@@ -3,6 +3,7 @@
 import io
 import logging
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Annotated, TextIO, TypeVar, cast
 import typer
 
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, read_lines
+from nmtkit.lines import atomic_write, file_of, read_lines
 
 T = TypeVar("T")
 
@@ -45,6 +46,21 @@ def beside_lines(lines: Iterable[T], path: Path, input: str) -> Iterator[tuple[T
         yield line, other
     if next(others, None) is not None:
         raise UserError(f"{path}: has more lines than the {number} of {place}; make them correspond")
+
+
+def check_output(output: str, *inputs: Path | str) -> None:
+    """Raises UserError if a file that is read, "-" for standard input, would be replaced by what is made of it."""
+    if not os.path.isfile(output):
+        return
+    written = os.stat(output)
+    for path in inputs:
+        file = file_of(path)[0]
+        if str(path) == "-":
+            read = os.fstat(sys.stdin.fileno()) if sys.stdin is not None else None
+        else:
+            read = os.stat(file) if file.exists() else None
+        if read is not None and os.path.samestat(read, written):
+            raise UserError(f"--output {output}: is read, too, and would be replaced; name another file")
 
 
 @contextmanager

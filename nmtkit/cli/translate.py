@@ -5,13 +5,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from nmtkit.cli.options import beside_lines, open_output, parse_weights
+from nmtkit.cli.options import beside_lines, check_output, open_output, parse_weights
 from nmtkit.errors import UserError
 from nmtkit.lines import raw_lines
+from nmtkit.translation.request import Request
 
 
 def translate(
@@ -39,7 +40,9 @@ def translate(
     sample: Annotated[
         bool, typer.Option("--sample", help="Draw from the model's distribution instead of searching the best.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of --sample.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="For --sample: the same seed draws the same.  [default: 1]")
+    ] = None,
     prefix: Annotated[
         Path | None, typer.Option(help="File that says, line by line, how the translation must begin.")
     ] = None,
@@ -71,6 +74,10 @@ def translate(
             metavar="N",
             help="Use only the N most frequent target words and the lexicon's translations of the words in a batch.",
         ),
+    ] = None,
+    max_input_length: Annotated[
+        int | None,
+        typer.Option(min=1, show_default=False, help="Translate a line of more tokens in pieces.  [default: 250]"),
     ] = None,
     tokenized: Annotated[
         bool, typer.Option("--tokenized", help="Read and write tokens, segmented as in the data folder.")
@@ -124,53 +131,43 @@ def translate(
     """
     if n_best and scores != "none":
         raise UserError("--scores: an n-best list has them already; leave it out")
-    if score_reference and (n_best or sample or prefix or alignment or attention or replace_unk):
-        raise UserError("--score-reference: only scores; leave --n-best, --sample, --prefix and attention out")
-    if score_reference and shortlist is not None:
-        raise UserError("--score-reference: scores are of all words; leave --shortlist out")
-    if sample and (prefix or alignment or attention or coverage_penalty or replace_unk):
-        raise UserError("--sample: does not look and has no prefix; leave --prefix, --alignment and the like out")
-    if shortlist is not None and precision == "int8":
-        raise UserError("--precision int8: the output layer of a shortlist is in float32; leave one of the two out")
+    if n_best and attention:
+        raise UserError("--attention: of the best translation only; leave --n-best out")
+    if seed is not None and not sample:
+        raise UserError("--seed: is for --sample; add that, or leave it out")
     if lexicon and not replace_unk and shortlist is None:
         raise UserError("--lexicon: is for unknown words or a shortlist; add --replace-unk or --shortlist")
-    if attention and n_best:
-        raise UserError("--attention: of the best translation only; leave --n-best out")
+    request = Request(
+        n_best=n_best, seed=(1 if seed is None else seed) if sample else None, tokenized=tokenized,
+        prefixes=prefix is not None, references=score_reference is not None, alignment=alignment,
+        attention=attention is not None, replace_unk=replace_unk, shortlist=shortlist,
+        max_input_length=max_input_length, beam_size=beam_size, length_penalty=length_penalty, alpha=alpha,
+        coverage_penalty=coverage_penalty, max_len_a=max_len_a, max_len_b=max_len_b, max_tokens=max_tokens,
+    )  # fmt: skip
+    beside = prefix or score_reference
+    check_output(output, input, *([beside] if beside else []))
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
-    asked: dict[str, Any] = {
-        "beam_size": beam_size,
-        "length_penalty": length_penalty,
-        "alpha": alpha,
-        "coverage_penalty": coverage_penalty,
-        "max_len_a": max_len_a,
-        "max_len_b": max_len_b,
-        "max_tokens": max_tokens,
-    }
+
     # These take seconds, because they import torch.
     from nmtkit.translation import formats
-    from nmtkit.translation.jobs import SHARED_WINDOW, Work, answers, processes_for, translator_of
+    from nmtkit.translation.jobs import SHARED_WINDOW, Job, Models, answers, processes_for, translator_of
     from nmtkit.translation.stream import LARGEST_WINDOW, Stream, decoded, standard_input, windows
 
-    work = Work(
-        tuple(model or [Path("run")]), device, combine, parse_weights(weights), precision,
-        tuple((name, value) for name, value in asked.items() if value is not None),
-        n_best or 1, tokenized, alignment, attention is not None, replace_unk, lexicon, shortlist, prefix is not None,
-        score_reference is not None, seed if sample else None,
-    )  # fmt: skip
-    jobs = jobs or processes_for(translator_of(work))
+    models = Models(tuple(model or [Path("run")]), device, combine, parse_weights(weights), precision, lexicon)
+    translator_of(models).check(request)
+    jobs = jobs or processes_for(translator_of(models))
     stream = Stream(standard_input()) if input == "-" else None
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
-    beside = prefix or score_reference
     lines = decoded(raw, "standard input" if input == "-" else input, _warn)
     pairs = beside_lines(lines, beside, input) if beside else ((line, "") for line in lines)
     grouped = windows(pairs, at_hand, LARGEST_WINDOW if jobs == 1 else SHARED_WINDOW)
     # No progress line where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
-    number = 0
+    number = long = 0
     with open_output(output) as file, formats.attention_arrays(attention) as keep, _progress(shown) as report:
-        for found in answers(work, grouped, jobs, at_hand):
+        for found in answers(Job(models, request), grouped, jobs, at_hand):
             for best in found:
                 for translation in best:
                     if as_json:
@@ -180,9 +177,12 @@ def translate(
                     else:
                         file.write(formats.columns(translation, scores) + "\n")
                 keep(number, best[0])
-                number += 1
+                number, long = number + 1, long + (best[0].pieces > 1)
             file.flush()
             report(number)
+    if long:
+        lines_are = "1 line is" if long == 1 else f"{long} lines are"
+        _warn(f"{lines_are} longer than {request.limit} tokens (--max-input-length) and translated in pieces")
 
 
 def _warn(text: str) -> None:

@@ -29,7 +29,7 @@ def moses(number: int, translation: Translation) -> str:
 
 
 def json_object(number: int, translation: Translation) -> str:
-    """Everything about a translation but its attention matrix. JSON has no infinity: a score without end is null."""
+    """Everything about a translation but its attention weights. JSON has no infinity: an endless score is null."""
     values: dict[str, Any] = {
         "line": number,
         "text": translation.text,

@@ -4,10 +4,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 
 import torch
 
+from nmtkit.align.lexicon import load_translations
 from nmtkit.config import build, dump_yaml, load_yaml, to_dict
 from nmtkit.data.settings import TextFiles, load_prep
 from nmtkit.data.text import TextPipeline
@@ -20,7 +22,9 @@ from nmtkit.ops.matrix import Precision
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.scorer import Scorer
 from nmtkit.training.folder import ModelFolder
-from nmtkit.translation.translator import Source, Translator
+from nmtkit.translation.translator import Lexicon, Source, Translator
+
+TRANSLATIONS = 20  # of each source word in a shortlist (K' of Jean et al. 2015)
 
 
 @dataclass(frozen=True)
@@ -40,17 +44,20 @@ class Bundle:
 
 
 def load(
-    folders: Path | str | Sequence[Path],
+    folders: Path | str | Sequence[Path | str],
     device: str,
     combine: Combine | None = None,
     weights: Sequence[float] | None = None,
     precision: Precision = "float32",
+    lexicon: Path | str | None = None,
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
 
-    precision: that of the output layer. Raises UserError for models that cannot be combined, and without int8 for it.
+    Raises UserError for models that cannot be loaded or combined, for a device that cannot be used, and for a precision
+    that the device does not have.
     """
-    paths, chosen = [Path(folders)] if isinstance(folders, Path | str) else list(folders), choose_device(device)
+    paths = [Path(folders)] if isinstance(folders, Path | str) else list(map(Path, folders))
+    chosen, name = choose_device(device), ", ".join(map(str, paths))
     first = ModelFolder(paths[0])
     if len(paths) == 1 and first.bundle.exists():
         first.check_sums()
@@ -58,9 +65,9 @@ def load(
         paths = [first.members / name for name in bundle.members]
         combine, weights = combine or bundle.combine, weights or list(bundle.weights)
     elif len(paths) == 1 and (combine or weights):
-        raise UserError("--combine and --weights: only for an ensemble; give several models, each with -m")
+        raise UserError("`combine` and `weights` are for an ensemble; name several models")
     if weights and len(weights) != len(paths):
-        raise UserError(f"--weights: {len(weights)} of them for {len(paths)} models; give one for each, with commas")
+        raise UserError(f"`weights`: {len(weights)} of them for {len(paths)} models; give one for each")
     if precision == "int8":
         check_int8(chosen)
     members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
@@ -77,7 +84,9 @@ def load(
     if len(models) > 1:
         scorer = Ensemble(searched, reads, weights or [1.0] * len(models), combine or "prob")
     text = TextFiles(paths[0])
+    words = Path(lexicon) if lexicon is not None else text.lexicon if text.lexicon.is_file() else None
     return Translator(
+        name,
         scorer,
         sum(weight.nbytes for model in models for weight in model.parameters()),
         members[0][1].search,
@@ -85,15 +94,14 @@ def load(
         list(readers.values()),
         TextPipeline.load(paths[0], "tgt"),
         Vocabulary.load(text.vocabulary("tgt")),
-        text.lexicon if text.lexicon.is_file() else None,
-        None,
+        None if words is None else Lexicon(str(words), partial(load_translations, words, TRANSLATIONS)),
     )
 
 
 def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: Sequence[float] | None) -> None:
     """Write an ensemble's folder, whole in itself: every command that translates takes it like a model folder."""
     if output.exists() and any(output.iterdir()):
-        raise UserError(f"{output}: is there already; give another folder with -o, or remove it")
+        raise UserError(f"{output}: is there already; give another `output` folder, or remove it")
     load(folders, "cpu", combine, weights)  # every check that translating makes
     names = [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
     with ModelFolder(output).replaced() as new:
@@ -136,8 +144,8 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()  # on "meta" there is nothing to read
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(f"--device {name}: cannot be used here ({reason}); auto and cpu always can") from None
+        raise UserError(f"`device` {name}: cannot be used here ({reason}); auto and cpu always can") from None
     return device

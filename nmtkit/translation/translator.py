@@ -1,16 +1,18 @@
-"""A model folder, or an ensemble of several, as a translator: raw lines in, plain text out."""
+"""Translator: lines and a Request in, translations out; what a user of Python holds in hand.
+
+Lines become tokens and ids, long ones in pieces; search finds hypotheses for the ids; hypotheses become translations.
+"""
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from nmtkit.align.lexicon import load_translations
 from nmtkit.align.posunk import replace_unknown
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
@@ -21,20 +23,48 @@ from nmtkit.search.beam import Floats, Hypothesis, Search
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
+from nmtkit.translation.pieces import Part, best_combinations, cuts, end_of_piece, same_cuts, slices
+from nmtkit.translation.request import Request
 from nmtkit.translation.stream import windows
 
-TRANSLATIONS = 20  # of each source word in a shortlist (K' of Jean et al. 2015)
 
+@dataclass(frozen=True)
+class Translation:
+    """A translation of one line: T tokens, from S source tokens."""
 
-class Translation(NamedTuple):
     text: str  # one line, without its end
-    score: float  # log-probability under the penalties: what translations are ranked by
-    log_prob: float
-    tokens: list[str]  # as the model produced them
-    log_probs: list[float]  # of the tokens and the end mark
-    source: list[str]  # tokens as the model read them; an ensemble's are those of its first member
+    score: float  # log-probability (base e) under the penalties: what translations are ranked by
+    tokens: list[str]  # (T,) as the model produced them
+    log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark; of a line in pieces, all its marks
+    source: list[str]  # (S,) as the model read them; an ensemble's are those of its first member
     alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
-    attention: Floats | None  # (tokens + 1, source + 1), end marks included
+    looks: tuple[Floats, ...] | None  # attention weights of each piece, (tokens + 1, source tokens + 1) of that piece
+    pieces: int  # in which the line was translated
+
+    @property
+    def log_prob(self) -> float:
+        """The log-probability of the whole translation."""
+        return sum(self.log_probs)
+
+    @property
+    def attention(self) -> Floats | None:
+        """Attention weights (T + 1, S + 1), end-of-sentence marks last, if they were asked for; every row sums to 1.
+
+        A token of a line in pieces looks at the tokens of its own piece, and at the end-of-sentence mark.
+        """
+        if self.looks is None:
+            return None
+        if self.pieces == 1:
+            return self.looks[0]
+        whole = np.zeros((len(self.tokens) + 1, len(self.source) + 1), np.float32)
+        t = s = 0
+        for look in self.looks:
+            rows, columns = look.shape[0] - 1, look.shape[1] - 1
+            whole[t : t + rows, s : s + columns] = look[:-1, :-1]
+            whole[t : t + rows, -1] = look[:-1, -1]
+            t, s = t + rows, s + columns
+        whole[-1, s - columns :] = look[-1]  # the end of the whole is that of its last piece
+        return whole
 
 
 @dataclass(frozen=True)
@@ -45,21 +75,43 @@ class Source:
     vocab: Vocabulary
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Which target words a sentence may be translated with, beside those that are in every shortlist.
+class Lexicon:
+    """Translations of single words, best first; ``read`` gives them when they are first needed."""
 
-    These are ``translations`` of its words (BPE undone), and its words themselves, so that names can be copied.
+    def __init__(self, name: str, read: Callable[[], Mapping[str, Sequence[str]]]) -> None:
+        self.name, self._read = name, read
+
+    @cached_property
+    def translations(self) -> Mapping[str, Sequence[str]]:
+        return self._read()
+
+    @cached_property
+    def best(self) -> Mapping[str, str]:
+        """The first translation of each word."""
+        return {word: translations[0] for word, translations in self.translations.items()}
+
+    @cached_property
+    def of_pieces(self) -> bool:
+        """Whether some of its words are pieces of words, as BPE makes them."""
+        return any(word.endswith("@@") for word in self.translations)
+
+
+class _Piece(NamedTuple):
+    """A line, or a piece of one that is longer than allowed, as the sources of the model read it."""
+
+    line: int
+    start: int  # its first token, counted in the line as the first source reads it
+    tokens: list[list[str]]  # of each source
+
+
+@dataclass(frozen=True, repr=False)
+class Translator:
+    """A model, or an ensemble, with everything that surrounds it. See ``nmtkit.load``.
+
+    To search differently for good, ``dataclasses.replace`` its ``search``; for once, say so in a ``Request``.
     """
 
-    frequent: int  # the most frequent words of the vocabulary, which are in every shortlist
-    translations: Mapping[str, Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Translator:
-    """A model with everything that surrounds it. To search differently, ``dataclasses.replace`` its ``search``."""
-
+    name: str  # the folders of its models
     model: Scorer
     model_bytes: int  # of its weights
     search: Search
@@ -67,155 +119,284 @@ class Translator:
     sources: Sequence[Source]  # those of an ensemble that differ; attention is over the first
     tgt_pipeline: TextPipeline
     tgt_vocab: Vocabulary
-    lexicon: Path | None  # of single words, if the first model has one
-    candidates: Candidates | None  # for a shortlist of each batch; None: all words
+    lexicon: Lexicon | None  # for unknown words and shortlists
 
-    def with_shortlists(self, frequent: int, lexicon: Path) -> "Translator":
-        """The same with a shortlist for each batch: the most frequent words, and what the lexicon has for its words.
+    def __repr__(self) -> str:
+        languages = f"{self.sources[0].pipeline.side.language} to {self.tgt_pipeline.side.language}"
+        return f"<Translator {self.name}: {languages}, {self.model_bytes / 1e6:.1f} MB on {self.device}>"
 
-        Raises UserError for a lexicon of pieces: that of nmtkit align is of whole words, whatever the segmentation.
+    def translate(self, lines: Iterable[str], request: Request | None = None) -> Iterator[str]:
+        """The best translation of every line, in order and as the lines come; blank for blank.
+
+        Raises UserError where ``answer`` does, and for a request of more than one text for each line.
         """
-        translations = load_translations(lexicon, TRANSLATIONS)
-        if self.sources[0].pipeline.segmenter is not None and any(word.endswith("@@") for word in translations):
-            raise UserError(f"{lexicon}: is of pieces of words; a shortlist takes whole words, as of nmtkit align")
-        return replace(self, candidates=Candidates(frequent, translations))
-
-    def translate(self, lines: Iterable[str]) -> Iterator[str]:
-        """The best translation of every line, in order and as the lines come; blank for blank."""
-        for window in windows(lines, lambda: True):
-            yield from (best[0].text for best in self.n_best(window, 1))
+        request = request or Request()
+        if request.n_best is not None:
+            raise UserError("`n_best`: one text for each line is given here; call n_best() or answer() instead")
+        _refuse_string(lines)
+        return (best[0].text for window in windows(lines, lambda: True) for best in self.answer(window, request))
 
     def n_best(
         self,
-        lines: Sequence[str],
+        lines: Iterable[str],
         n: int,
         *,
         tokenized: bool = False,
         alignment: bool = False,
         attention: bool = False,
         lexicon: Mapping[str, str] | None = None,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Iterable[str] | None = None,
         seed: int | None = None,
     ) -> list[list[Translation]]:
-        """Up to n translations of every line, best first. A blank line has one, which is blank.
+        """Up to n translations of every line, best first: ``answer`` to a ``Request`` with these fields.
 
-        tokenized: lines are tokens with spaces between, segmented as the model's own data are, and so is the text
-        returned. alignment: each target word with the source word that the model looked at most; words are
-        tokens, with the pieces of a word joined unless tokenized. attention: the whole matrix. lexicon: replace unknown
-        words by its translation, else by a copy, of the source words they come from. prefixes: what the
-        translation of each line must begin with. seed: draw n translations at random instead of searching the best.
-        Raises UserError if the model cannot look where it has to.
+        lexicon: replace unknown words by its translations, instead of the model's. prefixes: what the translation of
+        each line must begin with.
         """
-        forced = None if prefixes is None else [self._target(prefix, tokenized) for prefix in prefixes]
-        look = alignment or attention or (lexicon is not None and not self.tgt_vocab.annotated)
-        sources, each = self._search(lines, n, tokenized, look, forced, seed)
-        found: dict[int, list[Translation]] = {}
-        for i, hypotheses in each:
-            found[i] = [self._translation(sources[i], h, tokenized, alignment, attention) for h in hypotheses]
-            if lexicon is not None:
-                texts = [self._replaced(lines[i], sources[i], h, tokenized, lexicon) for h in hypotheses]
-                found[i] = [best._replace(text=text) for best, text in zip(found[i], texts, strict=True)]
-        return [found[i] for i in range(len(lines))]
+        request = Request(
+            n_best=n, seed=seed, tokenized=tokenized, prefixes=prefixes is not None, alignment=alignment,
+            attention=attention, replace_unk=lexicon is not None,
+        )  # fmt: skip
+        own = self.lexicon if lexicon is None else Lexicon("`lexicon`", lambda: {w: [t] for w, t in lexicon.items()})
+        return replace(self, lexicon=own).answer(lines, request, prefixes)
 
-    def forced(self, lines: Sequence[str], references: Sequence[str], *, tokenized: bool = False) -> list[Translation]:
-        """The references as if they had been found, with the scores that the model gives them.
+    def forced(self, lines: Iterable[str], references: Iterable[str], *, tokenized: bool = False) -> list[Translation]:
+        """The references as if they had been found, with the scores that the model gives them; see ``answer``."""
+        answers = self.answer(lines, Request(references=True, tokenized=tokenized), references)
+        return [reference for [reference] in answers]
 
-        Words that the model does not know are scored as its unknown word. A blank line has a blank translation
-        with certainty, and any other with none: its score is minus infinity.
+    def answer(
+        self, lines: Iterable[str], request: Request, beside: Iterable[str] | None = None
+    ) -> list[list[Translation]]:
+        """What is asked for of every line: up to ``request.n_best`` translations, best first. A blank line has one.
+
+        beside: the prefix of each line, empty for none, or its reference, if the request says that there are some.
+
+        A line of more tokens than ``request.limit`` is translated in pieces. Its tokens and their log-probabilities are
+        those of its pieces, the last one that of all end-of-sentence marks; its score is found from them as that of any
+        other. Its n best are the best combinations of those of its pieces. A prefix that is longer than the first piece
+        goes on into the next. References are scored whole.
+
+        Words that the model does not know are scored as its unknown word. The reference of a blank line is certain if
+        it is blank, too, and else impossible.
+
+        Raises UserError for lines that are not text, a wrong number of texts beside them, and where the model cannot do
+        what it is asked.
         """
-        targets = [self._target(reference, tokenized) for reference in references]
-        greedy = replace(self, search=replace(self.search, beam_size=1), candidates=None)
-        sources, each = greedy._search(lines, 1, tokenized, False, [[*ids, EOS] for ids in targets], None)
-        scored, found = [], dict(each)
-        for i, (source, target, reference) in enumerate(zip(sources, targets, references, strict=True)):
-            [hypothesis] = found[i]
-            if target and not source:
-                hypothesis = Hypothesis(target, -math.inf, [-math.inf] * (len(target) + 1), None)
-            scored.append(self._translation(source, hypothesis, tokenized, False, False)._replace(text=reference))
-        return scored
+        self.check(request)
+        lines = _texts("lines", lines)
+        name = "references" if request.references else "prefixes"
+        if (beside is None) == (request.references or request.prefixes):
+            raise UserError(f"`{name}`: {'missing' if beside is None else 'given, but not asked for'}")
+        others = None if beside is None else _texts(name, beside)
+        if others is not None and len(others) != len(lines):
+            raise UserError(f"`{name}`: {len(others)} of them for {len(lines)} lines; give one for each")
+        read = [[_tokens(line, source.pipeline, request.tokenized) for line in lines] for source in self.sources]
+        targets = None if others is None else [self._target(other, request.tokenized) for other in others]
+        if request.references and targets is not None and others is not None:
+            scored = self._scored(read, targets, request)
+            return [[replace(best, text=text)] for best, text in zip(scored, others, strict=True)]
+        return self._searched(lines, read, targets, request)
+
+    def check(self, request: Request) -> None:
+        """Raises UserError for search settings that no search has, and for a shortlist that cannot be made.
+
+        A shortlist takes a lexicon of whole words, as that of nmtkit align is, whatever the segmentation.
+        """
+        request.search(self.search)
+        if request.shortlist is None:
+            return
+        if self.lexicon is None:
+            raise UserError(f"`shortlist`: {self.name} has no lexicon; give one of nmtkit align as `lexicon`")
+        if self.sources[0].pipeline.segmenter is not None and self.lexicon.of_pieces:
+            raise UserError(f"{self.lexicon.name}: is of pieces of words; a shortlist takes whole words")
 
     def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
-        """For every line the log-probabilities of the tokens and the end mark of each of its candidates."""
+        """For every line, of each of its candidates the log-probabilities (T + 1,) of its tokens and the end mark."""
         sources = [[source.vocab.ids(source.pipeline.tokens(line)) for line in lines] for source in self.sources]
         targets = [[self._target(candidate, tokenized=False) for candidate in group] for group in candidates]
         return score_candidates(self.model, sources, targets, device=self.device, max_tokens=self.search.max_tokens)
 
-    def _target(self, text: str, tokenized: bool) -> list[int]:
-        return self.tgt_vocab.ids(_tokens(text, self.tgt_pipeline, tokenized))
-
-    def _search(
-        self,
-        lines: Sequence[str],
-        n: int,
-        tokenized: bool,
-        attention: bool,
-        forced: Sequence[Sequence[int]] | None,
-        seed: int | None,
-    ) -> tuple[list[list[str]], Iterator[tuple[int, list[Hypothesis]]]]:
-        """The tokens of every line, as the first source has them, and its index and hypotheses as they are found."""
-        read = [[_tokens(line, source.pipeline, tokenized) for line in lines] for source in self.sources]
+    def _scored(self, read: list[list[list[str]]], targets: list[list[int]], request: Request) -> list[Translation]:
+        """The targets, ids of each line, as if they had been found."""
         ids = [list(map(source.vocab.ids, tokens)) for source, tokens in zip(self.sources, read, strict=True)]
-        each = translate_each(
-            self.model, ids[0], self.search,
-            device=self.device, n_best=n, attention=attention, forced=forced, seed=seed, others=ids[1:],
-            shortlists=self._shortlists(read[0]),
+        search = replace(request.search(self.search), beam_size=1)
+        hypotheses = dict(
+            translate_each(
+                self.model, ids[0], search, device=self.device, n_best=1, attention=False,
+                forced=[[*target, EOS] for target in targets], seed=None, others=ids[1:], shortlists=None,
+            )
         )  # fmt: skip
-        return read[0], each
+        scored = []
+        for i, (source, target) in enumerate(zip(read[0], targets, strict=True)):
+            [hypothesis] = hypotheses[i]
+            if target and not source:
+                hypothesis = Hypothesis(target, -math.inf, [-math.inf] * (len(target) + 1), None)
+            part = self._part(hypothesis, request, source, source)
+            scored.append(self._translation([part], request, search, [source]))
+        return scored
 
-    def _shortlists(self, sentences: Sequence[list[str]]) -> Shortlists | None:
-        """What the tokens of each sentence may be translated with."""
-        if self.candidates is None:
+    def _searched(
+        self, lines: list[str], read: list[list[list[str]]], prefixes: list[list[int]] | None, request: Request
+    ) -> list[list[Translation]]:
+        """The translations of every line, which the sources have read as these tokens."""
+        search, n = request.search(self.search), request.n_best or 1
+        of_line = [self._pieces(i, list(tokens), request.limit) for i, tokens in enumerate(zip(*read, strict=True))]
+        pieces = list(itertools.chain.from_iterable(of_line))
+        ids = [[source.vocab.ids(piece.tokens[d]) for piece in pieces] for d, source in enumerate(self.sources)]
+        forced = None
+        if prefixes is not None:
+            shares = itertools.starmap(self._shared, zip(prefixes, of_line, strict=True))
+            forced = list(itertools.chain.from_iterable(shares))
+        look = request.alignment or request.attention or (request.replace_unk and not self.tgt_vocab.annotated)
+        each = translate_each(
+            self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced, seed=request.seed,
+            others=ids[1:], shortlists=self._shortlists([piece.tokens[0] for piece in pieces], request),
+        )  # fmt: skip
+        spelled = list(map(self._spelled, lines, read[0])) if request.replace_unk and not request.tokenized else read[0]
+        # Attention weights, unless they are asked for, go as soon as it is known what they say.
+        parts: dict[int, list[Part]] = {}
+        for i, hypotheses in each:
+            source = pieces[i].tokens[0]
+            written = spelled[pieces[i].line][pieces[i].start :][: len(source)]
+            parts[i] = [self._part(hypothesis, request, source, written) for hypothesis in hypotheses]
+        found, numbers = [], iter(range(len(pieces)))
+        for group in of_line:
+            sources = [piece.tokens[0] for piece in group]
+            chosen = _chosen([parts[next(numbers)] for _ in group], n, request.seed)
+            best = [self._translation(combination, request, search, sources) for combination in chosen]
+            found.append(best if len(group) == 1 else sorted(best, key=lambda translation: -translation.score))
+        return found
+
+    def _pieces(self, line: int, tokens: list[list[str]], limit: int) -> list[_Piece]:
+        """The pieces of a line, of which a blank one has one, too. tokens: as each source has read it."""
+        if len(tokens[0]) <= limit:
+            return [_Piece(line, 0, tokens)]
+        starts = cuts(tokens[0], limit, self.sources[0].pipeline)
+        parts = [slices(read, same_cuts(starts, tokens[0], read) if d else starts) for d, read in enumerate(tokens)]
+        return [_Piece(line, start, list(part)) for start, part in zip(starts, zip(*parts, strict=True), strict=True)]
+
+    def _shared(self, prefix: list[int], pieces: list[_Piece]) -> list[list[int]]:
+        """What the translation of each piece of a line must begin with, so that its own begins with ``prefix``.
+
+        A piece whose translation is all prefix has it closed with EOS.
+        """
+        tokens, shares, start = self.tgt_vocab.tokens(prefix), [], 0
+        for piece in pieces[:-1]:
+            end = end_of_piece(tokens, start, len(piece.tokens[0]), self.tgt_pipeline)
+            shares.append([*prefix[start:end], EOS] if end < len(prefix) else prefix[start:end])
+            start = end
+        return [*shares, prefix[start:]]
+
+    def _shortlists(self, sentences: Sequence[list[str]], request: Request) -> Shortlists | None:
+        """What the tokens of each sentence may be translated with: their words, and the lexicon's translations."""
+        if request.shortlist is None or self.lexicon is None:
             return None
         asked = list[list[int]]()
         for tokens in sentences:
             words = set(self.sources[0].pipeline.words(tokens))
-            written = itertools.chain(words, *(self.candidates.translations.get(word, ()) for word in words))
+            written = itertools.chain(words, *(self.lexicon.translations.get(word, ()) for word in words))
             asked.append(self.tgt_vocab.ids(self.tgt_pipeline.segment(list(written))))
-        frequent = min(self.tgt_vocab.symbols + self.candidates.frequent, len(self.tgt_vocab))
-        return Shortlists(frequent, asked)
+        return Shortlists(min(self.tgt_vocab.symbols + request.shortlist, len(self.tgt_vocab)), asked)
+
+    def _target(self, text: str, tokenized: bool) -> list[int]:
+        return self.tgt_vocab.ids(_tokens(text, self.tgt_pipeline, tokenized))
+
+    def _spelled(self, line: str, tokens: list[str]) -> list[str]:
+        """The tokens of a raw line as the user spelled them; pieces of words have no other spelling."""
+        pipeline = self.sources[0].pipeline
+        return tokens if pipeline.side.segmentation == "bpe" else pipeline.written(line)
+
+    def _part(self, hypothesis: Hypothesis, request: Request, source: list[str], written: list[str]) -> Part:
+        """What a hypothesis says in words. source: the tokens that it translates; written: their spelling."""
+        tokens = words = self.tgt_vocab.tokens(hypothesis.ids)
+        blind = bool(tokens) and hypothesis.attention is None
+        if blind and (request.alignment or request.attention):
+            raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
+        links = look_alignment(hypothesis) if request.alignment or request.replace_unk else []
+        if request.replace_unk:
+            if blind and not self.tgt_vocab.annotated:
+                raise UserError(
+                    "this model cannot replace unknown words: it has no attention, so it does not say where they come "
+                    "from; train it on a data folder whose vocabulary says so (`unkpos`)"
+                )
+            lexicon = self.lexicon.best if self.lexicon else {}
+            words = replace_unknown(tokens, links, source, written, lexicon)
+        kept = hypothesis.attention if request.attention else None
+        return Part(tokens, words, hypothesis.score, hypothesis.log_probs, links, kept)
 
     def _translation(
-        self, source: list[str], hypothesis: Hypothesis, tokenized: bool, alignment: bool, attention: bool
+        self, parts: Sequence[Part], request: Request, search: Search, sources: Sequence[list[str]]
     ) -> Translation:
-        tokens = self.tgt_vocab.tokens(hypothesis.ids)
-        pairs = None
-        if (alignment or attention) and tokens and hypothesis.attention is None:
-            raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
-        if alignment:
-            pairs = look_alignment(hypothesis)
-            if not tokenized:
-                src_words = word_numbers(source, self.sources[0].pipeline)
-                tgt_words = word_numbers(tokens, self.tgt_pipeline)
-                pairs = sorted({(src_words[s], tgt_words[t]) for s, t in pairs}, key=lambda pair: pair[::-1])
+        """A line's translation, made of those of its pieces, whose source tokens are ``sources``."""
+        tokens, source = ([token for side in sides for token in side] for sides in ([p.tokens for p in parts], sources))
+        score, log_probs = parts[0].score, parts[0].log_probs
+        if len(parts) > 1:
+            log_probs = [log_prob for part in parts for log_prob in part.log_probs[:-1]]
+            log_probs.append(sum(part.log_probs[-1] for part in parts))
+            # What is left of a part's score without its length penalty is its coverage penalty.
+            coverage = sum(p.score - search.score(sum(p.log_probs), len(p.log_probs)) for p in parts)
+            score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
+        looks = tuple(part.attention for part in parts if part.attention is not None)
         return Translation(
-            text=self._text(tokens, tokenized),
-            score=hypothesis.score,
-            log_prob=hypothesis.log_prob,
+            text=self._text([token for part in parts for token in part.written], request.tokenized),
+            score=score,
             tokens=tokens,
-            log_probs=hypothesis.log_probs,
+            log_probs=log_probs,
             source=source,
-            alignment=pairs,
-            attention=hypothesis.attention if attention else None,
+            alignment=self._alignment(parts, sources, source, tokens, request) if request.alignment else None,
+            looks=looks or None,
+            pieces=len(parts),
         )
 
-    def _replaced(
-        self, line: str, source: list[str], hypothesis: Hypothesis, tokenized: bool, lexicon: Mapping[str, str]
-    ) -> str:
-        """The text of a translation without unknown words, as far as it is known where they come from."""
-        if hypothesis.ids and hypothesis.attention is None and not self.tgt_vocab.annotated:
-            raise UserError(
-                "this model cannot replace unknown words: it has no attention, so it does not say where they come "
-                "from; train it on a data folder of nmtkit vocab --unkpos"
-            )
-        pipeline = self.sources[0].pipeline
-        pieces = tokenized or pipeline.side.segmentation == "bpe"  # which have no other spelling
-        written = source if pieces else pipeline.written(line)
-        tokens = self.tgt_vocab.tokens(hypothesis.ids)
-        return self._text(replace_unknown(tokens, look_alignment(hypothesis), source, written, lexicon), tokenized)
+    def _alignment(
+        self,
+        parts: Sequence[Part],
+        sources: Sequence[list[str]],
+        source: list[str],
+        tokens: list[str],
+        request: Request,
+    ) -> list[tuple[int, int]]:
+        """The links of the parts, counted over the whole line: in tokens if it came as such, else in words."""
+        pairs, s, t = list[tuple[int, int]](), 0, 0
+        for part, read in zip(parts, sources, strict=True):
+            pairs += [(s + i, t + j) for i, j in part.links]
+            s, t = s + len(read), t + len(part.tokens)
+        if request.tokenized:
+            return pairs
+        src_words, tgt_words = word_numbers(source, self.sources[0].pipeline), word_numbers(tokens, self.tgt_pipeline)
+        return sorted({(src_words[i], tgt_words[j]) for i, j in pairs}, key=lambda pair: pair[::-1])
 
     def _text(self, tokens: list[str], tokenized: bool) -> str:
         text = " ".join(tokens) if tokenized or not tokens else self.tgt_pipeline.text(tokens)
         return text.replace("\r", " ").replace("\n", " ")
+
+
+def _chosen(pieces: list[list[Part]], n: int, seed: int | None) -> Sequence[Sequence[Part]]:
+    """For each of up to n translations of a line one part for each of its pieces."""
+    if len(pieces) == 1:
+        return [[part] for part in pieces[0]]
+    if seed is None:
+        return best_combinations(pieces, n)
+    # Those of a piece are sorted by their scores. They are shuffled, so that what is drawn is independent.
+    generator = np.random.default_rng([seed, len(pieces)])
+    shuffled = [[parts[i] for i in generator.permutation(len(parts))] for parts in pieces]
+    return list(zip(*shuffled, strict=True))
+
+
+def _texts(name: str, texts: Iterable[str]) -> list[str]:
+    """Raises UserError unless these are several texts."""
+    _refuse_string(texts, name)
+    every = list(texts)
+    for number, text in enumerate(every, 1):
+        if not isinstance(text, str):
+            raise UserError(f"`{name}`: number {number} is {text!r}, not text")
+    return every
+
+
+def _refuse_string(texts: Iterable[str], name: str = "lines") -> None:
+    if isinstance(texts, str):
+        raise UserError(f"`{name}`: a single text, where several are expected; put it into a list")
 
 
 def _tokens(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
@@ -223,15 +404,15 @@ def _tokens(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
 
 
 def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
-    """Each target token with the source token looked at most; none where that was the end mark."""
+    """Each target token with the source token looked at most; none where that was the end-of-sentence mark."""
     if hypothesis.attention is None:
         return []
-    looks = hypothesis.attention[:-1].argmax(axis=1)  # (T,) without the row of the end mark
+    looks = hypothesis.attention[:-1].argmax(axis=1)  # (T,) without the row of the end-of-sentence mark
     aligned = np.flatnonzero(looks < hypothesis.attention.shape[1] - 1)
     return [(int(looks[t]), int(t)) for t in aligned]
 
 
 def word_numbers(pieces: list[str], pipeline: TextPipeline) -> list[int]:
-    """For each piece the number of the word that it is part of."""
+    """For each piece of a word the number of that word, counted from 0."""
     new_word = [len(pipeline.words([a, b])) - 1 for a, b in itertools.pairwise(pieces)]
     return list(itertools.accumulate(new_word, initial=0))

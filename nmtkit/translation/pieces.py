@@ -1,0 +1,89 @@
+"""Long lines in pieces: where to cut their tokens, and how to choose among the translations of the pieces."""
+
+import heapq
+import itertools
+import re
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from nmtkit.data.text import TextPipeline
+from nmtkit.search.beam import Floats
+
+T = TypeVar("T")
+
+_CLOSING = "[\"'»”’)\\]}」』）]"  # what may stand between a mark and the next word
+_SENTENCE_END = re.compile(f"[.!?…。！？؟।]{_CLOSING}*$")
+_PUNCTUATION = re.compile(f"[,;:–—、，；：]$|{_CLOSING}$")
+_CLOSER = re.compile(f"{_CLOSING}+")
+
+
+class Part(NamedTuple):
+    """What the model made of a line, or of one piece of a longer one. T tokens, S source tokens."""
+
+    tokens: list[str]  # (T,) as the model produced them
+    written: list[str]  # (T,) the same with unknown words replaced, if that is asked for
+    score: float
+    log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark
+    links: list[tuple[int, int]]  # (source token, target token), as far as the model said where it looked
+    attention: Floats | None  # (T + 1, S + 1) with the end-of-sentence marks
+
+
+def cuts(tokens: Sequence[str], limit: int, pipeline: TextPipeline) -> list[int]:
+    """Where to cut ``tokens`` so that no piece has more than ``limit``: the place of the first token of each piece.
+
+    A cut is after the end of a sentence if there is one where it could be, else after other punctuation, else between
+    words, else anywhere; of places that are as good it is the one that makes the most equal pieces. All pieces but the
+    last have at least half of ``limit`` tokens, so that their number is in proportion to that of the tokens.
+    """
+    starts, end = [0], end_of_piece(tokens, 0, limit, pipeline)
+    while end < len(tokens):
+        starts.append(end)
+        end = end_of_piece(tokens, end, limit, pipeline)
+    return starts
+
+
+def end_of_piece(tokens: Sequence[str], start: int, limit: int, pipeline: TextPipeline) -> int:
+    """Where the piece that begins at ``start`` ends; see ``cuts``."""
+    left = len(tokens) - start
+    if left <= limit:
+        return len(tokens)
+    equal = start + left / -(-left // limit)  # where the next of the fewest possible pieces would begin
+    places = range(start + max(1, limit // 2), start + limit + 1)
+    return max(places, key=lambda i: (_goodness(tokens, i, pipeline), -abs(i - equal)))
+
+
+def _goodness(tokens: Sequence[str], i: int, pipeline: TextPipeline) -> int:
+    """How good it is to cut before token i: 3 between sentences, 2 after punctuation, 1 between words, 0 in a word."""
+    if len(pipeline.words([tokens[i - 1], tokens[i]])) == 1:
+        return 0
+    before = "".join(tokens[max(0, i - 3) : i])  # a closing quote may follow the mark
+    if _CLOSER.fullmatch(tokens[i]):
+        return 1
+    return 3 if _SENTENCE_END.search(before) else 2 if _PUNCTUATION.search(before) else 1
+
+
+def same_cuts(starts: Sequence[int], tokens: Sequence[str], others: Sequence[str]) -> list[int]:
+    """The places in ``others``, the same line in other tokens, that correspond to ``starts`` in ``tokens``.
+
+    Both have read about the same characters before them.
+    """
+    read, read_by_other = (np.cumsum([0, *(len(t.removesuffix("@@")) for t in side)]) for side in (tokens, others))
+    shares = read_by_other / max(1, read_by_other[-1])
+    return [int(np.abs(shares - read[start] / max(1, read[-1])).argmin()) for start in starts]
+
+
+def slices(tokens: list[T], starts: Sequence[int]) -> list[list[T]]:
+    """The pieces of ``tokens`` that begin at ``starts``."""
+    return [tokens[a:b] for a, b in itertools.pairwise([*starts, len(tokens)])]
+
+
+def best_combinations(pieces: Sequence[Sequence[Part]], n: int) -> list[tuple[Part, ...]]:
+    """The n ways to choose one part for each piece that have the highest sums of scores, the highest first."""
+    best: list[tuple[float, tuple[Part, ...]]] = [(0.0, ())]
+    for parts in pieces:
+        longer = ((total + part.score, (*before, part)) for total, before in best for part in parts)
+        best = heapq.nlargest(n, longer, key=itemgetter(0))
+    return [parts for _, parts in best]
