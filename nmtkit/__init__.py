@@ -1,19 +1,37 @@
 """Neural machine translation with recurrent and convolutional models.
 
-From Python: ``for text in nmtkit.load("run").translate(["Hello!"]): print(text)``.
+From Python: ``for text in nmtkit.load("run").translate(["Hello!"]): print(text)``. Whatever else is wanted is said by a
+``Request``: ``nmtkit.load("run").translate(lines, nmtkit.Request(beam_size=10, replace_unk=True))``.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from nmtkit.translation.request import Request
 
 if TYPE_CHECKING:
     from nmtkit.translation.translator import Translator
 
+__all__ = ["Request", "load"]
 __version__ = "0.1.0"
 
 
-def load(folder: Path | str = "run", device: str = "auto") -> "Translator":
-    """The translator in a model or ensemble folder. device: auto (a GPU if there is one), cpu, cuda, cuda:1, ..."""
+def load(
+    folder: Path | str | Sequence[Path | str] = "run",
+    device: str = "auto",
+    *,
+    combine: Literal["prob", "logprob"] | None = None,
+    weights: Sequence[float] | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+    lexicon: Path | str | None = None,
+) -> "Translator":
+    """The translator in a model or ensemble folder, or the ensemble of several folders.
+
+    device: auto (a GPU if there is one), cpu, cuda, cuda:1, ... combine, weights: of an ensemble, see ``Ensemble``.
+    precision: of the output layer. lexicon: a file of nmtkit align, for unknown words and shortlists, instead of the
+    model's own.
+    """
     from nmtkit.translation import loading  # torch takes seconds to import; `nmtkit --help` does without
 
-    return loading.load(folder, device)
+    return loading.load(folder, device, combine, weights, precision, lexicon)

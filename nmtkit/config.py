@@ -139,8 +139,8 @@ def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
         dotted, equals, text = setting.partition("=")
         keys = dotted.strip().split(".")
         if not equals or not all(keys):
-            raise UserError(f"--set {setting}: expected KEY=VALUE, for example training.optimizer.lr=5e-4")
-        value: Any = parse_yaml(text, f"--set {dotted}")
+            raise UserError(f"`settings` {setting}: expected KEY=VALUE, for example training.optimizer.lr=5e-4")
+        value: Any = parse_yaml(text, f"`settings` {dotted}")
         for key in reversed(keys):
             value = {key: value}
         result = merge(result, value)

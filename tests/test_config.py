@@ -215,5 +215,5 @@ def test_a_setting_without_key_or_value_is_explained(setting: str) -> None:
 
 
 def test_a_setting_with_a_bad_value_is_explained() -> None:
-    with pytest.raises(UserError, match=r"^--set betas:1: not valid YAML: "):
+    with pytest.raises(UserError, match=r"^`settings` betas:1: not valid YAML: "):
         parse_settings(["betas=[1, 2"])

@@ -23,7 +23,7 @@ def align_with_eflomal(src: Path, tgt: Path, forward: Path, reverse: Path) -> No
     if program is None:
         raise UserError(
             f"the aligner {_PROGRAM} is not installed; install it with `pip install 'nmtkit[align]'` (it needs a C "
-            "compiler), or align with any other program and give its output with --pharaoh FILE"
+            "compiler), or align with any other program and give its output as `pharaoh`"
         )
     command = [program, "--overwrite", *map(str, ("-s", src, "-t", tgt, "-f", forward, "-r", reverse))]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
@@ -32,5 +32,5 @@ def align_with_eflomal(src: Path, tgt: Path, forward: Path, reverse: Path) -> No
         last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
         raise UserError(
             f"{program} failed with status {done.returncode}: {last or 'it says no more'}; "
-            "mend that, or give another aligner's output with --pharaoh FILE"
+            "mend that, or give another aligner's output as `pharaoh`"
         )

@@ -181,8 +181,8 @@ def translate(
             file.flush()
             report(number)
     if long:
-        lines_are = "1 line is" if long == 1 else f"{long} lines are"
-        _warn(f"{lines_are} longer than {request.limit} tokens (--max-input-length) and translated in pieces")
+        they, were = ("1 line is", "was") if long == 1 else (f"{long} lines are", "were")
+        _warn(f"{they} longer than {request.limit} tokens (--max-input-length) and {were} translated in pieces")
 
 
 def _warn(text: str) -> None:

@@ -77,5 +77,5 @@ def learn_merges(counts: Counter[str], merges: int) -> str:
         if lines:
             learn_bpe(lines, output, merges, is_dict=True)
     if output.getvalue().count("\n") < 2:  # the first line is a version
-        raise UserError("too little text to learn BPE from: no two letters follow each other twice; use --words")
+        raise UserError("too little text to learn BPE from: no two letters follow each other twice; take whole `words`")
     return output.getvalue()

@@ -51,7 +51,7 @@ class Workers:
     def __init__(self, count: int | None) -> None:
         count = available_cores() if count is None else count
         if count < 1:
-            raise UserError(f"--workers {count}: at least one process has to do the work")
+            raise UserError(f"`workers` {count}: at least one process has to do the work")
         self.count = count
         self._processes: list[SpawnProcess] = []
         self._threads: ThreadPoolExecutor | None = None

@@ -103,7 +103,7 @@ def _check_merge(work: Work) -> None:
     if missing:
         raise UserError(
             f"{work.folder}: {len(missing)} of {len(work.shards)} shards are not there, the first is that of line "
-            f"{missing[0].first}; run every --shard with these settings, then --merge"
+            f"{missing[0].first}; run every `shard` with these settings, then `merge`"
         )
 
 
@@ -114,7 +114,7 @@ def _note_languages(prep: Prep) -> None:
         if moses_language(side.language) in _WITHOUT_SPACES:
             log.warning(
                 f"language {side.language}: it is written without spaces, which Moses' rules do not put in; "
-                f"use --tokenizer {side.language}=characters, or a segmenter with --tokenizer-command"
+                f"use `tokenizer` {side.language}=characters, or a segmenter as `tokenizer_command`"
             )
         elif not has_moses_rules(side.language):
             log.warning(f"language {side.language}: Moses has no list of its abbreviations; the English one is used")

@@ -86,7 +86,7 @@ def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, 
     are missing or there is a choice.
     """
     if not folder.is_dir():
-        raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name files: --train A B")
+        raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name two files as `train`")
     found: dict[str, dict[str, Path]] = {split: {} for split in SPLITS}
     for path in sorted(folder.iterdir()):
         if match := _RAW_NAME.fullmatch(path.name):
@@ -134,14 +134,14 @@ def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | N
         return others[0], tgt
     if len(languages) == 2:
         a, b = languages
-        raise UserError(f"{folder}/ has {a} and {b}: which one is translated? Add --src-lang {a} or --src-lang {b}")
+        raise UserError(f"{folder}/ has {a} and {b}: which one is translated? Add `src_lang` {a} or `src_lang` {b}")
     there = f"has text in {', '.join(languages)}" if languages else "has no train.LANGUAGE"
-    raise UserError(f"{folder}/ {there}: name two languages of it, for example --src-lang en --tgt-lang fr")
+    raise UserError(f"{folder}/ {there}: name two languages of it, for example `src_lang` en and `tgt_lang` fr")
 
 
 def language_of(path: Path) -> str:
     """The language that the name of a file ends in: fr for corpus.fr.gz. Raises UserError if it has none."""
     match = re.search(rf"\.({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
     if not match or match[1] in ("gz", "zst", "txt", "raw", "tok"):
-        raise UserError(f"{path}: its name does not end in a language; give --src-lang and --tgt-lang")
+        raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")
     return match[1]

@@ -57,7 +57,7 @@ def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch
     if isinstance(model.embedding["src"], SharedEmbedding) and vocabularies["src"].words != vocabularies["tgt"].words:
         raise UserError(
             f"{data}: the model has one table for the words of both sides, which have two vocabularies here; "
-            "make one with nmtkit vocab --joint, or set model.tied: target"
+            "make one of both with nmtkit vocab (`joint`), or set model.tied: target"
         )
     optimizers.initialise(model, config.groups)
     model.to(device)
@@ -169,7 +169,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
         log.error("%s  %s  %s", key.ljust(widths[0]), before.ljust(widths[1]), after)
     raise UserError(
         f"{folder}: the run there was made with other settings, see above: {', '.join(row[0] for row in fixed)}; "
-        "put them back, or train into another folder with -o"
+        "put them back, or train into another folder"
     )
 
 

@@ -49,10 +49,10 @@ def pack(weight: Tensor) -> Packed:
 def check_int8(device: torch.device) -> None:
     """Raises UserError unless this device, processor and PyTorch can multiply in int8."""
     if device.type != "cpu":
-        raise UserError(f"--precision int8: is for the cpu, not {device}; use float32, or --device cpu")
+        raise UserError(f"`precision` int8: is for the cpu, not {device}; use float32, or the cpu")
     try:
         pack(torch.ones(2, 2)).product(torch.ones(1, 2))
     except (AttributeError, RuntimeError):
         raise UserError(
-            "--precision int8: PyTorch has no products of 8-bit integers for this processor; use float32"
+            "`precision` int8: PyTorch has no products of 8-bit integers for this processor; use float32"
         ) from None

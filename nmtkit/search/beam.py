@@ -226,7 +226,7 @@ def _copied(weights: Tensor | None, block: Floats | None, step: int) -> Floats |
     """The attention weights (N, S) of a step in its place of ``block`` (steps, rows, S), if both are there."""
     if weights is None or block is None:
         return None
-    place = block[step, : len(weights)]
+    place = block[step, : len(weights), : weights.size(1)]  # S of the first source; an ensemble's others may be longer
     place[:] = weights.float().cpu().numpy()
     return place
 

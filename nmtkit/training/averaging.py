@@ -19,16 +19,16 @@ def average(
     Gives the checkpoint folders that were used. Raises UserError when they are not there or do not fit together.
     """
     if bool(named) + (best is not None) + (last is not None) > 1:
-        raise UserError("give checkpoints, --best or --last: one of the three")
+        raise UserError("give `checkpoints`, `best` or `last`: one of the three")
     folder.check()
     if real_path(output.path) == real_path(folder.path):
-        raise UserError(f"{output}: the average would overwrite the run it is made of; give another folder with -o")
+        raise UserError(f"{output}: the average would overwrite the run it is made of; give another `output` folder")
     foreign = any(output.path.glob("*")) and not output.config.exists()
     if foreign or any(output.checkpoints.glob(f"*/{output.trainer(0).name}")):
-        raise UserError(f"{output}: holds a run or other files, which the average would replace; give another -o")
+        raise UserError(f"{output}: holds a run or other files, which would be replaced; give another `output` folder")
     for path in named:
         if real_path(path).parent.parent != real_path(folder.path):
-            raise UserError(f"{path}: not a checkpoint of {folder}; name the run with -m")
+            raise UserError(f"{path}: not a checkpoint of {folder}; name its run as `model`")
     chosen = list(named) or _kept(folder, best, last)
     total = {name: tensor.double() for name, tensor in _weights(chosen[0]).items()}
     for path in chosen[1:]:
@@ -50,7 +50,7 @@ def _kept(folder: ModelFolder, best: int | None, last: int | None) -> list[Path]
     """Checkpoint folders by rank or by age; as many as asked for."""
     updates = folder.updates()[::-1] if last is not None else folder.best_updates()
     if not updates:
-        raise UserError(f"{folder}: has no validated checkpoint yet; --last N takes the newest ones as they are")
+        raise UserError(f"{folder}: has no validated checkpoint yet; `last` takes the newest ones as they are")
     wanted = last or best or len(updates)
     if wanted > len(updates):
         raise UserError(

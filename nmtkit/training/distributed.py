@@ -34,7 +34,7 @@ def processes(device: torch.device) -> Iterator[torch.device]:
     rank, count, local, here = map(_number, ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     if device.type == "cuda":
         if here > torch.cuda.device_count():
-            raise UserError(f"{here} processes on a machine with {torch.cuda.device_count()} GPUs: --nproc-per-node")
+            raise UserError(f"{here} processes on a machine with {torch.cuda.device_count()} GPUs; start one for each")
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
     elif os.environ.get("OMP_NUM_THREADS", "1") == "1":  # what torchrun sets where nothing was said

@@ -115,7 +115,7 @@ class ModelFolder:
         self.check()
         updates = self.best_updates() or self.updates()[::-1]
         if not updates:
-            raise UserError(f"{self}: no checkpoint yet; train first (nmtkit train -o {self})")
+            raise UserError(f"{self}: no checkpoint yet; nmtkit train makes one")
         return self.weights(updates[0])
 
     def check(self) -> None:

@@ -34,7 +34,7 @@ def windows(lines: Iterable[T], at_hand: Callable[[], bool], largest: int = LARG
 
 def standard_input() -> int:
     if sys.stdin is None:
-        raise UserError("standard input is closed; give a file with --input")
+        raise UserError("standard input is closed; name a file as `input`")
     return sys.stdin.fileno()
 
 

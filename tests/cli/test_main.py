@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import typer
 
 import nmtkit as package
 from nmtkit.cli import main
@@ -22,12 +23,14 @@ COMMANDS = (
 
 @pytest.fixture
 def fail_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
-    """Makes the command line raise what is given."""
+    """Makes a command that raises what is given."""
 
     def arrange(error: BaseException) -> None:
-        def app(prog_name: str) -> None:
+        def fail(number: int = 0) -> None:
             raise error
 
+        app = typer.Typer(callback=lambda: None)
+        app.command("translate")(fail)
         monkeypatch.setattr(main, "app", app)
 
     return arrange
@@ -59,35 +62,41 @@ def test_without_a_command_there_is_help(nmtkit: Run) -> None:
 
 def test_a_mistyped_command_is_answered_with_the_right_one(nmtkit: Run) -> None:
     outcome = nmtkit("trian")
-    assert outcome.status == 2
+    assert outcome.status == 1
     assert "Did you mean 'train'?" in outcome.err
 
 
 def test_a_mistyped_option_is_answered_with_the_right_one(nmtkit: Run) -> None:
     outcome = nmtkit("score", "--languag", "de")
-    assert outcome.status == 2
+    assert outcome.status == 1
     assert "--language" in outcome.err
 
 
 def test_a_users_mistake_is_one_line_and_status_1(nmtkit: Run, fail_with: Run) -> None:
     fail_with(UserError("a.txt:3: two\nlines"))
-    assert nmtkit() == (1, "", "nmtkit: error: a.txt:3: two lines\n")
+    assert nmtkit("translate") == (1, "", "nmtkit: error: a.txt:3: two lines\n")
+
+
+def test_the_arguments_that_a_message_names_become_the_options_of_the_command(nmtkit: Run, fail_with: Run) -> None:
+    fail_with(UserError("`number`: leave `prefixes` out; `nmtkit train` and `other` stay"))
+    complaint = "nmtkit: error: --number: leave --prefix out; `nmtkit train` and `other` stay\n"
+    assert nmtkit("translate") == (1, "", complaint)
 
 
 def test_ctrl_c_is_quiet(nmtkit: Run, fail_with: Run) -> None:
     fail_with(KeyboardInterrupt())
-    assert nmtkit() == (130, "", "")
+    assert nmtkit("translate") == (130, "", "")
 
 
 def test_what_the_system_says_of_a_file_is_one_line(nmtkit: Run, fail_with: Run) -> None:
     fail_with(PermissionError(errno.EACCES, "Permission denied", "run/config.yaml"))
-    assert nmtkit() == (1, "", "nmtkit: error: run/config.yaml: Permission denied\n")
+    assert nmtkit("translate") == (1, "", "nmtkit: error: run/config.yaml: Permission denied\n")
 
 
 def test_a_bug_shows_itself(nmtkit: Run, fail_with: Run) -> None:
     fail_with(ZeroDivisionError("oops"))
     with pytest.raises(ZeroDivisionError, match="oops"):
-        nmtkit()
+        nmtkit("translate")
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:

@@ -65,7 +65,9 @@ def test_one_line_out_for_every_line_in(filtered: Callable[..., Any]) -> None:
     text = "a b\n\n  \nc\r\nd\u2028e\x85f\na\x00b \U0001f600\n\ufeff\n".encode() + b"g " * 5000 + b"\nh"
     status, out, err = filtered(text)
     assert status == 0
-    assert err == ""
+    assert err == (
+        "nmtkit: warning: 1 line is longer than 250 tokens (--max-input-length) and was translated in pieces\n"
+    )
     lines = out.split("\n")
     assert lines[:5] == ["a b", "", "", "c", "d e f"]
     assert lines[5:7] == ["<unk> b <unk>", ""]
@@ -229,7 +231,7 @@ def test_an_ensemble_is_given_model_by_model(folder: Path, filtered: Callable[..
 def test_closed_standard_input_is_an_error(nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     status, _, err = nmtkit("translate")
-    assert (status, err) == (1, "nmtkit: error: standard input is closed; give a file with --input\n")
+    assert (status, err) == (1, "nmtkit: error: standard input is closed; name a file as --input\n")
 
 
 def test_unknown_words_are_replaced_by_the_models_lexicon_or_by_the_one_given(
@@ -266,24 +268,31 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
     [
         (["--n-best", "4"], "4 best translations need a beam size of at least 4, not 3"),
         (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
-        (["--score-reference", "x", "--n-best", "2"], "--score-reference: only scores; leave --n-best"),
+        (["--score-reference", "x", "--n-best", "2"], "--score-reference are whole translations"),
         (["--lexicon", "other"], "--lexicon: is for unknown words or a shortlist; add --replace-unk or"),
-        (["--score-reference", "x", "--shortlist", "9"], "--score-reference: scores are of all words"),
-        (["--shortlist", "9"], "--shortlist: run has no lexicon; give one of nmtkit align with --lexicon"),
-        (["--score-reference", "x", "--replace-unk"], "--score-reference: only scores; leave --n-best"),
-        (["--sample", "--replace-unk"], "--sample: does not look and has no prefix"),
-        (["--sample", "--alignment"], "--sample: does not look and has no prefix"),
+        (["--score-reference", "x", "--shortlist", "9"], "not searched for; leave --shortlist out"),
+        (["--score-reference", "x", "-b", "9"], "not searched for; leave --beam-size out"),
+        (["--shortlist", "9"], "--shortlist: run has no lexicon; give one of nmtkit align as --lexicon"),
+        (["--score-reference", "x", "--replace-unk", "--alignment"], "leave --alignment and --replace-unk out"),
+        (["--sample", "--replace-unk"], "--sample: what is drawn at random has no prefix, no beam and no attention"),
+        (["--sample", "--alignment", "--prefix", "x"], "no attention; leave --prefix and --alignment out"),
+        (["--sample", "-b", "7"], "no attention; leave --beam-size out"),
+        (["--seed", "7"], "--seed: is for --sample; add that, or leave it out"),
+        (
+            ["--seed", "-1", "--sample"],
+            "--seed': Input should be greater than or equal to 0; see nmtkit",
+        ),
         (["--attention", "x.npz", "--n-best", "2"], "--attention: of the best translation only"),
         (["--prefix", "none.txt"], "none.txt: cannot be read"),
         (["--weights", "1,x"], "--weights 1,x: expected one number for each model, as 2,1,1"),
         (["--weights", "0"], "--weights 0: 0 is not a number above 0"),
-        (["--weights", "1"], "--combine and --weights: only for an ensemble; give several models"),
+        (["--weights", "1"], "--combine and --weights are for an ensemble; name several models"),
         (["-m", "run", "-m", "run", "--weights", "1"], "--weights: 1 of them for 2 models; give one for each"),
-        (["--alpha", "0.5"], "--alpha: without effect on --length-penalty none; it belongs to gnmt and power"),
-        (["--precision", "int8", "--shortlist", "9"], "--precision int8: the output layer of a shortlist"),
-        (["--precision", "int8", "--device", "meta"], "--precision int8: is for the cpu, not meta"),
+        (["--alpha", "0.5"], "--alpha: --length-penalty none has none; it belongs to gnmt and power"),
         (["--max-len-a", "inf"], "--max-len-a: inf is not between 0 and 1000"),
         (["--device", "toaster"], "--device toaster: cannot be used here"),
+        (["--device", "meta"], "--device meta: cannot be used here"),
+        (["--max-len-c", "1"], "No such option: --max-len-c"),
     ],
 )
 def test_options_that_cannot_work_are_errors(filtered: Callable[..., Any], arguments: list[str], message: str) -> None:

@@ -70,7 +70,7 @@ def test_an_interrupt_ends_the_processes_at_once() -> None:
 
 
 def test_at_least_one_process_has_to_do_the_work() -> None:
-    with pytest.raises(UserError, match="--workers 0: at least one"):
+    with pytest.raises(UserError, match="`workers` 0: at least one"):
         Workers(0)
 
 

@@ -137,7 +137,7 @@ def test_merges_learnt_from_counts_are_those_subword_nmt_learns_from_lines(capsy
 
 @pytest.mark.parametrize("sentence", ["", "a b c", "ab cd"])
 def test_where_no_pair_of_letters_occurs_twice_there_is_nothing_to_learn(sentence: str) -> None:
-    with pytest.raises(UserError, match=r"too little text to learn BPE from: .* use --words"):
+    with pytest.raises(UserError, match=r"too little text to learn BPE from: .* take whole `words`"):
         learn_merges(Counter(sentence.split()), 10)
 
 

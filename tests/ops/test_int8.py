@@ -74,7 +74,7 @@ def test_what_is_packed_is_the_weight_as_it_was_in_any_dtype_and_orientation() -
 
 def test_another_device_is_refused() -> None:
     check_int8(torch.device("cpu"))
-    with pytest.raises(UserError, match="--precision int8: is for the cpu, not meta; use float32, or --device cpu"):
+    with pytest.raises(UserError, match="`precision` int8: is for the cpu, not meta; use float32, or the cpu"):
         check_int8(torch.device("meta"))
 
 

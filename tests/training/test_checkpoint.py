@@ -175,11 +175,11 @@ def test_only_checkpoints_of_one_shape_are_averaged_and_never_over_the_run(tmp_p
     a, b, c, mean = (ModelFolder(tmp_path / name) for name in ("a", "b", "c", "mean"))
     with pytest.raises(UserError, match="has other parameters than"):
         averaging.average(c, mean, [], last=2)
-    with pytest.raises(UserError, match=r"b/checkpoints/step-1: not a checkpoint of .*a; name the run with -m"):
+    with pytest.raises(UserError, match=r"b/checkpoints/step-1: not a checkpoint of .*a; name its run as `model`"):
         averaging.average(a, mean, [b.checkpoint(1)])
     with pytest.raises(UserError, match="b: holds a run or other files"):
         averaging.average(a, b, [], last=1)
-    with pytest.raises(UserError, match="has no validated checkpoint yet; --last N"):
+    with pytest.raises(UserError, match="has no validated checkpoint yet; `last` takes"):
         averaging.average(a, mean, [])
     with pytest.raises(UserError, match="would overwrite the run"):
         averaging.average(a, a, [])

@@ -191,7 +191,7 @@ def test_more_processes_than_gpus_are_told(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with (
-        pytest.raises(UserError, match="2 processes on a machine with 1 GPUs: --nproc-per-node"),
+        pytest.raises(UserError, match="2 processes on a machine with 1 GPUs; start one for each"),
         distributed.processes(torch.device("cuda")),
     ):
         pass

@@ -64,14 +64,14 @@ def test_an_ensemble_cannot_be_where_one_model_is_needed(models: list[Path], tmp
     loading.write_ensemble(models, tmp_path / "ens", "prob", None)
     with pytest.raises(UserError, match="ens: an ensemble, where one model is needed; its members are in"):
         loading.load([tmp_path / "ens", models[0]], "cpu")
-    with pytest.raises(UserError, match="ens: is there already; give another folder with -o, or remove it"):
+    with pytest.raises(UserError, match="ens: is there already; give another `output` folder, or remove it"):
         loading.write_ensemble(models, tmp_path / "ens", "prob", None)
 
 
 def test_weights_are_one_for_each_model(models: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--weights: 2 of them for 3 models"):
+    with pytest.raises(UserError, match="`weights`: 2 of them for 3 models; give one for each"):
         loading.load(models, "cpu", weights=[1, 2])
-    with pytest.raises(UserError, match="--combine and --weights: only for an ensemble"):
+    with pytest.raises(UserError, match="`combine` and `weights` are for an ensemble; name several models"):
         loading.load(models[0], "cpu", combine="prob")
     loading.write_ensemble(models, tmp_path / "ens", "prob", None)
     (tmp_path / "ens" / "checksums.json").unlink()
@@ -88,9 +88,9 @@ def test_the_device_is_a_gpu_only_where_there_is_one() -> None:
     assert loading.choose_device("cpu") == torch.device("cpu")
 
 
-@pytest.mark.parametrize("name", ["toaster", "cuda:99"])
+@pytest.mark.parametrize("name", ["toaster", "cuda:99", "cudaa", "meta"])
 def test_a_device_that_cannot_be_used_is_an_error(name: str) -> None:
-    with pytest.raises(UserError, match=f"--device {name}: cannot be used here .*; auto and cpu always can"):
+    with pytest.raises(UserError, match=f"`device` {name}: cannot be used here .*; auto and cpu always can"):
         loading.choose_device(name)
 
 
@@ -99,7 +99,13 @@ def test_the_lexicon_is_that_of_the_model_folder(tmp_path: Path, monkeypatch: py
     folder = write_folder(tmp_path / "run")
     assert nmtkit.load(folder, device="cpu").lexicon is None
     (folder / "lexicon.tsv").write_text("")
-    assert nmtkit.load(folder, device="cpu").lexicon == folder / "lexicon.tsv"
+    own = nmtkit.load(folder, device="cpu").lexicon
+    assert own is not None
+    assert own.name == str(folder / "lexicon.tsv")
+    (folder / "other.tsv").write_text("a\tb\t1\t1\n")
+    given = nmtkit.load(folder, device="cpu", lexicon=folder / "other.tsv").lexicon
+    assert given is not None
+    assert given.best == {"a": "b"}
 
 
 def test_members_may_be_in_8_bit_integers(models: list[Path]) -> None:

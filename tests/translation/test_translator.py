@@ -1,7 +1,8 @@
 import math
+import re
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.symbols import EOS
 from nmtkit.translation import loading
 from nmtkit.translation import translator as module
+from nmtkit.translation.request import Request
 from nmtkit.translation.translator import Translator
 from tests.echo import load_echo, write_folder, write_model
 
@@ -154,7 +156,7 @@ def test_what_an_annotated_model_says_leads_to_the_word_as_the_user_wrote_it(
 def test_a_model_that_cannot_say_where_words_come_from_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "load_model", load_echo)
     blind = nmtkit.load(write_folder(tmp_path / "blind"), device="cpu")
-    with pytest.raises(UserError, match=r"this model cannot replace unknown words: it has no attention, .* --unkpos"):
+    with pytest.raises(UserError, match=r"cannot replace unknown words: it has no attention, .* \(`unkpos`\)"):
         blind.n_best(["a"], 1, lexicon={})
     assert blind.n_best([""], 1, lexicon={})[0][0].text == ""
 
@@ -204,8 +206,11 @@ def test_search_settings_are_replaced_by_value(translator: Translator) -> None:
 
 def test_a_lexicon_of_pieces_makes_no_shortlist(translator: Translator, tmp_path: Path) -> None:
     (tmp_path / "pieces.tsv").write_text("a\ta\t1\t1\nlow@@\tlow@@\t1\t1\n")
+    of_pieces = nmtkit.load(tmp_path / "run", "cpu", lexicon=tmp_path / "pieces.tsv")
     with pytest.raises(UserError, match=r"pieces.tsv: is of pieces of words; a shortlist takes whole words"):
-        translator.with_shortlists(0, tmp_path / "pieces.tsv")
+        of_pieces.answer(["a"], Request(shortlist=0))
+    with pytest.raises(UserError, match=r"`shortlist`: .*run has no lexicon; give one of nmtkit align as `lexicon`"):
+        translator.answer(["a"], Request(shortlist=0))
 
 
 def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(tmp_path: Path) -> None:
@@ -214,10 +219,53 @@ def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(tm
     lexicon.write_text("a\tb\t0.5\t1\na\tlower\t0.5\t1\nlower\tc\t1\t1\nh\tg\t1\t1\n")
     translator = nmtkit.load(model, device="cpu")
     every = {token for best in translator.n_best(["a lower d"], 5) for t in best for token in t.tokens}
-    narrow = translator.with_shortlists(0, lexicon)
-    produced = {token for best in narrow.n_best(["a lower d"], 5) for t in best for token in t.tokens}
+    narrow = Request(n_best=5, shortlist=0)
+    produced = {token for best in translator.answer(["a lower d"], narrow) for t in best for token in t.tokens}
     assert every - {"<unk>", "a", "b", "c", "d", "low@@", "er"}
     assert produced <= {"<unk>", "a", "b", "c", "d", "low@@", "er"}
     assert produced - {"<unk>"}
-    assert translator.with_shortlists(100, lexicon).n_best(["a b", ""], 3) == translator.n_best(["a b", ""], 3)
-    assert narrow.forced(["a"], ["h"]) == translator.forced(["a"], ["h"])  # scores are of all words
+    whole = translator.answer(["a b", ""], Request(n_best=3, shortlist=100))
+    assert whole == translator.n_best(["a b", ""], 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda t: t.translate("one string"), "`lines`: a single text, where several are expected; put it into a list"),
+        (lambda t: t.n_best("one string", 1), "`lines`: a single text, where several are expected"),
+        (lambda t: t.n_best(["a"], 1, prefixes="b"), "`prefixes`: a single text, where several are expected"),
+        (lambda t: t.n_best(["a", None], 1), "`lines`: number 2 is None, not text"),
+        (lambda t: t.n_best(["a", b"b"], 1), "`lines`: number 2 is b'b', not text"),
+        (lambda t: t.n_best(["a"], 0), "`n_best`: 0 is less than 1"),
+        (lambda t: t.n_best(["a"], 1, seed=-1), "`seed`: -1 is less than 0"),
+        (lambda t: t.n_best(["a"], 1, prefixes=["a"], seed=1), "no attention; leave `prefixes` out"),
+        (lambda t: t.n_best(["a"], 1, alignment=True, seed=1), "no attention; leave `alignment` out"),
+        (lambda t: t.n_best(["a", "b"], 1, prefixes=["a"]), "`prefixes`: 1 of them for 2 lines; give one for each"),
+        (lambda t: t.n_best(["a"], 1, prefixes=["a", "b"]), "`prefixes`: 2 of them for 1 lines; give one for each"),
+        (lambda t: t.forced(["a"], []), "`references`: 0 of them for 1 lines; give one for each"),
+        (lambda t: t.answer(["a"], Request(), ["b"]), "`prefixes`: given, but not asked for"),
+        (lambda t: t.answer(["a"], Request(references=True)), "`references`: missing"),
+        (lambda t: t.translate(["a"], Request(n_best=2)), "`n_best`: one text for each line is given here"),
+        (lambda t: t.n_best(["a"], 4), "4 best translations need a beam size of at least 4, not 3"),
+        (lambda t: t.answer([], Request(max_len_b=0)), "`max_len_b`: 0 is not between 1 and 1000000"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_the_names_of_arguments(
+    translator: Translator, call: Callable[[Translator], object], complaint: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(complaint)):
+        call(translator)
+
+
+def test_lines_and_prefixes_may_come_from_anything_that_gives_them(translator: Translator) -> None:
+    found = translator.n_best((line for line in ("a b", "c")), 1, prefixes=(prefix for prefix in ("d", "")))
+    assert [best.text for [best] in found] == ["d b", "c"]
+
+
+def test_a_translator_is_shown_in_a_line(translator: Translator, tmp_path: Path) -> None:
+    assert repr(translator) == f"<Translator {tmp_path / 'run'}: en to en, 0.0 MB on cpu>"
+
+
+def test_a_request_is_part_of_what_users_of_python_see(translator: Translator) -> None:
+    request = nmtkit.Request(replace_unk=True, beam_size=1)
+    assert list(translator.translate(["a z"], request)) == ["a z"]

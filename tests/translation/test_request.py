@@ -1,0 +1,60 @@
+"""What excludes what, from Python and from the command line alike, is said by Request alone."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from nmtkit.errors import UserError
+from nmtkit.search.beam import Search
+from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
+
+
+@pytest.mark.parametrize(
+    ("wishes", "complaint"),
+    [
+        ({"n_best": 0}, "`n_best`: 0 is less than 1"),
+        ({"seed": -1}, "`seed`: -1 is less than 0"),
+        ({"shortlist": -1}, "`shortlist`: -1 is less than 0"),
+        ({"max_input_length": 0}, "`max_input_length`: 0 is less than 1"),
+        ({"seed": 1, "prefixes": True}, "no attention; leave `prefixes` out"),
+        ({"seed": 1, "alignment": True, "attention": True}, "no attention; leave `alignment` and `attention` out"),
+        ({"seed": 1, "beam_size": 2, "coverage_penalty": 0.1}, "leave `beam_size` and `coverage_penalty` out"),
+        ({"references": True, "n_best": 1}, "scored and not searched for; leave `n_best` out"),
+        ({"references": True, "seed": 0, "shortlist": 0}, "leave `seed` and `shortlist` out"),
+        ({"references": True, "prefixes": True}, "leave `prefixes` out"),
+        ({"references": True, "max_input_length": 9}, "leave `max_input_length` out"),
+    ],
+)
+def test_wishes_that_exclude_each_other_are_refused_by_name(wishes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError, match=f"{complaint}$"):
+        Request(**wishes)
+
+
+def test_a_coverage_penalty_of_nothing_is_none() -> None:
+    assert Request(seed=1, coverage_penalty=0.0).seed == 1
+
+
+def test_search_settings_are_the_models_but_for_those_asked_for() -> None:
+    own = Search(beam_size=7, alpha=0.3)
+    assert Request().search(own) == own
+    assert Request(beam_size=2, max_len_b=9).search(own) == Search(beam_size=2, alpha=0.3, max_len_b=9)
+    settings = {field.name for field in fields(Search)}
+    assert settings <= {field.name for field in fields(Request)}  # every one can be asked for
+    for name, value in {"beam_size": 2, "length_penalty": "avg", "alpha": 0.1, "coverage_penalty": 0.2,
+                        "max_len_a": 2.0, "max_len_b": 3, "max_tokens": 4}.items():  # fmt: skip
+        settings.remove(name)
+        assert getattr(Request(**{name: value}).search(own), name) == value
+    assert not settings
+
+
+def test_search_settings_that_cannot_be_are_refused_by_name() -> None:
+    with pytest.raises(UserError, match=r"^`beam_size`: 0 is not between 1 and 10000$"):
+        Request(beam_size=0).search(Search())
+    with pytest.raises(UserError, match=r"^`alpha`: `length_penalty` avg has none; it belongs to gnmt and power$"):
+        Request(alpha=0.5).search(Search(length_penalty="avg"))
+
+
+def test_a_line_may_be_as_long_as_is_said() -> None:
+    assert Request().limit == MAX_INPUT_LENGTH
+    assert Request(max_input_length=3).limit == 3
