@@ -40,6 +40,7 @@ class Request:
     max_len_a: float | None = None
     max_len_b: int | None = None
     max_tokens: int | None = None
+    stop: Literal["all", "bound", "first"] | None = None
 
     def __post_init__(self) -> None:
         least = {"n_best": 1, "seed": 0, "shortlist": 0, "max_input_length": 1}
@@ -77,7 +78,7 @@ class Request:
 
         Raises UserError for values that no search can have, and for an alpha where no penalty has one.
         """
-        names = "beam_size length_penalty alpha coverage_penalty max_len_a max_len_b max_tokens".split()
+        names = "beam_size length_penalty alpha coverage_penalty max_len_a max_len_b max_tokens stop".split()
         asked = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         try:
             settings = replace(own, **asked)
