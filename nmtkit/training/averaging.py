@@ -14,9 +14,11 @@ from nmtkit.training.folder import ModelFolder
 def average(
     folder: ModelFolder, output: ModelFolder, named: Sequence[Path], best: int | None = None, last: int | None = None
 ) -> list[Path]:
-    """Write to ``output`` the mean of the named checkpoints of ``folder``, or of its best or last so many.
+    """Write to ``output`` the mean of the ``named`` checkpoints of ``folder``, or of its ``best`` or ``last`` so many.
 
-    Gives the checkpoint folders that were used. Raises UserError when they are not there or do not fit together.
+    Without any of these it is the mean of all that were ranked. Gives the checkpoint folders that were used. Raises
+    UserError when they are not there or do not fit together, and when ``output`` holds something else; it is written
+    beside ``output`` and replaces an older average there when it is whole.
     """
     if bool(named) + (best is not None) + (last is not None) > 1:
         raise UserError("give `checkpoints`, `best` or `last`: one of the three")
@@ -30,6 +32,7 @@ def average(
         if real_path(path).parent.parent != real_path(folder.path):
             raise UserError(f"{path}: not a checkpoint of {folder}; name its run as `model`")
     chosen = list(named) or _kept(folder, best, last)
+    # In float64, one checkpoint at a time: the mean of equal weights is these weights, whatever their number.
     total = {name: tensor.double() for name, tensor in _weights(chosen[0]).items()}
     for path in chosen[1:]:
         weights = _weights(path)
@@ -37,6 +40,7 @@ def average(
             raise UserError(f"{path}: has other parameters than {chosen[0]}; average checkpoints of one run")
         for name, tensor in weights.items():
             total[name] += tensor
+    # The average is called after the first of them; a folder that somebody has renamed has no number.
     step = int(chosen[0].name.removeprefix("step-")) if chosen[0].name.removeprefix("step-").isdigit() else 0
     mean = {name: (tensor / len(chosen)).float() for name, tensor in total.items()}
     with output.replaced() as new:

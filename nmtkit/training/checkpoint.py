@@ -1,4 +1,7 @@
-"""Checkpoints: weights as safetensors, the trainer's state as text and plain tensors, folders renamed into place."""
+"""Checkpoints: weights as safetensors, the trainer's state as text and plain tensors, folders renamed into place.
+
+A process may be killed at any moment: what has the name of a checkpoint is whole, and nothing else counts.
+"""
 
 import dataclasses
 import io
@@ -27,7 +30,10 @@ log = logging.getLogger(__name__)
 
 
 def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-    """Write a checkpoint under a temporary name and rename it when it is whole."""
+    """Write a checkpoint under a temporary name and rename it when it is whole.
+
+    Raises UserError, with everything that was there before still there, when it cannot be written.
+    """
     final = folder.checkpoint(progress.update)
     for left in final.parent.glob(".step-*.tmp"):  # of a process that was killed
         shutil.rmtree(left)
@@ -35,7 +41,7 @@ def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer
     try:
         with report_write_errors(final):
             temporary.mkdir(parents=True)
-            trainer = io.BytesIO()
+            trainer = io.BytesIO()  # written in one go: torch's own writing reports a full disk as a bug
             crc = save_weights(temporary / folder.weights(progress.update).name, model.state_dict())
             state = {"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress), "crc32": crc}
             torch.save(state, trainer)
@@ -79,11 +85,14 @@ def load_into(model: nn.Module, path: Path) -> None:
         if ours is None or theirs is None or ours.shape != theirs.shape:
             shapes = [None if t is None else tuple(t.shape) for t in (ours, theirs)]
             raise UserError(f"{path}: {name}: this model wants shape {shapes[0]}, the file has {shapes[1]}")
-    model.load_state_dict(weights)
+    model.load_state_dict(weights)  # copies, so that the file is not held open
 
 
 def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
-    """Put checkpoint ``update`` back; raises UserError naming the file that cannot be used."""
+    """Put checkpoint ``update`` back into model and optimiser, and give the progress that belongs to it.
+
+    Raises UserError naming the file that cannot be used, and what to delete to go on from another checkpoint.
+    """
     path, weights, trainer = folder.checkpoint(update), folder.weights(update), folder.trainer(update)
     load_into(model, weights)
     if not trainer.exists():
@@ -94,11 +103,12 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
                 raise ValueError(f"{damaged} is damaged")
         saved: dict[str, Any] = torch.load(trainer, map_location="cpu", weights_only=True)
         crc = crc32(weights)
-        if saved.get("crc32", crc) != crc:
+        if saved.get("crc32", crc) != crc:  # of another update, say, put there by hand
             raise ValueError("the weights beside it are not those it was saved with")
         optimizer.load_state_dict(saved["optimizer"])
         for parameter, state in optimizer.state.items():
             for name, value in state.items():
+                # Numbers of updates have no shape; whatever else an optimiser keeps has that of its parameter.
                 if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
                     raise ValueError(f"{name} has shape {tuple(value.shape)} instead of {tuple(parameter.shape)}")
         progress = configs.build(Progress, saved["progress"], "progress")

@@ -19,7 +19,10 @@ CONSOLE = Console(stderr=True)
 
 
 class Display:
-    """``show`` is called after every update; ``total`` is the number of updates, None when nobody knows."""
+    """The live line of a run: ``show`` is called after every update.
+
+    ``total`` is the number of updates, None when nobody knows; ``done`` is how many there are already.
+    """
 
     def __init__(self, bar: Progress | None, total: int | None, done: int):
         self._bar, self._total, self._first = bar, total, done
@@ -27,6 +30,7 @@ class Display:
         self._started = self._last = time.monotonic()
 
     def show(self, update: int, facts: str) -> None:
+        """Say how far the run is, on a terminal at once, elsewhere now and then."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=update, facts=facts)
         elif time.monotonic() - self._last >= PLAIN_SECONDS:

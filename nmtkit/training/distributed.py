@@ -51,6 +51,7 @@ def processes(device: torch.device) -> Iterator[torch.device]:
 
 
 def _number(name: str) -> int:
+    """What torchrun says in the environment variable ``name``. Raises UserError where only some of them are set."""
     value = os.environ.get(name, "")
     if not value.isdecimal():
         raise UserError(f"{name} is {value!r} beside WORLD_SIZE; start processes with torchrun, or unset WORLD_SIZE")
@@ -80,7 +81,8 @@ def total(*numbers: float) -> list[float]:
 
 
 def highest(number: int) -> int:
-    """The highest that any process gives."""
+    """The highest number that any process gives."""
+    # A sum can say it too, in which every process has a place of its own.
     return int(max(total(*(number if i == rank() else 0 for i in range(size())))))
 
 
@@ -114,7 +116,7 @@ def gather(shared: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _sum(tensor: Tensor) -> None:
-    """In place."""
+    """Add up a tensor, of any shape, over all processes, in place."""
     if size() > 1:
         with _together():
             dist.all_reduce(tensor)
@@ -122,7 +124,7 @@ def _sum(tensor: Tensor) -> None:
 
 @contextmanager
 def _together() -> Iterator[None]:
-    """An exchange, which fails when another process has."""
+    """Around an exchange: raises UserError when another process has failed, which tells why itself."""
     try:
         yield
     except RuntimeError as error:

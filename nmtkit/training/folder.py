@@ -15,6 +15,8 @@ from nmtkit.errors import UserError
 from nmtkit.lines import FULL, atomic_write, real_path, report_write_errors, sync
 from nmtkit.training import checksums
 
+# Goes up when an earlier nmtkit would misread a folder instead of refusing it; nmtkit then reads both. A new setting in
+# the configuration is no reason: who does not know it says so.
 FORMAT_VERSION = "1"
 
 

@@ -1,4 +1,7 @@
-"""Training: one function from the first batch to the last checkpoint."""
+"""Training: one function from the first batch to the last checkpoint.
+
+Of many processes each makes every update with its share of the batch, and the first one alone writes files.
+"""
 
 import logging
 import signal
@@ -31,7 +34,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     if len(pairs) < len(run.corpus):
         log.info("training on %d pairs; %d left out: empty, or longer than %s tokens",
                  len(pairs), len(run.corpus) - len(pairs), settings.max_length)  # fmt: skip
-    epoch = run.epoch(pairs)
+    epoch = run.epoch(pairs)  # of a run that goes on: the one that it stopped in, in the same order
     stop, saved = 0, time.monotonic()  # the signal that asked for it; the last checkpoint
     with stop_signals() as received, display(_total_updates(settings, len(epoch)), progress.update) as shown:
         while not (progress.finished or stop):
@@ -47,20 +50,22 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
                 log.info("epoch %d: %d batches, %.1f %% of them padding",
                          progress.epoch, len(epoch), 100 * epoch.padding)  # fmt: skip
             progress.finished = progress.end(settings)
+            # Also when the run is over: what it ends with is to be ranked and averaged like the rest.
             due = progress.update % settings.valid_every == 0 if settings.valid_every else epoch_ended
             if due or progress.finished:
-                _log(run, metrics.train_record(progress, run.rate))
+                _log(run, metrics.train_record(progress, run.rate))  # before the validation may change the rate
                 progress.window = Window()
                 shown.show(progress.update, "validating")
                 _validate(run, validate, regular=due)
                 _save(run)
                 saved = time.monotonic()
+            # By the clock, for epochs that take hours; not measured, so that the next one replaces it.
             elif settings.save_every is not None and time.monotonic() - saved >= 60 * settings.save_every:
                 _save(run)
                 saved = time.monotonic()
             if epoch_ended and not (progress.finished or stop):
                 epoch = run.epoch(pairs)
-        if progress.update not in run.folder.updates():
+        if progress.update not in run.folder.updates():  # a signal came between two validations
             _save(run)
     if stop == signal.SIGINT:
         log.info("stopped after update %d", progress.update)
@@ -76,7 +81,7 @@ def _update(run: Run, rows: np.ndarray) -> None:
     set_rates(run.optimizer, run.rate)
     gradient = accumulate(run, rows)
     norm = clip(run.model, run.clip_limit)
-    check_gradient(run, rows, gradient, norm)
+    check_gradient(run, rows, gradient, norm)  # before a NaN reaches the weights
     run.optimizer.step()
     progress.halvings += gradient.halvings
     progress.tokens += gradient.tokens
@@ -88,7 +93,7 @@ def _validate(run: Run, validate: Callable[[], Validation], *, regular: bool) ->
     progress, started = run.progress, time.perf_counter()
     validation = validate()
     improved = progress.judge(validation, run.settings, regular=regular)
-    progress.finished = progress.end(run.settings)
+    progress.finished = progress.end(run.settings)  # patience may be lost by it
     seconds = time.perf_counter() - started
     _log(run, metrics.validation_record(progress, validation, seconds))
     log.info(
@@ -102,11 +107,12 @@ def _save(run: Run) -> None:
     """Write a checkpoint and delete those before it that are neither among the best nor among the last validated."""
     if not distributed.rank():
         checkpoint.save(run.folder, run.model, run.optimizer, run.progress)
-        run.folder.write_ranking(run.progress.best)
+        run.folder.write_ranking(run.progress.best)  # after the file that it names is there
         checkpoint.prune(run.folder, run.progress.kept)
 
 
 def _log(run: Run, record: dict[str, object]) -> None:
+    """Add a record to the history, once for all processes."""
     if not distributed.rank():
         metrics.log_metrics(run.folder, record)
 

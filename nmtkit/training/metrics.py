@@ -1,4 +1,7 @@
-"""The history of a run, ``metrics.jsonl``: a record of every epoch, every validation and the updates before it."""
+"""The history of a run, ``metrics.jsonl``: a record of every epoch, every validation and the updates before it.
+
+``nmtkit report`` draws it. A record that was written stays as it is, so a new figure is a new key.
+"""
 
 import json
 import math
@@ -51,7 +54,7 @@ def validation_record(progress: Progress, validation: Validation, seconds: float
 
 
 def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
-    """Append a record. Raises UserError when that cannot be written."""
+    """Append a record, and wait until it is on disk. Raises UserError when it cannot be written."""
     path = folder.metrics
     with report_write_errors(path):
         with path.open("a", encoding="utf-8") as file:

@@ -61,6 +61,7 @@ class Optimizer:
 
 
 def _parse_init(init: str) -> tuple[str, float]:
+    """The kind of an initialiser and its number, 0 for one that has none. Raises ValueError for anything else."""
     kind, _, number = init.partition(" ")
     if kind in ("default", "zeros", "orthogonal") and not number:
         return kind, 0.0
@@ -119,5 +120,6 @@ def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, 
 
 
 def set_rates(optimizer: torch.optim.Optimizer, multiplier: float) -> None:
+    """Give every group its own rate times ``multiplier``."""
     for group in optimizer.param_groups:
         group["lr"] = group["base_lr"] * multiplier

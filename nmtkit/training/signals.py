@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """A list that is empty until Ctrl-C, SIGTERM or SIGHUP asks for a stop; a second Ctrl-C stops at once.
+    """Gives a list that is empty until Ctrl-C, SIGTERM or SIGHUP asks for a stop; a second Ctrl-C stops at once.
 
     With many processes it does not: torchrun passes on the first one, which the terminal has sent already. A run
     that nohup protects from SIGHUP stays protected.
@@ -21,6 +21,7 @@ def stop_signals() -> Iterator[list[int]]:
     received: list[int] = []
 
     def note(number: int, _: Any) -> None:
+        # What torchrun sends a second time must not count as a second Ctrl-C.
         if number == signal.SIGINT and number in received and distributed.size() == 1:
             raise KeyboardInterrupt
         if not received:
