@@ -49,6 +49,7 @@ def file_of(path: Path | str) -> tuple[Path, int | None]:
 
 
 def _column(path: Path, column: int) -> Iterator[bytes]:
+    """One column of a table, from 1, as the lines of a file. Raises UserError for a line that has too few."""
     for number, line in enumerate(_lines_of_file(path), 1):
         columns = _content(line).split(b"\t")
         if len(columns) < column:
@@ -57,6 +58,7 @@ def _column(path: Path, column: int) -> Iterator[bytes]:
 
 
 def _lines_of_file(path: Path) -> Iterator[bytes]:
+    """The lines of a file, unpacked by its suffix. Raises UserError for a file that cannot be read, or is damaged."""
     suffix = path.suffix
     try:
         if str(path) == "-":
@@ -132,10 +134,12 @@ def decode_line(raw: bytes) -> str:
 
 
 def _content(raw: bytes) -> bytes:
+    """A line without its end."""
     return raw.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def count_lines(path: Path | str) -> int:
+    """How many lines a file has, the last one counted even without \\n."""
     return sum(1 for _ in raw_lines(path))
 
 
@@ -163,7 +167,7 @@ def real_path(path: Path) -> Path:
 
 @contextmanager
 def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
-    """Appends, because what stands before it in /dev/stdout is not ours."""
+    """A device or pipe, written as it comes; appends, because what stands before it in /dev/stdout is not ours."""
     with report_write_errors(path):
         opened = open(path, "ab") if mode == "wb" else _open_text(path, path.suffix, "at")  # noqa: SIM115
     with report_write_errors(path, only=FULL), opened as file:
@@ -172,6 +176,7 @@ def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
 
 @contextmanager
 def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
+    """A file beside ``path`` that takes its place in the end: a rename in one folder is done whole or not at all."""
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"  # of "." too, which has no name
     with report_write_errors(path):
         opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix, "wt")  # noqa: SIM115
@@ -181,6 +186,7 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
         with report_write_errors(path, only=FULL), opened as file:
             yield file
         with report_write_errors(path):
+            # The content first, then the name: after a power cut the name must not stand for an empty file.
             sync(temporary)
             os.replace(temporary, path)
             sync(path.parent)
@@ -190,6 +196,7 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
 
 
 def _open_text(path: Path, suffix: str, mode: Literal["wt", "at"]) -> TextIO:
+    """UTF-8 with \\n, packed as ``suffix`` says, which is that of the final name."""
     if suffix == ".gz":
         return cast(TextIO, gzip.open(path, mode, encoding="utf-8", newline="\n"))
     if suffix == ".zst":

@@ -13,7 +13,7 @@ _PROGRAM = "eflomal-align"
 
 
 def align_with_eflomal(src: Path, tgt: Path, forward: Path, reverse: Path) -> None:
-    """Aligns two files of words line by line, into a Pharaoh file for each direction.
+    """Align two files of words line by line, into a Pharaoh file for each direction.
 
     It samples, so that a second run differs a little; it ignores case, and skips lines of more than 1,024 words.
     Raises UserError if it is not installed or fails.

@@ -23,7 +23,8 @@ def count_links(src: Sequence[str], tgt: Sequence[str], links: Iterable[Link]) -
 
 
 def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
-    """Writes the pairs that are linked more than ``threshold`` times, a word's best first; how many they are."""
+    """Write the pairs that are linked more than ``threshold`` times, a word's best first; return how many they are."""
+    # Over all links, those of rare pairs too: the probability must not depend on the threshold.
     totals: Counter[str] = Counter()
     for (src, _), count in counts.items():
         totals[src] += count
@@ -54,4 +55,7 @@ def load_translations(path: Path, most: int) -> dict[str, list[str]]:
                 f"as nmtkit align writes them; found {line!r}"
             ) from None
         entries.setdefault(src, []).append((float(probability), tgt))
-    return {src: [tgt for _, tgt in heapq.nlargest(most, found, key=itemgetter(0))] for src, found in entries.items()}
+    return {
+        src: [tgt for _, tgt in heapq.nlargest(most, translations, key=itemgetter(0))]
+        for src, translations in entries.items()
+    }

@@ -22,6 +22,7 @@ class Gold(NamedTuple):
 
 
 def format_links(links: Iterable[Link]) -> str:
+    """The links of a sentence pair as the file has them."""
     return " ".join(f"{src}-{tgt}" for src, tgt in links)
 
 
@@ -47,6 +48,7 @@ def check_links(links: Iterable[Link], src: int, tgt: int, path: Path | str, num
 
 
 def read_alignment(path: Path) -> Iterator[list[Link]]:
+    """The links of each sentence pair. Raises UserError for a line that has anything else."""
     for number, line in enumerate(read_lines(path), 1):
         yield parse_links(line, path, number)
 

@@ -27,6 +27,7 @@ def annotate(ids: Sequence[int], links: Iterable[Link]) -> list[int]:
 
 
 def _annotation(t: int, s: int | None) -> int:
+    """The id of the symbol for an unknown word at place t that comes from the source word at place s, if from any."""
     if s is None or abs(t - s) > FARTHEST:
         return len(SPELLINGS) + UNKPOS.index(_NULL)
     return len(SPELLINGS) + FARTHEST + t - s

@@ -14,10 +14,13 @@ class Quality(NamedTuple):
     aer: float  # alignment error rate, 1 - (|A & S| + |A & P|) / (|A| + |S|)
 
 
-def measure(found: Iterable[Iterable[Link]], golds: Iterable[Gold]) -> Quality:
-    """Both must have the same number of sentence pairs; without links there is no precision, which is then 0."""
+def measure(alignments: Iterable[Iterable[Link]], golds: Iterable[Gold]) -> Quality:
+    """The quality of alignments, pair by pair, beside the gold ones, of which there must be as many.
+
+    Without any link there is no precision, which is then 0.
+    """
     links = sure = right_sure = right_possible = 0
-    for alignment, gold in zip(map(set, found), golds, strict=True):
+    for alignment, gold in zip(map(set, alignments), golds, strict=True):
         links += len(alignment)
         sure += len(gold.sure)
         right_sure += len(alignment & gold.sure)

@@ -35,6 +35,7 @@ def grow_diag_final(forward: Iterable[Link], reverse: Iterable[Link]) -> list[Li
 
 
 def _grow(forward: set[Link], reverse: set[Link]) -> set[Link]:
+    """The intersection, grown until nothing more touches it; each link that is added can be touched in its turn."""
     links, union = forward & reverse, forward | reverse
     src, tgt = {s for s, _ in links}, {t for _, t in links}
     places, before = sorted(union, key=_by_target), -1
@@ -57,6 +58,7 @@ def _add_new_words(links: set[Link], src: set[int], tgt: set[int], candidates: l
 
 
 def _by_target(link: Link) -> Link:
+    """The key to sort by: target word, then source word, as Koehn's program goes through the matrix."""
     return link[::-1]
 
 

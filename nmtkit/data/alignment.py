@@ -38,19 +38,24 @@ class AlignmentReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.folder / split}.align: {found.pairs:,} pairs, {found.links:,} links, "
-            f"{found.linked / max(1, found.words):.1%} of the target words linked"
-            for split, found in self.splits.items()
+            f"{self.folder / split}.align: {aligned.pairs:,} pairs, {aligned.links:,} links, "
+            f"{aligned.linked / max(1, aligned.words):.1%} of the target words linked"
+            for split, aligned in self.splits.items()
         ]
         lexicon = f"{TextFiles(self.folder).lexicon}: {self.entries:,} of {self.word_pairs:,} word pairs"
         return "\n".join([*lines, f"{lexicon}, those linked more than {self.threshold} times"])
 
 
 def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> AlignmentReport:
-    """Aligns the training and development text of a data folder with eflomal."""
+    """Align the training and development text of a data folder with eflomal, and count a lexicon from the links.
+
+    ``threshold``: a pair of words is in the lexicon if it is linked more often than that. Raises UserError where
+    eflomal is not installed, or fails.
+    """
     prep = load_prep(folder)
     splits = [split for split in ("train", "dev") if split == "train" or (folder / "dev.src").is_file()]
     with staging_folder(folder) as staging:
+        # Both sets in one file: the aligner learns from all pairs that it aligns, and dev is too small by itself.
         src, tgt, forward, reverse = (staging / name for name in ("src", "tgt", "forward", "reverse"))
         with open(src, "w", encoding="utf-8") as src_file, open(tgt, "w", encoding="utf-8") as tgt_file:
             for split in splits:
@@ -64,14 +69,17 @@ def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Al
 
 
 def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentReport:
-    """Takes the alignment of the training text from a file. Raises UserError if it is not one of that text."""
+    """Take the alignment of the training text from a Pharaoh file, and count a lexicon as ``align_with_program`` does.
+
+    Raises UserError if it is not one of that text.
+    """
     prep = load_prep(folder)
     if not pharaoh.is_file():
         raise UserError(f"{pharaoh}: no such file")
-    found, wanted = count_lines(pharaoh), count_lines(folder / "train.src")
-    if found != wanted:
+    aligned, pairs = count_lines(pharaoh), count_lines(folder / "train.src")
+    if aligned != pairs:
         raise UserError(
-            f"{pharaoh} has {found} lines but {folder / 'train.src'} has {wanted}; align the text of that folder, "
+            f"{pharaoh} has {aligned} lines but {folder / 'train.src'} has {pairs}; align the text of that folder, "
             "which is without the pairs that nmtkit prep left out"
         )
     with staging_folder(folder) as staging:
@@ -79,7 +87,10 @@ def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentRepo
 
 
 def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str], list[str]]]:
-    """The pairs of a split as words, BPE undone."""
+    """The pairs of a split as words, BPE undone: aligners and lexicons know words only.
+
+    Raises UserError where the two files do not correspond.
+    """
     paths = [folder / f"{split}.{side}" for side in ("src", "tgt")]
     lines = [count_lines(path) for path in paths]
     if lines[0] != lines[1]:
@@ -99,7 +110,10 @@ def _write(
     origin: Path,
     threshold: int,
 ) -> AlignmentReport:
-    """Puts SPLIT.align and the lexicon into the folder; ``links`` are those of all splits, one after the other."""
+    """Put SPLIT.align and the lexicon into the folder; ``links`` are those of all splits, one after the other.
+
+    ``origin`` is the file that they come from, for messages. Raises UserError for a link to a word that is not there.
+    """
     counts: Counter[WordPair] = Counter()
     aligned = {}
     for split in splits:
@@ -115,7 +129,9 @@ def _write(
                 number += len(sentence)
                 words += len(tgt)
                 linked += len({t for _, t in sentence})
-                if split == "train":
+                if (
+                    split == "train"
+                ):  # the lexicon is part of the model, which must know nothing of what it is judged by
                     counts.update(count_links(src, tgt, sentence))
                 advance(1)
         aligned[split] = Aligned(pairs, number, words, linked)

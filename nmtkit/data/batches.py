@@ -26,10 +26,12 @@ class Batch(NamedTuple):
     tgt: Tensor
 
     def to(self, device: torch.device) -> "Batch":
+        """The same on another device."""
         return Batch(self.src.to(device), self.mask.to(device), self.tgt.to(device))
 
 
 def collate(corpus: Corpus, rows: np.ndarray) -> Batch:
+    """The pairs with the numbers ``rows`` (B,), padded: src (B, S) and tgt (B, T), both with end marks."""
     src = pad([corpus.src(int(row)) for row in rows])
     return Batch(src, src != PAD, pad([corpus.tgt(int(row)) for row in rows]))
 
@@ -91,7 +93,7 @@ def epoch_batches(
 
     The batch is counted in ``sentences`` or in ``tokens`` (sentences times the longest side, end mark included).
     """
-    random = np.random.default_rng((seed, epoch))
+    random = np.random.default_rng((seed, epoch))  # so that a run that goes on in the middle draws the same order
     rows = random.permutation(rows)
     size = sentences if sentences is not None else max(1, int((tokens or 1) // max(1.0, _mean_length(corpus, rows))))
     starts, words, places = [0], 0, 0
@@ -99,7 +101,7 @@ def epoch_batches(
         window = rows[start : start + WINDOW * size]
         src, tgt = corpus.lengths(window)
         longest = np.maximum(src, tgt) + 1
-        order = np.lexsort((src, tgt, longest))
+        order = np.lexsort((src, tgt, longest))  # by the longest side, then target, then source: least padding
         window[:] = window[order]
         runs = cut(longest[order], sentences, tokens)
         starts += [start + run.stop for run in runs]

@@ -40,12 +40,14 @@ class Segmenter:
         return cls("\n".join(lines))
 
     def apply(self, words: Iterable[str]) -> list[str]:
+        """The pieces of all words, one after the other; all of a word but the last end in @@."""
         if len(self._pieces) > _CACHED_WORDS:
             self._pieces.clear()
             self._bpe.cache.clear()
         return [piece for word in words for piece in self._pieces.get(word) or self._split(word)]
 
     def _split(self, word: str) -> list[str]:
+        """The pieces of a word that is not in the cache."""
         pieces: list[str] = self._bpe.segment_tokens([word])
         if pieces[-1].endswith(_JOINED):  # the text's own @@: cut before its last @, or joining would take it for ours
             pieces[-1:] = [pieces[-1][:-1] + _JOINED, pieces[-1][-1]]

@@ -36,7 +36,7 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
     todo = [shard for shard in work.shards[i - 1 :: n] if not work.is_clean(shard)]
     if not todo:
         return
-    heldout = work.folder / f"heldout-{i}-{n}"
+    heldout = work.folder / f"heldout-{i}-{n}"  # of each part its own, because parts do not wait for each other
     if "overlap" in work.prep.cleaning.drop:
         _write_heldout_hashes(work, heldout, pool)
     clean = partial(_clean, work.prep, work.raw["train"], heldout)
@@ -46,6 +46,7 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
             lost: list[tuple[int, str]] = []
             names = ("src", "tgt", "hashes") if "duplicate" in work.prep.cleaning.drop else ("src", "tgt")
             with ExitStack() as stack:
+                # They appear with their last line, and "lost" after them: a shard that has it is whole.
                 files = [stack.enter_context(atomic_write(work.shard_file(shard, name), "wb")) for name in names]
                 for chunk in islice(cleaned, -(-shard.lines // CHUNK_LINES)):
                     for file, content in zip(files, (chunk.src, chunk.tgt, chunk.hashes), strict=False):
@@ -57,7 +58,10 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
 
 
 def _paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chunk, Chunk]]:
-    """The raw lines of some shards, in chunks that begin with them."""
+    """The raw lines of some shards, in order; no chunk reaches over the end of a shard.
+
+    The files are read from their beginning, lines of other shards too: compressed text has no other way.
+    """
     src, tgt = raw_lines(files.src), raw_lines(files.tgt)
     line = 1
     for shard in shards:
@@ -122,7 +126,7 @@ def report_lost(work: Work) -> dict[str, dict[str, Any]]:
             account[rule]["count"] += 1
             account[rule]["lines"] += [line] if len(account[rule]["lines"]) < _FIRST_LINES else []
     lost, files = sum(rule["count"] for rule in account.values()), work.raw["train"]
-    if lost > _MANY * work.pairs:
+    if lost > _MANY * work.pairs:  # perhaps the sides are shifted, or a language is the wrong one
         rule = max(account, key=lambda rule: int(account[rule]["count"]))
         message = (
             f"{lost:,} of the {work.pairs:,} training pairs ({lost / work.pairs:.0%}) are left out, "

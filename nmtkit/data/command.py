@@ -29,6 +29,7 @@ class Command:
             process.stdin.flush()
         except BrokenPipeError:
             raise self._ended(process) from None
+        # Not by readline, which has no limit of time: a program may keep its answers back until it has more of them.
         answer = b""
         while not answer.endswith(b"\n"):
             if not select.select([process.stdout], [], [], _SECONDS)[0]:
@@ -36,16 +37,17 @@ class Command:
                     f"{self._command}: no answer to a line in {_SECONDS:.0f} seconds; it has to answer each line at "
                     "once (for example python -u, stdbuf -oL, or a tokenizer's -b)"
                 )
-            found = os.read(process.stdout.fileno(), 1 << 16)
-            if not found:
+            received = os.read(process.stdout.fileno(), 1 << 16)
+            if not received:
                 raise self._ended(process)
-            answer += found
+            answer += received
         text = answer[:-1].decode("utf-8", errors="replace")
         if "\n" in text:
             raise UserError(f"{self._command}: {text.count(chr(10)) + 1} lines for one; it has to answer one with one")
         return text
 
     def _start(self) -> "subprocess.Popen[bytes]":
+        """Raises UserError for a program that is not there."""
         try:
             process = subprocess.Popen(shlex.split(self._command), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except (OSError, ValueError) as error:
@@ -54,10 +56,12 @@ class Command:
         return process
 
     def _ended(self, process: "subprocess.Popen[bytes]") -> UserError:
+        """What to say of a program that ended by itself."""
         return UserError(f"{self._command}: ended with status {process.wait()} instead of answering a line")
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Leave nothing of a program behind when nobody will ask it again."""
     process.kill()
     with contextlib.suppress(BrokenPipeError):  # of a line that it never read
         process.communicate()

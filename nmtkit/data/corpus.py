@@ -32,14 +32,14 @@ Ids = NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class Encoded:
-    """What ids.json says of a file: how it was encoded, and the hashes of its text, vocabulary and alignment if any."""
+    """What ids.json says of a file: how it was encoded, and of what, so that whatever changed since is noticed."""
 
-    dtype: Literal["<u2", "<u4"]
+    dtype: Literal["<u2", "<u4"]  # of an id: little-endian, two or four bytes
     lines: int
     tokens: int
-    text: str
-    vocab: str
-    alignment: str | None = None
+    text: str  # SHA-256 of the file of tokens, as in the manifest
+    vocab: str  # fingerprint of the vocabulary
+    alignment: str | None = None  # SHA-256 of the alignment by which unknown words were annotated
 
     def __post_init__(self) -> None:
         if min(self.lines, self.tokens) < 0:
@@ -76,21 +76,28 @@ class Corpus:
         return cls(src, tgt)
 
     def __len__(self) -> int:
+        """How many pairs there are."""
         return len(self._src)
 
     def lengths(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How many words both sides of some pairs have."""
+        """How many words the source (P,) and the target (P,) of the pairs ``rows`` (P,) have."""
         return self._src.lengths(rows), self._tgt.lengths(rows)
 
     def src(self, number: int) -> Ids:
+        """The ids (S,) of a source sentence. Raises UserError where a file was damaged."""
         return self._src[number]
 
     def tgt(self, number: int) -> Ids:
+        """The ids (T,) of a target sentence. Raises UserError where a file was damaged."""
         return self._tgt[number]
 
 
 class _Sentences:
-    """One side of a corpus. ``words`` is the size of its vocabulary."""
+    """One side of a corpus: the ids of all sentences (N,), and where each begins (sentences + 1,).
+
+    ``words`` is the size of the vocabulary. Each sentence is checked as it is read, since to look at all ids would
+    read the whole file into memory.
+    """
 
     def __init__(self, path: Path, ids: Ids, offsets: Ids, words: int) -> None:
         self._path, self._ids, self._offsets, self._words = path, ids, offsets, words
@@ -124,6 +131,7 @@ class _Sentences:
 
 
 def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
+    """A file of ``size`` numbers as an array (size,); raises UserError for a file of any other length."""
     found = path.stat().st_size if path.is_file() else 0
     if found != size * dtype.itemsize:
         raise UserError(f"{path}: has {found} bytes instead of {size * dtype.itemsize}; run nmtkit vocab again")

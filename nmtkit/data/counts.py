@@ -13,17 +13,20 @@ from nmtkit.lines import atomic_write
 
 
 def write_run(path: Path, counts: Mapping[str, int]) -> None:
+    """Put counts on disk as a run."""
     with atomic_write(path) as file:
         file.writelines(f"{word}\t{counts[word]}\n" for word in sorted(counts))
 
 
 def merged(runs: Sequence[Path]) -> Iterator[tuple[str, int]]:
     """Every word of the runs once, in order, with the sum of its counts."""
-    for word, found in groupby(heapq.merge(*map(_read, runs)), key=itemgetter(0)):
-        yield word, sum(count for _, count in found)
+    # Every run is sorted, so that equal words of all of them come one after the other.
+    for word, entries in groupby(heapq.merge(*map(_read, runs)), key=itemgetter(0)):
+        yield word, sum(count for _, count in entries)
 
 
 def _read(run: Path) -> Iterator[tuple[str, int]]:
+    """The words of a run with their counts, a line in memory at a time."""
     with open(run, encoding="utf-8", newline="\n") as file:
         for line in file:
             word, _, count = line.partition("\t")

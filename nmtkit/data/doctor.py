@@ -61,11 +61,16 @@ class _Findings:
         self.all: dict[tuple[Path, str], Finding] = {}
 
     def add(self, path: Path, line: int, what: str, fatal: bool = False) -> None:
+        """Note that a line of a file has a fault."""
         self.all.setdefault((path, what), Finding(path, what, fatal)).add(line)
 
 
 def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
-    """What is wrong with raw text in the languages ``src`` and ``tgt``."""
+    """What is wrong with raw text in the languages ``src`` and ``tgt``.
+
+    ``raw``: the files of train, and of dev and test if there are any. Nothing is raised for text that ``prep`` would
+    refuse; the finding is fatal. Raises UserError for files that cannot be read at all.
+    """
     findings = _Findings()
     languages = _Languages(raw["train"], src, tgt)
     heldout: dict[bytes, tuple[Path, int]] = {}
@@ -75,6 +80,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
                 heldout.setdefault(hashed, (raw[split].src, number))
     if "dev" in raw and not has_words(raw["dev"]):
         findings.all[raw["dev"].src, NO_WORDS] = Finding(raw["dev"].src, NO_WORDS, fatal=True)
+    # The training text may not fit into memory: hashes of its pairs go to a file, to be compared in groups.
     with tempfile.TemporaryDirectory() as folder:
         hashes = Path(folder, "hashes")
         with open(hashes, "wb") as file:
@@ -89,8 +95,9 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
 
 
 def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -> Iterator[bytes]:
-    """Notes what is wrong with each pair; gives its hash, which a pair that cannot be used shares with none."""
+    """Note what is wrong with each pair; yield its hash, which a pair that cannot be used shares with none."""
     ended = set[Path]()
+    # The first line has the mark that tells UTF-16 from other encodings.
     advice = {path: conversion(next(raw_lines(path), b"")) for path in files}
     for number, pair in enumerate(zip_longest(*map(raw_lines, files)), 1):
         texts = []
@@ -110,23 +117,31 @@ def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -
                 findings.add(files[side], number, what)
             yield pair_hash(words[0], words[1])
         else:
+            # A hash of its own, because blank lines that come again are no repeated pairs.
             yield pair_hash([str(number)], [str(files.src), ""])
         for path, text in zip(files, texts if len(texts) == 2 else [], strict=False):
-            if not text.split():
-                findings.add(path, number, "blank")
-            elif len(text.split()) > Cleaning.max_length:
-                findings.add(path, number, f"more than {Cleaning.max_length} words")
-            if CONTROL.search(text):
-                what = (
-                    f"control characters; {advice[path]}"
-                    if "\0" in text and "utf-16" in advice[path]
-                    else "control characters"
-                )
+            for what in _line_faults(text, advice[path]):
                 findings.add(path, number, what)
 
 
+def _line_faults(text: str, advice: str) -> Iterator[str]:
+    """What is wrong with a line by itself; ``advice`` says how its file would be converted to UTF-8."""
+    if not text.split():
+        yield "blank"
+    elif len(text.split()) > Cleaning.max_length:
+        yield f"more than {Cleaning.max_length} words"
+    if "\0" in text and "utf-16" in advice:  # Latin letters in UTF-16 are UTF-8 as well, with a zero beside each
+        yield f"control characters; {advice}"
+    elif CONTROL.search(text):
+        yield "control characters"
+
+
 class _Languages:
-    """Which language a line is in, judged by the words of the text itself: most of it must be right."""
+    """Which language a line is in, judged by the words of the text itself: most of it must be right.
+
+    A line of the other language is rarer than one of its own, so that counting the words of the first pairs by side
+    gives two vocabularies good enough to tell the languages apart, whatever they are.
+    """
 
     def __init__(self, train: Files, src: str, tgt: str) -> None:
         self._names = src, tgt
@@ -151,21 +166,26 @@ class _Languages:
         """How much more a line's words are of its side's language: the mean logarithm of their ratio."""
         ratios = []
         for word in map(str.lower, words):
+            # Half a count more, because a word may never have been seen on one side.
             own, other = (self._counts[s][word] for s in (side, 1 - side))
             if own + other >= _KNOWN:
                 ratios.append(
                     math.log((own + 0.5) / self._totals[side]) - math.log((other + 0.5) / self._totals[1 - side])
                 )
-        return sum(ratios) / len(ratios) if len(ratios) > 2 else 0.0
+        return sum(ratios) / len(ratios) if len(ratios) > 2 else 0.0  # one or two words may be names
 
 
 def _count(path: Path) -> Counter[str]:
+    """How often each word, lower-cased, occurs in the first lines of a file."""
     lines = islice(raw_lines(path), _SAMPLE)
     return Counter(word for line in lines for word in line.decode(errors="ignore").lower().split())
 
 
 def examine_ids(folder: Path) -> list[Finding]:
-    """How much of a data folder its vocabularies leave out, for each split and side; lines that are mostly unknown."""
+    """How much of a data folder its vocabularies leave out, for each split and side; lines that are mostly unknown.
+
+    Raises UserError for a folder whose ids do not belong to its text and vocabularies.
+    """
     findings = []
     for split in SPLITS:
         if not (folder / f"{split}.src.ids").exists():

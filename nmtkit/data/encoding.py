@@ -94,9 +94,10 @@ def encode(
     coverage: dict[str, Coverage] = {}
     with Workers(workers) as pool, staging_folder(folder) as staging:
         runs = {side: _count_words(folder / f"train.{side}", manifest, staging, pool) for side in SIDES}
-        if joint:
+        if joint:  # one list for both sides: the counts of a word are added up when the runs are merged
             runs = dict.fromkeys(SIDES, runs["src"] + runs["tgt"])
         for side, size in zip(SIDES, (src_size, tgt_size), strict=True):
+            # Only target words are annotated, but the one list of a joint vocabulary has the symbols on both sides.
             annotated = unkpos and (joint or side == "tgt")
             vocabulary = Vocabulary.choose(merged(runs[side]), size, min_count, annotated)
             vocabulary.save(TextFiles(staging).vocabulary(side))
@@ -124,6 +125,7 @@ def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: W
     counts: Counter[str] = Counter()
 
     def write() -> None:
+        """Put what was counted so far on disk."""
         runs.append(staging / f"{path.name}.{len(runs)}.words")
         write_run(runs[-1], counts)
         counts.clear()
@@ -160,7 +162,7 @@ def _encode_file(
         open(staging / f"{path.name}.ids", "wb") as ids_file,
         open(staging / f"{path.name}.offsets", "wb") as offsets_file,
     ):
-        offsets_file.write(np.zeros(1, OFFSET).tobytes())
+        offsets_file.write(np.zeros(1, OFFSET).tobytes())  # where the first sentence begins
         for ids, lengths in pool.map(encode_chunk, chunks(path, _LINES)):
             ids_file.write(ids.tobytes())
             offsets_file.write((tokens + np.cumsum(lengths, dtype=OFFSET)).astype(OFFSET).tobytes())

@@ -34,11 +34,12 @@ def repeated(hashes: Sequence[Path], marks: Path) -> list[NDArray[np.bool_]]:
     groups = -(-sum(sizes) // _AT_ONCE)
     starts = np.cumsum([0, *sizes])
     for group in range(groups):
+        # Equal hashes have equal remainders, so that each group can be looked at by itself.
         values, places = [], []
         for path, start in zip(hashes, starts, strict=False):
-            found = np.fromfile(path, _HASH)
-            mine = np.flatnonzero(found % groups == group)
-            values.append(found[mine])
+            all_values = np.fromfile(path, _HASH)
+            mine = np.flatnonzero(all_values % groups == group)
+            values.append(all_values[mine])
             places.append(mine + start)
         value, place = np.concatenate(values), np.concatenate(places)
         order = np.argsort(value, kind="stable")  # so that of equal ones the first stays first

@@ -36,13 +36,13 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
     sides = [s for s, side in zip(SIDES, (work.prep.src, work.prep.tgt), strict=True) if side.segmentation == "bpe"]
     if all((TextFiles(work.folder).merges(side)).exists() for side in sides):
         return
-    groups = [sides] if work.prep.joint else [[side] for side in sides]
+    groups = [sides] if work.prep.joint else [[side] for side in sides]  # each with merges of its own
     runs = {}
     for side in sides:
         runs[side] = _count(work, side, "words", partial(_words, _truecase_model(work, side)), kept, pool)
     tasks = [[run for side in group for run in runs[side]] for group in groups]
     learn = partial(_learn_merges, work.prep.merges, _LEARNT_FROM // len(groups))
-    # In processes of their own: what subword-nmt takes is free again before the next step.
+    # In processes of their own: the memory that subword-nmt takes is free again before the next step.
     with progress(f"learning {work.prep.merges:,} BPE merges"), Workers(min(pool.count, 2)) as learners:
         learnt = list(learners.map(learn, tasks))
     for group, merges in zip(groups, learnt, strict=True):
@@ -73,15 +73,18 @@ def _count(
 
 
 def _cases(chunk: Chunk) -> Counter[str]:
+    """In a worker process: the forms of words, where their case says something."""
     return count_cases(split_lines(chunk))
 
 
 def _words(truecaser: Path | None, chunk: Chunk) -> Counter[str]:
+    """In a worker process: the words of a chunk, truecased if there is a model for that."""
     sentences = split_lines(chunk) if truecaser is None else map(_truecaser(truecaser).apply, split_lines(chunk))
     return Counter(chain.from_iterable(sentences))
 
 
 def _truecase_model(work: Work, side: SideName) -> Path | None:
+    """The truecasing model of a side that has one."""
     path = TextFiles(work.folder).truecasing(side)
     return path if path.exists() else None
 

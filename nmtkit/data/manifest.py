@@ -33,7 +33,7 @@ def is_data_file(name: str) -> bool:
 
 @dataclass(frozen=True)
 class PrepReport:
-    """What was made; ``str`` of it is for people."""
+    """What was made, with the content of the manifest; ``str`` of it is for people."""
 
     folder: Path
     prep: Prep
@@ -53,6 +53,7 @@ class PrepReport:
         return "\n".join(lines)
 
     def _units(self) -> str:
+        """What the tokens are: words, or pieces of them by how many merges."""
         merges = [
             f"{self.manifest['files'][name]['lines'] - 1:,}"  # the first line is a version
             for name in (TextFiles(self.folder).merges(side).name for side in SIDES)
@@ -63,18 +64,20 @@ class PrepReport:
         return f"joint BPE of {merges[0]} merges" if self.prep.joint else f"BPE of {' + '.join(merges)} merges"
 
 
-def line_numbers(found: Mapping[str, Any]) -> str:
-    shown = found["lines"][:5]
-    more = ", ..." if found["count"] > len(shown) else ""
-    return f"{'lines' if found['count'] > 1 else 'line'} {', '.join(map(str, shown))}{more}"
+def line_numbers(rule: Mapping[str, Any]) -> str:
+    """The first lines that a rule left out, by its entry in the manifest: "lines 3, 14, 15, 92, 65, ..."."""
+    shown = rule["lines"][:5]
+    more = ", ..." if rule["count"] > len(shown) else ""
+    return f"{'lines' if rule['count'] > 1 else 'line'} {', '.join(map(str, shown))}{more}"
 
 
 def versions() -> dict[str, str]:
+    """The versions of the programs whose rules decide what becomes of a text."""
     return {package: version(package) for package in ("sacremoses", "subword-nmt")}
 
 
 def describe_file(path: Path) -> dict[str, Any]:
-    """What the manifest says of a file of the data folder."""
+    """What the manifest says of a file of the data folder: its lines, its tokens and its SHA-256."""
     lines = tokens = 0
     digest = hashlib.sha256()
     for line in raw_lines(path):
@@ -85,23 +88,23 @@ def describe_file(path: Path) -> dict[str, Any]:
 
 
 def verify(folder: Path) -> str:
-    """Checks every file of a data folder against its manifest. Raises UserError naming the first that differs."""
+    """Check every file of a data folder against its manifest. Raises UserError naming the first that differs."""
     files = read_manifest(folder)
     for name, expected in files.items():
         if not (folder / name).is_file():
             raise UserError(f"{folder / name}: in the manifest, but not there; make the folder anew with nmtkit prep")
-        found = describe_file(folder / name)
-        if found != expected:
+        actual = describe_file(folder / name)
+        if actual != expected:
             raise UserError(
-                f"{folder / name}: changed since prep wrote it: {found['lines']:,} lines with SHA-256 "
-                f"{found['sha256'][:12]}..., not {expected['lines']:,} with {expected['sha256'][:12]}...; "
+                f"{folder / name}: changed since prep wrote it: {actual['lines']:,} lines with SHA-256 "
+                f"{actual['sha256'][:12]}..., not {expected['lines']:,} with {expected['sha256'][:12]}...; "
                 "make the folder anew with nmtkit prep"
             )
     return f"{folder}: all {len(files)} files are as prep wrote them"
 
 
 def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """What prep says of every file that it made."""
+    """What prep says of every file that it made, by name. Raises UserError where there is no sound manifest."""
     path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
     files = read_json(path, remedy).get("files")
     if not isinstance(files, dict) or not all(map(_describes_file, files.values())):
@@ -110,6 +113,7 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _describes_file(entry: Any) -> bool:
+    """Whether an entry has what others rely on."""
     return isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
 
 

@@ -86,7 +86,7 @@ class Workers:
     def map(
         self, function: Callable[[A], B], items: Iterable[A], at_hand: Callable[[], bool] = lambda: True
     ) -> Iterator[B]:
-        """The results in the order of the items. Raises UserError if a process dies.
+        """The results in the order of the items, of which a few are taken ahead. Raises UserError if a process dies.
 
         When ``at_hand`` says that the next item would have to be waited for, all results so far come first.
         """
@@ -94,6 +94,7 @@ class Workers:
             yield from map(function, items)
             return
         waiting: deque[Future[B]] = deque()
+        # Four items for each process, so that none is idle while a slow one is waited for, and memory stays bounded.
         for item in items:
             waiting.append(self._threads.submit(self._call, function, item))
             while len(waiting) > 4 * self.count or (waiting and not at_hand()):

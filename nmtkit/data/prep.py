@@ -81,7 +81,10 @@ def prepare_part(
     part: tuple[int, int],
     development: Development = TWO_FILES,
 ) -> str:
-    """Tokenise and clean part i of n of the training text: every n-th shard. It is left in the folder to be merged."""
+    """Tokenise and clean part i of n of the training text, which is every n-th shard, and say how much is done.
+
+    The shards stay in the data folder until ``prepare`` merges them. All parts must be given the same arguments.
+    """
     prep = _settled(prep, development)
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, shared=True) as work:
         _note_languages(prep)
@@ -99,6 +102,7 @@ def _settled(prep: Prep, development: Development) -> Prep:
 
 
 def _check_merge(work: Work) -> None:
+    """Raises UserError naming the first shard that no part has made: to make it here would hide a part that failed."""
     missing = [shard for shard in work.shards if not work.is_clean(shard)]
     if missing:
         raise UserError(
@@ -108,6 +112,7 @@ def _check_merge(work: Work) -> None:
 
 
 def _note_languages(prep: Prep) -> None:
+    """Warn of languages that Moses' rules do not fit, before hours are spent on text cut in the wrong places."""
     for side in (prep.src, prep.tgt):
         if side.tokenizer != "moses" or side.command:
             continue
@@ -121,7 +126,7 @@ def _note_languages(prep: Prep) -> None:
 
 
 def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport:
-    """From clean shards to the data folder."""
+    """From clean shards to the data folder, which is as it was until every new file is on disk."""
     if keep_rejected is not None:
         write_rejected(work, keep_rejected)
     path = work.folder / "manifest.json"
@@ -130,6 +135,7 @@ def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport
     manifest = json.loads(path.read_text(encoding="utf-8"))
     made = [*manifest["files"], path.name]
     with report_write_errors(work.output):
+        # Without a manifest it is no data folder: what dies between here and the end is never taken for one.
         (work.output / path.name).unlink(missing_ok=True)
         for path in [*work.output.iterdir()]:
             old = is_data_file(path.name) or path.name in ALIGN_FILES  # an alignment is of another text
@@ -143,10 +149,11 @@ def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport
 
 def _make_files(work: Work, pool: Workers) -> None:
     """Every file of the data folder, in the work folder; the manifest comes last."""
-    found = report_lost(work)
-    kept = work.pairs - sum(rule["count"] for rule in found.values())
+    lost = report_lost(work)
+    kept = work.pairs - sum(rule["count"] for rule in lost.values())
     with atomic_write(TextFiles(work.folder).settings) as file:
         file.write(dump_yaml(to_dict(work.prep)))
+    # In this order: merges are learnt on truecased words, and text is written with both.
     learn_truecasers(work, kept, pool)
     learn_segmenters(work, kept, pool)
     for side in SIDES:
@@ -164,7 +171,7 @@ def _make_files(work: Work, pool: Workers) -> None:
         "raw": {split: list(map(str, paths)) for split, paths in _origins(work).items()},
         "raw_sha256": {split: [content.sha256 for content in group] for split, group in work.contents.items()},
         "pairs": {split: group[0].lines for split, group in work.contents.items()},
-        "cleaning": found,
+        "cleaning": lost,
         "files": dict(zip(made, descriptions, strict=True)),
     }
     with atomic_write(work.folder / "manifest.json") as file:
@@ -182,18 +189,19 @@ def _origins(work: Work) -> dict[str, list[Path]]:
 
 
 def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
-    """Writes train.{src,tgt}, shard by shard; a note beside it says how much of it is finished."""
+    """Write train.src or train.tgt, shard by shard; a note beside it says how much of it is finished."""
     path, note = work.folder / f"train.{side}", work.folder / f"train.{side}.done"
     done = {"shards": 0, "bytes": 0}
     if note.exists() and path.exists():
         done = json.loads(note.read_text(encoding="utf-8"))
     todo = work.shards[done["shards"] :]
     with open(path, "ab") as file, progress(f"writing train.{side}", kept * len(todo) // len(work.shards)) as advance:
-        file.truncate(done["bytes"])
+        file.truncate(done["bytes"])  # a shard that was being written when the run ended is written again
         for shard in todo:
             for text in pool.map(partial(_segment, work.folder, side), work.tokens(shard, side)):
                 file.write(text)
                 advance(CHUNK_LINES)
+            # The note must not be on disk before what it tells of.
             file.flush()
             sync(path)
             with atomic_write(note) as written:
@@ -201,6 +209,7 @@ def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
 
 
 def _segment(folder: Path, side: SideName, chunk: Chunk) -> bytes:
+    """In a worker process: the lines of a chunk of tokenised words, truecased and split by BPE."""
     pipeline = _pipeline(folder, side)
     return join_lines(pipeline.segment(pipeline.truecase(words)) for words in split_lines(chunk))
 
@@ -222,6 +231,7 @@ def _make_heldout(work: Work, split: str, pool: Workers) -> None:
 
 
 def _apply(folder: Path, side: SideName, path: Path, chunk: Chunk) -> tuple[int, bytes, bytes]:
+    """In a worker process: how many lines a chunk of raw text has, its tokens, and its text with plain line ends."""
     pipeline = _pipeline(folder, side)
     lines = [parse_line(raw, path, number) for number, raw in enumerate(chunk.lines, chunk.first)]
     return len(lines), join_lines(map(pipeline.tokens, lines)), "".join(line + "\n" for line in lines).encode()

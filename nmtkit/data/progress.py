@@ -41,17 +41,21 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], No
 
 
 class _Rate(ProgressColumn):
+    """How many lines a second the bar has moved lately."""
+
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:,.0f} lines/s" if task.speed else "")
 
 
 def _logged_progress(task: str, total: int | None) -> Callable[[int], None]:
+    """The same as lines in the log, of which short work has none; without a total it is announced at once."""
     if total is None:
         log.info(task)
     start = last = time.monotonic()
     done = 0
 
     def advance(lines: int) -> None:
+        """Note that so many more lines are done."""
         nonlocal done, last
         done += lines
         now = time.monotonic()

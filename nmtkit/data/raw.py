@@ -41,6 +41,7 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
         raise UserError(f"{references[0]}: there is no development set that it translates; give its two files, too")
     groups = {split: [*files, *(references if split == "dev" else ())] for split, files in raw.items()}
     paths = [path for group in groups.values() for path in group]
+    # prep reads each file several times, and it is hashed, so that a run that goes on knows it again.
     for file, column in map(file_of, paths):
         if not file.exists():
             raise UserError(f"{file}: no such file")
@@ -87,7 +88,7 @@ def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, 
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name two files as `train`")
-    found: dict[str, dict[str, Path]] = {split: {} for split in SPLITS}
+    sets: dict[str, dict[str, Path]] = {split: {} for split in SPLITS}
     for path in sorted(folder.iterdir()):
         if match := _RAW_NAME.fullmatch(path.name):
             sides = [(match[2], path)]
@@ -97,12 +98,12 @@ def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, 
             continue
         split = match[1]
         for language, side in sides:
-            if language in found[split]:
-                raise UserError(f"{path}: {found[split][language].name} is there too; keep one of them")
-            found[split][language] = side
-    src, tgt = _direction(folder, sorted(found["train"]), src, tgt)
+            if language in sets[split]:
+                raise UserError(f"{path}: {sets[split][language].name} is there too; keep one of them")
+            sets[split][language] = side
+    src, tgt = _direction(folder, sorted(sets["train"]), src, tgt)
     raw = {}
-    for split, by_language in found.items():
+    for split, by_language in sets.items():
         missing = [language for language in (src, tgt) if language not in by_language]
         if (split == "train" and missing) or len(missing) == 1:
             raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst)")
@@ -114,6 +115,7 @@ def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, 
     return raw, src, tgt
 
 
+# Two or three letters, and perhaps a region or script: en, pt-BR, zh_Hant.
 _LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
 _RAW_NAME = re.compile(rf"(train|dev|test)\.({_LANGUAGE})(?:\.gz|\.zst)?")
 _BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
@@ -121,6 +123,7 @@ _RAW_TSV = re.compile(rf"(train|dev|test)\.({_BESIDE_HYPHEN})-({_BESIDE_HYPHEN})
 
 
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:
+    """Source and target language, of which one may be left to find. Raises UserError where there is a choice."""
     others = [language for language in languages if language not in (src, tgt)]
     if src and tgt:
         if src == tgt:

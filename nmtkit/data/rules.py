@@ -38,6 +38,7 @@ def rules_of(cleaning: Cleaning) -> list[str]:
 
 
 def describe_rule(rule: str, cleaning: Cleaning) -> str:
+    """What is wrong with pairs that a rule leaves out, in words for people."""
     return RULES[rule].format(max_length=cleaning.max_length, max_ratio=cleaning.max_ratio)
 
 

@@ -133,6 +133,7 @@ TWO_FILES = Development()
 
 
 def load_prep(folder: Path) -> Prep:
+    """The settings of a data or model folder. Raises UserError where there are none, or some that cannot be."""
     path = TextFiles(folder).settings
     if not path.is_file():
         raise UserError(f"{path}: not there; make the folder with nmtkit prep")

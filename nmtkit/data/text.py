@@ -73,6 +73,7 @@ class TextPipeline:
         return self.segment(self.truecase(self.tokenize(line)))
 
     def tokenize(self, line: str) -> list[str]:
+        """The words of a raw line, lower-cased if the settings say so, but neither truecased nor split."""
         words = self.written(line)
         return [word.lower() for word in words] if self.side.lowercase else words
 
@@ -90,7 +91,9 @@ class TextPipeline:
         return line.split() if self._tokenizer is None else self._moses(self._tokenizer, line)
 
     def _moses(self, tokenizer: Any, line: str) -> list[str]:
+        """Words by Moses' rules, around what is protected."""
         kept = []
+        # In a text that has the placeholder itself, nothing is protected: one could not be told from the other.
         if self._protected is not None and _PLACE not in line:
             kept = [match[0] for match in self._protected.finditer(line)]
             line = self._protected.sub(f" {_PLACE} ", line)
@@ -105,9 +108,11 @@ class TextPipeline:
         return words
 
     def truecase(self, words: list[str]) -> list[str]:
+        """The words with the case that they usually have, if there is a truecasing model."""
         return words if self.truecaser is None else self.truecaser.apply(words)
 
     def segment(self, words: list[str]) -> list[str]:
+        """The pieces that BPE splits the words into, if there are merges."""
         return words if self.segmenter is None else self.segmenter.apply(words)
 
     def words(self, tokens: list[str]) -> list[str]:

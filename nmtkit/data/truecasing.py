@@ -59,6 +59,7 @@ def learn_truecaser(forms: Counter[str]) -> str:
 
 
 def _truecase_line(forms: Sequence[tuple[str, int]]) -> str:
+    """The line of a word, whose forms come with their counts, the most frequent first."""
     (best, count), *others = forms
     total = sum(count for _, count in forms)
     return " ".join([f"{best} ({count}/{total})", *(f"{form} ({count})" for form, count in others)]) + "\n"

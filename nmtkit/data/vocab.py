@@ -73,6 +73,7 @@ class Vocabulary:
         return cls(words, counts)
 
     def save(self, path: Path) -> None:
+        """Write what ``load`` reads."""
         with atomic_write(path) as file:
             file.writelines(f"{word}\t{count}\n" for word, count in zip(self.words, self.counts, strict=True))
 
@@ -89,6 +90,7 @@ class Vocabulary:
         return [self._ids.get(token, UNK) for token in tokens]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The words that have these ids, symbols as they are spelled."""
         return [self.words[id] for id in ids]
 
     @property

@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 
 class Shard(NamedTuple):
+    """Consecutive lines of the training text, which one process after the other works on and leaves as files."""
+
     number: int  # from 0
     first: int  # line of the raw text, from 1
     lines: int
@@ -46,7 +48,11 @@ class Shard(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """An unfinished run and its folder. A file that is there is complete, but for train.{src,tgt}."""
+    """An unfinished run and its folder.
+
+    A file that is in the folder is complete, but for train.src and train.tgt, beside which a note says how far they
+    are. So a run that was ended, at whatever moment, goes on by making what is not there.
+    """
 
     raw: Mapping[str, Files]
     development: Development
@@ -80,6 +86,7 @@ class Work:
         key = [to_dict(prep), contents, development.size, development.seed, __version__, versions(), SHARD_LINES]
         folder = output / f".prep-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]}"
         with locked(folder, "prep", shared):
+            # A data folder has one unfinished run. Another's lock says that it is not left but at work.
             for old in output.glob(".prep-*"):
                 if old != folder:
                     with locked(old, "prep"), report_write_errors(output):
@@ -100,22 +107,27 @@ class Work:
 
     @property
     def pairs(self) -> int:
+        """How many pairs the raw training text has."""
         return self.contents["train"][0].lines
 
     @cached_property
     def shards(self) -> list[Shard]:
+        """All shards of the training text in their order."""
         size = max(SHARD_LINES, -(-self.pairs // _SHARDS))
         starts = range(0, self.pairs, size)
         return [Shard(i, start + 1, min(size, self.pairs - start)) for i, start in enumerate(starts)]
 
     def shard_file(self, shard: Shard, name: str) -> Path:
+        """Where what is called ``name`` of a shard lies: src and tgt (tokens), hashes, lost, and counts."""
         return self.folder / "shards" / f"{shard.number:03}.{name}"
 
     def is_clean(self, shard: Shard) -> bool:
+        """Whether the shard is tokenised and cleaned."""
         return self.shard_file(shard, "lost").is_file()  # it is written last
 
     def lost(self, shard: Shard) -> list[tuple[int, str]]:
         """Line number and rule of each pair that does not stay, in their order."""
+        # Whether a pair was there before is not known while shards are cleaned, because others come before it.
         lost = json.loads(self.shard_file(shard, "lost").read_text(encoding="utf-8"))
         if "duplicate" not in self.prep.cleaning.drop:
             return [(line, rule) for line, rule in lost]
@@ -138,6 +150,7 @@ class Work:
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[Chunk]:
+    """Lines in chunks whose numbers mean nothing, since lines before them are left out."""
     while chunk := list(islice(lines, CHUNK_LINES)):
         yield Chunk(1, chunk)
 
