@@ -22,6 +22,11 @@ def vocab(
     unkpos: Annotated[
         bool, typer.Option("--unkpos", help="Unknown target words say where they come from, for any model to learn.")
     ] = False,
+    src_from: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Take the source words of another toolkit's vocabulary, in their order."),
+    ] = None,
+    tgt_from: Annotated[Path | None, typer.Option(metavar="FILE", help="The same for the target words.")] = None,
     workers: Workers = None,
 ) -> None:
     """Count the words of the training text, make vocabularies, and encode the data folder for training.
@@ -31,6 +36,8 @@ def vocab(
       nmtkit vocab --src-size 200000 --tgt-size 80000
 
       nmtkit vocab --src-size 30000 --tgt-size 30000 --unkpos
+
+      nmtkit vocab --src-from dict.de.txt --tgt-from dict.en.txt     (of fairseq; or OpenNMT, JoeyNMT, Marian, Nematus)
 
     It shows how many of all words the vocabularies cover, in each part of the data.
 
@@ -46,5 +53,5 @@ def vocab(
     if joint:
         src_size = tgt_size = src_size or tgt_size
     with log_to_stderr():
-        report = encode(data, src_size, tgt_size, min_count, joint, workers, unkpos)
+        report = encode(data, src_size, tgt_size, min_count, joint, workers, unkpos, src_from, tgt_from)
     typer.echo(report, err=True)

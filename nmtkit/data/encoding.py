@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from nmtkit.data.annotation import annotate_file, check_annotation
 from nmtkit.data.corpus import FILES, OFFSET, Encoded, Ids, write_header
 from nmtkit.data.counts import merged, write_run
+from nmtkit.data.foreign import read_words
 from nmtkit.data.manifest import read_manifest
 from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.data.progress import progress
@@ -75,9 +76,12 @@ def encode(
     joint: bool,
     workers: int | None,
     unkpos: bool = False,
+    src_from: Path | None = None,
+    tgt_from: Path | None = None,
 ) -> VocabReport:
     """Make the vocabularies of a data folder from its training text, and the files of ids that training maps.
 
+    ``src_from`` and ``tgt_from`` are vocabularies of other toolkits (see foreign.py), whose words are taken instead.
     Sizes count every row, symbols included; None is everything. ``joint``: both sides have one list. ``unkpos``:
     unknown target words say where in the source they come from, by the folder's alignment. Raises UserError for a
     folder that prep did not make, and for one that cannot be annotated.
@@ -86,6 +90,12 @@ def encode(
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
     if "train" not in splits:
         raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")
+    if (src_from or tgt_from) and (joint or min_count > 1):
+        what = "`joint`" if joint else f"`min_count` {min_count}"
+        raise UserError(f"{what}: the words are those of {src_from or tgt_from}; leave one of the two out")
+    lists = {
+        side: None if path is None else read_words(path) for side, path in zip(SIDES, (src_from, tgt_from), strict=True)
+    }
     if unkpos:
         check_annotation(folder, tgt_size)
     vocabularies: dict[SideName, Vocabulary] = {}
@@ -99,10 +109,8 @@ def encode(
         for side, size in zip(SIDES, (src_size, tgt_size), strict=True):
             # Only target words are annotated, but the one list of a joint vocabulary has the symbols on both sides.
             annotated = unkpos and (joint or side == "tgt")
-            vocabulary = Vocabulary.choose(merged(runs[side]), size, min_count, annotated)
+            vocabulary = _make_vocabulary(folder / f"train.{side}", runs[side], lists[side], size, min_count, annotated)
             vocabulary.save(TextFiles(staging).vocabulary(side))
-            if len(vocabulary) == vocabulary.symbols:
-                raise UserError(f"{folder}/train.{side}: no word is there {min_count} times or more; lower `min_count`")
             vocabularies[side] = vocabulary
             types[side] = sum(word not in ALL_SYMBOLS for word, _ in merged(runs[side]))
             for split in splits:
@@ -117,6 +125,21 @@ def encode(
         write_header(staging, texts)
         move_into_place(staging, folder, FILES)
     return VocabReport(folder, vocabularies, types, coverage)
+
+
+def _make_vocabulary(
+    text: Path, runs: Sequence[Path], words: Sequence[str] | None, size: int | None, min_count: int, annotated: bool
+) -> Vocabulary:
+    """The vocabulary of a side: of the given ``words``, or else of the most frequent ones by the counts in ``runs``.
+
+    Raises UserError where there is none, naming the ``text`` that was counted.
+    """
+    if words is not None:
+        return Vocabulary.take(words, merged(runs), size, annotated)
+    vocabulary = Vocabulary.choose(merged(runs), size, min_count, annotated)
+    if len(vocabulary) == vocabulary.symbols:
+        raise UserError(f"{text}: no word is there {min_count} times or more; lower `min_count`")
+    return vocabulary
 
 
 def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: Workers) -> list[Path]:

@@ -48,6 +48,17 @@ class Vocabulary:
         return cls([*symbols, *(word for word, _ in frequent)], [0] * len(symbols) + [n for _, n in frequent])
 
     @classmethod
+    def take(
+        cls, words: Sequence[str], counts: Iterable[tuple[str, int]], size: int | None, annotated: bool = False
+    ) -> "Vocabulary":
+        """The words of a list in its order, at most ``size`` rows with the symbols, with their counts in the text."""
+        symbols = (*SPELLINGS, *UNKPOS) if annotated else SPELLINGS
+        kept = [word for word in words if word not in ALL_SYMBOLS][: None if size is None else size - len(symbols)]
+        in_text = dict.fromkeys(kept, 0)
+        in_text |= {word: n for word, n in counts if word in in_text}
+        return cls([*symbols, *kept], [*(0 for _ in symbols), *in_text.values()])
+
+    @classmethod
     def load(cls, path: Path) -> "Vocabulary":
         """Raises UserError naming file and line for anything that ``save`` does not write."""
         if not path.is_file():

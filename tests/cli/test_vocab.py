@@ -80,3 +80,23 @@ def test_a_joint_list_has_the_symbols_of_annotation_too(nmtkit: Run, data: Path)
     assert nmtkit("vocab", "--unkpos", "--joint", "-j1").status == 0
     assert (data / "vocab.src").read_bytes() == (data / "vocab.tgt").read_bytes()
     assert Vocabulary.load(data / "vocab.src").annotated
+
+
+def test_the_words_can_be_those_of_another_toolkit(nmtkit: Run, data: Path) -> None:
+    (data.parent / "dict.txt").write_text("bird 9\nunicorn 5\nthe 3\n<s> 1\n")
+    assert nmtkit("vocab", "--src-from", "dict.txt", "-j1").status == 0
+    vocabulary = Vocabulary.load(data / "vocab.src")
+    assert vocabulary.words[4:] == ["bird", "unicorn", "the"]
+    assert vocabulary.counts[4:] == [1, 0, 2]  # in this text
+    assert [vocabulary.words[id] for id in Corpus.open(data, "train").src(0)][:2] == ["the", "<unk>"]
+    assert rows(data)[1] == 10
+    assert nmtkit("vocab", "--tgt-from", "dict.txt", "--tgt-size", "6", "-j1").status == 0
+    assert Vocabulary.load(data / "vocab.tgt").words[4:] == ["bird", "unicorn"]
+
+
+@pytest.mark.parametrize("other", ["--joint", "--min-count 2"])
+def test_words_are_chosen_in_one_way_only(nmtkit: Run, data: Path, other: str) -> None:
+    (data.parent / "dict.txt").write_text("bird 9\n")
+    status, _, err = nmtkit("vocab", "--src-from", "dict.txt", *other.split(), "-j1")
+    assert (status, err.count("\n")) == (1, 1)
+    assert "the words are those of dict.txt; leave one of the two out" in err

@@ -1,0 +1,48 @@
+"""The same words in each toolkit's own kind of file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nmtkit.data.foreign import read_words
+from nmtkit.errors import UserError
+
+WORDS = ["the", "no", "12", "eos", "über", "a:b", "'", '"', "#x", "@@"]
+FILES = {
+    "dict.en.txt": "".join(f"{word} {900 - n}\n" for n, word in enumerate(WORDS)) + "madeupword0000 0\n",
+    "flags.txt": "<s> 1 #fairseq:overwrite\n" + "".join(f"{word} 3\n" for word in WORDS),
+    "opennmt.vocab": "<unk>\t0\n<blank>\t0\n" + "".join(f"{word}\t7\n" for word in WORDS),
+    "joeynmt.txt": "\n".join(["<unk>", "<pad>", "<s>", "</s>", *WORDS]),
+    "marian.yml": "</s>: 0\n<unk>: 1\n" + "".join(f"{json.dumps(w)}: {n}\n" for n, w in enumerate(WORDS, 2)),
+    "plain.yml": '</s>: 0\nthe: 1\nno: 2\n12: 3\neos: 4\nüber: 5\na:b: 6\n"\'": 7\n\'"\': 8\n"#x": 9\n"@@": 10\n',
+    "nematus.json": json.dumps({"eos": 0, "UNK": 1} | {w: n for n, w in enumerate(WORDS, 2) if w != "eos"}),
+    "sockeye.json": json.dumps({w: n for n, w in [*enumerate(WORDS, 4), (0, "<pad>"), (1, "<unk>")]}, indent=4),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_words_of_every_toolkit_come_in_their_order_without_its_symbols(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(FILES[name], encoding="utf-8")
+    assert read_words(tmp_path / name) == [word for word in WORDS if (name, word) != ("nematus.json", "eos")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", "the 3\ncat\n", r"a\.txt:2: expected a word and a count, found 'cat'"),
+        ("a.txt", "the\ncat 4\n", r"a\.txt:2: expected a word, found 'cat 4'"),
+        ("a.txt", "the\n\n", r"a\.txt:2: expected a word, found ''"),
+        ("a.txt", "the\nthe\n", r"a\.txt: has the word 'the' twice; take one of them out"),
+        ("a.txt", "<s>\n</s>\n", r"a\.txt: has no words; give a vocabulary of fairseq, OpenNMT"),
+        ("a.json", '["the"]', r"a\.json: expected each word with its number"),
+        ("a.json", '{"the": "first"}', r"a\.json: expected each word with its number"),
+        ("a.json", '{"the', r"a\.json: expected each word with its number"),
+        ("a.yml", "the: [", r"a\.yml: expected each word with its number"),
+        ("a.json", '{"the cat": 5}', r"a\.json: 'the cat' is not a word, as no text has it"),
+    ],
+)
+def test_what_is_no_vocabulary_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_words(tmp_path / name)
