@@ -20,6 +20,7 @@ class WordEmbedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Ids of any shape -> vectors (..., E)."""
+        # BOS has a row in the table like any id; multiplied by zero it stays unused, and has no gradient.
         vectors = functional.embedding(ids, self.weight) * (ids != BOS).unsqueeze(-1)
         return functional.dropout(vectors, self.dropout, self.training)
 
@@ -59,7 +60,7 @@ class TiedOutputLayer(nn.Module):
 
     def __init__(self, embedding: WordEmbedding):
         super().__init__()
-        self._embedding = (embedding,)
+        self._embedding = (embedding,)  # in a tuple, where PyTorch does not look for modules
         self.bias = nn.Parameter(torch.zeros(len(embedding.weight)))
 
     @property

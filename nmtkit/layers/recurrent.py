@@ -16,11 +16,14 @@ from nmtkit.ops.matrix import Matrix
 
 
 class LSTMState(NamedTuple):
+    """The state of an LSTM between two steps."""
+
     h: Tensor  # (N, H)
     s: Tensor  # (N, H) the cell
 
     @classmethod
     def zero(cls, rows: int, width: int, device: torch.device) -> "LSTMState":
+        """The zero state for N = ``rows``: both parts (N, ``width``) in float32."""
         return cls(*(torch.zeros(rows, width, device=device) for _ in range(2)))
 
 
@@ -32,6 +35,7 @@ class PeepholeLSTM(nn.Module):
         self.width = width
         self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_r
         self.peepholes = nn.Parameter(torch.zeros(3, width))  # theta_rho, theta_phi, theta_pi
+        # Orthogonal gate by gate, because each block is a recurrence of its own; the whole (H, 4H) would be so by rows.
         for block in self.weight.split(width, dim=1):
             nn.init.orthogonal_(block)
 

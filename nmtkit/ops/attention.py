@@ -25,6 +25,7 @@ def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tenso
     """
     scores = _sigmoid(query.unflatten(0, (len(keys), -1)), keys.float()) @ (2 * v.float())  # (B, K, S)
     weights = scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(dim=-1)
+    # A sentence's K queries share its keys and values: nothing is repeated for the beam.
     context = weights.to(values.dtype) @ values  # (B, K, D)
     return context.flatten(0, 1), weights.flatten(0, 1)
 
@@ -105,12 +106,14 @@ class _Additive(torch.autograd.Function):
         query, weights = ctx.saved_tensors
         keys, values, v = ctx.shared
         d_weights = torch.bmm(values.value, grad_context.unsqueeze(-1)).squeeze(-1).float()
+        # The softmax's backward by hand; padding has the weight 0, and so no gradient.
         d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))
         sigmoid = _sigmoid(query.unsqueeze(1), keys.value).squeeze(1)
         v.add(2 * (d_scores.flatten() @ sigmoid.flatten(0, 1)))  # of the sigmoid alone, because d_scores sums to 0
-        slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1)  # a quarter of that of tanh
+        slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1)  # sigmoid (1 - sigmoid), a quarter of the slope of tanh
         four_v = 4 * v.value.float()
         d_query = torch.bmm(d_scores.unsqueeze(1), slope).squeeze(1) * four_v
+        # The keys' gradient is a sum over the steps, made in the slope's memory; the values' is one product at the end.
         keys.add(slope.mul_(d_scores.unsqueeze(-1)).mul_(four_v))
         values.note(weights.to(values.value.dtype).unsqueeze(1), grad_context.unsqueeze(1))
         return d_query, None, None, None, None

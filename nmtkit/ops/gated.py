@@ -59,11 +59,13 @@ def _gates(x: Tensor | None, s: Tensor, gain: Tensor | None, bias: Tensor) -> tu
     """The G gates (N, H), whose terms come first in x and s, and what ``_gates_backward`` needs."""
     width = bias.numel()
     terms = s[:, :width] if x is None else x[:, :width] + s[:, :width]
+    # Gate by gate in memory, because PyTorch normalises over what lies side by side.
     pre = terms.unflatten(-1, bias.shape).transpose(0, 1).contiguous()  # (G, N, H)
     if gain is None:
         return list((pre + bias.unsqueeze(1)).sigmoid_().unbind()), []
     gates, kept = [], [pre]
     for part, g, b in zip(pre, gain, bias, strict=True):
+        # The native operation gives mean and deviation, too, which its backward needs.
         gate, *statistics = torch.native_layer_norm(part, part.shape[-1:], g, b, EPSILON)
         gates.append(gate.sigmoid_())
         kept += statistics
@@ -99,7 +101,7 @@ class _GRU(torch.autograd.Function):
         keep: Tensor | None,
     ) -> Tensor:  # fmt: skip
         s, width, place = s.to(h.dtype), h.shape[-1], bias.numel()
-        (r, z, *linear_gate), kept = _gates(x, s, gain, bias)
+        (r, z, *linear_gate), kept = _gates(x, s, gain, bias)  # a list of l in an L-GRU, else of nothing
         state = s[:, place:] + state_bias
         inner = r * state
         if x is not None:
@@ -107,6 +109,7 @@ class _GRU(torch.autograd.Function):
         candidate = tanh_(inner)
         linear = x[:, place + width :] if x is not None and linear_gate else None
         change = candidate if linear is None else torch.addcmul(candidate, linear_gate[0], linear)
+        # h' = h + change z: without dropout change is c - h, with it c keep - h, in one pass.
         change = change - h if keep is None else torch.addcmul(-h, change, keep)
         ctx.save_for_backward(gain, bias, keep, state, candidate, linear, change, r, z, *linear_gate, *kept)
         ctx.gates, ctx.inputs = len(bias), 0 if x is None else x.shape[-1]
@@ -118,10 +121,11 @@ class _GRU(torch.autograd.Function):
         gain, bias, keep, state, candidate, linear, change, *rest = ctx.saved_tensors
         (r, z, *linear_gate), kept = rest[: ctx.gates], rest[ctx.gates :]
         rows, width, place = *dh.shape, bias.numel()
+        # All gradients are written where they belong: gates first, then the candidate, then H(x).
         ds = dh.new_empty(rows, place + width)
         dx = dh.new_empty(rows, ctx.inputs) if ctx.inputs else None
         d_gates = [torch.empty_like(r), dh * change]
-        d_change = dh * z
+        d_change = dh * z  # -h is a part of the change: what z lets through of it is taken from dh below
         dh = dh - d_change
         if keep is not None:
             d_change *= keep
@@ -132,6 +136,7 @@ class _GRU(torch.autograd.Function):
         torch.mul(d_inner, state, out=d_gates[0])
         d_state = torch.mul(d_inner, r, out=ds[:, place:])
         d_gain, d_bias = _gates_backward(d_gates, [r, z, *linear_gate], kept, gain, bias, ds)
+        # x and s are added up before every gate, so they have one gradient there; in the candidate r stands between.
         if dx is not None:
             dx[:, :place] = ds[:, :place]
             dx[:, place : place + width] = d_inner
@@ -153,7 +158,7 @@ class _LAU(torch.autograd.Function):
         candidate = tanh_((x_candidate + candidate_bias).addcmul_(r, difference))
         change = candidate - h if keep is None else torch.addcmul(-h, candidate, keep)
         mixed = torch.addcmul(h, z, change)
-        remaining = linear - mixed
+        remaining = linear - mixed  # kept, because it is what g's gradient is multiplied by
         ctx.save_for_backward(gain, bias, keep, difference, candidate, change, remaining, r, z, g, *kept)
         return mixed.addcmul_(g, remaining)
 
@@ -174,7 +179,7 @@ class _LAU(torch.autograd.Function):
         d_inner = tanh_backward(d_change, candidate)
         torch.mul(d_inner, difference, out=d_gates[0])
         d_state = torch.mul(d_inner, r, out=ds[:, place:])
-        torch.sub(d_inner, d_state, out=dx[:, place : place + width])
+        torch.sub(d_inner, d_state, out=dx[:, place : place + width])  # x_c stands outside r and, subtracted, inside
         d_gain, d_bias = _gates_backward(d_gates, [r, z, g], kept, gain, bias, ds)
         dx[:, :place] = ds[:, :place]
         return dx, ds, dh, d_gain, d_bias, d_inner.sum(0), None

@@ -40,6 +40,7 @@ def sequence(
     from the last step to the first.
     """
     steps = trusted.choose(PLAIN, _fused, _compare, x)
+    # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h = _Sequence.apply(x, u_gates.to(x.dtype), u.to(x.dtype), h0, mask, reverse, steps)
     return outputs, h
 
@@ -94,9 +95,10 @@ class Plain:
         width = old.h.shape[1]
         add_product(gates, x[:, : 2 * width], old.h_w, u_gates)
         r, z = gates.sigmoid_().chunk(2, dim=-1)
+        # The second product waits for the first: this is what makes this GRU slower than those that reset afterwards.
         torch.mul(r, old.h, out=reset)
         add_product(candidate, x[:, 2 * width :], reset, u)
-        torch.lerp(old.h, candidate.tanh_(), z, out=new.h)
+        torch.lerp(old.h, candidate.tanh_(), z, out=new.h)  # h + z (c - h), one pass
         hand_on(real, new.h, old.h)
         copy(new.h, new.h_w)
 
@@ -114,17 +116,19 @@ class Plain:
         gates, _, candidate = kept
         width = h.shape[1]
         d_h, passed = divide(total(dh), real)
+        # Gradients before a function follow from its result y: y (1 - y) for a sigmoid, 1 - y^2 for tanh.
         d_pre = recurrence.place(d_w, d_h.dtype)
         r, z = gates.chunk(2, dim=-1)
         dr, dz, dc = d_pre.chunk(3, dim=-1)
         torch.mul(d_h, z, out=dc)
         dc.mul_(1 - candidate * candidate)
-        d_reset = (dc.to(u_t.dtype) @ u_t).float()
+        d_reset = (dc.to(u_t.dtype) @ u_t).float()  # of r * h, which both have a part in
         torch.mul(d_h, candidate - h, out=dz)
         dz.mul_(z).mul_(1 - z)
         torch.mul(d_reset, h, out=dr)
         dr.mul_(r).mul_(1 - r)
         copy(d_pre, d_w)
+        # h reaches h' directly, through r * h and through the gates, whose product is a term of its own.
         return [d_h * (1 - z) + d_reset * r, d_w[:, : 2 * width] @ u_gates_t, *passed]
 
 
@@ -151,6 +155,7 @@ class _Sequence(torch.autograd.Function):
         length, rows, width = x.shape[0], x.shape[1], x.shape[2] // 3
         gates = torch.empty(length, rows, 2 * width, dtype=torch.float32, device=x.device)
         candidates, hs = gates.new_empty(length, rows, width), gates.new_empty(length, rows, width)
+        # In float32 the states are the outputs, and no product needs a copy of them.
         resets, outputs = torch.empty_like(hs, dtype=x.dtype), recurrence.place(hs, x.dtype)
         state = State(h0.float().contiguous(), h0.to(x.dtype))
         inputs, real = x.contiguous().unbind(), recurrence.masks(mask, length)
@@ -160,8 +165,8 @@ class _Sequence(torch.autograd.Function):
             state = new
         ctx.save_for_backward(gates, resets, candidates, hs, u_gates, u, h0, mask)
         ctx.reverse, ctx.steps = reverse, steps
-        ctx.set_materialize_grads(False)
-        return outputs, state.h.clone()
+        ctx.set_materialize_grads(False)  # None for a result that nothing uses
+        return outputs, state.h.clone()  # a copy: the last state is a part of the outputs
 
     @staticmethod
     @once_differentiable

@@ -4,6 +4,8 @@ A weight has a scale for each of its outputs, found once. The other factor has o
 product, so that a row's result does not depend on the rows beside it. Processors without VNNI add the products up in
 pairs, in 16 bits: the largest integers are such that no pair overflows.
 
+A packed weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight))``.
+
 Letters: N rows, D inputs, E outputs.
 """
 
@@ -20,9 +22,9 @@ TINY = 1e-30  # the least scale: a row or column of zeros has one, too
 
 
 class Packed(NamedTuple):
-    """A weight (D, E) in the order that the processor likes best. See ``Converted`` in ``matrix.py``."""
+    """A weight (D, E) as the processor multiplies it fastest."""
 
-    weight: Tensor
+    weight: Tensor  # int8, in a layout of oneDNN's own
     scales: Tensor  # (E,)
     zeros: Tensor  # (E,)
 
@@ -30,6 +32,7 @@ class Packed(NamedTuple):
         """Rows (..., D) times this weight -> (..., E) in float32."""
         x = rows.reshape(-1, rows.shape[-1])
         scale = (x.abs().amax(dim=1, keepdim=True) / LARGEST).clamp_(min=TINY)
+        # oneDNN takes the input unsigned and subtracts ZERO again. Its one scale is 1: each row's comes afterwards.
         rounded = (x / scale).round_().add_(ZERO).to(torch.uint8)
         result: Tensor = torch.ops.onednn.qlinear_pointwise(
             rounded, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""

@@ -43,6 +43,7 @@ def sequence(
     the last step to the first.
     """
     steps = trusted.choose(PLAIN, _fused, _compare, x)
+    # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h = _Sequence.apply(x, u.to(x.dtype), bias, h0, mask, reverse, steps)
     return outputs, h
 
@@ -90,11 +91,11 @@ class Plain:
         gates, candidate, linear = kept
         width = old.h.shape[1]
         add_product(gates, gates, old.h_w, u)
-        gates[:, : 3 * width].sigmoid_()
+        gates[:, : 3 * width].sigmoid_()  # not the fourth, which is the difference
         r, z, g, difference = gates.chunk(4, dim=-1)
         candidate.addcmul_(r, difference).tanh_()
-        torch.lerp(old.h, candidate, z, out=new.h)
-        new.h.lerp_(linear, g)
+        torch.lerp(old.h, candidate, z, out=new.h)  # h + z (c - h), the mixed state
+        new.h.lerp_(linear, g)  # and between it and H(x)
         hand_on(real, new.h, old.h)
         copy(new.h, new.h_w)
 
@@ -107,10 +108,12 @@ class Plain:
         d_h, passed = divide(total(dh), real)
         r, z, g, difference = gates.chunk(4, dim=-1)
         dr, dz, dg, d_difference, d_linear = out.x.chunk(5, dim=-1)
+        # Gradients before a function follow from its result y: y (1 - y) for a sigmoid, 1 - y^2 for tanh. Where a
+        # gradient times y is there already, as d_linear for g, only the other factor is missing.
         torch.mul(d_h, g, out=d_linear)
-        torch.sub(linear, torch.lerp(h, candidate, z), out=dg)
+        torch.sub(linear, torch.lerp(h, candidate, z), out=dg)  # the mixed state is computed again, not kept
         dg.mul_(d_linear).mul_(1 - g)
-        d_h = d_h - d_linear
+        d_h = d_h - d_linear  # of the mixed state
         torch.mul(d_h, z, out=dc)
         torch.sub(candidate, h, out=dz)
         dz.mul_(dc).mul_(1 - z)
@@ -148,6 +151,7 @@ class _Sequence(torch.autograd.Function):
         hs = gates.new_empty(length, rows, width)
         outputs = recurrence.place(hs, x.dtype)
         x_gates, x_candidate, linear = x.split([3 * width, width, width], dim=-1)
+        # What does not wait for a state is done for all steps at once: a step adds its product to it, in place.
         gates[:, :, : 3 * width] = x_gates + bias[: 3 * width]
         gates[:, :, 3 * width :] = -x_candidate
         candidates = (x_candidate + bias[3 * width :]).float().contiguous()
@@ -160,8 +164,8 @@ class _Sequence(torch.autograd.Function):
             state = new
         ctx.save_for_backward(gates, candidates, linear, hs, u, bias, h0, mask)
         ctx.reverse, ctx.steps = reverse, steps
-        ctx.set_materialize_grads(False)
-        return outputs, state.h.clone()
+        ctx.set_materialize_grads(False)  # None for a result that nothing uses
+        return outputs, state.h.clone()  # a copy: the last state is a part of the outputs
 
     @staticmethod
     @once_differentiable
@@ -180,6 +184,7 @@ class _Sequence(torch.autograd.Function):
             kept, out = Kept(gates[t], candidates[t], linear[t]), Gradients(d_candidates[t], d_x[t], d_w[t])
             dh = steps.backward(dh, u_t, real[t], kept, previous[t], out)
         du = recurrence.weight_gradient(previous, d_w)
+        # The candidate's bias stands outside the reset product, so its gradient is not that of the difference.
         d_bias = torch.cat([d_x[:, :, : 3 * width].sum((0, 1)), d_candidates.sum((0, 1))])
         d_x[:, :, 3 * width : 4 * width].neg_().add_(d_candidates)  # x_c stands in the candidate and in the difference
         return d_x.to(u.dtype), du, d_bias.to(bias.dtype), total(dh).to(h0.dtype), None, None, None

@@ -28,6 +28,7 @@ class Shared:
     """
 
     def __init__(self, tensor: Tensor):
+        # As autocast would convert it, but once and not in every step.
         device = tensor.device.type
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         self.value = tensor.detach().to(low or tensor.dtype)
@@ -82,9 +83,10 @@ def scan(
     x (T, B, G) transformed inputs, first (B, H), mask (T, B) True at real steps; a masked step hands the state on
     unchanged. ``reverse`` runs from the last step to the first. Gives h (T, B, H) in float32.
     """
+    # States are float32 whatever the products' dtype: errors would add up from step to step.
     h, shared = share(first.float(), *weights)
     inputs = x.float().unbind()
-    outputs = list(inputs)
+    outputs = list(inputs)  # of the right length; every place is written once
     full = full_steps(mask, len(x))
     for t in range(len(x) - 1, -1, -1) if reverse else range(len(x)):
         new = step(inputs[t], h, shared)
@@ -94,6 +96,8 @@ def scan(
 
 
 class _Enter(torch.autograd.Function):
+    """The first state unchanged. Its gradient arrives last, so its backward is the end of the loop's."""
+
     @staticmethod
     def forward(ctx: Any, shared: list[Shared], state: Tensor, *tensors: Tensor) -> Tensor:
         ctx.shared = shared
@@ -106,6 +110,8 @@ class _Enter(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
+    """x w, whose backward leaves the gradient of w to the end of the loop."""
+
     @staticmethod
     def forward(ctx: Any, w: Shared, x: Tensor) -> Tensor:
         x = x.to(w.value.dtype)

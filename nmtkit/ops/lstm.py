@@ -45,6 +45,7 @@ def sequence(
     ``reverse`` runs from the last step to the first.
     """
     steps = trusted.choose(PLAIN, _fused, _compare, f)
+    # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h, s = _Sequence.apply(f, w_r.to(f.dtype), peepholes, h0, s0, mask, reverse, steps)
     return outputs, h, s
 
@@ -93,14 +94,14 @@ class Plain:
         width = old.s.shape[1]
         theta_i, theta_g, theta_o = theta.unbind()
         add_product(gates, f, old.h_w, w)
-        z, i, g, o = gates.chunk(4, dim=-1)
+        z, i, g, o = gates.chunk(4, dim=-1)  # views: what is done to them is done to what is kept
         i.addcmul_(old.s, theta_i)
         g.addcmul_(old.s, theta_g)
         z.tanh_()
-        gates[:, width : 3 * width].sigmoid_()
+        gates[:, width : 3 * width].sigmoid_()  # i and g, which are neighbours, in one pass
         torch.mul(z, i, out=new.s)
         new.s.addcmul_(g, old.s)
-        o.addcmul_(new.s, theta_o).sigmoid_()
+        o.addcmul_(new.s, theta_o).sigmoid_()  # only now: its peephole sees the new cell
         torch.tanh(new.s, out=new.h)
         new.h.mul_(o)
         hand_on(real, new.s, old.s)
@@ -116,10 +117,11 @@ class Plain:
         (d_h, passed_h), (d_s, passed_s) = divide(total(dh), real), divide(ds, real)
         z, i, g, o = kept.gates.chunk(4, dim=-1)
         dz, di, dg, do = d_pre.chunk(4, dim=-1)
+        # Gradients before a function follow from its result y: y (1 - y) for a sigmoid, 1 - y^2 for tanh.
         tanh_s = kept.new_s.tanh()
         torch.mul(d_h, tanh_s, out=do)
         do.mul_(o).mul_(1 - o)
-        d_s = d_s + d_h * o * (1 - tanh_s * tanh_s) + do * theta_o  # s' reaches the loss through h', o and the next s
+        d_s = d_s + d_h * o * (1 - tanh_s * tanh_s) + do * theta_o  # through the next s, h' and o
         torch.mul(d_s, i, out=dz)
         dz.mul_(1 - z * z)
         torch.mul(d_s, z, out=di)
@@ -128,6 +130,7 @@ class Plain:
         dg.mul_(g).mul_(1 - g)
         d_s = (d_s * g).addcmul_(di, theta_i).addcmul_(dg, theta_g)
         copy(d_pre, d_w)
+        # W_r's own gradient is left to the end of the loop, where all steps make one product.
         return [d_w @ w_t, *passed_h], total([d_s, *passed_s])
 
 
@@ -155,7 +158,7 @@ class _Sequence(torch.autograd.Function):
         length, rows, width = f.shape[0], f.shape[1], f.shape[2] // 4
         gates = torch.empty(f.shape, dtype=torch.float32, device=f.device)
         hs, ss = gates.new_empty(length, rows, width), gates.new_empty(length, rows, width)
-        outputs = recurrence.place(hs, f.dtype)
+        outputs = recurrence.place(hs, f.dtype)  # in float32 the states are the outputs
         state = State(h0.float().contiguous(), h0.to(f.dtype), s0.float().contiguous())
         theta = peepholes.float().contiguous()
         inputs, real = f.contiguous().unbind(), recurrence.masks(mask, length)
@@ -165,8 +168,8 @@ class _Sequence(torch.autograd.Function):
             state = new
         ctx.save_for_backward(gates, hs, ss, w_r, peepholes, h0, s0, mask)
         ctx.reverse, ctx.steps = reverse, steps
-        ctx.set_materialize_grads(False)
-        return outputs, state.h.clone(), state.s.clone()
+        ctx.set_materialize_grads(False)  # None for a result that nothing uses: most callers use one of three
+        return outputs, state.h.clone(), state.s.clone()  # copies: the last states are parts of other results
 
     @staticmethod
     @once_differentiable
@@ -186,6 +189,7 @@ class _Sequence(torch.autograd.Function):
             dh, ds = steps.backward(dh, ds, w_t, theta, real[t], kept, d_pre[t], d_f[t])
         dw_r = recurrence.weight_gradient(recurrence.previous(hs, h0.float(), reverse=ctx.reverse), d_f)
         _, di, dg, do = d_pre.chunk(4, dim=-1)
+        # Each peephole's gradient is that of its gate times the cell it saw, the old one but for o.
         d_peepholes = torch.stack([(di * previous_s).sum((0, 1)), (dg * previous_s).sum((0, 1)), (do * ss).sum((0, 1))])
         dh0 = total(dh).to(h0.dtype)
         return d_f, dw_r, d_peepholes.to(peepholes.dtype), dh0, ds.to(s0.dtype), None, None, None

@@ -19,6 +19,7 @@ class Converted(Protocol):
         """Rows (..., D) times this matrix -> (..., E)."""
 
 
+# A union, not a protocol that tensors obey too: for `tensor @ object` PyTorch first builds an error message (30 us).
 Matrix: TypeAlias = Tensor | Converted
 
 

@@ -1,4 +1,4 @@
-"""How much memory is free, and what PyTorch raises when none is, of which there is no one kind."""
+"""Free memory, and the errors that PyTorch raises when there is too little, which have no one kind."""
 
 import os
 
@@ -10,14 +10,14 @@ _SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could n
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether ``error`` says that memory, of a GPU or of the machine, did not suffice."""
+    """True if ``error`` says that memory, of a GPU or of the machine, did not suffice."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
 
 
 def free_memory() -> int:
-    """Bytes: the GPU's if there is one, else the computer's."""
+    """The free memory in bytes: the GPU's if there is one, else the computer's."""
     if torch.cuda.is_available():
         return int(torch.cuda.mem_get_info()[0])
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

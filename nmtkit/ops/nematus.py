@@ -41,19 +41,21 @@ class _Step(torch.autograd.Function):
             s = s + bias
         parts, kept = list(s.split([2 * width, width], dim=-1)), []
         if norms:
+            # Gates and candidate are normalised apart, and PyTorch normalises over what lies side by side.
             raw = [part.contiguous() for part in parts]
             kept = list(raw)
             for k, (gain, shift) in enumerate((norms[:2], norms[2:])):
                 parts[k], *statistics = torch.native_layer_norm(raw[k], gain.shape, gain, shift, EPSILON)
                 kept += statistics
         gates, state = parts
+        # An x of one row, a bias for all, is broadcast here and below.
         gates = (gates if x is None else gates + x[..., : 2 * width]).sigmoid()
         r, u = gates.chunk(2, dim=-1)
         p = r * state
         if x is not None:
             p += x[..., 2 * width :]
         p = tanh_(p)
-        difference = h - p
+        difference = h - p  # h' = p + u (h - p)
         ctx.save_for_backward(gates, state, p, difference, *norms, *kept)
         ctx.x_dimensions, ctx.has_bias = 0 if x is None else x.ndim, bias is not None
         return torch.addcmul(p, u, difference)
@@ -66,10 +68,12 @@ class _Step(torch.autograd.Function):
         r, u = gates.chunk(2, dim=-1)
         d_old = dh * u
         d_p = tanh_backward(dh - d_old, p)
+        # Both gates' gradients side by side, so that sigmoid and normalisation go back through them at once.
         d_gates = torch.empty_like(gates)
         torch.mul(d_p, state, out=d_gates[:, :width])
         torch.mul(dh, difference, out=d_gates[:, width:])
         parts = [sigmoid_backward(d_gates, gates), d_p * r]
+        # x is added after the normalisation, s before it: from here on their gradients part.
         dx = None
         if ctx.x_dimensions:
             dx = torch.cat([parts[0], d_p], dim=-1)

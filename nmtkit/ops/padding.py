@@ -10,7 +10,7 @@ from nmtkit.symbols import EOS, PAD
 
 
 def pad(sentences: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
-    """Sentences of ids -> (B, longest + 1), each closed by its end mark, then padding."""
+    """Sentences of ids -> int64 (B, longest + 1), each closed by EOS, then padding."""
     ids = np.full((len(sentences), max(map(len, sentences)) + 1), PAD, dtype=np.int64)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
@@ -19,8 +19,10 @@ def pad(sentences: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
 
 
 def full_steps(mask: Tensor | None, length: int) -> list[bool]:
-    """Of ``length`` steps, which are real in every row, so that none hands its state on; mask (T, B). Without data (on
-    the device meta) none is known to be."""
+    """Which of ``length`` steps are real in every row, so that none hands its state on; mask (T, B).
+
+    Without data (on the device meta) none is known to be.
+    """
     if mask is None or mask.is_meta:
         return [mask is None] * length
     full: list[bool] = mask.all(dim=1).tolist()

@@ -1,4 +1,4 @@
-"""Pointwise operations that PyTorch is slow at on a CPU."""
+"""Pointwise functions: those that PyTorch is slow at on a CPU, and the backward of its own."""
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ def dropout_mask(like: Tensor, dropout: float) -> Tensor:
     Every number drawn decides over four elements, each with 16 of its 64 bits.
     """
     drawn = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
+    # Drawing is the slow part. A probability in steps of 2^-16 is fine enough, and the mean is kept exactly.
     zeros = round(dropout * 2**16)  # of the 2^16 values
     sixteen = drawn.view(torch.int16)[: like.numel()].view(like.shape)
     mask = torch.ge(sixteen, zeros - 2**15, out=torch.empty(like.shape, dtype=like.dtype, device=like.device))

@@ -40,6 +40,7 @@ def unbind(x: Tensor | None) -> Sequence[Tensor] | None:
 
 def previous(states: Tensor, first: Tensor, *, reverse: bool) -> Tensor:
     """The state each step started from: states (T, B, H) moved by one in the loop's direction, after first (B, H)."""
+    # One copy of all states, so that the weight gradient is one product over them.
     parts = [states[1:], first.unsqueeze(0)] if reverse else [first.unsqueeze(0), states[:-1]]
     return torch.cat(parts)
 
@@ -76,6 +77,7 @@ def total(terms: Sequence[Tensor]) -> Tensor:
 def add_product(out: Tensor, x: Tensor, h_w: Tensor, w: Tensor) -> None:
     """out (B, G) = x (B, G) + h_w (B, H) w (H, G), with the product in the dtype of w."""
     if w.dtype == out.dtype == x.dtype:
+        # One operation, and no memory for the product. addmm would not mix dtypes.
         torch.addmm(x, h_w, w, out=out)
     else:
         out.copy_(x).add_(h_w @ w)
@@ -122,11 +124,13 @@ def compare(
     mask = torch.arange(length, device=device).unsqueeze(1) < lengths
     both: list[list[Tensor]] = []
     for twin in twins:
+        # The first tensor may come from a search, where gradients are off.
         with torch.inference_mode(False), torch.enable_grad():
             given = [x.clone().requires_grad_() for x in inputs]
             results = function(*given, mask, False, twin)
             gradients = torch.autograd.grad(results, given, [result.detach() for result in results])
         both.append([*results, *gradients])
     for fused, plain in zip(*both, strict=True):
+        # Wide enough for bfloat16 and a GPU's coarser exponential; a wrong kernel is far off.
         if not torch.allclose(fused, plain, rtol=0, atol=0.05 * plain.abs().max().item()):
             raise ArithmeticError(f"other results of {cell}")

@@ -13,7 +13,7 @@ def _scores(
     query, keys, v, mask, scores, sources, width, sentence_stride, source_stride, BLOCK: tl.constexpr
 ):  # fmt: skip
     """A program does the score of one source position of one sentence; BLOCK is at least the width."""
-    at = tl.program_id(0)
+    at = tl.program_id(0)  # of B x S, sentence by sentence
     sentence = (at // sources).to(tl.int64)
     column = tl.arange(0, BLOCK)
     exists = column < width
@@ -26,6 +26,7 @@ def _scores(
 def scores(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """See ``Scores``: query (B, A), keys (B, S, A), v (A,), mask (B, S) -> (B, S)."""
     sentences, sources, width = keys.shape
+    # Keys may be a view with time or heads before the sentence: only their last dimension has to be in one block.
     keys = keys if keys.stride(2) == 1 else keys.contiguous()
     out = torch.empty(sentences, sources, device=keys.device)
     with torch.cuda.device_of(out):

@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = tl.constexpr(256)
+BLOCK = tl.constexpr(256)  # two elements for each of a program's 128 threads
 
 
 def matmul(x: Tensor, w: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ def three(terms: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
 def run(kernel: Any, like: Tensor, *arguments: Any) -> None:
     """Launches ``kernel`` for every element of ``like`` (B, H), on its device."""
     rows, width = like.shape
-    with torch.cuda.device_of(like):
+    with torch.cuda.device_of(like):  # Triton launches on the current device, which may be another
         kernel[(rows, triton.cdiv(width, BLOCK.value))](*arguments, width)
 
 
@@ -60,7 +60,7 @@ def places(width):
 
 @triton.jit
 def tanh(x):
-    return 2 * tl.sigmoid(2 * x) - 1
+    return 2 * tl.sigmoid(2 * x) - 1  # Triton's language itself has no tanh
 
 
 @triton.jit

@@ -13,6 +13,7 @@ from nmtkit.ops.triton.common import as_bytes, is_real, load, matmul, other, pla
 
 @triton.jit
 def _gates(x, product, h, gates, reset, width):
+    """Before the second product: both gates, and r * h."""
     exists, row, column, at = places(width)
     place = 2 * width * row + column
     place_x = 3 * width * row + column
@@ -27,6 +28,7 @@ def _gates(x, product, h, gates, reset, width):
 def _state(
     x, product, h, mask, gates, candidate, new_h, new_h_w, width
 ):  # fmt: skip
+    """After the second product: the candidate and the new state."""
     exists, row, column, at = places(width)
     old = load(h, at, exists)
     z = load(gates, 2 * width * row + column + width, exists)
@@ -44,6 +46,7 @@ def forward(x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | No
     """See ``Steps``: x (B, 3H)."""
     gates, reset, candidate = kept
     run(_gates, old.h, x, matmul(old.h_w, u_gates), old.h, gates, reset)
+    # Two kernels, because the second product needs what the first one makes.
     h_w = other(new.h_w, new.h)
     run(_state, old.h, x, matmul(reset, u), old.h, as_bytes(real), gates, candidate, new.h, h_w)
 
@@ -52,6 +55,7 @@ def forward(x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | No
 def _candidate_backward(
     dh_1, dh_2, dh_3, mask, gates, candidate, d_w, dh, width
 ):  # fmt: skip
+    """Before the product with U^T: the sum of dh, and the candidate's gradient before its tanh."""
     exists, row, column, at = places(width)
     total = sum_of(dh_1, dh_2, dh_3, at, exists)
     store(dh, at, total, exists)
@@ -64,7 +68,7 @@ def _candidate_backward(
 
 @triton.jit
 def _gates_backward(dh, d_reset, mask, gates, candidate, h, d_w, width):
-    """What stays of dh takes its place."""
+    """After it: both gates' gradients. What of dh goes on directly and through r * h takes its place."""
     exists, row, column, at = places(width)
     place, place_w = 2 * width * row + column, 3 * width * row + column
     passed, through, old = load(dh, at, exists), load(d_reset, at, exists), load(h, at, exists)
@@ -72,6 +76,7 @@ def _gates_backward(dh, d_reset, mask, gates, candidate, h, d_w, width):
     dr = through * old * r * (1 - r)
     dz = passed * (load(candidate, at, exists) - old) * z * (1 - z)
     stays = passed * (1 - z) + through * r
+    # A row that is not real hands dh on as it is, and has no part in the weights' gradients.
     if mask is not None:
         real = is_real(mask, row)
         dr, dz = tl.where(real, dr, 0.0), tl.where(real, dz, 0.0)

@@ -16,11 +16,13 @@ def _forward(h, product, mask, linear, gates, candidate, new_h, new_h_w, width):
     exists, row, column, at = places(width)
     place = 4 * width * row + column
     place_z, place_g, place_difference = place + width, place + 2 * width, place + 3 * width
+    # The gates come with their input's part and leave with their values, in one place.
     old = load(h, at, exists)
     r = tl.sigmoid(load(gates, place, exists) + load(product, place, exists))
     z = tl.sigmoid(load(gates, place_z, exists) + load(product, place_z, exists))
     g = tl.sigmoid(load(gates, place_g, exists) + load(product, place_g, exists))
     difference = load(gates, place_difference, exists) + load(product, place_difference, exists)
+    # Here difference = h U_c - x_c, and the candidate's place holds x_c + b.
     c = tanh(load(candidate, at, exists) + r * difference)
     state = old + z * (c - old)
     state += g * (load(linear, at, exists) - state)
@@ -49,6 +51,7 @@ def _backward(
 ):  # fmt: skip
     exists, row, column, at = places(width)
     place, place_x = 4 * width * row + column, 5 * width * row + column
+    # The terms: the product of the step after, what was handed on past it, and the gradient of this step's output.
     passed = sum_of(dh_1, dh_2, dh_3, at, exists)
     dh = passed
     if mask is not None:
@@ -57,6 +60,7 @@ def _backward(
     r, z = load(gates, place, exists), load(gates, place + width, exists)
     g, difference = load(gates, place + 2 * width, exists), load(gates, place + 3 * width, exists)
     c, old = load(candidate, at, exists), load(h, at, exists)
+    # Computed again rather than kept: reading it would take as long.
     mixed = old + z * (c - old)
     d_linear = dh * g
     dg = d_linear * (load(linear, at, exists) - mixed) * (1 - g)
@@ -65,6 +69,7 @@ def _backward(
     dc = d_mixed * z * (1 - c * c)
     d_product = dc * r
     dr = d_product * difference * (1 - r)
+    # What goes on to the step before without a product; of a row that is not real, everything.
     stays = d_mixed * (1 - z)
     if mask is not None:
         stays = tl.where(real, stays, passed)

@@ -14,7 +14,7 @@ from nmtkit.ops.triton.common import as_bytes, is_real, load, matmul, other, pla
 @triton.jit
 def _forward(f, product, h, s, theta, mask, gates, new_h, new_h_w, new_s, width):
     exists, row, column, at = places(width)
-    place = 4 * width * row + column
+    place = 4 * width * row + column  # of z; the other gates follow, each a width further
     old_s = load(s, at, exists)
     z = tanh(load(f, place, exists) + load(product, place, exists))
     place_i, place_f, place_o = place + width, place + 2 * width, place + 3 * width
@@ -53,8 +53,10 @@ def _backward(
     exists, row, column, at = places(width)
     place = 4 * width * row + column
     place_i, place_f, place_o = place + width, place + 2 * width, place + 3 * width
+    # The terms: the product of the step after, what was handed on past it, and the gradient of this step's output.
     dh = sum_of(dh_1, dh_2, dh_3, at, exists)
     d_cell = load(ds, at, exists)
+    # A row that is not real hands both gradients on. That of h is stored, because a product will stand beside it.
     passed_s = tl.zeros_like(d_cell)
     if mask is not None:
         real = is_real(mask, row)
@@ -76,7 +78,7 @@ def _backward(
     store(d_pre, place_i, di, exists)
     store(d_pre, place_f, dg, exists)
     store(d_pre, place_o, do, exists)
-    if d_w is not None:
+    if d_w is not None:  # in bfloat16: the product takes them so, the peepholes' gradients do not
         store(d_w, place, dz, exists)
         store(d_w, place_i, di, exists)
         store(d_w, place_f, dg, exists)
