@@ -34,6 +34,10 @@ def translate(
         float | None, typer.Option(min=0.0, help="A translation has at most A words for every source word ...")
     ] = None,
     max_len_b: Annotated[int | None, typer.Option(min=1, help="... and B more.")] = None,
+    stop: Annotated[
+        Literal["all", "bound", "first"] | None,
+        typer.Option(help="When a line is done: all, at no risk [default]; bound, sooner; first, soonest."),
+    ] = None,
     n_best: Annotated[
         int | None, typer.Option(min=1, help="Write the N best of each line as 'line ||| text ||| score'.")
     ] = None,
@@ -142,7 +146,7 @@ def translate(
         prefixes=prefix is not None, references=score_reference is not None, alignment=alignment,
         attention=attention is not None, replace_unk=replace_unk, shortlist=shortlist,
         max_input_length=max_input_length, beam_size=beam_size, length_penalty=length_penalty, alpha=alpha,
-        coverage_penalty=coverage_penalty, max_len_a=max_len_a, max_len_b=max_len_b, max_tokens=max_tokens,
+        coverage_penalty=coverage_penalty, max_len_a=max_len_a, max_len_b=max_len_b, stop=stop, max_tokens=max_tokens,
     )  # fmt: skip
     beside = prefix or score_reference
     check_output(output, input, *([beside] if beside else []))

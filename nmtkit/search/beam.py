@@ -26,7 +26,7 @@ from nmtkit.symbols import BOS, EOS
 Floats = npt.NDArray[np.float32]
 
 LOWEST = -1e4  # log P of a word that must come and had none, so that every hypothesis can be closed
-HORIZON = 5  # words that stop: bound reckons with
+HORIZON = 3  # words that stop: bound reckons with
 ROUNDING = 1e-3  # how far above 0 a log-probability may be by rounding alone
 
 
