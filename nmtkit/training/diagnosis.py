@@ -10,7 +10,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from nmtkit.errors import UserError
-from nmtkit.training.gradient import Gradient, accumulate
+from nmtkit.training.gradient import accumulate
+from nmtkit.training.loss import Gradient
 from nmtkit.training.run import Run
 
 log = logging.getLogger(__name__)

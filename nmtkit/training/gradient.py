@@ -1,7 +1,6 @@
 """The gradient of one update: a global batch in as many micro-batches as memory asks for, shared by all processes."""
 
 import logging
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,19 +10,10 @@ from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.memory import is_full
 from nmtkit.training import distributed
-from nmtkit.training.loss import summed_loss
+from nmtkit.training.loss import Gradient, summed_loss
 from nmtkit.training.run import Run
 
 log = logging.getLogger(__name__)
-
-
-class Gradient(NamedTuple):
-    """What is known of a batch once its gradient is in the parameters."""
-
-    loss: float  # what was minimised: per word or per sentence, smoothed
-    nll: float  # negative log-likelihood in nats, summed over the words
-    tokens: int  # target words, end-of-sentence marks included
-    halvings: int  # how often memory ran out, so that all was done again in twice as many micro-batches
 
 
 def accumulate(run: Run, rows: np.ndarray) -> Gradient:
@@ -35,38 +25,39 @@ def accumulate(run: Run, rows: np.ndarray) -> Gradient:
     tokens = int(run.corpus.lengths(rows)[1].sum()) + len(rows)
     divisor = tokens if run.settings.loss == "tokens" else len(rows)
     parts = list(batches.parts(run.corpus, distributed.share(rows), run.settings.pass_tokens))
-    halvings = 0
-    while (sums := _backward(run, parts, divisor)) is None:
-        log.warning("out of memory in %d passes; again in halves: training.pass_tokens is too high", len(parts))
-        halvings += 1
-        if max(map(len, parts)) == 1:
-            src, tgt = (int(lengths.max()) for lengths in run.corpus.lengths(np.concatenate(parts)))
-            raise UserError(
-                f"a pair of {src} and {tgt} tokens does not fit into the memory of {run.device}: take a smaller "
-                "training.max_length or a smaller model"
-            )
-        parts = [half for part in parts for half in np.array_split(part, 2) if len(half)]
+    halvings, done = 0, False
+    while not done:
+        run.model.zero_grad(set_to_none=True)
+        total_loss = total_nll = 0.0
+        try:
+            for part in parts:
+                loss, nll = summed_loss(
+                    run.model, batches.collate(run.corpus, part), run.settings.label_smoothing, run.dtype
+                )
+                (loss / divisor).backward()
+                total_loss += float(loss.detach())
+                total_nll += float(nll)
+            done = True
+        except (RuntimeError, MemoryError) as error:
+            if not is_full(error):
+                raise
+            parts = _halved(run, parts)
+            halvings += 1
     distributed.sum_gradients(run.model)
-    loss, nll, all_halvings = distributed.total(*sums, halvings)
-    return Gradient(loss / divisor, nll, tokens, int(all_halvings))
+    total_loss, total_nll, all_halvings = distributed.total(total_loss, total_nll, halvings)
+    return Gradient(total_loss / divisor, total_nll, tokens, int(all_halvings))
 
 
-def _backward(run: Run, parts: list[np.ndarray], divisor: int) -> tuple[float, float] | None:
-    """Add up the gradient of all parts; the summed loss and negative log-likelihood. None if memory runs out."""
-    run.model.zero_grad(set_to_none=True)
-    total_loss = total_nll = 0.0
-    try:
-        for part in parts:
-            batch = batches.collate(run.corpus, part)
-            loss, nll = summed_loss(run.model, batch, run.settings.label_smoothing, run.dtype)
-            (loss / divisor).backward()
-            total_loss += float(loss.detach())
-            total_nll += float(nll)
-    except (RuntimeError, MemoryError) as error:
-        if not is_full(error):
-            raise
-        return None
-    return total_loss, total_nll
+def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
+    """Micro-batches of half the size, where memory does not hold ``parts``. Raises UserError for single pairs."""
+    log.warning("out of memory in %d passes; again in halves: training.pass_tokens is too high", len(parts))
+    if max(map(len, parts)) == 1:
+        src, tgt = (int(lengths.max()) for lengths in run.corpus.lengths(np.concatenate(parts)))
+        raise UserError(
+            f"a pair of {src} and {tgt} tokens does not fit into the memory of {run.device}: take a smaller "
+            "training.max_length or a smaller model"
+        )
+    return [half for part in parts for half in np.array_split(part, 2) if len(half)]
 
 
 def clip(model: Seq2Seq, limit: float | None) -> float:

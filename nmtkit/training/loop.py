@@ -8,8 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 
-import numpy as np
-
+from nmtkit.data.batches import Epoch
 from nmtkit.training import checkpoint, distributed, metrics
 from nmtkit.training.diagnosis import check_gradient
 from nmtkit.training.display import display
@@ -39,28 +38,30 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     with stop_signals() as received, display(_total_updates(settings, len(epoch)), progress.update) as shown:
         while not (progress.finished or stop):
             assert progress.batch < len(epoch), "the data are not those of this run"
-            _update(run, epoch[progress.batch])
+            rows, started = epoch[progress.batch], time.perf_counter()
+            progress.update += 1
+            progress.batch += 1
+            run.seed_dropout()
+            set_rates(run.optimizer, run.rate)
+            gradient = accumulate(run, rows)
+            norm = clip(run.model, run.clip_limit)
+            check_gradient(run, rows, gradient, norm)  # before a NaN reaches the weights
+            run.optimizer.step()
+            progress.add(gradient, time.perf_counter() - started, norm)
             shown.show(progress.update, _facts(run))
             stop = distributed.highest(max(received, default=0))  # of the processes, so that they decide alike
 
             epoch_ended = progress.batch == len(epoch)
             if epoch_ended:
-                progress.epoch, progress.batch = progress.epoch + 1, 0
-                _log(run, metrics.epoch_record(progress, epoch))
-                log.info("epoch %d: %d batches, %.1f %% of them padding",
-                         progress.epoch, len(epoch), 100 * epoch.padding)  # fmt: skip
+                _end_epoch(run, epoch)
             progress.finished = progress.end(settings)
-            # Also when the run is over: what it ends with is to be ranked and averaged like the rest.
             due = progress.update % settings.valid_every == 0 if settings.valid_every else epoch_ended
-            if due or progress.finished:
-                _log(run, metrics.train_record(progress, run.rate))  # before the validation may change the rate
-                progress.window = Window()
+            if due or progress.finished:  # what a run ends with is ranked like the rest
                 shown.show(progress.update, "validating")
                 _validate(run, validate, regular=due)
-                _save(run)
-                saved = time.monotonic()
-            # By the clock, for epochs that take hours; not measured, so that the next one replaces it.
-            elif settings.save_every is not None and time.monotonic() - saved >= 60 * settings.save_every:
+            # By the clock, for epochs that take hours: not measured, so that the next checkpoint replaces it.
+            by_clock = settings.save_every is not None and time.monotonic() - saved >= 60 * settings.save_every
+            if due or progress.finished or by_clock:
                 _save(run)
                 saved = time.monotonic()
             if epoch_ended and not (progress.finished or stop):
@@ -72,25 +73,19 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
         raise KeyboardInterrupt  # so that a script does not go on with half a model
 
 
-def _update(run: Run, rows: np.ndarray) -> None:
-    """Make one update on the pairs ``rows`` (P,): gradient, clipping, step."""
-    progress, started = run.progress, time.perf_counter()
-    progress.update += 1
-    progress.batch += 1
-    run.seed_dropout()
-    set_rates(run.optimizer, run.rate)
-    gradient = accumulate(run, rows)
-    norm = clip(run.model, run.clip_limit)
-    check_gradient(run, rows, gradient, norm)  # before a NaN reaches the weights
-    run.optimizer.step()
-    progress.halvings += gradient.halvings
-    progress.tokens += gradient.tokens
-    progress.window.add(gradient.nll, gradient.tokens, time.perf_counter() - started, norm)
+def _end_epoch(run: Run, epoch: Epoch) -> None:
+    """Count the epoch, and log what its batches were."""
+    progress = run.progress
+    progress.epoch, progress.batch = progress.epoch + 1, 0
+    _log(run, metrics.epoch_record(progress, epoch))
+    log.info("epoch %d: %d batches, %.1f %% of them padding", progress.epoch, len(epoch), 100 * epoch.padding)
 
 
 def _validate(run: Run, validate: Callable[[], Validation], *, regular: bool) -> None:
     """Measure, and let the result decide about rate, patience and which checkpoints are the best."""
     progress, started = run.progress, time.perf_counter()
+    _log(run, metrics.train_record(progress, run.rate))  # before the validation may change the rate
+    progress.window = Window()
     validation = validate()
     improved = progress.judge(validation, run.settings, regular=regular)
     progress.finished = progress.end(run.settings)  # patience may be lost by it

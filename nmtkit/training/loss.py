@@ -4,6 +4,8 @@ the loss.
 Letters: B sentences, S source words, T target words, R words of a batch's target that are no padding, H hidden.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -13,27 +15,43 @@ from nmtkit.ops.cross_entropy import linear_cross_entropy, score
 from nmtkit.symbols import PAD
 
 
+class Gradient(NamedTuple):
+    """What is known of a batch once its gradient is in the parameters."""
+
+    loss: float  # what was minimised: per word or per sentence, smoothed
+    nll: float  # negative log-likelihood in nats, summed over the words
+    tokens: int  # target words, end-of-sentence marks included
+    halvings: int  # how often memory ran out, so that all was done again in twice as many micro-batches
+
+
 def summed_loss(model: Seq2Seq, batch: Batch, label_smoothing: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Loss and negative log-likelihood (nats) of a batch's target words, summed: two scalars of shape ().
 
     Only the loss carries a gradient. They differ by the smoothing: a target word has 1 - ``label_smoothing``, and all
     others share the rest.
     """
-    hidden, words = _at_words(model, batch, dtype)
+    batch = batch.to(model.output.weight.device)
+    with _products(model, dtype):
+        hidden = model(batch.src, batch.mask, batch.tgt)  # (B, T, H)
+    hidden, words = _real(hidden, batch.tgt, dtype)
     return linear_cross_entropy(hidden, model.output.weight, model.output.bias, words, label_smoothing)
 
 
 def score_words(model: Seq2Seq, batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Of each target word its log-probability (R,), float32 in nats, and whether it was the most probable one (R,)."""
-    hidden, words = _at_words(model, batch, dtype)
+    batch = batch.to(model.output.weight.device)
+    with _products(model, dtype):
+        hidden = model(batch.src, batch.mask, batch.tgt)  # (B, T, H)
+    hidden, words = _real(hidden, batch.tgt, dtype)
     return score(hidden, model.output.weight, model.output.bias, words)
 
 
-def _at_words(model: Seq2Seq, batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """What the output layer reads where there is a target word, (R, H) of ``dtype``, and these words, (R,)."""
-    batch = batch.to(model.output.weight.device)
-    # Float32 states and sums whatever dtype is: autocast changes the products alone.
-    with torch.autocast(batch.src.device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
-        hidden = model(batch.src, batch.mask, batch.tgt)  # (B, T, H)
-    real = (batch.tgt != PAD).flatten().nonzero().squeeze(1)
-    return hidden.flatten(0, 1)[real].to(dtype), batch.tgt.flatten()[real]
+def _products(model: Seq2Seq, dtype: torch.dtype) -> torch.autocast:
+    """Where the products are done in ``dtype``; states and sums stay float32 whatever it is."""
+    return torch.autocast(model.output.weight.device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
+
+
+def _real(hidden: Tensor, tgt: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Of ``hidden`` (B, T, H) and ``tgt`` (B, T) the places without padding: (R, H) of ``dtype`` and (R,)."""
+    real = (tgt != PAD).flatten().nonzero().squeeze(1)
+    return hidden.flatten(0, 1)[real].to(dtype), tgt.flatten()[real]

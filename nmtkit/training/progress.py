@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from nmtkit.training.loss import Gradient
 from nmtkit.training.settings import Training
 from nmtkit.training.validation import Validation
 
@@ -68,6 +69,12 @@ class Progress:
     def current_epoch(self) -> int:
         """From 1: the epoch that the last update was part of."""
         return self.epoch + (self.batch > 0)
+
+    def add(self, gradient: Gradient, seconds: float, norm: float) -> None:
+        """Count an update that took so many ``seconds``; ``norm`` is that of its gradient before clipping."""
+        self.halvings += gradient.halvings
+        self.tokens += gradient.tokens
+        self.window.add(gradient.nll, gradient.tokens, seconds, norm)
 
     @property
     def kept(self) -> set[int]:
