@@ -184,6 +184,13 @@ def test_a_failing_command_ends_the_runner_with_its_last_words(work: Path, tmp_p
     assert not (tmp_path / "x.jsonl").exists()
 
 
+def test_a_group_that_the_plan_does_not_have_is_refused() -> None:
+    command = [sys.executable, RECIPE / "run.py", "--groups", "zhou", "zhu"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "has no group zhu: only zhou-search, " in done.stderr
+
+
 def test_a_row_whose_settings_change_is_another_row(run: ModuleType) -> None:
     plan = tiny_plan()
     before = run.jobs(plan)

@@ -223,6 +223,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time [1]")
     options = parser.parse_args()
     plan = yaml.safe_load(options.plan.read_text())
+    unknown = set(options.groups or ()) - set(plan["groups"])
+    if unknown:
+        parser.error(f"{options.plan} has no group {', '.join(sorted(unknown))}: only {', '.join(plan['groups'])}")
     planned = jobs(plan)
     runner = Runner(plan, options.work, options.ledger)
 
