@@ -7,7 +7,10 @@ from nmtkit.align.pharaoh import Gold, Link
 
 
 class Quality(NamedTuple):
-    """Over all sentence pairs; A are the links found, S the sure and P the possible ones, which S are part of."""
+    """Figures over all sentence pairs: A are the links of the alignment, S the sure gold links, P the possible ones.
+
+    Every sure link is a possible one.
+    """
 
     precision: float  # |A & P| / |A|
     recall: float  # |A & S| / |S|

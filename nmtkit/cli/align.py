@@ -75,9 +75,12 @@ def align(
     typer.echo(report, err=True)
 
 
-def _score(found: Path, gold: Path) -> None:
-    lines = count_lines(found), count_lines(gold)
+def _score(alignment: Path, gold: Path) -> None:
+    """Print how good an alignment is beside one that people made."""
+    lines = count_lines(alignment), count_lines(gold)
     if lines[0] != lines[1]:
-        raise UserError(f"{found} has {lines[0]} lines but {gold} has {lines[1]}; they must align the same sentences")
-    quality = measure(read_alignment(found), read_gold(gold))
-    print(f"precision {quality.precision:.2%}  recall {quality.recall:.2%}  AER {quality.aer:.2%}  ({found})")
+        raise UserError(
+            f"{alignment} has {lines[0]} lines but {gold} has {lines[1]}; they must align the same sentences"
+        )
+    quality = measure(read_alignment(alignment), read_gold(gold))
+    print(f"precision {quality.precision:.2%}  recall {quality.recall:.2%}  AER {quality.aer:.2%}  ({alignment})")

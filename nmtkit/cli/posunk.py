@@ -8,7 +8,7 @@ import typer
 from nmtkit.align.lexicon import load_lexicon
 from nmtkit.align.pharaoh import check_links, parse_links
 from nmtkit.align.posunk import UNKNOWN, replace_unknown
-from nmtkit.cli.options import beside_lines, open_output
+from nmtkit.cli.options import beside_lines, check_output, open_output
 from nmtkit.errors import UserError
 from nmtkit.lines import decode_line, raw_lines
 from nmtkit.symbols import SPELLINGS, UNK
@@ -37,6 +37,7 @@ def posunk(
     stands d places to the left, <unk> by the one that the alignment links to it; without one it stays <unk>. For a
     model's own translations, nmtkit translate --replace-unk does this in one go.
     """
+    check_output(output, input, source, *(path for path in (alignment, lexicon) if path is not None))
     place = "standard input" if input == "-" else input
     entries = load_lexicon(lexicon) if lexicon else {}
     lines = beside_lines(map(decode_line, raw_lines(input)), source, input)

@@ -132,9 +132,9 @@ class _Sentences:
 
 def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
     """A file of ``size`` numbers as an array (size,); raises UserError for a file of any other length."""
-    found = path.stat().st_size if path.is_file() else 0
-    if found != size * dtype.itemsize:
-        raise UserError(f"{path}: has {found} bytes instead of {size * dtype.itemsize}; run nmtkit vocab again")
+    there = path.stat().st_size if path.is_file() else 0
+    if there != size * dtype.itemsize:
+        raise UserError(f"{path}: has {there} bytes instead of {size * dtype.itemsize}; run nmtkit vocab again")
     # An empty file cannot be mapped. As a plain array, because slices of a memmap are slow to make.
     return np.asarray(np.memmap(path, dtype, "r")) if size else np.empty(0, dtype)
 

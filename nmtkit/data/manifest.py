@@ -46,10 +46,10 @@ class PrepReport:
             kept = f"{src['lines']:,} of {pairs:,} pairs" if split == "train" else f"{pairs:,} pairs"
             lines.append(f"  {split:<5} {kept}, {src['tokens']:,} + {tgt['tokens']:,} tokens")
             if split == "train":
-                for rule, found in self.manifest["cleaning"].items():
-                    if found["count"]:
+                for rule, entry in self.manifest["cleaning"].items():
+                    if entry["count"]:
                         reason = describe_rule(rule, self.prep.cleaning)
-                        lines.append(f"    left out {found['count']:,} for {reason}: {line_numbers(found)}")
+                        lines.append(f"    left out {entry['count']:,} for {reason}: {line_numbers(entry)}")
         return "\n".join(lines)
 
     def _units(self) -> str:

@@ -109,3 +109,11 @@ def test_closed_standard_input_is_an_error(folder: Path, nmtkit: Run, monkeypatc
     (folder / "source").write_text("a\n")
     monkeypatch.setattr("sys.stdin", None)
     assert nmtkit("posunk", "-s", "source") == (1, "", "nmtkit: error: standard input is closed; name a file\n")
+
+
+@pytest.mark.parametrize("name", ["translations", "source", "links"])
+def test_what_is_read_is_never_replaced(filtered: Run, folder: Path, name: str) -> None:
+    status, out, err = filtered("<unk>", "house", "0-0", "-o", name)
+    assert (status, out) == (1, "")
+    assert f"--output {name}: is read, too, and would be replaced; name another file" in err
+    assert (folder / "source").read_text() == "house\n"

@@ -1,4 +1,3 @@
-import io
 import random
 import sys
 from collections import Counter
@@ -8,16 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sacremoses import MosesPunctNormalizer, MosesTokenizer, MosesTruecaser
-from subword_nmt.apply_bpe import BPE
-from subword_nmt.learn_bpe import learn_bpe
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from nmtkit.config import dump_yaml, to_dict
-from nmtkit.data.bpe import Segmenter, join_pieces, learn_merges
+from nmtkit.data.bpe import Segmenter, learn_merges
 from nmtkit.data.moses import has_moses_rules
 from nmtkit.data.settings import Cleaning, Prep, Side, load_prep
 from nmtkit.data.text import TextPipeline, copy_prep
-from nmtkit.data.truecasing import Truecaser, count_cases, learn_truecaser
+from nmtkit.data.truecasing import Truecaser
 from nmtkit.errors import UserError
 
 CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
@@ -104,58 +101,6 @@ def test_line_separators_become_spaces_and_control_characters_nothing() -> None:
         assert TextPipeline(side).tokens("a\u2028b\x85c\rd\te\x0bf \ufeffg\x00h\x7fi") == "a b c d e f ghi".split()
 
 
-@given(st.lists(words))
-def test_words_survive_segmentation_even_if_they_look_segmented(sentence: list[str]) -> None:
-    assert join_pieces(Segmenter(MERGES).apply(sentence)) == sentence
-
-
-@given(st.lists(words))
-def test_segmentation_is_that_of_subword_nmt(sentence: list[str]) -> None:
-    sentence = [word for word in sentence if not word.endswith("@@")]
-    assert Segmenter(MERGES).apply(sentence) == BPE(io.StringIO(MERGES)).segment_tokens(sentence)
-
-
-def test_segmentation_does_not_change_when_the_cache_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
-    segmenter = Segmenter(MERGES)
-    once = segmenter.apply(CORPUS.split())
-    monkeypatch.setattr("nmtkit.data.bpe._CACHED_WORDS", 3)
-    assert segmenter.apply(CORPUS.split()) == once
-    assert len(segmenter._pieces) < 30
-
-
-def test_a_word_that_a_translation_leaves_unfinished_ends_with_the_sentence() -> None:
-    assert join_pieces(["lo@@", "wer", "n@@", "ew@@"]) == ["lower", "new"]
-
-
-def test_merges_learnt_from_counts_are_those_subword_nmt_learns_from_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    output = io.StringIO()
-    learn_bpe(io.StringIO(CORPUS.replace(" ", "\n")), output, 12)
-    capsys.readouterr()
-    assert learn_merges(Counter(CORPUS.split()), 12) == output.getvalue()
-    assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("sentence", ["", "a b c", "ab cd"])
-def test_where_no_pair_of_letters_occurs_twice_there_is_nothing_to_learn(sentence: str) -> None:
-    with pytest.raises(UserError, match=r"too little text to learn BPE from: .* take whole `words`"):
-        learn_merges(Counter(sentence.split()), 10)
-
-
-@given(st.lists(st.sampled_from(["The", "the", "THE", "cat", "Cat", ".", ":", '"', "(", "1", "Rome", "rome", "x|y"])))
-def test_truecasing_is_that_of_moses(tmp_path_factory: pytest.TempPathFactory, sentence: list[str]) -> None:
-    training = ["a the cat the The Rome".split(), "x Rome ( cat Cat cat .".split()]
-    path = tmp_path_factory.mktemp("model") / "truecase.src"
-    path.write_text(learn_truecaser(count_cases(training)), encoding="utf-8")
-    moses = MosesTruecaser(str(path))
-    expected = moses.truecase(" ".join(sentence), use_known=True)
-    assert Truecaser.load(path).apply(sentence) == expected
-
-
-def test_a_truecasing_model_is_text_that_moses_reads() -> None:
-    counts = count_cases(["x the the The".split(), "x Rome".split()])
-    assert learn_truecaser(counts) == "the (2/3) The (1)\nRome (1/1)\n"
-
-
 def test_the_first_word_gets_its_usual_case_and_a_capital_again() -> None:
     pipeline = TextPipeline(Side("en", truecase=True), Truecaser({"the": "the", "rome": "Rome"}, set()))
     tokens = pipeline.tokens('"The cat." Rome is old.')
@@ -228,32 +173,6 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
     write_prep(tmp_path, Prep(Side("en"), Side("fr")))
     with pytest.raises(UserError, match=r"bpe.tgt: cannot be read: No such file"):
         TextPipeline.load(tmp_path, "tgt")
-
-
-def test_merges_that_are_not_two_symbols_are_reported_with_their_line(tmp_path: Path) -> None:
-    (tmp_path / "bpe.src").write_text("#version: 0.2\na b\na b c\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"bpe.src:3: expected two symbols to merge, found 'a b c'"):
-        Segmenter.load(tmp_path / "bpe.src")
-
-
-def test_merges_of_another_version_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "bpe.src").write_text("#version: 0.3\na b\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"bpe.src:1: '#version: 0.3' is not a version that subword-nmt"):
-        Segmenter.load(tmp_path / "bpe.src")
-
-
-@pytest.mark.parametrize("text", ["", "#version: 0.2\n"])
-def test_a_file_without_merges_is_not_taken_for_one(tmp_path: Path, text: str) -> None:
-    (tmp_path / "bpe.src").write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=r"bpe\.src: has no merges; make it with nmtkit prep"):
-        Segmenter.load(tmp_path / "bpe.src")
-
-
-@pytest.mark.parametrize("line", ["the", "the (2/3) The", ""])
-def test_a_damaged_truecasing_model_is_reported_with_its_line(tmp_path: Path, line: str) -> None:
-    (tmp_path / "truecase.src").write_text(f"a (1/1)\n{line}\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"truecase.src:2: expected 'word \(count/total\)"):
-        Truecaser.load(tmp_path / "truecase.src")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+import io
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from nmtkit.data.bpe import Segmenter, join_pieces, learn_merges
+from nmtkit.errors import UserError
+
+CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
+MERGES = learn_merges(Counter(CORPUS.split()), 30)
+
+words = st.text(st.sampled_from("abowlnr@</>s\u00e9"), min_size=1)
+
+
+@given(st.lists(words))
+def test_words_survive_segmentation_even_if_they_look_segmented(sentence: list[str]) -> None:
+    assert join_pieces(Segmenter(MERGES).apply(sentence)) == sentence
+
+
+@given(st.lists(words))
+def test_segmentation_is_that_of_subword_nmt(sentence: list[str]) -> None:
+    sentence = [word for word in sentence if not word.endswith("@@")]
+    assert Segmenter(MERGES).apply(sentence) == BPE(io.StringIO(MERGES)).segment_tokens(sentence)
+
+
+def test_segmentation_does_not_change_when_the_cache_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+    segmenter = Segmenter(MERGES)
+    once = segmenter.apply(CORPUS.split())
+    monkeypatch.setattr("nmtkit.data.bpe._CACHED_WORDS", 3)
+    assert segmenter.apply(CORPUS.split()) == once
+    assert len(segmenter._pieces) < 30
+
+
+def test_a_word_that_a_translation_leaves_unfinished_ends_with_the_sentence() -> None:
+    assert join_pieces(["lo@@", "wer", "n@@", "ew@@"]) == ["lower", "new"]
+
+
+def test_merges_learnt_from_counts_are_those_subword_nmt_learns_from_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    output = io.StringIO()
+    learn_bpe(io.StringIO(CORPUS.replace(" ", "\n")), output, 12)
+    capsys.readouterr()
+    assert learn_merges(Counter(CORPUS.split()), 12) == output.getvalue()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("sentence", ["", "a b c", "ab cd"])
+def test_where_no_pair_of_letters_occurs_twice_there_is_nothing_to_learn(sentence: str) -> None:
+    with pytest.raises(UserError, match=r"too little text to learn BPE from: .* take whole `words`"):
+        learn_merges(Counter(sentence.split()), 10)
+
+
+def test_merges_that_are_not_two_symbols_are_reported_with_their_line(tmp_path: Path) -> None:
+    (tmp_path / "bpe.src").write_text("#version: 0.2\na b\na b c\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"bpe.src:3: expected two symbols to merge, found 'a b c'"):
+        Segmenter.load(tmp_path / "bpe.src")
+
+
+def test_merges_of_another_version_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "bpe.src").write_text("#version: 0.3\na b\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"bpe.src:1: '#version: 0.3' is not a version that subword-nmt"):
+        Segmenter.load(tmp_path / "bpe.src")
+
+
+@pytest.mark.parametrize("text", ["", "#version: 0.2\n"])
+def test_a_file_without_merges_is_not_taken_for_one(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bpe.src").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"bpe\.src: has no merges; make it with nmtkit prep"):
+        Segmenter.load(tmp_path / "bpe.src")

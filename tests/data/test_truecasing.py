@@ -1,0 +1,33 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacremoses import MosesTruecaser
+
+from nmtkit.data.truecasing import Truecaser, count_cases, learn_truecaser
+from nmtkit.errors import UserError
+
+words = st.text(st.sampled_from("abowlnr@</>s\u00e9"), min_size=1)
+
+
+@given(st.lists(st.sampled_from(["The", "the", "THE", "cat", "Cat", ".", ":", '"', "(", "1", "Rome", "rome", "x|y"])))
+def test_truecasing_is_that_of_moses(tmp_path_factory: pytest.TempPathFactory, sentence: list[str]) -> None:
+    training = ["a the cat the The Rome".split(), "x Rome ( cat Cat cat .".split()]
+    path = tmp_path_factory.mktemp("model") / "truecase.src"
+    path.write_text(learn_truecaser(count_cases(training)), encoding="utf-8")
+    moses = MosesTruecaser(str(path))
+    expected = moses.truecase(" ".join(sentence), use_known=True)
+    assert Truecaser.load(path).apply(sentence) == expected
+
+
+def test_a_truecasing_model_is_text_that_moses_reads() -> None:
+    counts = count_cases(["x the the The".split(), "x Rome".split()])
+    assert learn_truecaser(counts) == "the (2/3) The (1)\nRome (1/1)\n"
+
+
+@pytest.mark.parametrize("line", ["the", "the (2/3) The", ""])
+def test_a_damaged_truecasing_model_is_reported_with_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "truecase.src").write_text(f"a (1/1)\n{line}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"truecase.src:2: expected 'word \(count/total\)"):
+        Truecaser.load(tmp_path / "truecase.src")
