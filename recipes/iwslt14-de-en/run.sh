@@ -2,6 +2,7 @@
 # IWSLT'14 German-English as in Shen et al. 2018, section 4: 160,239 pairs from TED talks, lower-cased, 25K joint BPE.
 #
 #   recipes/iwslt14-de-en/run.sh densenmt-4l-2           # or convs2s-4l, densenmt-8l-2-e64, densenmt-enc-4l, ...
+#   WORDS=1 recipes/iwslt14-de-en/run.sh densenmt-8l-2   # words instead of BPE (table 4)
 #   TEDX=1 recipes/iwslt14-de-en/run.sh densenmt-4l-2    # the test set with TEDX dev2012, which the common script adds
 #   TEXT=folder recipes/iwslt14-de-en/run.sh convs2s-4l  # your {train,dev,test}.{de,en}, tokenised and lower-cased
 #   SCALE=tiny recipes/iwslt14-de-en/run.sh convs2s-4l   # all of it on a slice, in minutes
@@ -62,18 +63,25 @@ if [ -z "$text" ]; then
     fi
 fi
 
-# 3. Joint BPE of 25,000 merges, and vocabularies of all that it leaves.
-if [ ! -e data/manifest.json ]; then
-    nmtkit prep --src-lang de --tgt-lang en --tokenizer none --bpe 25000 --max-length 0 --max-ratio 0 \
-        --train "$text"/train.{de,en} --dev "$text"/dev.{de,en} --test "$text"/test.{de,en}
+# 3. Joint BPE of 25,000 merges, and vocabularies of all that it leaves. Or words, of which those that come three times
+#    are known, as in Ranzato et al. 2015, with whom the paper compares.
+system=$model data=data segmentation=(--bpe 25000) vocab=()
+if [ -n "${WORDS:-}" ]; then system=$model-words data=data-unsplit segmentation=(--words) vocab=(--min-count 3); fi
+if [ ! -e $data/manifest.json ]; then
+    nmtkit prep --src-lang de --tgt-lang en --tokenizer none "${segmentation[@]}" --max-length 0 --max-ratio 0 \
+        --train "$text"/train.{de,en} --dev "$text"/dev.{de,en} --test "$text"/test.{de,en} --output $data
 fi
-if [ ! -e data/ids.json ]; then
-    nmtkit vocab
+if [ ! -e $data/ids.json ]; then
+    nmtkit vocab --data $data "${vocab[@]}"
 fi
 
 # 4. Train, with the values of the preset; a run that is finished is left alone.
-nmtkit train --model "$model" --output "run-$model" "${tiny_training[@]}" "${@:2}"
+nmtkit train --model "$model" --data $data --output "run-$system" "${tiny_training[@]}" "${@:2}"
 
-# 5. Translate with the weights of the lowest dev loss, and score as the paper does: lower-cased words.
-nmtkit translate --model "run-$model" < "$text/test.de" > "test.$model.en"
-nmtkit score "test.$model.en" "$text/test.en" --tokenized
+# 5. Translate with the weights of the lowest dev loss, greedily and with the preset's beam (table 4), and score as the
+#    paper does: lower-cased words.
+nmtkit translate --model "run-$system" --beam-size 1 < "$text/test.de" > "test.$system.greedy.en"
+nmtkit translate --model "run-$system" < "$text/test.de" > "test.$system.en"
+for translation in "test.$system.greedy.en" "test.$system.en"; do
+    nmtkit score "$translation" "$text/test.en" --tokenized
+done

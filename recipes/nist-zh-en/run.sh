@@ -79,14 +79,24 @@ if [ ${#seeds[@]} -gt 1 ]; then
     [ -e "$system" ] || nmtkit ensemble "${seeds[@]/#/run-$model-}" --output "$system"
 fi
 
-# 8. Translate, and score against four references without their case, as multi-bleu -lc does; the tables' last column is
-#    the mean of the sets. Words also with unknown words replaced (+PosUnk).
-for set in "${tests[@]}"; do
-    nmtkit translate --model "$system" < raw/$set.zh > "$set.$system.en"
-    echo "$set $(sacrebleu raw/$set.en{0,1,2,3} -i "$set.$system.en" -lc -tok none -s none -b -w 2 --force)"
-    if [ $data = data-words ]; then
-        nmtkit translate --model "$system" --replace-unk < raw/$set.zh > "$set.$system.posunk.en"
-        echo "$set +PosUnk" \
-            "$(sacrebleu raw/$set.en{0,1,2,3} -i "$set.$system.posunk.en" -lc -tok none -s none -b -w 2 --force)"
-    fi
+# 8. Translate, and score against four references without their case: multi-bleu -lc for Meng and Zhang, and NIST's
+#    script (mteval, brevity by the shortest reference) for Wang et al. The tables' last column is the mean of the sets.
+#    Words also with unknown words replaced (+PosUnk).
+score=(nmtkit score --tokenized --subset-metric multi-bleu-lc)
+if [ $data = data-words ]; then score=(nmtkit score --language en --subset-metric mteval-lc); fi
+kinds=("")
+if [ $data = data-words ]; then kinds+=(.posunk); fi
+for kind in "${kinds[@]}"; do
+    for set in "${tests[@]}"; do
+        nmtkit translate --model "$system" ${kind:+--replace-unk} < raw/$set.zh > "$set.$system$kind.en"
+        echo "$set${kind:+ +PosUnk}"
+        "${score[@]}" "$set.$system$kind.en" -r raw/$set.en0 -r raw/$set.en1 -r raw/$set.en2 -r raw/$set.en3
+    done
 done
+
+# 9. All sets together by the length of the source (figure 3 of Meng and Zhang, figure 2 of Wang et al.): the last table,
+#    sentences longer than a number of words.
+merged=("${tests[@]/#/raw/}")
+for side in zh en0 en1 en2 en3; do cat "${merged[@]/%/.$side}" > "merged.$side"; done
+cat "${tests[@]/%/.$system.en}" > "merged.$system.en"
+"${score[@]}" "merged.$system.en" -r merged.en0 -r merged.en1 -r merged.en2 -r merged.en3 --source merged.zh

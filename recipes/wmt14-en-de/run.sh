@@ -4,7 +4,7 @@
 #   recipes/wmt14-en-de/run.sh dtmt4-ende                   # joint BPE, 32K
 #   recipes/wmt14-en-de/run.sh densenmt-ende-15             # joint BPE, 40K; likewise convs2s-wmt15
 #   recipes/wmt14-en-de/run.sh deep-att-ende                # words, 200K and 160K
-#   SEEDS="1 2 3 4 5 6 7 8" recipes/wmt14-en-de/run.sh deep-lau-ende    # words, 120K and 80K, and an ensemble
+#   SEEDS="1 2 3 4 5 6 7 8" recipes/wmt14-en-de/run.sh deep-lau-ende    # words, 120K and 80K: mean, deviation, ensemble
 #   SCALE=tiny recipes/wmt14-en-de/run.sh dtmt1-ende        # all of it on a slice, in minutes
 #
 # Everything is written below WORK (default: work/wmt14-en-de). What exists is not made again: the same command goes on.
@@ -100,18 +100,33 @@ for seed in "${seeds[@]}"; do
 done
 
 # 7. Several seeds make an ensemble: the mean of their probabilities.
-system=run-$model-${seeds[0]}
+systems=("${seeds[@]/#/run-$model-}")
 if [ ${#seeds[@]} -gt 1 ]; then
-    system=ensemble-$model
-    [ -e "$system" ] || nmtkit ensemble "${seeds[@]/#/run-$model-}" --output "$system"
+    [ -e "ensemble-$model" ] || nmtkit ensemble "${systems[@]}" --output "ensemble-$model"
+    systems+=("ensemble-$model")
 fi
 
-# 8. Translate newstest2014, and score it as the papers do: BLEU of words, with their case (multi-bleu).
-nmtkit translate --model "$system" < raw/test.en > "test.$system.de"
-nmtkit score "test.$system.de" raw/test.de --language de
-
-# 9. Once more with unknown words replaced (+PosUnk). Subwords have no unknown words.
-if [ "${segmentation[0]}" = --words ]; then
-    nmtkit translate --model "$system" --replace-unk < raw/test.en > "test.$system.posunk.de"
-    nmtkit score "test.$system.posunk.de" raw/test.de --language de
+# 8. Shen et al. 2018 tune the length penalty, the power of the length by which log-probabilities are divided, on the
+#    development set (section 4.3).
+penalty=()
+if [ $data = data-bpe-40k ]; then
+    nmtkit tune --model "${systems[0]}" --data $data --betas 0 | tee tuned.txt
+    penalty=($(sed -n 's/^best  *\(--.*[^ ]\)  *[0-9.]*$/\1/p' tuned.txt))
 fi
+
+# 9. Translate newstest2014, and score it as the papers do: BLEU of words, with their case (multi-bleu). Of several
+#    models the mean and the deviation (table 2 of Wang et al.), then their ensemble. Words once more with unknown words
+#    replaced (+PosUnk); subwords have no unknown words.
+kinds=("")
+if [ "${segmentation[0]}" = --words ]; then kinds+=(.posunk); fi
+for kind in "${kinds[@]}"; do
+    for system in "${systems[@]}"; do
+        nmtkit translate --model "$system" ${kind:+--replace-unk} "${penalty[@]}" < raw/test.en > "test.$system$kind.de"
+    done
+    translations=("${systems[@]/#/test.}")
+    translations=("${translations[@]/%/$kind.de}")
+    if [ ${#seeds[@]} -gt 1 ]; then
+        nmtkit score "${translations[@]:0:${#seeds[@]}}" raw/test.de --language de --seeds
+    fi
+    nmtkit score "${translations[@]: -1}" raw/test.de --language de
+done

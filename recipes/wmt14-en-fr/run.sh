@@ -139,23 +139,17 @@ if [ ${#seeds[@]} -gt 1 ]; then
     [ -e "$system" ] || nmtkit ensemble "${seeds[@]/#/run-$model-}" --output "$system"
 fi
 
-# 9. Translate newstest2014, and score it as the papers do: BLEU of words, with their case (multi-bleu).
+# 9. Translate newstest2014, and score it as the papers do: BLEU of words, with their case (multi-bleu), and by the length
+#    of the source (figure 3 of Zhou et al.).
 score=(nmtkit score --language fr)
 if [ $text = 12m ]; then score=(nmtkit score --tokenized); fi
+if [ $data != data-36m-bpe ]; then score+=(--vocab $data/vocab.tgt); fi
 nmtkit translate --model "$system" < raw-$text/test.en > "test.$system.fr"
-"${score[@]}" "test.$system.fr" raw-$text/test.fr
+"${score[@]}" "test.$system.fr" raw-$text/test.fr --source raw-$text/test.en
 
-# 10. Once more with unknown words replaced (+PosUnk), and only where the reference has no unknown word (table 9 of
-#     Zhou et al.). Subwords have no unknown words.
+# 10. Words once more with unknown words replaced (+PosUnk); subwords have no unknown words. The last table of both scores
+#     is of the sentences whose reference has no unknown word (table 9 of Zhou et al., which is of the plain ones).
 if [ $data != data-36m-bpe ]; then
     nmtkit translate --model "$system" --replace-unk < raw-$text/test.en > "test.$system.posunk.fr"
     "${score[@]}" "test.$system.posunk.fr" raw-$text/test.fr
-
-    awk 'NR == FNR { known[$1]; next } { for (i = 1; i <= NF; i++) if (!($i in known)) next; print FNR "p" }' \
-        $data/vocab.tgt $data/test.tgt > known-lines
-    for file in "test.$system.fr" raw-$text/test.fr; do
-        sed -n -f known-lines "$file" > "$(basename "$file").known"
-    done
-    echo "$(wc -l < known-lines) sentences whose reference has no unknown word"
-    if [ -s known-lines ]; then "${score[@]}" "test.$system.fr.known" test.fr.known; fi
 fi

@@ -72,11 +72,26 @@ if [ ! -e data/ids.json ]; then
     nmtkit vocab
 fi
 
-# 3. Train, until the cross-entropy on newstest2013 has not fallen ten times; a finished run is left alone.
+# 3. Train, until the cross-entropy on newstest2013 has not fallen ten times; the system is the checkpoint of the best
+#    BLEU there (section 3). A finished run is left alone.
 nmtkit train --model "$model" --output "run-$model" "${tiny_training[@]}"
 
-# 4. Translate, and score plain text with its case as mteval-v13a does, which is the sacreBLEU column.
+# 4. The column CE: nats a sentence on newstest2013, of the pairs within the limit of training, 50 subwords.
+nmtkit score --model "run-$model" --split dev --max-length 50
+
+# 5. Translate, and score plain text with its case as mteval-v13a does, which is the sacreBLEU column.
 for year in 2013 2014 2015 2016; do
     nmtkit translate --model "run-$model" < raw/newstest$year.en > "newstest$year.$model.de"
     nmtkit score "newstest$year.$model.de" raw/newstest$year.de --language de
 done
+
+# 6. The error analysis and its figure: agreement of subject and verb in LingEval97 by the distance between them.
+if [ ! -e lingeval97.json ]; then
+    fetch https://raw.githubusercontent.com/rsennrich/lingeval97/master/lingeval97.json
+    slice='import json, sys; print(json.dumps(json.load(sys.stdin)[:int(sys.argv[1])]))'
+    if [ "${SCALE:-full}" = tiny ]; then entries=20; else entries=100000; fi
+    python3 -c "$slice" $entries < download/raw.githubusercontent.com/rsennrich/lingeval97/master/lingeval97.json \
+        > lingeval97.json.part
+    mv lingeval97.json.part lingeval97.json
+fi
+nmtkit contrast lingeval97.json --model "run-$model" --type subj_verb_agreement
