@@ -30,13 +30,14 @@ class _Dumper(yaml.SafeDumper):
     """Writes what ``_Loader`` reads back as the same value: quotes stand where that one would see no text."""
 
 
+# PyYAML looks a word's kind up by its first letter; these are the letters under which numbers are to be found.
 _NUMBER = list("-+.0123456789")
 _RESOLVERS = {
     "bool": (r"^(true|false|True|False)$", list("tfTF")),
     "int": (r"^[-+]?(0|[1-9]\d*)$", _NUMBER),
     "float": (r"^[-+]?(\d+\.\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$", _NUMBER),
 }
-for _side in (_Loader, _Dumper):
+for _side in (_Loader, _Dumper):  # each gets a table of its own: PyYAML's is shared by all loaders of the process
     _side.yaml_implicit_resolvers = {
         letter: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in _RESOLVERS]
         for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -46,7 +47,10 @@ for _side in (_Loader, _Dumper):
 
 
 def _unique_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    """A mapping in which no key is given twice (YAML itself would silently keep the last)."""
+    """The mapping of a node in which no key is given twice; YAML itself would silently keep the last.
+
+    Raises MarkedYAMLError with the place of a key that comes again, or of one that cannot be a key.
+    """
     seen = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
@@ -61,19 +65,22 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _unique_mapping)
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """The value that ``text`` spells; ``where`` names it in errors."""
+    """The value that ``text`` spells.
+
+    Raises UserError for text that is no YAML, with ``where``, the name of the text, and the line.
+    """
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(f"{where}:{line}: not valid YAML: {error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2020-99-99
         reason = " ".join(str(error).split()) or "nested too deeply"
         raise UserError(f"{where}: not valid YAML: {reason}") from None
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file."""
+    """The mapping in a YAML file. Raises UserError if it cannot be read, is no YAML, or holds something else."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -92,14 +99,15 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def dump_yaml(value: Any) -> str:
+    """``value`` as YAML that ``parse_yaml`` reads back as the same; mappings keep their order."""
     return yaml.dump(_plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def inline_yaml(value: Any) -> str:
-    """``value`` as YAML within one line."""
-    return yaml.dump([_plain(value)], Dumper=_Dumper, default_flow_style=True, sort_keys=False, width=10_000).strip()[
-        1:-1
-    ]
+    """``value`` as YAML within one line, as it can stand behind a key."""
+    # In a list, because PyYAML puts the mark of a document's end behind a bare word.
+    listed = yaml.dump([_plain(value)], Dumper=_Dumper, default_flow_style=True, sort_keys=False, width=10_000)
+    return listed.strip().removeprefix("[").removesuffix("]")
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -111,10 +119,13 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def places(text: str) -> dict[str, slice]:
-    """Where in a YAML text each of its values stands, by the keys of ``flatten``."""
+    """Where in a YAML text each of its values stands, by the keys that ``flatten`` gives them.
+
+    The text's outermost value is a mapping. A value that is a list has one place, whatever is in it.
+    """
     slices: dict[str, slice] = {}
     waiting: list[tuple[str, Any]] = [("", yaml.compose(text, _Loader))]
-    for prefix, node in waiting:
+    for prefix, node in waiting:  # which grows while it is read
         for key, value in node.value:
             if isinstance(value, yaml.MappingNode):
                 waiting.append((f"{prefix}{key.value}.", value))
@@ -124,7 +135,10 @@ def places(text: str) -> dict[str, slice]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with every value that ``over`` gives put in its place, mapping by mapping."""
+    """``base`` with every value that ``over`` gives put in its place, mapping by mapping; lists are not joined.
+
+    Neither of them is changed, but what is in them is shared with the result.
+    """
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
@@ -133,7 +147,10 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
-    """``["training.lr=5e-4"]`` as ``{"training": {"lr": 5e-4}}``."""
+    """``["training.lr=5e-4"]`` as ``{"training": {"lr": 5e-4}}``; the last one of a key counts.
+
+    Raises UserError for a setting without key or value, and for a value that is no YAML.
+    """
     result: dict[str, Any] = {}
     for setting in settings:
         dotted, equals, text = setting.partition("=")
@@ -141,16 +158,17 @@ def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
         if not equals or not all(keys):
             raise UserError(f"`settings` {setting}: expected KEY=VALUE, for example training.optimizer.lr=5e-4")
         value: Any = parse_yaml(text, f"`settings` {dotted}")
-        for key in reversed(keys):
+        for key in reversed(keys):  # from the innermost one outwards
             value = {key: value}
         result = merge(result, value)
     return result
 
 
 def build(schema: type[T], values: Any, where: str, parts: Mapping[str, type] = MappingProxyType({})) -> T:
-    """An instance of the dataclass ``schema`` from plain values; every mistake in one ``UserError``.
+    """An instance of the dataclass ``schema`` from plain values, the dataclasses within it included.
 
-    ``parts`` gives the schema of fields whose own annotation leaves it open.
+    Unknown and missing keys, wrong types and impossible values raise one UserError that names all of them, each by its
+    dotted key, and begins with ``where``. ``parts`` gives the schema of fields whose annotation leaves it open.
     """
     problems: list[str] = []
     result = _build(schema, values, "", problems, parts)
@@ -189,6 +207,7 @@ def unknown_key(prefix: str, key: object, known: Iterable[str]) -> str:
 def _build(
     schema: Any, values: Any, path: str, problems: list[str], parts: Mapping[str, type] = MappingProxyType({})
 ) -> Any:
+    """``build`` for the part at ``path``: None, and lines in ``problems``, where something is wrong with it."""
     if not isinstance(values, Mapping):
         problems.append(f"{path or 'the file'}: expected 'key: value' pairs, found {_describe(values)}")
         return None
@@ -198,14 +217,14 @@ def _build(
     for key in values:
         if key not in fields:
             problems.append(unknown_key(prefix, key, fields))
-    found = len(problems)
+    before = len(problems)
     made = {}
     for name, field in fields.items():
         if name in values:
             made[name] = _convert(hints[name], values[name], prefix + name, problems)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             problems.append(f"{prefix}{name}: missing")
-    if len(problems) > found:
+    if len(problems) > before:  # its checks of values would only stumble over what is missing
         return None
     try:
         return schema(**made)
@@ -215,7 +234,11 @@ def _build(
 
 
 def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
-    """``value`` as the type ``hint`` asks for; what cannot be is added to ``problems``."""
+    """``value`` as the type ``hint`` asks for; what cannot be is added to ``problems``.
+
+    Types are those that configurations have: bool, int, float, str, dataclasses, tuples and lists of one type, dict,
+    Literal, and a union of one of these with None or with words.
+    """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
@@ -229,7 +252,7 @@ def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
         problems.append(f"{path}: expected {_NAMES[kind]} or {', '.join(words)}; found {_describe(value)}")
         return None
     if origin is typing.Literal:
-        if value in arguments and not isinstance(value, bool):
+        if value in arguments and not isinstance(value, bool):  # True equals 1, but is not meant by it
             return value
         problems.append(f"{path}: expected one of {', '.join(map(str, arguments))}; found {_describe(value)}")
     elif dataclasses.is_dataclass(hint):
@@ -258,6 +281,7 @@ _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 def _describe(value: Any) -> str:
+    """What was found instead of what was expected, for an error."""
     return "nothing" if value is None else f"{type(value).__name__} {_repr(value)}"
 
 
@@ -272,6 +296,7 @@ _SHORT.maxstring = _SHORT.maxother = 200
 
 
 def _plain(value: Any) -> Any:
+    """``value`` with tuples as lists and every mapping as a dict: what a safe dumper knows."""
     if isinstance(value, Mapping):
         return {key: _plain(v) for key, v in value.items()}
     return [_plain(v) for v in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""Presets: the published systems as plain values, one file in ``nmtkit/presets`` for each file of ``nmtkit/models``.
+"""Presets: the published systems as plain values, from one file in ``nmtkit/presets`` for each of ``nmtkit/models``.
 
 A file reads like its paper's tables. ``base`` is a complete experiment, every value with its section; each of
 ``systems`` is a row of a table and only what differs from the base, which is merged into it as ``--config`` would be.
@@ -24,7 +24,7 @@ _PARTS = ("model", "data", "training", "search")
 
 @dataclass(frozen=True)
 class Preset:
-    """A system as its file has it."""
+    """A published system as its file has it: the base, and what it has in its place."""
 
     file: str  # name of the file, dtmt.yaml
     paper: dict[str, Any]  # the block ``paper`` of an experiment
@@ -41,21 +41,26 @@ def find_preset(name: str) -> Preset:
     """The preset of this name. Raises UserError with the nearest names where there is none."""
     presets = _presets()
     if name not in presets:
+        # Names like the whole of it, else names that it is a part of: rnnsearch is too long to be like rnn.
         inside = [other for other in presets if len(name) > 2 and name in other]
         near = difflib.get_close_matches(name, presets, n=3) or inside[:3]
         hint = f"did you mean {', '.join(near)}? " if near else ""
-        raise UserError(f"model {name}: no such preset; {hint}`nmtkit models` lists them")
+        raise UserError(f"`model` {name}: no such preset; {hint}`nmtkit models` lists them")
     return presets[name]
 
 
 def load_preset(name: str) -> dict[str, Any]:
     """The plain values of an experiment, the caller's own. Raises UserError as ``find_preset`` does."""
     preset = find_preset(name)
+    # A copy, because the files are read once and whoever asks may change what he gets.
     return copy.deepcopy({"paper": preset.paper, **configs.merge(preset.base, preset.changes)})
 
 
 def describe_preset(name: str) -> str:
-    """The whole preset as YAML with its file's comments; ``(base: VALUE)`` marks what differs from the base."""
+    """The whole preset as YAML, which ``load_preset`` would give as values, with the comments of its file.
+
+    ``(base: VALUE)`` in a comment marks a value that differs from the base, whose lines and comments these are.
+    """
     preset = find_preset(name)
     changes, text = configs.flatten(preset.changes), _text(preset.file)
     places = {key.removeprefix("base."): place for key, place in configs.places(text).items() if key[:5] == "base."}
@@ -63,16 +68,18 @@ def describe_preset(name: str) -> str:
     for key in sorted(changes, key=lambda key: places[key].start, reverse=True):
         place = places[key]
         begin, end = text.rindex("\n", 0, place.start) + 1, text.index("\n", place.stop)
+        # What may follow the value on its line: the brace of {kind: constant}, and the comment.
         rest, _, comment = text[place.stop : end].partition("#")
         line = f"{text[begin : place.start]}{configs.inline_yaml(changes[key])}{rest}".rstrip()
         text = f"{text[:begin]}{line:<31}  # (base: {text[place]}){comment}{text[end:]}"
+    # From the line after ``task`` to the next one that is not indented.
     [base] = re.findall(r"(?ms)^base:\n  task: .*?\n(.*?)^\S", text)
     return configs.dump_yaml({"paper": preset.paper}) + re.sub(r"(?m)^  ", "", base).rstrip() + "\n"
 
 
 @cache
 def _presets() -> dict[str, Preset]:
-    """Every preset by its name."""
+    """Every preset by its name, in the order of the files and of the systems in them. The files are read once."""
     files = sorted(file.name for file in resources.files("nmtkit.presets").iterdir() if file.name.endswith(".yaml"))
     return {name: preset for file in files for name, preset in read_presets(file, _text(file))}
 

@@ -120,7 +120,7 @@ def _resume(
 
 
 def _precision(wanted: Precision, progress: Progress, device: torch.device) -> torch.dtype:
-    """That of the products: a run keeps what ``auto`` chose when it began, and processes take what the first chose."""
+    """The number format of the products. A run keeps what ``auto`` chose when it began; the first process chooses."""
     if wanted == "auto" and progress.precision:
         wanted = "bfloat16" if progress.precision == "bfloat16" else "float32"
     low = distributed.rank() == 0 and precision.resolve(wanted, device) == torch.bfloat16
@@ -174,6 +174,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
 
 
 def _summary(vocabulary: Vocabulary) -> str:
+    """A vocabulary in a few words, by which two can be told apart."""
     return f"{len(vocabulary):,} words, {vocabulary.fingerprint[:12]}"
 
 

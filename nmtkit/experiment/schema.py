@@ -40,7 +40,10 @@ class Data:
 
 @dataclass(frozen=True)
 class Experiment:
-    """``model`` is the Config of the architecture file ``models/<architecture>.py``."""
+    """All that a run needs to know but its data. Presets, dry runs and a model folder's config.yaml have this form.
+
+    ``model`` is the Config of the architecture file ``models/<architecture>.py``.
+    """
 
     paper: Paper
     architecture: str

@@ -21,7 +21,10 @@ def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
 
 
 def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:
-    """Parameters by part and in all."""
+    """The number of parameters of each part of the model and, under "total", of all; tied ones count once.
+
+    Nothing is computed: the model is built of shapes without data.
+    """
     with torch.device("meta"):
         model = experiment.build(src_words, tgt_words)
     parts = {
@@ -41,6 +44,7 @@ def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Findin
     What a batch takes comes on top; training.pass_tokens bounds it.
     """
     config = experiment.training.optimizer
+    # Each moment is as large as the weights, as are the gradients.
     moments = int(config.momentum > 0) if config.name in ("sgd", "nag") else 2
     needed = 4 * (2 + moments) * parameters_by_part(experiment, *vocabulary_sizes(experiment, data))["total"]
     free = free_memory()

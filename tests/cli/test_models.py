@@ -59,4 +59,4 @@ def test_one_preset_for_scripts_is_a_list_of_one(nmtkit: Run) -> None:
 def test_a_preset_that_is_not_there_cannot_be_shown(nmtkit: Run) -> None:
     result = nmtkit("models", "dtmt5")
     assert result.status == 1
-    assert "model dtmt5: no such preset; did you mean " in result.err
+    assert "`model` dtmt5: no such preset; did you mean " in result.err

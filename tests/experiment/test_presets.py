@@ -137,13 +137,13 @@ def mistake(name: str = "deep-att", **changes: Any) -> str:
 def test_a_preset_that_is_not_there_is_answered_with_its_neighbours() -> None:
     with pytest.raises(UserError) as error:
         load_preset("rnnsaerch")
-    expected = "model rnnsaerch: no such preset; did you mean rnnsearch, rnnsearch-30? `nmtkit models` lists them"
+    expected = "`model` rnnsaerch: no such preset; did you mean rnnsearch, rnnsearch-30? `nmtkit models` lists them"
     assert str(error.value) == expected
 
 
 @pytest.mark.parametrize(("name", "near"), [("rnn", "rnnsearch"), ("ende", "deep-att-ende")])
 def test_a_part_of_names_is_answered_with_a_few_of_them(name: str, near: str) -> None:
-    with pytest.raises(UserError, match=rf"^model {name}: no such preset; did you mean .*\b{near}\b") as error:
+    with pytest.raises(UserError, match=rf"^`model` {name}: no such preset; did you mean .*\b{near}\b") as error:
         load_preset(name)
     assert str(error.value).count(",") <= 2
 
@@ -152,7 +152,7 @@ def test_a_part_of_names_is_answered_with_a_few_of_them(name: str, near: str) ->
 def test_a_name_like_no_preset_is_answered_with_where_they_are_listed(name: str) -> None:
     with pytest.raises(UserError) as error:
         load_preset(name)
-    assert str(error.value) == f"model {name}: no such preset; `nmtkit models` lists them"
+    assert str(error.value) == f"`model` {name}: no such preset; `nmtkit models` lists them"
 
 
 def test_an_architecture_that_is_not_there_is_answered_with_those_that_are() -> None:
