@@ -210,7 +210,7 @@ def test_settings_are_dotted_keys_with_yaml_values() -> None:
 def test_a_setting_without_key_or_value_is_explained(setting: str) -> None:
     with pytest.raises(UserError) as error:
         parse_settings([setting])
-    expected = f"--set {setting}: expected KEY=VALUE, for example training.optimizer.lr=5e-4"
+    expected = f"`settings` {setting}: expected KEY=VALUE, for example training.optimizer.lr=5e-4"
     assert str(error.value) == expected
 
 
