@@ -1,0 +1,53 @@
+"""What a matrix is decides how rows are multiplied with it."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmtkit.layers.recurrent import GRU, LAU, LSTMState, PeepholeLSTM
+from nmtkit.ops.int8 import pack
+from nmtkit.ops.loop import share
+from nmtkit.ops.matrix import Matrix, product
+
+
+class Doubled:
+    """A matrix that multiplies by twice itself."""
+
+    def __init__(self, matrix: Tensor):
+        self.matrix = matrix
+
+    def product(self, rows: Tensor) -> Tensor:
+        return 2 * (rows @ self.matrix)
+
+
+def test_a_tensor_is_multiplied_by_pytorch_and_anything_else_by_itself() -> None:
+    rows, matrix = torch.randn(2, 3, 5), torch.randn(5, 4)
+    assert torch.equal(product(rows, matrix), rows @ matrix)
+    assert torch.equal(product(rows, Doubled(matrix)), 2 * (rows @ matrix))
+
+
+def test_a_tensor_is_multiplied_as_autocast_says() -> None:
+    rows, matrix = torch.randn(3, 5), torch.randn(5, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        low = product(rows, matrix)
+    assert low.dtype == torch.bfloat16
+    assert torch.equal(low, rows.bfloat16() @ matrix.bfloat16())
+
+
+def next_state(cell: PeepholeLSTM | GRU | LAU, x: Tensor, h: Tensor, weights: list[Matrix]) -> Tensor:
+    if isinstance(cell, PeepholeLSTM):
+        return cell.step(x, *LSTMState(h, h.flip(0)), weights)[0]
+    return cell.step(x, h, weights)
+
+
+@pytest.mark.parametrize(("kind", "terms"), [(PeepholeLSTM, 4), (GRU, 3), (LAU, 5)])
+@torch.no_grad()
+def test_every_cell_takes_its_step_with_weights_of_any_kind(kind: type[PeepholeLSTM | GRU | LAU], terms: int) -> None:
+    torch.manual_seed(0)
+    cell, x, h = kind(16), torch.randn(6, terms * 16), torch.randn(6, 16)
+    exact = next_state(cell, x, h, [*cell.weights()])
+    first, shared = share(h, *cell.weights())
+    assert torch.equal(next_state(cell, x, first, [*shared]), exact)
+    near = next_state(cell, x, h, [pack(weight) for weight in cell.weights()])
+    assert not torch.equal(near, exact)
+    torch.testing.assert_close(near, exact, rtol=0, atol=0.05)
