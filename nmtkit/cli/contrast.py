@@ -1,19 +1,17 @@
 """``nmtkit contrast``: how often a model prefers the right translation to one with a known error."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.contrast import Accuracy, Entry
+    from nmtkit.translation.translator import Translator
 
 SHOWN_TOGETHER = 500  # entries that are scored between two movements of the progress bar
 
@@ -45,43 +43,24 @@ def contrast(
       nmtkit contrast np_agreement.mt placeholder_ding.human -m run
       nmtkit contrast --source in.en --correct good.de --incorrect bad.de
     """
-    entries = _read(sets or [], (source, correct, incorrect))
-    if types:
-        known = dict.fromkeys(error.type for entry in entries for error in entry.errors)
-        for wanted in types:
-            if wanted not in known:
-                raise UserError(f"--type {wanted}: no such errors; there are {', '.join(known)}")
-        entries = [entry._replace(errors=[e for e in entry.errors if e.type in types]) for entry in entries]
-    entries = [entry for entry in entries if entry.errors]
-    if not entries:
-        raise UserError(f"{', '.join(map(str, sets or []))}: has no errors: there is nothing to compare")
+    entries = read_entries(sets or [], (source, correct, incorrect), types or [])
 
-    from nmtkit.evaluation import contrast as evaluation
     from nmtkit.translation import loading
 
-    translator = loading.load(model or [Path("run")], device)
-    scores: list[list[float]] = []
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task("scoring", total=len(entries))
-        for start in range(0, len(entries), SHOWN_TOGETHER):
-            window = entries[start : start + SHOWN_TOGETHER]
-            candidates = [[entry.reference, *(error.contrastive for error in entry.errors)] for entry in window]
-            found = translator.score_candidates([entry.source for entry in window], candidates)
-            scores += [[float(log_probs.sum(dtype=float)) for log_probs in group] for group in found]
-            progress.advance(task, len(window))
-    outcomes = evaluation.judge(entries, scores)
-    tables = {
-        "type": [*evaluation.by_type(outcomes), evaluation.total(outcomes)],
-        "distance": evaluation.by_distance(outcomes),
-        "frequency": evaluation.by_frequency(outcomes),
-    }
+    tables = measure(loading.load(model or [Path("run")], device), entries)
     if as_json:
         print(json.dumps({name: list(map(_as_json, rows)) for name, rows in tables.items()}, indent=2))
     else:
         _print({name: rows for name, rows in tables.items() if rows})
 
 
-def _read(sets: list[Path], files: tuple[Path | None, Path | None, Path | None]) -> "list[Entry]":
+def read_entries(
+    sets: list[Path], files: tuple[Path | None, Path | None, Path | None], types: list[str]
+) -> "list[Entry]":
+    """The entries of all sets and of three files, with the errors of these types; without types, with all.
+
+    Raises UserError where there is nothing, or a type that has no error.
+    """
     from nmtkit.evaluation.contrast import read_json, read_line_aligned
 
     source, correct, incorrect = files
@@ -96,7 +75,37 @@ def _read(sets: list[Path], files: tuple[Path | None, Path | None, Path | None])
             entries += read_line_aligned(src, right, wrong, path.name)
         else:
             entries += read_json(path)
+    if types:
+        known = dict.fromkeys(error.type for entry in entries for error in entry.errors)
+        for wanted in types:
+            if wanted not in known:
+                raise UserError(f"--type {wanted}: no such errors; there are {', '.join(known)}")
+        entries = [entry._replace(errors=[e for e in entry.errors if e.type in types]) for entry in entries]
+    entries = [entry for entry in entries if entry.errors]
+    if not entries:
+        raise UserError(f"{', '.join(map(str, sets))}: has no errors: there is nothing to compare")
     return entries
+
+
+def measure(translator: "Translator", entries: "list[Entry]") -> "dict[str, list[Accuracy]]":
+    """The accuracy by type, with that of all of them below, by distance and by frequency; with a progress bar."""
+    from nmtkit.data.progress import progress
+    from nmtkit.evaluation.contrast import by_distance, by_frequency, by_type, judge, total
+
+    scores: list[list[float]] = []
+    with progress("scoring", len(entries)) as advance:
+        for start in range(0, len(entries), SHOWN_TOGETHER):
+            window = entries[start : start + SHOWN_TOGETHER]
+            candidates = [[entry.reference, *(error.contrastive for error in entry.errors)] for entry in window]
+            scored = translator.score_candidates([entry.source for entry in window], candidates)
+            scores += [[float(log_probs.sum(dtype=float)) for log_probs in group] for group in scored]
+            advance(len(window))
+    outcomes = judge(entries, scores)
+    return {
+        "type": [*by_type(outcomes), total(outcomes)],
+        "distance": by_distance(outcomes),
+        "frequency": by_frequency(outcomes),
+    }
 
 
 def _only(folder: Path, name: str) -> Path:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmtkit import __version__
+from nmtkit.cli.contrast import measure, read_entries
 from nmtkit.cli.options import log_to_stderr
 from nmtkit.config import load_yaml
+from nmtkit.data.settings import TextFiles
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write
 from nmtkit.training.folder import ModelFolder
@@ -31,6 +33,15 @@ def report(
     paired: Annotated[
         Literal["bs", "ar"], typer.Option(help="Test of differences: paired bootstrap, or approximate randomisation.")
     ] = "bs",
+    contrast: Annotated[
+        list[Path] | None, typer.Option(help="Contrastive sets, as nmtkit contrast reads them; may be repeated.")
+    ] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", "-t", help="Of --contrast: only errors of this type; may be repeated.")
+    ] = None,
+    checkpoints: Annotated[
+        bool, typer.Option("--checkpoints", help="Also every kept checkpoint on the test set (training.keep_last).")
+    ] = False,
     subset_metric: Annotated[str, typer.Option(help="Metric by length, as in nmtkit score.")] = "multi-bleu",
     max_length: Annotated[
         int | None, typer.Option(min=1, help="No cross-entropy of pairs with a side of more tokens than this.")
@@ -45,10 +56,14 @@ def report(
 
       nmtkit report
       nmtkit report run-rnnsearch run-deep-att run-dtmt -o report.html --lines 3,14
+      nmtkit report run --checkpoints --contrast lingeval97.json --type subj_verb_agreement
     """
     folders = models or [Path("run")]
     if len(set(folders)) < len(folders):
         raise UserError("a model is named twice; name each once")
+    if types and not contrast:
+        raise UserError("--type goes with --contrast")
+    entries = read_entries(contrast, (None, None, None), types or []) if contrast else []
 
     from nmtkit.evaluation.comparison import Read, compare
     from nmtkit.evaluation.report import most_different, render, sentences, worst
@@ -60,6 +75,14 @@ def report(
             translate_held_out(folder, data, device, split="test", max_length=max_length, keep=False)
             for folder in folders
         ]
+    histories = [
+        replace(
+            history,
+            test=_test_history(ModelFolder(folder), data, t) if checkpoints else [],
+            contrast=measure(t.translator, entries) if entries else {},
+        )
+        for history, folder, t in zip(histories, folders, translated, strict=True)
+    ]
     systems = [replace(t.read.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)]
     comparison = compare(
         Read(systems, *translated[0].read[1:]), paired if len(systems) > 1 else None, False, subset_metric
@@ -86,14 +109,45 @@ def _history(folder: ModelFolder) -> "History":
     if folder.bundle.exists():
         members = [_history(ModelFolder(path)) for path in sorted(folder.members.iterdir())]
         config = "".join(f"# {member.name}\n{member.config}\n" for member in members)
-        kinds = f"ensemble of {', '.join(dict.fromkeys(member.architecture for member in members))}"
+        kind = f"ensemble of {len(members)}"
         config = f"{folder.bundle.read_text('utf-8')}\n{config}"
-        return History(str(folder), kinds, None, config, sum(member.parameters for member in members), [], [])
+        return History(str(folder), kind, None, config, sum(member.parameters for member in members), [], [], [], {})
     folder.check()
     planned = build_experiment(load_yaml(folder.config), str(folder.config))
     parameters = parameters_by_part(planned, *vocabulary_sizes(planned, folder.path))["total"]
     config, rate = folder.config.read_text("utf-8"), planned.training.optimizer.lr
-    return History(str(folder), planned.architecture, rate, config, parameters, *read_metrics(folder.metrics))
+    return History(str(folder), planned.architecture, rate, config, parameters, *read_metrics(folder.metrics), [], {})
+
+
+def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> list[dict[str, float]]:
+    """Cross-entropy and token errors on the test set, of every checkpoint that was kept (Zhou et al. 2016, Fig. 4).
+
+    An ensemble has none. Raises UserError where the data folder's vocabularies are not the model's.
+    """
+    import torch
+
+    from nmtkit.data import batches
+    from nmtkit.data.corpus import Corpus
+    from nmtkit.data.vocab import Vocabulary
+    from nmtkit.experiment.run import load_model
+    from nmtkit.training.checkpoint import load_into
+    from nmtkit.training.validation import teacher_forced
+
+    if folder.bundle.exists():
+        return []
+    for side in ("src", "tgt"):
+        ours, theirs = (TextFiles(path).vocabulary(side) for path in (folder.path, data))
+        if Vocabulary.load(ours).words != Vocabulary.load(theirs).words:
+            raise UserError(f"{theirs}: not the words of {ours}; give the data folder that it was trained on")
+    corpus = Corpus.open(data, "test")
+    pairs = batches.within(corpus, None)
+    model, experiment = load_model(folder.path, translated.translator.device)
+    records: list[dict[str, float]] = []
+    for update in folder.updates() if len(pairs) else ():
+        load_into(model, folder.weights(update))
+        loss, errors = teacher_forced(model, corpus, pairs, experiment.training.pass_tokens, torch.float32)
+        records.append({"update": update, "cross_entropy": loss, "token_error_rate": errors})
+    return records
 
 
 def _numbers(lines: str, sentences: int) -> list[int]:

@@ -15,7 +15,6 @@ from nmtkit.errors import UserError
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.comparison import Comparison, Part, Read
-    from nmtkit.evaluation.forced import CrossEntropy
     from nmtkit.evaluation.significance import Tested
 
 TESTS = {"bs": "paired bootstrap", "ar": "approximate randomisation"}
@@ -187,7 +186,7 @@ def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | 
     for system in found.systems:
         if system.forced is not None:
             print()
-            rows = [[unit, f"{value:.4f}"] for unit, value in _units(system.forced).items()]
+            rows = [[unit, f"{value:.4f}"] for unit, value in system.forced.units().items()]
             limit = f" of at most {max_length} tokens a side" if max_length else ""
             tokens = f"{system.forced.sentences} sentences{limit}, {system.forced.tokens} tokens"
             print_table(f"cross-entropy of the reference, end marks included: {tokens}", ["unit", "value"], rows)
@@ -205,15 +204,6 @@ def _interval(tested: "Tested") -> list[str]:
     return ["" if value is None else f"{value:.2f}" for value in (tested.mean, tested.interval)]
 
 
-def _units(forced: "CrossEntropy") -> dict[str, float]:
-    return {
-        "nats per sentence": forced.per_sentence,
-        "nats per token": forced.per_token,
-        "bits per token": forced.bits_per_token,
-        "perplexity per token": forced.perplexity,
-    }
-
-
 def _json(found: "Comparison", refs: list[Path]) -> dict[str, Any]:
     systems = [
         {
@@ -222,7 +212,7 @@ def _json(found: "Comparison", refs: list[Path]) -> dict[str, Any]:
                 metric: {"score": score.value, "computed_on": on, "signature": score.signature}
                 for metric, on, score in measured
             },
-            "cross_entropy": system.forced and {**asdict(system.forced), **_units(system.forced)},
+            "cross_entropy": system.forced and {**asdict(system.forced), **system.forced.units()},
         }
         for system, measured in zip(found.systems, found.measured, strict=True)
     ]

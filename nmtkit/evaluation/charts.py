@@ -17,60 +17,90 @@ CELL, LETTER = 18, 7.4  # of a heat map: a word's square, and how wide a letter 
 
 
 class Series(NamedTuple):
+    """One line of a chart."""
+
     name: str
     points: Sequence[tuple[float, float]]
     colour: int
     dashed: bool = False
 
 
-def line_chart(title: str, x_label: str, y_label: str, series: Sequence[Series], x_names: Sequence[str] = ()) -> str:
-    """A figure with axes, units and a legend, without points that are nowhere (a loss that is no number).
+def line_chart(
+    title: str, x_label: str, y_label: str, series: Sequence[Series], *, x_names: Sequence[str], from_zero: bool
+) -> str:
+    """A figure with axes, units and a legend; points that are nowhere (a loss that is NaN) are left out.
 
-    x_names: what stands at x = 0, 1, ... instead of numbers.
+    x_names: what stands at x = 0, 1, ... instead of numbers, if anything. from_zero: numbers begin at x = 0, as updates
+    do, wherever the first point is. Without points there is no figure.
     """
     finite = [[point for point in s.points if all(abs(value) < LARGEST for value in point)] for s in series]
     series = [s._replace(points=points) for s, points in zip(series, finite, strict=True) if points]
     if not series:
         return ""
     xs, ys = ([point[axis] for s in series for point in s.points] for axis in (0, 1))
+    if from_zero:
+        xs = [0.0, *xs]
     x_ticks = list(map(float, range(len(x_names)))) if x_names else ticks(min(xs), max(xs))
     y_ticks = ticks(min(ys), max(ys))
-    x_low, x_high = (-0.4, len(x_names) - 0.6) if x_names else (min(x_ticks[0], min(xs)), max(x_ticks[-1], max(xs)))
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (x - x_low) / ((x_high - x_low) or 1)
-        up = (y - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
-        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
-
-    parts = []
-    for tick in y_ticks:
-        _, y = place(x_low, tick)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{short(tick)}</text>')
-    for number, tick in enumerate(x_ticks):
-        x, bottom = place(tick, y_ticks[0])
-        name = x_names[number] if x_names else short(tick)
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 21:.1f}" text-anchor="middle">{escape(name)}</text>')
-    for s in series:
-        places = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in s.points)
-        kind = f"c{s.colour % COLOURS}{' dashed' if s.dashed else ''}"
-        parts.append(f'<polyline class="line {kind}" points="{places}"/>')
-        for point in s.points if len(s.points) <= 40 else ():
-            x, y = place(*point)
-            parts.append(f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>')
+    x_ends = (-0.4, len(x_names) - 0.6) if x_names else (min(x_ticks[0], min(xs)), max(x_ticks[-1], max(xs)))
+    plot = _Plot(x_ends, (y_ticks[0], y_ticks[-1]))
+    parts = [_axes(plot, x_ticks, y_ticks, x_names), *(_line(plot, s) for s in series)]
     middle, centre = (TOP + HEIGHT - BOTTOM) / 2, (LEFT + WIDTH - RIGHT) / 2
     parts.append(f'<text x="{centre}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>')
     parts.append(f'<text transform="translate(13 {middle}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>')
-    legend = "".join(
-        f'<li><svg width="26" height="10" aria-hidden="true"><line class="line c{s.colour % COLOURS}'
-        f'{" dashed" if s.dashed else ""}" x1="1" x2="25" y1="5" y2="5"/></svg>{escape(s.name)}</li>'
-        for s in series
-    )
     frame = f'class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}"'
     return (
         f"<figure><figcaption>{escape(title)}</figcaption><svg {frame}>{''.join(parts)}</svg>"
-        f'<ul class="legend">{legend}</ul></figure>'
+        f'<ul class="legend">{"".join(map(_key, series))}</ul></figure>'
     )
+
+
+class _Plot(NamedTuple):
+    """Where numbers lie in the picture."""
+
+    x_ends: tuple[float, float]  # the numbers at its left and right edge
+    y_ends: tuple[float, float]  # at its bottom and top
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """The point (x, y) in the picture's units, from its upper left corner."""
+        across = (x - self.x_ends[0]) / ((self.x_ends[1] - self.x_ends[0]) or 1)
+        up = (y - self.y_ends[0]) / (self.y_ends[1] - self.y_ends[0])
+        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
+
+
+def _axes(plot: _Plot, x_ticks: Sequence[float], y_ticks: Sequence[float], x_names: Sequence[str]) -> str:
+    """Lines across the picture at the ticks of y, and the numbers or names of both axes."""
+    parts = []
+    for tick in y_ticks:
+        _, y = plot.place(plot.x_ends[0], tick)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{short(tick)}</text>')
+    for number, tick in enumerate(x_ticks):
+        x, bottom = plot.place(tick, y_ticks[0])
+        name = x_names[number] if x_names else short(tick)
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 21:.1f}" text-anchor="middle">{escape(name)}</text>')
+    return "".join(parts)
+
+
+def _line(plot: _Plot, series: Series) -> str:
+    """A line through the points, which have dots of their own where they are few enough to be told apart."""
+    places = [plot.place(*point) for point in series.points]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    dots = places if len(places) <= 40 else []
+    return f'<polyline class="line {_kind(series)}" points="{line}"/>' + "".join(
+        f'<circle class="dot {_kind(series)}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in dots
+    )
+
+
+def _key(series: Series) -> str:
+    """Its entry in the legend."""
+    line = f'<line class="line {_kind(series)}" x1="1" x2="25" y1="5" y2="5"/>'
+    return f'<li><svg width="26" height="10" aria-hidden="true">{line}</svg>{escape(series.name)}</li>'
+
+
+def _kind(series: Series) -> str:
+    """Its classes in the page's style sheet."""
+    return f"c{series.colour % COLOURS}{' dashed' if series.dashed else ''}"
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -96,7 +126,7 @@ def short(value: float) -> str:
 
 
 def heat_map(title: str, source: Sequence[str], target: Sequence[str], weights: npt.NDArray[np.float32]) -> str:
-    """Attention (target words, source words): the darker, the more of a target word's row lies there."""
+    """Attention weights (T, S): the stronger a square's colour, the more of its target word's row lies there."""
     left, top = (10 + LETTER * max(map(_letters, words)) for words in (target, source))
     width, height = left + CELL * len(source) + 6, top + CELL * len(target) + 6
     parts = []

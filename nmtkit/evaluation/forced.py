@@ -116,6 +116,15 @@ class CrossEntropy:
     def perplexity(self) -> float:
         return math.exp(min(self.per_token, 700.0))
 
+    def units(self) -> dict[str, float]:
+        """The figure in every unit that the papers use, by its name."""
+        return {
+            "nats per sentence": self.per_sentence,
+            "nats per token": self.per_token,
+            "bits per token": self.bits_per_token,
+            "perplexity per token": self.perplexity,
+        }
+
 
 def cross_entropy(log_probs: Iterable[npt.ArrayLike]) -> CrossEntropy:
     """Of sentences' token log-probabilities, end marks included."""

@@ -42,8 +42,15 @@ def terms(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def note(text: str) -> str:
+    """A paragraph that stands back."""
     return f'<p class="soft">{escape(text)}</p>'
 
 
-def folded(summary: str, text: str) -> str:
-    return f"<details><summary>{escape(summary)}</summary><pre>{escape(text)}</pre></details>"
+def folded(summary: str, html: str) -> str:
+    """HTML that is shown when its summary is clicked."""
+    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
+
+
+def verbatim(text: str) -> str:
+    """Text with its lines as they are."""
+    return f"<pre>{escape(text)}</pre>"

@@ -36,7 +36,7 @@ def plot_flows(flows: Mapping[str, Sequence[Layer]], path: Path) -> None:
             axes.grid(alpha=0.3)
     figure.supxlabel("layer, from the bottom", fontsize="small")
     figure.supylabel("norm over the batch", fontsize="small")
-    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize="small")
     _save(figure, path)
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import sentence_chrf
 from nmtkit.evaluation.charts import Series, heat_map, line_chart
 from nmtkit.evaluation.comparison import Comparison, Part
-from nmtkit.evaluation.page import folded, note, page, table, terms
+from nmtkit.evaluation.contrast import Accuracy
+from nmtkit.evaluation.page import folded, note, page, table, terms, verbatim
 from nmtkit.lines import raw_lines
 
 # The numbers that each kind of record in metrics.jsonl must have for the charts.
@@ -35,11 +37,20 @@ class History:
     parameters: int
     train: list[dict[str, Any]]  # of metrics.jsonl, in order
     valid: list[dict[str, Any]]
+    test: list[
+        dict[str, Any]
+    ]  # update, cross_entropy and token_error_rate on the test set of checkpoints, if asked for
+    contrast: Mapping[str, list[Accuracy]]  # by type, distance and frequency; nothing without contrastive pairs
 
     @property
     def words(self) -> dict[int, int]:
         """Target words seen after each update that was logged."""
         return {record["update"]: record["tokens"] for record in self.train}
+
+    @property
+    def speeds(self) -> list[float]:
+        """Target words a second of every record; runs of older versions have none."""
+        return [record["tokens_per_second"] for record in self.train if "tokens_per_second" in record]
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,8 @@ def _record(line: bytes) -> dict[str, Any] | None:
     """A line of metrics.jsonl, if it has the numbers that are drawn."""
     try:
         record: dict[str, Any] = json.loads(line)
-        numbers = [record.get("train_token_error_rate", 0), *(record[key] for key in DRAWN[record["kind"]])]
+        optional = ("train_token_error_rate", "tokens_per_second")
+        numbers = [*(record.get(key, 0) for key in optional), *(record[key] for key in DRAWN[record["kind"]])]
         return record if all(type(n) is float or (type(n) is int and n < 1 << 63) for n in numbers) else None
     except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
         return None
@@ -127,71 +139,105 @@ def render(
         [
             ("Scores", _scores(histories, comparison)),
             ("Training", training_charts(histories)),
+            ("Contrastive accuracy", _contrast(histories)),
             ("By length of the source", _lengths(names, comparison)),
             ("Without unknown words", _unknown_free(names, comparison)),
             ("Are the differences chance?", _differences(names, comparison)),
             ("Where they look", _looking(looks)),
             ("Most different", _listing(names, different) if len(names) > 1 else ""),
             ("Worst", _listing(names, bad)),
-            ("Configurations", "".join(folded(history.name, history.config) for history in histories)),
+            ("Configurations", "".join(folded(history.name, verbatim(history.config)) for history in histories)),
         ],
     )
 
 
 def _scores(histories: Sequence[History], comparison: Comparison) -> str:
-    measured = comparison.measured
-    rows = []
-    for history, scores in zip(histories, measured, strict=True):
-        best = max(history.valid, key=lambda record: record["bleu"], default=None)
-        dev = "-" if best is None else f"{best['bleu']:.2f} at {best['update']:,}"
-        values = [f"{m.score.value:.2f}" for m in scores]
-        rows.append([history.name, history.architecture, f"{history.parameters / 1e6:.1f}", dev, *values])
-    header = ["system", "architecture", "parameters, M", "best dev BLEU, update", *(m.metric for m in measured[0])]
-    meaning = [[m.metric, m.on, m.score.signature] for m in measured[0]]
-    forced = [
-        [h.name, f"{s.forced.per_sentence:.3f}", f"{s.forced.per_token:.4f}", f"{s.forced.bits_per_token:.4f}",
-         f"{s.forced.perplexity:.3f}"]
-        for h, s in zip(histories, comparison.systems, strict=True) if s.forced
-    ]  # fmt: skip
-    entropy = ["system", "nats per sentence", "nats per token", "bits per token", "perplexity"]
+    """A row for everything that is known of the systems, a column for each, so that phones can show it."""
+    bests = [max(history.valid, key=lambda record: record["bleu"], default=None) for history in histories]
+    rows = [
+        ["architecture", *(history.architecture for history in histories)],
+        ["parameters, M", *(f"{history.parameters / 1e6:.1f}" for history in histories)],
+        ["training, target words/s", *(f"{median(h.speeds):,.0f}" if h.speeds else "-" for h in histories)],
+        ["best dev BLEU", *("-" if best is None else f"{best['bleu']:.2f}" for best in bests)],
+        ["at update", *("-" if best is None else f"{best['update']:,}" for best in bests)],
+    ]
+    for scores in zip(*comparison.measured, strict=True):
+        rows.append([scores[0].metric, *(f"{m.score.value:.2f}" for m in scores)])
+    forced = [system.forced.units() if system.forced else {} for system in comparison.systems]
+    for unit in dict.fromkeys(unit for units in forced for unit in units):
+        rows.append([unit, *(f"{units[unit]:.4f}" if unit in units else "-" for units in forced)])
+    meaning = [[m.metric, m.on, m.score.signature] for m in comparison.measured[0]]
+    text = (
+        "More is better, except for TER and for the cross-entropy of the reference, which counts end-of-sentence marks."
+    )
     return (
-        table(header, rows, words=2)
-        + note("All but TER: more is better. What each number is:")
-        + table(["metric", "computed on", "signature"], meaning, words=3)
-        + (note("Cross-entropy of the reference, end marks included.") + table(entropy, forced) if forced else "")
+        table(["", *(history.name for history in histories)], rows)
+        + note(text)
+        + folded("What each number is", table(["metric", "computed on", "signature"], meaning, words=3))
     )
 
 
 def training_charts(histories: Sequence[History]) -> str:
-    loss, by_words, bleu, rates, errors, both = [], [], [], [], [], []
+    """What the runs logged while they trained, a line for each, and their checkpoints on the test set if known."""
+    loss, by_words, bleu, rates, speeds, errors, both, test = [], [], [], [], [], [], [], []
     for colour, history in enumerate(histories):
         name, train, valid, words = history.name, history.train, history.valid, history.words
         seen = [(words[v["update"]], v["cross_entropy"]) for v in valid if v["update"] in words]
-        shares = [  # runs of older versions have no training errors
-            (100 * v["train_token_error_rate"], 100 * v["token_error_rate"])
-            for v in valid
-            if "train_token_error_rate" in v
-        ]
+        known = [v for v in valid if "train_token_error_rate" in v]  # runs of older versions have no training errors
+        trained = {v["update"]: 100 * v["train_token_error_rate"] for v in known}
+        tested = [(trained[t["update"]], 100 * t["token_error_rate"]) for t in history.test if t["update"] in trained]
         loss.append(Series(f"{name}, train", _points(train, "loss"), colour, dashed=True))
         loss.append(Series(f"{name}, dev", _points(valid, "cross_entropy"), colour))
+        loss.append(Series(f"{name}, test", _points(history.test, "cross_entropy"), colour + len(histories)))
         by_words.append(Series(name, seen, colour))
         bleu.append(Series(name, _points(valid, "bleu"), colour))
         rates.append(Series(name, _points(train, "lr_factor", history.rate or 0), colour))
+        speeds.append(
+            Series(name, _points([t for t in train if "tokens_per_second" in t], "tokens_per_second"), colour)
+        )
         errors.append(Series(f"{name}, dev", _points(valid, "token_error_rate", 100), colour))
-        both.append(Series(name, shares, colour))
+        both.append(Series(name, [(trained[v["update"]], 100 * v["token_error_rate"]) for v in known], colour))
+        test.append(Series(name, sorted(tested), colour))
+    drawn = [
+        ("Cross-entropy by updates", "updates", "nats per word", loss),
+        ("Dev cross-entropy by words", "target words seen", "nats per word", by_words),
+        ("Dev BLEU by updates", "updates", "BLEU (13a)", bleu),
+        ("Learning rate", "updates", "learning rate", rates),
+        ("Training speed", "updates", "target words per second", speeds),
+        ("Token errors on the dev set", "updates", "% of words", errors),
+        ("Token errors, dev against train", "train, % of words", "dev, % of words", both),
+        ("Token errors, test against train", "train, % of words", "test, % of words", test),
+    ]
     charts = [
-        line_chart("Cross-entropy by updates", "updates", "nats per word", loss),
-        line_chart("Dev cross-entropy by words", "target words seen", "nats per word", by_words),
-        line_chart("Dev BLEU by updates", "updates", "BLEU (13a)", bleu),
-        line_chart("Learning rate", "updates", "learning rate", rates),
-        line_chart("Token errors on the dev set", "updates", "% of words", errors),
-        line_chart("Token errors, dev against train", "train, % of words", "dev, % of words", both),
+        line_chart(title, x_label, y_label, series, x_names=(), from_zero="train" not in x_label)
+        for title, x_label, y_label, series in drawn
     ]
     return f'<div class="charts">{"".join(charts)}</div>' if any(charts) else ""
 
 
 def _points(records: Sequence[Mapping[str, Any]], key: str, times: float = 1) -> list[tuple[float, float]]:
+    """A number of every record against its update."""
     return [(record["update"], times * record[key]) for record in records]
+
+
+def _contrast(histories: Sequence[History]) -> str:
+    """How often the systems prefer the right translation: a chart by distance, and a table of everything."""
+    if not any(history.contrast for history in histories):
+        return ""
+    names = [history.name for history in histories]
+    places = [accuracy.name for accuracy in histories[0].contrast.get("distance", [])]
+    series = [
+        Series(h.name, [(x, 100 * a.share) for x, a in enumerate(h.contrast.get("distance", []))], colour)
+        for colour, h in enumerate(histories)
+    ]
+    chart = line_chart("Accuracy by distance", "distance in words", "%", series, x_names=places, from_zero=False)
+    tables = ""
+    for kind in histories[0].contrast:
+        rows = zip(*(history.contrast[kind] for history in histories), strict=True)
+        cells = [[row[0].name, f"{row[0].total:,}", *(f"{100 * a.share:.1f}" for a in row)] for row in rows]
+        tables += table([kind, "pairs", *names], cells)
+    text = "Of contrastive pairs: % in which the right translation is more probable than the one with an error."
+    return note(text) + (f'<div class="charts">{chart}</div>' if chart else "") + tables
 
 
 def _lengths(names: Sequence[str], comparison: Comparison) -> str:
@@ -213,7 +259,7 @@ def _length_chart(title: str, x_label: str, names: Sequence[str], metric: str, p
         Series(name, [(place, part.scores[number]) for place, part in enumerate(parts)], number)
         for number, name in enumerate(names)
     ]
-    return line_chart(title, x_label, metric, series, [part.name for part in parts])
+    return line_chart(title, x_label, metric, series, x_names=[part.name for part in parts], from_zero=False)
 
 
 def _cells(part: Part) -> list[str]:
@@ -245,12 +291,15 @@ def _differences(names: Sequence[str], comparison: Comparison) -> str:
     return (
         note(text)
         + table(["metric", "system", "score", "mean", "± 95 %", "p"], rows, words=2)
-        + table(["metric", "signature"], signatures, words=2)
+        + folded("Signatures", table(["metric", "signature"], signatures, words=2))
     )
 
 
 def _looking(looks: Sequence[tuple[Sentence, Sequence[Look]]]) -> str:
-    text = "Rows are target words, columns source words. The darker a square, the more of its row's attention is there."
+    text = (
+        "Rows are target words, columns source words. The stronger a square's colour, the more of its row's attention "
+        "weight is there."
+    )
     return note(text) + "".join(_look(sentence, maps) for sentence, maps in looks) if looks else ""
 
 

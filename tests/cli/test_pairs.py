@@ -67,7 +67,28 @@ def test_report_reads_what_train_writes(folder: Path, nmtkit: Nmtkit) -> None:
     assert outcome.status == 0, outcome.err
     page = Path("report.html").read_text("utf-8")
     assert "<h2>Training" in page
-    assert page.count("<figure>") >= 6
+    assert page.count("<figure>") >= 7
+
+
+def test_report_measures_the_checkpoints_and_the_pairs_that_contrast_reads(folder: Path, nmtkit: Nmtkit) -> None:
+    errors = [{"type": kind, "contrastive": "vieux chat.", "distance": n} for n, kind in enumerate("ab")]
+    pairs = [{"source": "old cat.", "reference": "vieux chien.", "errors": errors}]
+    Path("set.json").write_text(json.dumps(pairs))
+    accuracies = json.loads(nmtkit("contrast", "set.json", "--json").out)
+    outcome = nmtkit("report", "--checkpoints", "--contrast", "set.json")
+    assert outcome.status == 0, outcome.err
+    page = Path("report.html").read_text("utf-8")
+    assert "<figcaption>Token errors, test against train" in page
+    assert "run, test</li>" in page
+    assert "<figcaption>Accuracy by distance" in page
+    assert "<td>b</td>" in page
+    share = f"{100 * accuracies['type'][-1]['accuracy']:.1f}"
+    assert f'<td>all</td><td class="figure">2</td><td class="figure">{share}</td>' in page
+    assert nmtkit("report", "--contrast", "set.json", "--type", "a").status == 0
+    assert "<td>b</td>" not in Path("report.html").read_text("utf-8")
+    Path("data/vocab.src").write_text(Path("data/vocab.src").read_text().replace("cat", "act"))
+    complaint = "data/vocab.src: not the words of run/vocab.src; give the data folder that it was trained on"
+    assert nmtkit("report", "--checkpoints").err.splitlines()[-1] == f"nmtkit: error: {complaint}"
 
 
 def test_every_command_that_takes_a_model_takes_an_ensemble_or_says_that_it_does_not(
@@ -81,7 +102,7 @@ def test_every_command_that_takes_a_model_takes_an_ensemble_or_says_that_it_does
     reported = nmtkit("report", "run", "ensemble")
     assert reported.status == 0, reported.err
     page = Path("report.html").read_text("utf-8")
-    assert "ensemble of rnnsearch" in page
+    assert "ensemble of 2" in page
     assert "# ensemble/members/1-run" in page
     for command in (["average", "-m", "ensemble"], ["inspect", "ensemble"]):
         complaint = "ensemble: an ensemble, where one model is needed; its members are in ensemble/members"

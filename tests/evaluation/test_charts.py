@@ -1,6 +1,7 @@
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -8,6 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmtkit.evaluation.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Series, heat_map, line_chart, short, ticks
+
+
+def chart(title: str, x_label: str, y_label: str, series: list[Series], x_names: Sequence[str] = ()) -> str:
+    return line_chart(title, x_label, y_label, series, x_names=x_names, from_zero=False)
+
 
 values = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-9)
 
@@ -34,7 +40,7 @@ def test_numbers_are_short(value: float, text: str) -> None:
 
 def test_a_chart_draws_every_series_inside_its_axes_and_names_them() -> None:
     series = [Series("one & two", [(0, 3.5), (4000, 1.25)], 0), Series("<b>", [(100, 2)], 1, dashed=True)]
-    figure = ElementTree.fromstring(line_chart("a < b", "updates", "nats", series))
+    figure = ElementTree.fromstring(chart("a < b", "updates", "nats", series))
     assert figure.findtext("figcaption") == "a < b"
     assert ["".join(item.itertext()) for item in figure.iter("li")] == ["one & two", "<b>"]
     texts = [text.text for text in figure.iter("text")]
@@ -50,23 +56,30 @@ def test_a_chart_draws_every_series_inside_its_axes_and_names_them() -> None:
 
 
 def test_a_chart_of_a_single_point_or_of_equal_values_can_be_drawn() -> None:
-    assert "polyline" in line_chart("t", "x", "y", [Series("s", [(5, 0.0)], 0)])
-    assert "polyline" in line_chart("t", "x", "y", [Series("s", [(5, 2.0), (5, 2.0)], 0)])
+    assert "polyline" in chart("t", "x", "y", [Series("s", [(5, 0.0)], 0)])
+    assert "polyline" in chart("t", "x", "y", [Series("s", [(5, 2.0), (5, 2.0)], 0)])
+
+
+def test_an_axis_can_begin_at_zero_before_the_first_point() -> None:
+    late = [Series("s", [(3000, 1.0), (4000, 2.0)], 0)]
+    for from_zero, left in ((True, "0"), (False, "3k")):
+        figure = ElementTree.fromstring(line_chart("t", "x", "y", late, x_names=(), from_zero=from_zero))
+        assert next(text.text for text in figure.iter("text") if text.get("text-anchor") == "middle") == left
 
 
 def test_nothing_to_draw_is_no_figure() -> None:
-    assert line_chart("t", "x", "y", [Series("s", [], 0)]) == ""
+    assert chart("t", "x", "y", [Series("s", [], 0)]) == ""
 
 
 def test_a_point_that_is_nowhere_is_left_out() -> None:
     points = [(1.0, 2.0), (2.0, math.nan), (3.0, math.inf), (4.0, 1.0)]
     drawn = [(1.0, 2.0), (4.0, 1.0)]
-    assert line_chart("t", "x", "y", [Series("s", points, 0)]) == line_chart("t", "x", "y", [Series("s", drawn, 0)])
-    assert line_chart("t", "x", "y", [Series("s", points[1:3], 0)]) == ""
+    assert chart("t", "x", "y", [Series("s", points, 0)]) == chart("t", "x", "y", [Series("s", drawn, 0)])
+    assert chart("t", "x", "y", [Series("s", points[1:3], 0)]) == ""
 
 
 def test_names_stand_below_their_points() -> None:
-    figure = ElementTree.fromstring(line_chart("t", "x", "y", [Series("s", [(0, 1), (1, 2)], 0)], ["≤10", ">10"]))
+    figure = ElementTree.fromstring(chart("t", "x", "y", [Series("s", [(0, 1), (1, 2)], 0)], ["≤10", ">10"]))
     [points] = [line.get("points", "").split() for line in figure.iter("polyline")]
     places = {text.text: text.get("x") for text in figure.iter("text")}
     assert [point.split(",")[0] for point in points] == [places["≤10"], places[">10"]]
