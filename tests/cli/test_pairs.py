@@ -1,4 +1,15 @@
-"""Commands that read what other commands write: every pair once, on one small run that the real commands made."""
+"""Commands that read what other commands write: every pair once, on one small run that the real commands made.
+
+prep       vocab, align, train (the development set), score and tune and report (held-out sets)
+align      vocab --unkpos, translate --replace-unk and --shortlist, posunk, itself (--gold)
+vocab      train, inspect, score --vocab
+models     train --config
+train      itself (a run that goes on), average, ensemble, translate, score, tune, contrast, report, inspect
+average    translate, ensemble, report
+ensemble   translate, score, tune, report
+tune       translate (the options that it prints)
+translate  score, posunk (tokens and alignment), itself (--score-reference)
+"""
 
 import json
 import random
@@ -68,6 +79,66 @@ def test_report_reads_what_train_writes(folder: Path, nmtkit: Nmtkit) -> None:
     page = Path("report.html").read_text("utf-8")
     assert "<h2>Training" in page
     assert page.count("<figure>") >= 7
+
+
+def test_align_writes_what_vocab_translate_and_posunk_read(folder: Path, nmtkit: Nmtkit) -> None:
+    sources = Path("data/train.src").read_text().splitlines()
+    diagonal = [" ".join(f"{i}-{i}" for i in range(len(line.split()))) for line in sources]  # word for word
+    Path("links").write_text("".join(f"{line}\n" for line in diagonal))
+    aligned = nmtkit("align", "--pharaoh", "links", "--threshold", "1")
+    assert aligned.status == 0, aligned.err
+    gold = nmtkit("align", "--pharaoh", "data/train.align", "--gold", "links")
+    assert gold.status == 0, gold.err
+    assert nmtkit("vocab", "--unkpos", "--tgt-size", "24", "-j", "1").status == 0
+    trained = nmtkit("train", "--model", "rnnsearch", "--config", "small.yaml", "-o", "annotated",
+                     "--set", "training.max_epochs=1")  # fmt: skip
+    assert trained.status == 0, trained.err
+    for option in ("--replace-unk", "--shortlist=2"):
+        outcome = nmtkit("translate", "-m", "annotated", "-i", "raw/test.en", option)
+        assert (outcome.status, outcome.out.count("\n")) == (0, SIZES["test"])
+    tokens = nmtkit("translate", "-m", "annotated", "--tokenized", "--alignment", "-i", "data/test.src")
+    both = [line.split("\t") for line in tokens.out.splitlines()]
+    Path("out.tok").write_text("".join(f"{words}\n" for words, _ in both))
+    Path("out.align").write_text("".join(f"{links}\n" for _, links in both))
+    files = ("--source", "data/test.src", "--alignment", "out.align", "--lexicon", "data/lexicon.tsv")
+    replaced = nmtkit("posunk", *files, "-i", "out.tok")
+    assert (replaced.status, replaced.out.count("\n")) == (0, SIZES["test"])
+    assert "<unk" not in replaced.out
+
+
+def test_score_reads_what_translate_and_vocab_write(folder: Path, nmtkit: Nmtkit) -> None:
+    assert nmtkit("translate", "-i", "raw/test.en", "-o", "out.fr").status == 0
+    options = ["--source", "raw/test.en", "--vocab", "data/vocab.tgt", "--json"]
+    by_file = json.loads(nmtkit("score", "out.fr", "raw/test.fr", *options).out)
+    by_model = json.loads(nmtkit("score", "--json").out)
+    assert Path("run/test.hyp").read_text() == Path("out.fr").read_text()
+    for key in ("by_length", "unknown_free"):
+        assert by_file[key] == by_model[key]
+    ours, theirs = (report["systems"][0]["scores"] for report in (by_file, by_model))
+    assert {name: ours[name]["score"] for name in ours} == {name: theirs[name]["score"] for name in theirs}
+    scored = nmtkit("translate", "-i", "raw/test.en", "--score-reference", "out.fr", "--scores", "sentence")
+    searched = nmtkit("translate", "-i", "raw/test.en", "--scores", "sentence")
+    forced, found = (
+        [float(line.split("\t")[0]) for line in outcome.out.splitlines()] for outcome in (scored, searched)
+    )
+    assert forced == pytest.approx(found, abs=1e-3)
+
+
+def test_train_reads_what_models_prints_and_goes_on_from_what_it_wrote(folder: Path, nmtkit: Nmtkit) -> None:
+    Path("whole.yaml").write_text(nmtkit("models", "rnnsearch").out)
+    planned = nmtkit("train", "--config", "whole.yaml", "--dry-run")
+    assert planned.status == 0, planned.err
+    more = nmtkit("train", "--model", "rnnsearch", "--config", "small.yaml", "--set", "training.max_epochs=9")
+    assert more.status == 0, more.err
+    assert "going on from update 160" in more.err
+
+
+def test_inspect_reads_what_vocab_and_train_write(folder: Path, nmtkit: Nmtkit) -> None:
+    assert "millions of parameters" in nmtkit("inspect", "run").out
+    flow = nmtkit("inspect", "run", "--gradients")
+    assert flow.status == 0, flow.err
+    assert "encoder.recurrent.1, backward" in flow.out
+    assert "divided by" not in flow.out  # nothing stands on anything
 
 
 def test_report_measures_the_checkpoints_and_the_pairs_that_contrast_reads(folder: Path, nmtkit: Nmtkit) -> None:
