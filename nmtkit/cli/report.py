@@ -90,7 +90,7 @@ def report(
     found = sentences(translated[0].sources, comparison)
     chosen = most_different(found, 3) if lines is None else [found[i - 1] for i in _numbers(lines, len(found))]
     looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
-    subtitle = f"{len(found):,} sentences of {translated[0].reference.parent}; nmtkit {__version__}"
+    subtitle = f"{len(found):,} sentences of {data}; nmtkit {__version__}"
     page = render(histories, comparison, looks, most_different(found, count), worst(found, count), subtitle)
     with atomic_write(output) as file:
         file.write(page)

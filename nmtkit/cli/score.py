@@ -85,7 +85,7 @@ def score(
 
         with log_to_stderr():
             test = translate_held_out(model, data, device, split=split, max_length=max_length, keep=True)
-        read, ref_paths = test.read, [test.reference]
+        read, ref_paths = test.read, test.references
     else:
         if max_length is not None or split != "test":
             raise UserError("--split and --max-length are for a model's own translations; leave out the files")

@@ -66,7 +66,7 @@ def tune(
     if as_json:
         print(json.dumps(_json(metric, [search, *settings], values), indent=2))
     else:
-        sizes = f"{len(held_out.refs)} sentences, the best {search.beam_size} translations of each"
+        sizes = f"{len(held_out.sources)} sentences, the best {search.beam_size} translations of each"
         _print(f"{metric}: {sizes}; by length penalty, alpha and coverage penalty", search, settings, values)
 
 

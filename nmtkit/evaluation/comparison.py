@@ -75,7 +75,7 @@ def compare(read: Read, test: Test | None, seeds: bool, subset_metric: str) -> C
     systems = read.systems
     known = list(_metrics(systems[0]))
     if subset_metric not in known:
-        raise UserError(f"subset_metric: {subset_metric!r} is not one of {', '.join(known)}, which are possible here")
+        raise UserError(f"`subset_metric` {subset_metric}: not one of {', '.join(known)}")
     measured = [measure(system) for system in systems]
     by_metric = [[m.score.value for m in scores] for scores in zip(*measured, strict=True)]
     return Comparison(

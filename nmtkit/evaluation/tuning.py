@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmtkit.evaluation.bleu import metric_named
+from nmtkit.evaluation.bleu import References, metric_named
 from nmtkit.search.beam import Search
 
 
@@ -39,14 +39,15 @@ def best(candidates: Sequence[Candidate], search: Search) -> int:
 
 
 def tune(
-    n_best: Sequence[Sequence[Candidate]], refs: Sequence[str], metric: str, settings: Sequence[Search]
+    n_best: Sequence[Sequence[Candidate]], refs: References, metric: str, settings: Sequence[Search]
 ) -> list[float]:
     """The metric's value (of plain text) of the candidates that each of the settings ranks first."""
     measure = metric_named(metric)
     statistics = []  # of each sentence: (candidates, Q) that the metric adds up
-    for candidates, ref in zip(n_best, refs, strict=True):
+    for candidates, *lines in zip(n_best, *refs, strict=True):
         texts = [candidate.text for candidate in candidates]
-        statistics.append(np.array(measure._extract_corpus_statistics(texts, [[ref] * len(texts)]), np.float64))
+        repeated = [[line] * len(texts) for line in lines]
+        statistics.append(np.array(measure._extract_corpus_statistics(texts, repeated), np.float64))
     values = []
     for search in settings:
         chosen = [rows[best(candidates, search)] for rows, candidates in zip(statistics, n_best, strict=True)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from nmtkit.data.manifest import reference_files
 from nmtkit.data.progress import progress
 from nmtkit.data.settings import Side
 from nmtkit.errors import UserError
@@ -27,9 +28,9 @@ class HeldOut(NamedTuple):
     """The development set or the test set of a data folder, as plain text."""
 
     sources: list[str]
-    refs: list[str]
+    refs: list[list[str]]  # one or more translations of all lines
     source_path: Path
-    ref_path: Path
+    ref_paths: list[Path]
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Translated:
     """A held-out set and what a model made of it."""
 
     translator: Translator
-    reference: Path
+    references: list[Path]
     sources: list[str]
     read: Read
 
@@ -65,11 +66,11 @@ def read_held_out(data: Path, split: Split) -> HeldOut:
 
     Raises UserError if there is none, or none that corresponds.
     """
-    source, ref = (data / f"{split}.raw.{side}" for side in ("src", "tgt"))
-    if not ref.exists():
-        raise UserError(f"{ref}: not there; prepare a {split} set, or give files: nmtkit score HYP... REF")
-    refs, sources = read_set([ref, source])
-    return HeldOut(sources, refs, source, ref)
+    source, first, *others = data / f"{split}.raw.src", *reference_files(data, split)
+    if not first.exists():
+        raise UserError(f"{first}: not there; prepare a {split} set, or give files: nmtkit score HYP... REF")
+    *refs, sources = read_set([first, *others, source])
+    return HeldOut(sources, refs, source, [first, *others])
 
 
 def translate_each(
@@ -103,10 +104,10 @@ def translate_held_out(
         _keep(texts, hyp_path)
 
     reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
-    ref_words = [writer.truecase(writer.tokenize(ref)) for ref in refs]
-    pairs = [
+    ref_words = [[writer.truecase(writer.tokenize(line)) for line in ref] for ref in refs]
+    pairs = [  # cross-entropy is that of the first reference
         (source, ref)
-        for source, ref, words in zip(sources, refs, ref_words, strict=True)
+        for source, ref, words in zip(sources, refs[0], ref_words[0], strict=True)
         if _within(len(reader.tokens(source)), len(writer.segment(words)), max_length)
     ]
     scored = translator.score_candidates([src for src, _ in pairs], [[ref] for _, ref in pairs])
@@ -114,14 +115,14 @@ def translate_held_out(
         str(hyp_path),
         describe(writer.side),
         [" ".join(writer.words(translation.tokens)) for translation in translations],
-        [[" ".join(words) for words in ref_words]],
+        [[" ".join(words) for words in ref] for ref in ref_words],
         texts,
-        [refs],
+        refs,
         cross_entropy([log_probs for [log_probs] in scored]) if pairs else None,
     )
     lengths = [len(reader.tokenize(line)) for line in sources]  # before BPE
-    free = unknown_free([[writer.segment(words) for words in ref_words]], translator.tgt_vocab.known)
-    return Translated(translator, held_out.ref_path, sources, Read([system], lengths, free))
+    free = unknown_free([[writer.segment(words) for words in ref] for ref in ref_words], translator.tgt_vocab.known)
+    return Translated(translator, held_out.ref_paths, sources, Read([system], lengths, free))
 
 
 def _within(source: int, target: int, max_length: int | None) -> bool:

@@ -227,3 +227,10 @@ def test_score_and_tune_read_the_development_set_that_prep_writes(folder: Path, 
     assert 0 < system["cross_entropy"]["sentences"] < 6
     [setting, *_] = json.loads(nmtkit("tune", "--alphas", "1", "--betas", "0", "--json").out)["settings"]
     assert setting["value"] == pytest.approx(system["scores"]["sacreBLEU-13a"]["score"])
+    second = Path("data/dev.raw.tgt1")  # as prep --dev-reference writes it
+    second.write_text(Path("run/dev.hyp").read_text())
+    scored = json.loads(nmtkit("score", "--split", "dev", "--json").out)
+    assert scored["references"] == ["data/dev.raw.tgt", "data/dev.raw.tgt1"]
+    [setting, *_] = json.loads(nmtkit("tune", "--alphas", "1", "--betas", "0", "--json").out)["settings"]
+    value = scored["systems"][0]["scores"]["sacreBLEU-13a"]["score"]
+    assert setting["value"] == pytest.approx(value) == pytest.approx(100)

@@ -168,7 +168,7 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         ),
         (
             ["hyp", "ref", "--tokenized", "--subset-metric", "chrF2"],
-            "subset_metric: 'chrF2' is not one of multi-bleu, multi-bleu-lc, which are possible here",
+            "--subset-metric chrF2: not one of multi-bleu, multi-bleu-lc",
         ),
         (
             ["--tokenized"],

@@ -38,9 +38,9 @@ def test_the_value_of_a_setting_is_the_metric_of_what_it_ranks_first() -> None:
     ]
     none, mean, covering = PLAIN, replace(PLAIN, length_penalty="avg"), replace(PLAIN, coverage_penalty=1.0)
     for metric in ("sacreBLEU-13a", "chrF2"):
-        values = tune(n_best, refs, metric, [none, mean, covering])
+        values = tune(n_best, [refs, refs[::-1]], metric, [none, mean, covering])
         chosen = [["a b c d", "g h i j"], ["a b c d e f", "g h i j"], ["a b c d e f", "g h i j"]]
-        assert values == [pytest.approx(score(metric, texts, [refs]).value) for texts in chosen]
+        assert values == [pytest.approx(score(metric, texts, [refs, refs[::-1]]).value) for texts in chosen]
 
 
 def test_the_grid_has_every_form_once() -> None:
