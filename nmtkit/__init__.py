@@ -4,6 +4,7 @@ From Python: ``for text in nmtkit.load("run").translate(["Hello!"]): print(text)
 ``Request``: ``nmtkit.load("run").translate(lines, nmtkit.Request(beam_size=10, replace_unk=True))``.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Request", "load"]
 __version__ = "0.1.0"
+
+# oneDNN, which multiplies for PyTorch, keeps a program of a megabyte or two for each shape of a product in bfloat16: up
+# to 1,024 in either of two caches, and hardly any batch has the shape of another. With 64, the programs of one update
+# are made once and memory stays flat. oneDNN reads this at its first product, so it is set here, where every process
+# comes by in time; a value that the user gave stays.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", os.environ.get("DNNL_PRIMITIVE_CACHE_CAPACITY", "64"))
+os.environ.setdefault("LRU_CACHE_CAPACITY", "64")
 
 
 def load(
