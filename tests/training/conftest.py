@@ -1,7 +1,9 @@
 """A data folder and an experiment small enough to be trained in a second."""
 
+import json
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,16 @@ from nmtkit.data.prep import prepare
 from nmtkit.data.raw import Files
 from nmtkit.data.settings import Prep, Side
 from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.models.base import Seq2Seq
+from nmtkit.training import checkpoint
 from nmtkit.training.folder import ModelFolder
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run
+from nmtkit.training.validation import Validation
 
+CPU = torch.device("cpu")
 PRECISION = os.environ.get("PRECISION", "auto")
 
 WORDS = "ba be bi bo bu da de di do du".split()
@@ -66,3 +72,33 @@ def small_experiment(**training: Any) -> Experiment:
     """deep-att at toy size; dropout stays on. Precision: as ``PRECISION`` says (make test does), else auto."""
     values = merge(merge(load_preset("deep-att"), SMALL), {"training": {"precision": PRECISION}})
     return build_experiment(merge(values, {"training": training}), "small")
+
+
+def trained(folder: Path, data: Path, **training: object) -> Progress:
+    """How far a small run in ``folder`` came, begun or gone on with."""
+    return run_experiment(small_experiment(**training), data, folder, CPU)
+
+
+def metrics(folder: Path) -> list[dict[str, float]]:
+    """The history of a run without what the clock says."""
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    timing = ("seconds", "tokens_per_second")
+    return [{key: value for key, value in record.items() if key not in timing} for record in records]
+
+
+def everything(folder: Path, update: int) -> dict[str, torch.Tensor]:
+    """All tensors of a checkpoint: weights and the optimiser's state."""
+    path = ModelFolder(folder).checkpoint(update)
+    saved = torch.load(path / "trainer.pt", weights_only=True)
+    state = {
+        f"{number}.{name}": torch.as_tensor(value)
+        for number, entries in saved["optimizer"]["state"].items()
+        for name, value in entries.items()
+    }
+    return state | checkpoint.load_weights(path / "model.safetensors")
+
+
+def validations(measured: list[tuple[float, float]]) -> Callable[[], Validation]:
+    """Validations that measure these pairs of cross-entropy and BLEU, one after the other."""
+    coming = (Validation(cross_entropy, 0.5, bleu, 0.5) for cross_entropy, bleu in measured)
+    return lambda: next(coming)

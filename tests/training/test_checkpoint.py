@@ -119,7 +119,7 @@ def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -
     [
         ({"best": 4}, "has 1 such checkpoints, 4 asked for; training.keep_best"),
         ({"last": 4}, "has 1 such checkpoints, 4 asked for"),
-        ({"best": 1, "last": 1}, "give checkpoints, --best or --last"),
+        ({"best": 1, "last": 1}, "give `checkpoints`, `best` or `last`: one of the three"),
     ],
 )
 def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], message: str, tmp_path: Path) -> None:

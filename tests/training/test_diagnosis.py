@@ -1,0 +1,64 @@
+"""A gradient that explodes or is NaN is named with its batch and the place that it comes from."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmtkit.data.corpus import Corpus
+from nmtkit.errors import UserError
+from nmtkit.experiment.run import prepare_folder
+from nmtkit.training import loop
+from nmtkit.training.diagnosis import first_offender
+from tests.training.conftest import metrics, small_experiment, small_run, trained, validations
+
+
+def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_path: Path) -> None:
+    planned = small_experiment()
+    run = small_run(planned, Corpus.open(data, "train"), tmp_path)
+    prepare_folder(run.folder, planned, data)
+    with torch.no_grad():
+        run.model.output.bias[5] = float("nan")
+    place = r"update 1 \(epoch 1, batch 1\): loss nan, gradient norm nan, first in the weights output.bias; "
+    with pytest.raises(UserError, match=place + r"corpus lines \d+, .* of 8 in the batch; start again"):
+        loop.train(run, validations([]))
+    assert run.folder.updates() == []
+
+
+def test_the_first_module_whose_output_is_no_number_is_named() -> None:
+    torch.manual_seed(1)
+    planned = small_experiment()
+    model = planned.build(14, 14)
+    src = torch.tensor([[5, 6, 2]])
+
+    def run() -> None:
+        model.zero_grad()
+        (model(src, src != 0, src) * model.output.weight[:1].sum()).sum().backward()
+
+    assert first_offender(model, run) == "the loss"
+    broken = model.get_submodule("encoder.columns.0.recurrent.1")
+    broken.register_forward_hook(lambda module, given, output: (output[0] * float("inf"), output[1]))
+    assert first_offender(model, run) == "the output of encoder.columns.0.recurrent.1"
+
+
+def test_a_gradient_that_is_no_number_is_named_from_the_loss_backwards() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+
+    def run() -> None:
+        model.zero_grad()
+        (model(torch.ones(1, 2)) * 0).square().sqrt().sum().backward()  # the slope of a root is infinite at 0
+
+    assert first_offender(model, run) == "the gradient of 1.bias"
+
+
+def test_a_gradient_that_explodes_is_logged_with_its_batch(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    norms = iter([1.0] * 11 + [50.0])
+    monkeypatch.setattr(loop, "clip", lambda model, limit: next(norms))
+    trained(tmp_path, data, valid_every=20)
+    found = [message for message in caplog.messages if "gradient norm" in message]
+    assert len(found) == 1
+    assert re.match(r"update 12 \(epoch 2, batch 4\): gradient norm 50, mean so far 1; corpus lines \d+, ", found[0])
+    assert [record.get("gradient_norm_max") for record in metrics(tmp_path)][-2:] == [50.0, None]

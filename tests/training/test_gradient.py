@@ -1,0 +1,111 @@
+"""The gradient of a batch: the same however many passes it takes, and never more than memory holds."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmtkit.data.corpus import Corpus
+from nmtkit.errors import UserError
+from nmtkit.models.base import Seq2Seq
+from nmtkit.training.gradient import accumulate, clip
+from tests.training.conftest import metrics, small_experiment, small_run, trained
+
+
+def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> None:
+    planned = small_experiment()
+    corpus = Corpus.open(data, "train")
+    torch.manual_seed(3)
+    model = planned.build(14, 14)
+    for module in model.modules():
+        if hasattr(module, "dropout"):
+            module.dropout = 0.0  # which words are dropped depends on the pass
+    rows = torch.arange(20).numpy()
+    found = []
+    for pass_tokens in (100_000, 30):
+        planned = small_experiment(pass_tokens=pass_tokens, label_smoothing=0.1)
+        loss, nll, tokens, _ = accumulate(small_run(planned, corpus, model=model), rows)
+        found.append((loss, nll, tokens, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
+    (loss, nll, tokens, gradients), (loss2, nll2, tokens2, gradients2) = found
+    assert tokens == tokens2 == int(corpus.lengths(rows)[1].sum()) + 20
+    assert loss == pytest.approx(loss2)
+    assert nll == pytest.approx(nll2)
+    for one, several in zip(gradients, gradients2, strict=True):
+        torch.testing.assert_close(one, several)
+
+
+def test_the_loss_is_divided_by_words_or_by_sentences(data: Path) -> None:
+    corpus, rows = Corpus.open(data, "train"), torch.arange(12).numpy()
+    torch.manual_seed(3)
+    model = small_experiment().build(14, 14)
+    by_words, nll, tokens, _ = accumulate(small_run(small_experiment(), corpus, model=model), rows)
+    torch.manual_seed(0)
+    assert by_words == pytest.approx(nll / tokens)
+    by_sentences, nll, *_ = accumulate(small_run(small_experiment(loss="sentences"), corpus, model=model), rows)
+    assert by_sentences == pytest.approx(nll / 12)
+
+
+def test_clipping_scales_all_gradients_together_down_to_the_limit() -> None:
+    model = small_experiment().build(14, 14)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    before = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+    norm = float(torch.cat([gradient.flatten() for gradient in before]).norm())
+    assert clip(model, None) == pytest.approx(norm)
+    assert clip(model, 2 * norm) == pytest.approx(norm)
+    for parameter, gradient in zip(model.parameters(), before, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)
+    assert clip(model, 0.5) == pytest.approx(norm)
+    for parameter, gradient in zip(model.parameters(), before, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient * (0.5 / norm))
+
+
+class Memory:
+    """Too little for more than so many sentences at once: raises what the processor's allocator raises."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, sentences: int):
+        self.forward, self.passes = Seq2Seq.forward, list[int]()
+
+        def forward(model: Seq2Seq, src: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+            self.passes.append(len(src))
+            if len(src) > sentences and torch.is_grad_enabled():
+                torch.empty(1 << 55)
+            return self.forward(model, src, *others)
+
+        monkeypatch.setattr(Seq2Seq, "forward", forward)
+
+
+def test_a_batch_that_memory_does_not_hold_is_done_in_halves_with_the_same_gradient(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus, rows = Corpus.open(data, "train"), torch.arange(20).numpy()
+    model = small_experiment().build(14, 14).eval()
+    model.train = lambda: model  # type: ignore[assignment, method-assign, misc]  # without dropout
+    found = []
+    for sentences in (20, 6):
+        memory = Memory(monkeypatch, sentences)
+        sums = accumulate(small_run(small_experiment(), corpus, model=model), rows)
+        found.append((*sums, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
+    assert memory.passes == [20, 10, 5, 5, 5, 5]
+    (*whole, gradients), (*halved, others) = found
+    assert halved == pytest.approx([*whole[:3], 2])
+    torch.testing.assert_close(others, gradients)
+    assert caplog.messages == [
+        f"out of memory in {n} passes; again in halves: training.pass_tokens is too high" for n in (1, 2)
+    ]
+
+
+def test_a_pair_that_memory_does_not_hold_is_an_error(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Memory(monkeypatch, 0)
+    corpus, rows = Corpus.open(data, "train"), torch.arange(2).numpy()
+    with pytest.raises(UserError, match=r"a pair of \d and \d tokens does not fit into the memory of cpu: take a"):
+        accumulate(small_run(small_experiment(), corpus), rows)
+
+
+def test_how_often_memory_ran_out_is_kept_and_logged(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Memory(monkeypatch, 5)
+    trained(tmp_path, data, valid_every=2, max_updates=4)
+    halvings = [record["memory_halvings"] for record in metrics(tmp_path) if record["kind"] == "train"]
+    assert halvings == [2, 4]

@@ -1,0 +1,109 @@
+"""What validations decide: which checkpoints are the best, when the rate falls and when the run ends."""
+
+from pathlib import Path
+
+import pytest
+
+from nmtkit.data.corpus import Corpus
+from nmtkit.experiment.run import prepare_folder
+from nmtkit.training import loop
+from nmtkit.training.folder import ModelFolder
+from nmtkit.training.gradient import clip
+from nmtkit.training.progress import Progress, Window
+from tests.training.conftest import metrics, small_experiment, small_run, validations
+
+
+def run_with_scores(tmp_path: Path, data: Path, scores: list[float], **training: object) -> Progress:
+    return run_with(tmp_path, data, [(1.0, bleu) for bleu in scores], **training)
+
+
+def run_with(tmp_path: Path, data: Path, measured: list[tuple[float, float]], **training: object) -> Progress:
+    """A run whose validations measure these pairs of cross-entropy and BLEU, one after every update."""
+    planned = small_experiment(valid_every=1, max_updates=len(measured), **training)
+    run = small_run(planned, Corpus.open(data, "train"), tmp_path)
+    prepare_folder(run.folder, planned, data)
+    loop.train(run, validations(measured))
+    return run.progress
+
+
+def test_patience_counts_validations_without_a_better_score(data: Path, tmp_path: Path) -> None:
+    progress = run_with_scores(tmp_path, data, [1, 3, 2, 3, 9], patience=2)
+    assert progress.update == 4  # 2 and 3 are no better than 3
+    assert progress.finished == "no better bleu in 2 validations"
+
+
+def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> None:
+    progress = run_with(tmp_path, data, [(3.0, 0.0), (2.5, 0.0), (2.8, 0.0)], schedule={"kind": "plateau"})
+    assert ModelFolder(tmp_path).best_updates()[0] == 2
+    assert (progress.stalled, progress.decays) == (1, 1)
+
+
+BETTER_BLEU_THAN_ENTROPY = [(3.0, 5.0), (2.0, 4.0), (2.5, 9.0), (2.6, 7.0), (1.0, 1.0)]  # of five validations
+
+
+@pytest.mark.parametrize(
+    ("metrics", "ranked", "updates"),
+    [
+        ({"stop_metric": "cross_entropy", "best_metric": "bleu"}, [3, 4], 4),  # no lower entropy after the second
+        ({"stop_metric": "bleu", "best_metric": "cross_entropy"}, [5, 2], 5),
+        ({"stop_metric": "cross_entropy"}, [2, 3], 4),
+        ({"stop_metric": "bleu"}, [3, 4], 5),
+    ],
+)
+def test_one_metric_stops_the_run_and_another_ranks_its_checkpoints(
+    metrics: dict[str, str], ranked: list[int], updates: int, data: Path, tmp_path: Path
+) -> None:
+    progress = run_with(tmp_path, data, BETTER_BLEU_THAN_ENTROPY, patience=2, keep_best=2, keep_last=1, **metrics)
+    assert ModelFolder(tmp_path).best_updates() == ranked
+    assert ModelFolder(tmp_path).updates() == sorted({*ranked, updates})
+    assert progress.update == updates
+    assert [metric for _, metric, _ in progress.best] == [
+        BETTER_BLEU_THAN_ENTROPY[update - 1][metrics.get("best_metric", metrics["stop_metric"]) == "bleu"]
+        for update in ranked
+    ]
+
+
+def test_the_best_and_the_last_checkpoints_are_kept(data: Path, tmp_path: Path) -> None:
+    run_with_scores(tmp_path, data, [5, 9, 7, 1, 2, 3], keep_best=2, keep_last=1)
+    assert ModelFolder(tmp_path).updates() == [2, 3, 6]
+    assert ModelFolder(tmp_path).best_updates() == [2, 3]
+    assert ModelFolder(tmp_path).best_weights() == ModelFolder(tmp_path).weights(2)
+
+
+def test_the_clipping_threshold_shrinks_at_each_validation_without_improvement(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = []
+    monkeypatch.setattr(loop, "clip", lambda model, limit: limits.append(limit) or clip(model, limit))
+    run_with_scores(tmp_path, data, [5, 4, 3, 6, 5], clip_norm=1.0, clip_factor=0.5)
+    assert limits == [1, 1, 0.5, 0.25, 0.25]
+
+
+def test_the_plateau_schedule_reduces_the_rate_at_each_validation_without_improvement(
+    data: Path, tmp_path: Path
+) -> None:
+    run_with_scores(tmp_path, data, [5, 4, 3, 6, 5], schedule={"kind": "plateau", "factor": 0.5})
+    rates = [record["lr_factor"] for record in metrics(tmp_path) if record["kind"] == "train"]
+    assert rates == [1, 1, 0.5, 0.25, 0.25]
+
+
+def test_a_falling_plateau_reduces_the_rate_at_every_validation_after_the_first_rise(
+    data: Path, tmp_path: Path
+) -> None:
+    run_with_scores(tmp_path, data, [4, 5, 3, 6, 7], schedule={"kind": "plateau", "factor": 0.1, "falling": True})
+    rates = [record["lr_factor"] for record in metrics(tmp_path) if record["kind"] == "train"]
+    assert rates == pytest.approx([1, 1, 1, 0.1, 0.01])
+
+
+def test_the_run_ends_below_the_least_learning_rate(data: Path, tmp_path: Path) -> None:
+    plateau = {"kind": "plateau", "factor": 0.1, "warmup": 3}  # a rate that has yet to rise ends nothing
+    progress = run_with_scores(tmp_path, data, [5, 6, 4, 3, 2, 1], schedule=plateau, min_lr=5e-4)
+    assert progress.update == 4  # from 0.01 to 1e-4
+    assert progress.finished == "a learning rate below 0.0005"
+
+
+def test_speed_and_loss_are_means_since_the_last_validation() -> None:
+    window = Window()
+    for tokens, seconds in ((100, 1.0), (300, 1.0)):
+        window.add(nll=tokens * 2.0, tokens=tokens, seconds=seconds, norm=1.0)
+    assert (window.speed, window.loss) == (200, 2)

@@ -1,0 +1,26 @@
+"""What asks a run to stop."""
+
+import os
+import signal
+
+import pytest
+
+from nmtkit.training.signals import stop_signals
+
+
+def test_a_run_that_nohup_protects_goes_on_when_its_terminal_closes() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_signals() as received:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert received == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_second_ctrl_c_stops_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), stop_signals() as received:  # noqa: PT012
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert received == [signal.SIGTERM, signal.SIGINT]
+        os.kill(os.getpid(), signal.SIGINT)
