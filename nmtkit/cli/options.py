@@ -5,7 +5,8 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TextIO, TypeVar, cast
@@ -52,14 +53,15 @@ def check_output(output: str, *inputs: Path | str) -> None:
     """Raises UserError if a file that is read, "-" for standard input, would be replaced by what is made of it."""
     if not os.path.isfile(output):
         return
-    written = os.stat(output)
     for path in inputs:
-        file = file_of(path)[0]
+        read: Path | int = file_of(path)[0]
         if str(path) == "-":
-            read = os.fstat(sys.stdin.fileno()) if sys.stdin is not None else None
-        else:
-            read = os.stat(file) if file.exists() else None
-        if read is not None and os.path.samestat(read, written):
+            if sys.stdin is None:  # which whoever reads it will say
+                continue
+            read = sys.stdin.fileno()
+        elif not os.path.exists(read):
+            continue
+        if os.path.samestat(os.stat(read), os.stat(output)):
             raise UserError(f"--output {output}: is read, too, and would be replaced; name another file")
 
 
@@ -86,3 +88,18 @@ def parse_weights(text: str | None) -> tuple[float, ...] | None:
         if not 0 < weight < math.inf:
             raise UserError(f"--weights {text}: {weight:g} is not a number above 0")
     return weights
+
+
+@contextmanager
+def lines_done(shown: bool) -> Iterator[Callable[[int], None]]:
+    """A function that shows, while a text is translated, how many lines are done."""
+    if not shown:
+        yield lambda lines: None
+        return
+    from rich.console import Console
+
+    start = time.monotonic()
+    with Console(stderr=True).status("translating") as status:
+        yield lambda lines: status.update(
+            f"{lines} lines translated, {lines / (time.monotonic() - start):.0f} a second"
+        )

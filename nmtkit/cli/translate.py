@@ -1,15 +1,13 @@
 """``nmtkit translate``: a filter from raw text to plain translations, one line out for every line in."""
 
-import contextlib
 import sys
-import time
-from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from nmtkit.cli.options import beside_lines, check_output, open_output, parse_weights
+from nmtkit.cli.options import beside_lines, check_output, lines_done, open_output, parse_weights
 from nmtkit.errors import UserError
 from nmtkit.lines import raw_lines
 from nmtkit.translation.request import Request
@@ -115,11 +113,11 @@ def translate(
       nmtkit translate --score-reference out.txt --scores token < in.txt
 
     Search settings that are not given are those the model was trained with. A score is the log-probability (base
-    e) under the penalties; that of a token is its bare log-probability, the end mark's comes last. Word pairs count
-    from 0, in tokenised words (in tokens with --tokenized); a word for which the model looked nowhere has none. In
-    an n-best list the lines count from 0 and the word pairs are a fourth field. A line is sampled alike wherever it
-    stands. The arrays of --attention are N.attention (target tokens, source tokens), N.source and N.target of line N,
-    counted from 0, end marks included.
+    e) under the penalties; that of a token is its bare log-probability, that of the end-of-sentence mark comes last.
+    Word pairs count from 0, in tokenised words (in tokens with --tokenized); a word for which the model looked nowhere
+    has none. In an n-best list the lines count from 0 and the word pairs are a fourth field. A line is sampled alike
+    wherever it stands. The arrays of --attention are N.attention (target tokens, source tokens), N.source and N.target
+    of line N, counted from 0, end-of-sentence marks included.
 
     With --replace-unk, a word that the model writes as unknown is replaced by the translation of a source word in the
     lexicon that nmtkit align made, or else by that source word as it was typed: the one that the model looked at
@@ -129,6 +127,10 @@ def translate(
     best translations that the lexicon has for each of its source words, and those words themselves. The lexicon is of
     whole words, whether the model has BPE or not. Scores are then of probabilities that sum to one over these words,
     and what a line becomes may depend a little on the lines around it.
+
+    A line of more tokens than --max-input-length is translated in pieces, which are cut at the end of a sentence where
+    there is one, else at other punctuation, else between words. Nothing is left out, and what is written is that of the
+    whole line.
 
     Answers are written as soon as the input pauses, so that it works in a dialogue too. A long text is shared by
     several processes.
@@ -169,17 +171,12 @@ def translate(
     grouped = windows(pairs, at_hand, LARGEST_WINDOW if jobs == 1 else SHARED_WINDOW)
     # No progress line where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
+    line = formats.json_object if as_json else formats.moses if n_best else partial(formats.columns, scores)
     number = long = 0
-    with open_output(output) as file, formats.attention_arrays(attention) as keep, _progress(shown) as report:
+    with open_output(output) as file, formats.attention_arrays(attention) as keep, lines_done(shown) as report:
         for found in answers(Job(models, request), grouped, jobs, at_hand):
             for best in found:
-                for translation in best:
-                    if as_json:
-                        file.write(formats.json_object(number, translation) + "\n")
-                    elif n_best:
-                        file.write(formats.moses(number, translation) + "\n")
-                    else:
-                        file.write(formats.columns(translation, scores) + "\n")
+                file.writelines(f"{line(number, translation)}\n" for translation in best)
                 keep(number, best[0])
                 number, long = number + 1, long + (best[0].pieces > 1)
             file.flush()
@@ -191,18 +188,3 @@ def translate(
 
 def _warn(text: str) -> None:
     print(f"nmtkit: warning: {text}", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def _progress(shown: bool) -> Iterator[Callable[[int], None]]:
-    """A function that shows how many lines are done."""
-    if not shown:
-        yield lambda lines: None
-        return
-    from rich.console import Console
-
-    start = time.monotonic()
-    with Console(stderr=True).status("translating") as status:
-        yield lambda lines: status.update(
-            f"{lines} lines translated, {lines / (time.monotonic() - start):.0f} a second"
-        )

@@ -15,7 +15,7 @@ from nmtkit.lines import atomic_write
 from nmtkit.translation.translator import Translation
 
 
-def columns(translation: Translation, scores: str) -> str:
+def columns(scores: str, number: int, translation: Translation) -> str:
     """[score TAB] text [TAB token scores] [TAB alignment]: the text may have tabs of its own, no other column has."""
     score = "" if scores == "none" else f"{translation.score:.6f}\t"
     tokens = "\t" + " ".join(f"{each:.6f}" for each in translation.log_probs) if scores == "token" else ""
@@ -24,6 +24,7 @@ def columns(translation: Translation, scores: str) -> str:
 
 
 def moses(number: int, translation: Translation) -> str:
+    """Line ||| text ||| score [||| alignment], as Moses writes n-best lists."""
     pairs = "" if translation.alignment is None else f" ||| {format_links(translation.alignment)}"
     return f"{number} ||| {translation.text} ||| {translation.score:.6f}{pairs}"
 

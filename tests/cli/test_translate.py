@@ -5,6 +5,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -387,3 +388,50 @@ def test_progress_is_shown_on_a_terminal_only(start: Callable[..., Any], folder:
     assert process.stdout.read() == b"a b\n" * 100
     assert b"lines translated" in os.read(ours, 1 << 16)
     os.close(ours)
+
+
+def test_what_is_read_is_not_replaced(folder: Path, filtered: Callable[..., Any], nmtkit: Callable[..., Any]) -> None:
+    (folder / "in").write_text("a\n")
+    (folder / "link").symlink_to("in")
+    complaint = "nmtkit: error: --output {}: is read, too, and would be replaced; name another file\n"
+    for output in ("in", "link"):
+        assert nmtkit("translate", "-i", "in", "-o", output) == (1, "", complaint.format(output))
+    assert filtered(b"a\n", "--prefix", "in", "-o", "in") == (1, "", complaint.format("in"))
+    assert filtered(b"a\n", "-o", "stdin") == (1, "", complaint.format("stdin"))
+    assert (folder / "in").read_text() == "a\n"
+    assert nmtkit("translate", "-i", "in", "-o", "out") == nmtkit("translate", "-i", "in", "-o", "out") == (0, "", "")
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(folder: Path, filtered: Callable[..., Any]) -> None:
+    (folder / "out").write_text("old")
+    (folder / "out").chmod(0o600)
+    assert filtered(b"a\n", "-o", "out") == (0, "", "")
+    assert ((folder / "out").read_text(), (folder / "out").stat().st_mode & 0o777) == ("a\n", 0o600)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_signals_leave_no_temporary_file(
+    start: Callable[..., Any], folder: Path, number: signal.Signals, status: int, jobs: str
+) -> None:
+    before = {*folder.iterdir()}
+    process = start("-o", "out", "--jobs", jobs)
+    process.stdin.write(b"a b\n" * 2000)
+    process.stdin.flush()
+    while not [path for path in folder.iterdir() if path not in before and path.stat().st_size]:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == status
+    assert {*folder.iterdir()} == before
+
+
+def test_long_lines_are_counted(filtered: Callable[..., Any]) -> None:
+    text = b"a b\n" + b"a b c . " * 3 + b"\n" + b"a " * 9 + b"\n"
+    status, out, err = filtered(text, "--max-input-length", "8", "--alignment", "--jobs", "1")
+    assert status == 0
+    assert out.splitlines()[1] == " ".join(["a b c <unk>"] * 3) + "\t" + " ".join(f"{i}-{i}" for i in range(12))
+    assert err == (
+        "nmtkit: warning: 2 lines are longer than 8 tokens (--max-input-length) and were translated in pieces\n"
+    )
