@@ -1,4 +1,4 @@
-"""Attention with parameters."""
+"""Additive attention as a layer, with one head and with several."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,10 @@ from nmtkit.ops import attention
 
 
 class AdditiveAttention(nn.Module):
-    """v . tanh(query W_a + key U_a + b) (Bahdanau et al. 2015, A.1.2); the values are the annotations themselves."""
+    """The alignment model v . tanh(query W_a + key U_a + b) of Bahdanau et al. 2015 (A.1.2).
+
+    Keys go through ``key`` once for each sentence, queries through ``query`` in every step.
+    """
 
     def __init__(self, query: int, key: int, width: int, *, bias: bool):
         super().__init__()
@@ -17,7 +20,10 @@ class AdditiveAttention(nn.Module):
         nn.init.normal_(self.v, std=width**-0.5)
 
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """query (N, Q), keys (B, S, A) already through ``key``, values (B, S, D) -> context (N, D), weights (N, S)."""
+        """Context (N, D) and attention weights (N, S) in float32 of N = B x K queries.
+
+        query (N, Q), keys (B, S, A) already through ``key``, values (B, S, D), mask (B, S) True at real words.
+        """
         return attention.additive(self.query(query), keys, values, self.v, mask)
 
 
@@ -38,12 +44,15 @@ class MultiHeadAdditiveAttention(nn.Module):
         nn.init.normal_(self.v, std=len(self.v) ** -0.5)
 
     def keys_and_values(self, annotations: Tensor) -> tuple[Tensor, Tensor]:
-        """Annotations (B, S, D) -> keys (B, heads, S, A / heads) and values (B, heads, S, D / heads)."""
+        """Keys (B, heads, S, A / heads) and values (B, heads, S, D / heads) of annotations (B, S, D)."""
         keys, values = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (self.key(annotations), annotations))
         return keys.contiguous(), values.contiguous()
 
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """query (N, Q), keys and values as above, mask (B, S) -> context (N, D), weights (N, S), mean over heads."""
+        """Context (N, D) and attention weights (N, S), the mean over the heads, of N = B x K queries.
+
+        query (N, Q), keys and values as ``keys_and_values`` gives them, mask (B, S) True at real words.
+        """
         split = self.query(query).unflatten(0, (len(keys), -1)).unflatten(-1, (self.heads, -1))  # (B, K, heads, A)
         rows = split.transpose(1, 2).flatten(0, 2)  # the K queries of a head side by side
         masks = mask.repeat_interleave(self.heads, dim=0)

@@ -16,20 +16,20 @@ class NormedLinear(nn.Module):
     section 3.5).
     """
 
-    def __init__(self, rows: int, width: int, *, dropout: float = 0.0, gain: float = 1.0):
+    def __init__(self, in_features: int, out_features: int, *, dropout: float = 0.0, gain: float = 1.0):
         super().__init__()
-        self.v = nn.Parameter(torch.empty(width, rows))
-        self.bias = nn.Parameter(torch.zeros(width))
-        nn.init.normal_(self.v, std=math.sqrt(gain * (1 - dropout) / rows))
+        self.v = nn.Parameter(torch.empty(out_features, in_features))
+        self.bias = nn.Parameter(torch.zeros(out_features))
+        nn.init.normal_(self.v, std=math.sqrt(gain * (1 - dropout) / in_features))
         self.g = nn.Parameter(self.v.detach().norm(dim=1))
 
     @property
     def weight(self) -> Tensor:
-        """W (E, D): what the loss of an output layer multiplies with."""
+        """The matrix W (E, D), with which the loss of an output layer multiplies."""
         return self.v * self._scale().unsqueeze(1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (..., D) -> (..., E) in float32."""
+        """The map of x (..., D): (..., E) in float32."""
         return functional.linear(x, self.v).float() * self._scale() + self.bias
 
     def _scale(self) -> Tensor:
@@ -40,16 +40,17 @@ class NormedLinear(nn.Module):
 class GatedConv(nn.Module):
     """GLU(Conv_k(Drop(x))) (Gehring et al. 2017, 3.2), as one product over windows of k inputs side by side."""
 
-    def __init__(self, rows: int, width: int, kernel: int, *, dropout: float):
+    def __init__(self, in_features: int, out_features: int, kernel: int, *, dropout: float):
         super().__init__()
         self.kernel, self.dropout = kernel, dropout
         # 4 (1 - p) / (k D): the gate halves what goes through.
-        self.product = NormedLinear(kernel * rows, 2 * width, dropout=dropout, gain=4.0)
+        self.product = NormedLinear(kernel * in_features, 2 * out_features, dropout=dropout, gain=4.0)
 
     def forward(self, x: Tensor, before: int) -> Tensor:
-        """x (B, T, D) -> (B, T, E); each output sees ``before`` inputs before its own. Zeros stand around x."""
+        """All outputs (B, T, E) of x (B, T, D); each sees ``before`` inputs before its own. Zeros stand around x."""
         x = functional.dropout(x, self.dropout, self.training)
         padded = functional.pad(x, (0, 0, before, self.kernel - 1 - before))
+        # A convolution over time is one product, where the k inputs that an output sees lie side by side.
         windows = torch.cat([padded[:, i : i + x.shape[1]] for i in range(self.kernel)], dim=-1)
         return functional.glu(self.product(windows), dim=-1)
 
@@ -76,7 +77,7 @@ class PositionEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=0.1)
 
     def forward(self, positions: Tensor) -> Tensor:
-        """positions (...) -> (..., E)."""
+        """Vectors (..., E) for positions (...) in int64."""
         return functional.embedding(positions.clamp(max=len(self.weight) - 1), self.weight)
 
 
@@ -89,7 +90,7 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=std)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Ids of any shape -> vectors (..., E)."""
+        """Vectors (..., E) for ids (...) in int64."""
         return functional.embedding(ids.masked_fill(ids == BOS, EOS), self.weight)
 
 

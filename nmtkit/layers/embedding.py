@@ -19,7 +19,7 @@ class WordEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Ids of any shape -> vectors (..., E)."""
+        """Vectors (..., E) in float32 for ids (...) in int64."""
         # BOS has a row in the table like any id; multiplied by zero it stays unused, and has no gradient.
         vectors = functional.embedding(ids, self.weight) * (ids != BOS).unsqueeze(-1)
         return functional.dropout(vectors, self.dropout, self.training)
@@ -33,7 +33,7 @@ class SharedEmbedding(nn.Module):
         self._embedding = (embedding,)  # hidden from PyTorch as in TiedOutputLayer
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Ids of any shape -> vectors (..., E)."""
+        """Vectors (..., E) in float32 for ids (...) in int64."""
         vectors: Tensor = self._embedding[0](ids)
         return vectors
 
@@ -48,7 +48,7 @@ class OutputLayer(nn.Module):
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(N, H) -> logits (N, V)."""
+        """Logits (N, V) for hidden (N, H), in autocast's dtype or float32."""
         return functional.linear(hidden, self.weight, self.bias)
 
 
@@ -69,7 +69,7 @@ class TiedOutputLayer(nn.Module):
         return self._embedding[0].weight
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(N, E) -> logits (N, V)."""
+        """Logits (N, V) for hidden (N, E), in autocast's dtype or float32."""
         return functional.linear(hidden, self.weight, self.bias)
 
 
@@ -86,5 +86,5 @@ class Int8OutputLayer(nn.Module):
         self.packed = pack(weight.detach().t())
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """hidden (N, H) -> logits (N, V) in float32."""
+        """Logits (N, V) in float32 for hidden (N, H) in float32."""
         return product(hidden, self.packed).add_(self.bias)

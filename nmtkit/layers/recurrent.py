@@ -40,15 +40,18 @@ class PeepholeLSTM(nn.Module):
             nn.init.orthogonal_(block)
 
     def weights(self) -> list[Tensor]:
-        """What ``step`` multiplies h by: (H, 4H)."""
+        """The matrix (H, 4H) that ``step`` multiplies h by."""
         return [self.weight]
 
     def step(self, f: Tensor, h: Tensor, s: Tensor, weights: Sequence[Matrix]) -> tuple[Tensor, Tensor]:
-        """f (N, 4H), h and s (N, H) -> the next h and s."""
+        """One step: f (N, 4H), h and s (N, H), ``weights()`` -> the next h and s (N, H)."""
         return lstm.step(f, h, s, weights[0], self.peepholes)
 
     def forward(self, f: Tensor, first: LSTMState, mask: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        """f (T, B, 4H), first state, mask (T, B) -> h (T, B, H) and the h of the step processed last (B, H)."""
+        """A whole sequence: f (T, B, 4H), first state, mask (T, B) -> h (T, B, H) in the dtype of f, and the last h.
+
+        The last h (B, H), in float32, is that of the step processed last: the first word's in reverse.
+        """
         outputs, last, _ = lstm.sequence(f, self.weight, self.peepholes, first.h, first.s, mask, reverse)
         return outputs, last
 
@@ -64,15 +67,15 @@ class GRU(nn.Module):
             nn.init.orthogonal_(block)
 
     def weights(self) -> list[Tensor]:
-        """What ``step`` multiplies by: (H, 2H) and (H, H)."""
+        """The matrices (H, 2H) and (H, H) that ``step`` multiplies by."""
         return [self.gates, self.weight]
 
     def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
-        """x (N, 3H), h (N, H) -> the next h."""
+        """One step: x (N, 3H), h (N, H), ``weights()`` -> the next h (N, H)."""
         return gru.step(x, h, *weights)
 
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
-        """x (T, B, 3H), first state (B, H), mask (T, B) -> h (T, B, H)."""
+        """A whole sequence: x (T, B, 3H), first state (B, H), mask (T, B) -> h (T, B, H) in the dtype of x."""
         return gru.sequence(x, self.gates, self.weight, first, mask, reverse)[0]
 
 
@@ -90,13 +93,16 @@ class LAU(nn.Module):
             nn.init.orthogonal_(block)
 
     def weights(self) -> list[Tensor]:
-        """What ``step`` multiplies h by: (H, 4H)."""
+        """The matrix (H, 4H) that ``step`` multiplies h by."""
         return [self.weight]
 
     def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
-        """x (N, 5H): W_xr, W_xz, W_xg, W_xh and W_x times the input; h (N, H) -> the next h."""
+        """One step: x (N, 5H), h (N, H), ``weights()`` -> the next h (N, H).
+
+        x is the input times W_xr, W_xz, W_xg, W_xh and W_x, side by side.
+        """
         return lau.step(x, h, weights[0], self.bias)
 
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
-        """x (T, B, 5H), first state (B, H), mask (T, B) -> h (T, B, H)."""
+        """A whole sequence: x (T, B, 5H), first state (B, H), mask (T, B) -> h (T, B, H) in the dtype of x."""
         return lau.sequence(x, self.weight, self.bias, first, mask, reverse)[0]

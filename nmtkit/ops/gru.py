@@ -53,7 +53,7 @@ class State(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a step's backward needs of its forward."""
+    """The values of a step's forward that its backward needs."""
 
     gates: Tensor  # (B, 2H) r, z
     reset: Tensor  # (B, H) r * h in the dtype of the weights, for the gradient of U

@@ -1,8 +1,8 @@
 """Products with weights in 8-bit integers: nearly twice as fast as float32 on a CPU with AVX2.
 
-A weight has a scale for each of its outputs, found once. The other factor has one for each of its rows, found in every
-product, so that a row's result does not depend on the rows beside it. Processors without VNNI add the products up in
-pairs, in 16 bits: the largest integers are such that no pair overflows.
+A weight has a scale for each of its outputs, computed once. The other factor has one for each of its rows, computed in
+every product, so that a row's result does not depend on the rows beside it. Processors without VNNI add the products
+up in pairs, in 16 bits: the largest integers are such that no pair overflows.
 
 A packed weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight))``.
 

@@ -56,7 +56,7 @@ class State(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a step's backward needs of its forward."""
+    """The values of a step's forward that its backward needs."""
 
     gates: Tensor  # (B, 4H) r, z, g, and the difference h U_c - x_c
     candidate: Tensor  # (B, H) c
@@ -64,7 +64,7 @@ class Kept(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """What a step's backward writes."""
+    """The gradients that a step's backward writes."""
 
     candidate: Tensor  # (B, H) before the tanh
     x: Tensor  # (B, 5H) before the gates' functions, then of the difference and of H(x)

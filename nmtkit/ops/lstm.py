@@ -59,7 +59,7 @@ class State(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a step's backward needs of its forward."""
+    """The values of a step's forward that its backward needs."""
 
     gates: Tensor  # (B, 4H) z, i, g, o after their functions
     s: Tensor  # (B, H) the cell before the step

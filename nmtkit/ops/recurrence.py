@@ -1,4 +1,4 @@
-"""What the recurrences of ``lstm.py``, ``gru.py`` and ``lau.py`` share: order, masks, states before, weight gradients.
+"""The parts that ``lstm.py``, ``gru.py`` and ``lau.py`` share: order, masks, previous states, weight gradients.
 
 Each of those files has a cell's equation as ``step``, and ``sequence``: a forward loop over time that keeps what
 backward needs, and a backward by hand. In the loops there are only the state's product and in-place pointwise work;

@@ -1,4 +1,4 @@
-"""What the kernels share. A twin does what its cell's ``Plain`` does, with one product and one Triton kernel a step.
+"""The parts that the kernels share. A twin does what its cell's ``Plain`` does: a product and a Triton kernel a step.
 
 The kernels were run in Triton's interpreter, on a CPU, and compiled for a GPU, but never run on one: none was at hand.
 ``trusted.py`` therefore has them tried before they are relied on.
@@ -52,7 +52,7 @@ def run(kernel: Any, like: Tensor, *arguments: Any) -> None:
 
 @triton.jit
 def places(width):
-    """Of this program's elements: whether they exist, row, column, and place in a state."""
+    """For this program's elements: whether they exist, row, column, and place in a state."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     return column < width, row, column, row * width + column
@@ -81,7 +81,7 @@ def is_real(mask, row):
 
 @triton.jit
 def sum_of(a, b, c, at, exists):
-    """Of the terms that there are."""
+    """The sum of the terms that there are."""
     total = load(a, at, exists)
     if b is not None:
         total += load(b, at, exists)
