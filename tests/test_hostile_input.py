@@ -340,8 +340,7 @@ def test_the_history_of_a_run_as_a_report_draws_it(folder: Path, data: st.DataOb
     content = "".join(json.dumps(record) + "\n" for record in records).encode()
 
     def read() -> None:
-        values = load_preset("rnnsearch")
-        training_charts([History("run", "", values, 1, *read_metrics(run / "metrics.jsonl"))])
+        training_charts([History("run", "rnnsearch", 1.0, "", 1, *read_metrics(run / "metrics.jsonl"), [], {})])
 
     survives(run / "metrics.jsonl", data.draw(damaged(content)), read)
 

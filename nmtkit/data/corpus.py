@@ -66,7 +66,8 @@ class Corpus:
         or with another vocabulary than the folder has now."""
         header, manifest = read_header(folder), read_manifest(folder)
         if f"{split}.src" not in header or f"{split}.tgt" not in header:
-            raise UserError(f"{folder}: has no {split} set; give nmtkit prep one, then run nmtkit vocab")
+            draw = " (`dev_size` draws it from the training text)" if split == "dev" else ""
+            raise UserError(f"{folder}: has no {split} set; give nmtkit prep one{draw}, then run nmtkit vocab")
         for side in SIDES:
             if header[f"{split}.{side}"].text != manifest.get(f"{split}.{side}", {}).get("sha256"):
                 raise UserError(f"{folder}/{split}.{side}: prepared anew since it was encoded; run nmtkit vocab again")

@@ -31,6 +31,17 @@ class DevelopmentSet:
     vocabulary: Vocabulary
     pipeline: TextPipeline
 
+    @property
+    def lowercase(self) -> bool:
+        """Whether case is beyond a model of this data folder, so that BLEU must not count it."""
+        return self.pipeline.side.lowercase
+
+    def describe_bleu(self) -> str:
+        """What BLEU of this set is: "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
+        case = ", without case" if self.lowercase else ""
+        number = len(self.references)
+        return f"BLEU of the development set: sacreBLEU 13a{case}, {number} reference{'s' if number > 1 else ''}"
+
     @classmethod
     def load(cls, data: Path) -> "DevelopmentSet":
         """Raises UserError for a data folder that has none, or one in which no pair has words on both sides."""
@@ -60,6 +71,5 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     beams = translate_ids(run.model, shared, search, device=run.device)
     translations = distributed.gather([beam[0].ids for beam in beams])
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
-    lowercase = development.pipeline.side.lowercase  # which is what the model writes, whatever the references do
-    bleu = detokenized_bleu(texts, development.references, lowercase=lowercase)
+    bleu = detokenized_bleu(texts, development.references, lowercase=development.lowercase)
     return Validation(cross_entropy, errors, bleu, train_errors)

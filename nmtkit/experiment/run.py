@@ -76,6 +76,7 @@ def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch
             experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
             device, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
+        log.info(development.describe_bleu())
         if run.settings.batch_tokens == "auto":
             run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))
             log.info("training.batch_tokens: auto is %s here", f"{run.settings.batch_tokens:,}")

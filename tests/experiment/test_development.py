@@ -1,6 +1,7 @@
 """What a run is validated with, by the folder that its data come from."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from nmtkit.data.encoding import encode
 from nmtkit.data.prep import prepare
 from nmtkit.data.raw import Files
-from nmtkit.data.settings import Development, Prep, Side
+from nmtkit.data.settings import Development, Prep, Side, load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.run import run_experiment
@@ -38,7 +39,7 @@ def data(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def test_what_equals_any_reference_but_for_the_case_that_a_model_cannot_know_has_a_bleu_of_100(
-    data: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pipeline, vocabulary = TextPipeline.load(data, "tgt"), Vocabulary.load(data / "vocab.tgt")
     said = [vocabulary.ids(pipeline.tokens(line)) for line in (PAIRS[0][1], OTHERS[1])]
@@ -47,6 +48,9 @@ def test_what_equals_any_reference_but_for_the_case_that_a_model_cannot_know_has
         return [[Hypothesis(ids, 0.0, [], None)] for ids in said]
 
     monkeypatch.setattr("nmtkit.experiment.development.translate_ids", translate)
+    caplog.set_level(logging.INFO, "nmtkit")
     run_experiment(small_experiment(max_updates=1), data, data.parent / "run", torch.device("cpu"))
     records = map(json.loads, (data.parent / "run" / "metrics.jsonl").read_text().splitlines())
+    case = ", without case" if load_prep(data).tgt.lowercase else ""
+    assert f"BLEU of the development set: sacreBLEU 13a{case}, 2 references" in caplog.text
     assert [record["bleu"] for record in records if "bleu" in record] == [pytest.approx(100)]
