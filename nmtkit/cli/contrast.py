@@ -109,10 +109,11 @@ def measure(translator: "Translator", entries: "list[Entry]") -> "dict[str, list
 
 
 def _only(folder: Path, name: str) -> Path:
-    found = sorted(folder.glob(f"{name}.*"))
-    if len(found) != 1:
-        raise UserError(f"{folder}: has {len(found)} files {name}.*; expected one, as in {name}.de")
-    return found[0]
+    """The one file of that name, whatever the language behind it. Raises UserError if there is none, or several."""
+    files = sorted(folder.glob(f"{name}.*"))
+    if len(files) != 1:
+        raise UserError(f"{folder}: has {len(files)} files {name}.*; expected one, as in {name}.de")
+    return files[0]
 
 
 def _as_json(accuracy: "Accuracy") -> dict[str, object]:

@@ -120,14 +120,14 @@ def _print_estimate(planned: "Experiment", data: Path, device: "torch.device") -
     words = vocabulary_sizes(planned, data)
     parameters = parameters_by_part(planned, *words)["total"]
     small = planned.build(PROBE_WORDS, PROBE_WORDS)
-    found = estimate(small, planned.training, parameters, words[1], device)
-    total = found.weights + found.optimizer + found.activations
+    costs = estimate(small, planned.training, parameters, words[1], device)
+    total = costs.weights + costs.optimizer + costs.activations
     rows = [
-        ["weights", f"{found.weights / 2**30:.2f} GiB"],
-        ["gradients and optimiser", f"{found.optimizer / 2**30:.2f} GiB"],
-        [f"a pass of {planned.training.pass_tokens:,} words", f"{found.activations / 2**30:.2f} GiB"],
+        ["weights", f"{costs.weights / 2**30:.2f} GiB"],
+        ["gradients and optimiser", f"{costs.optimizer / 2**30:.2f} GiB"],
+        [f"a pass of {planned.training.pass_tokens:,} words", f"{costs.activations / 2**30:.2f} GiB"],
         ["together", f"{total / 2**30:.2f} GiB"],
-        [f"on {device}, {SENTENCES} sentences of {LENGTH} words", f"{found.words_per_second:,.0f} target words/s"],
+        [f"on {device}, {SENTENCES} sentences of {LENGTH} words", f"{costs.words_per_second:,.0f} target words/s"],
     ]
     print()
     print_table("training in float32, estimated from one small update", ["what", "estimate"], rows)
@@ -172,10 +172,10 @@ def _print_flows(flows: "dict[str, list[Layer]]") -> None:
         rows = [[layer.label, *(_norm(value) for value in layer[1:])] for layer in layers]
         print_table(name, ["layer", "|h|", "|dL/dh|", "|dL/dW|"], rows)
         print()
-    found = [[name, r.stack, str(r.layers), _norm(r.gradient)] for name, f in flows.items() for r in ratios(f)]
-    if found:
+    cells = [[name, r.stack, str(r.layers), _norm(r.gradient)] for name, f in flows.items() for r in ratios(f)]
+    if cells:
         print_table("gradient at the bottom of a stack, divided by that at its top",
-                    ["model", "stack", "layers", "ratio"], found)  # fmt: skip
+                    ["model", "stack", "layers", "ratio"], cells)  # fmt: skip
 
 
 def _norm(value: float | None) -> str:

@@ -65,7 +65,7 @@ def report(
         raise UserError("--type goes with --contrast")
     entries = read_entries(contrast, (None, None, None), types or []) if contrast else []
 
-    from nmtkit.evaluation.comparison import Read, compare
+    from nmtkit.evaluation.comparison import Compared, compare
     from nmtkit.evaluation.report import most_different, render, sentences, worst
     from nmtkit.translation.testset import translate_held_out
 
@@ -83,15 +83,17 @@ def report(
         )
         for history, folder, t in zip(histories, folders, translated, strict=True)
     ]
-    systems = [replace(t.read.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)]
+    systems = [
+        replace(t.compared.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)
+    ]
     comparison = compare(
-        Read(systems, *translated[0].read[1:]), paired if len(systems) > 1 else None, False, subset_metric
+        Compared(systems, *translated[0].compared[1:]), paired if len(systems) > 1 else None, False, subset_metric
     )
-    found = sentences(translated[0].sources, comparison)
-    chosen = most_different(found, 3) if lines is None else [found[i - 1] for i in _numbers(lines, len(found))]
+    said = sentences(translated[0].sources, comparison)
+    chosen = most_different(said, 3) if lines is None else [said[i - 1] for i in _numbers(lines, len(said))]
     looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
-    subtitle = f"{len(found):,} sentences of {data}; nmtkit {__version__}"
-    page = render(histories, comparison, looks, most_different(found, count), worst(found, count), subtitle)
+    subtitle = f"{len(said):,} sentences of {data}; nmtkit {__version__}"
+    page = render(histories, comparison, looks, most_different(said, count), worst(said, count), subtitle)
     with atomic_write(output) as file:
         file.write(page)
     print(output)
@@ -151,6 +153,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
 
 
 def _numbers(lines: str, sentences: int) -> list[int]:
+    """The numbers in ``--lines``. Raises UserError for anything that is not the number of a sentence."""
     numbers = [int(part) if part.strip().isdigit() else 0 for part in lines.split(",")]
     if not all(1 <= number <= sentences for number in numbers):
         raise UserError(f"--lines {lines}: expected numbers from 1 to {sentences}, with commas")
@@ -161,7 +164,7 @@ def _looks(sentence: "Sentence", translated: "list[Translated]", histories: "lis
     """Of the systems that can look at single words; an empty translation has not looked."""
     from nmtkit.evaluation.report import Look
 
-    found = []
+    looks = []
     for t, history in zip(translated, histories, strict=True):
         try:
             [[best]] = t.translator.n_best([sentence.source], 1, attention=True)
@@ -169,5 +172,5 @@ def _looks(sentence: "Sentence", translated: "list[Translated]", histories: "lis
             continue
         if best.attention is not None:
             source, target = ([*tokens, "</s>"] for tokens in (best.source, best.tokens))
-            found.append(Look(history.name, source, target, best.attention))
-    return found
+            looks.append(Look(history.name, source, target, best.attention))
+    return looks

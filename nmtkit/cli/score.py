@@ -14,7 +14,7 @@ from nmtkit.data.settings import Side, TextFiles, Tokenizer, load_prep
 from nmtkit.errors import UserError
 
 if TYPE_CHECKING:
-    from nmtkit.evaluation.comparison import Comparison, Part, Read
+    from nmtkit.evaluation.comparison import Compared, Comparison, Part
     from nmtkit.evaluation.significance import Tested
 
 TESTS = {"bs": "paired bootstrap", "ar": "approximate randomisation"}
@@ -85,7 +85,7 @@ def score(
 
         with log_to_stderr():
             test = translate_held_out(model, data, device, split=split, max_length=max_length, keep=True)
-        read, ref_paths = test.read, test.references
+        compared, ref_paths = test.compared, test.references
     else:
         if max_length is not None or split != "test":
             raise UserError("--split and --max-length are for a model's own translations; leave out the files")
@@ -96,15 +96,15 @@ def score(
             raise UserError(f"{paths[0]}: --paired and --seeds compare translations; give at least two")
         if paired and seeds:
             raise UserError("--paired compares systems, --seeds has one; leave one of the two out")
-        read = _read_files(paths, ref_paths, source, vocab, language, tokenized, data)
+        compared = _read_files(paths, ref_paths, source, vocab, language, tokenized, data)
 
     from nmtkit.evaluation.comparison import compare
 
-    found = compare(read, paired, seeds, subset_metric)
+    comparison = compare(compared, paired, seeds, subset_metric)
     if as_json:
-        print(json.dumps(_json(found, ref_paths), indent=2, ensure_ascii=False))
+        print(json.dumps(_json(comparison, ref_paths), indent=2, ensure_ascii=False))
     else:
-        _print(found, ref_paths, paired, max_length)
+        _print(comparison, ref_paths, paired, max_length)
 
 
 def _read_files(
@@ -115,10 +115,14 @@ def _read_files(
     language: str | None,
     tokenized: bool,
     data: Path,
-) -> "Read":
+) -> "Compared":
+    """Files of translations and references as systems to compare; notes on stderr say what was taken for granted.
+
+    Raises UserError where they do not correspond.
+    """
     from nmtkit.data.text import TextPipeline
     from nmtkit.data.vocab import Vocabulary
-    from nmtkit.evaluation.comparison import Read, System
+    from nmtkit.evaluation.comparison import Compared, System
     from nmtkit.evaluation.subsets import unknown_free
     from nmtkit.translation.testset import describe, read_set
 
@@ -145,10 +149,11 @@ def _read_files(
         for path, hyps, text in zip(paths, hyp_words, texts, strict=True)
     ]
     lengths = [len(reader.tokenize(line)) for line in next(every, [])]
-    return Read(systems, lengths, unknown_free(ref_words, Vocabulary.load(vocab).known) if vocab else None)
+    return Compared(systems, lengths, unknown_free(ref_words, Vocabulary.load(vocab).known) if vocab else None)
 
 
 def _spaced(sentences: list[list[str]]) -> list[str]:
+    """Sentences as the metrics of words read them."""
     return [" ".join(words) for words in sentences]
 
 
@@ -156,34 +161,38 @@ def _note(text: str) -> None:
     print(f"nmtkit: {text}", file=sys.stderr)
 
 
-def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | None, max_length: int | None) -> None:
+def _print(
+    comparison: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | None, max_length: int | None
+) -> None:
     """A line per system, a line per metric that says what it is, then whatever else there is to say."""
-    names = [system.name for system in found.systems]
-    metrics = [m.metric for m in found.measured[0]]
-    scores = [[name, *(f"{m.score.value:.2f}" for m in ms)] for name, ms in zip(names, found.measured, strict=True)]
-    if found.spread:
-        scores += [["mean", *(f"{mean:.2f}" for mean, _ in found.spread)]]
-        scores += [["deviation", *(f"{deviation:.2f}" for _, deviation in found.spread)]]
-    sentences = len(found.systems[0].words)
+    names = [system.name for system in comparison.systems]
+    metrics = [m.metric for m in comparison.measured[0]]
+    scores = [
+        [name, *(f"{m.score.value:.2f}" for m in ms)] for name, ms in zip(names, comparison.measured, strict=True)
+    ]
+    if comparison.spread:
+        scores += [["mean", *(f"{mean:.2f}" for mean, _ in comparison.spread)]]
+        scores += [["deviation", *(f"{deviation:.2f}" for _, deviation in comparison.spread)]]
+    sentences = len(comparison.systems[0].words)
     print_table(f"{sentences} sentences, reference {', '.join(map(str, refs))}", ["system", *metrics], scores)
     print()
-    signatures = {d.metric: d.signature for d in found.differences}
-    meanings = [[m.metric, m.on, signatures.get(m.metric, m.score.signature)] for m in found.measured[0]]
+    signatures = {d.metric: d.signature for d in comparison.differences}
+    meanings = [[m.metric, m.on, signatures.get(m.metric, m.score.signature)] for m in comparison.measured[0]]
     print_table("what they are", ["metric", "computed on", "signature"], meanings)
-    metric = found.subset_metric
-    _print_parts(f"{metric} by length of the source in words", "words", found.bins, names)
-    _print_parts(f"{metric} of the sources longer than that many words", "words", found.longer, names)
-    _print_parts(f"{metric} of the sentences whose references have no unknown word", "", found.unknown_free, names)
+    metric = comparison.subset_metric
+    _print_parts(f"{metric} by length of the source in words", "words", comparison.bins, names)
+    _print_parts(f"{metric} of the sources longer than that many words", "words", comparison.longer, names)
+    _print_parts(f"{metric} of the sentences whose references have no unknown word", "", comparison.unknown_free, names)
     if paired:
         print()
         rows = [
             [d.metric, name, f"{t.score:.2f}", *_interval(t), "" if t.p is None else f"{t.p:.4f}"]
-            for d in found.differences
+            for d in comparison.differences
             for name, t in zip(names, d.tested, strict=True)
         ]
         title = f"{TESTS[paired]} against {names[0]}; p: a difference as large by chance"
         print_table(title, ["metric", "system", "score", "mean", "± 95 %", "p"], rows)
-    for system in found.systems:
+    for system in comparison.systems:
         if system.forced is not None:
             print()
             rows = [[unit, f"{value:.4f}"] for unit, value in system.forced.units().items()]
@@ -193,6 +202,7 @@ def _print(found: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | 
 
 
 def _print_parts(title: str, kind: str, parts: "list[Part]", names: list[str]) -> None:
+    """A table of the parts with every system's value, if there are parts. kind: the heading of their names."""
     if parts:
         print()
         figures = [[f"{score:.2f}" for score in part.scores] or ["-"] * len(names) for part in parts]
@@ -201,10 +211,11 @@ def _print_parts(title: str, kind: str, parts: "list[Part]", names: list[str]) -
 
 
 def _interval(tested: "Tested") -> list[str]:
+    """Mean and half the interval, both blank where the test has none."""
     return ["" if value is None else f"{value:.2f}" for value in (tested.mean, tested.interval)]
 
 
-def _json(found: "Comparison", refs: list[Path]) -> dict[str, Any]:
+def _json(comparison: "Comparison", refs: list[Path]) -> dict[str, Any]:
     systems = [
         {
             "hypothesis": system.name,
@@ -214,19 +225,19 @@ def _json(found: "Comparison", refs: list[Path]) -> dict[str, Any]:
             },
             "cross_entropy": system.forced and {**asdict(system.forced), **system.forced.units()},
         }
-        for system, measured in zip(found.systems, found.measured, strict=True)
+        for system, measured in zip(comparison.systems, comparison.measured, strict=True)
     ]
-    metrics = [m.metric for m in found.measured[0]]
+    metrics = [m.metric for m in comparison.measured[0]]
     return {
         "references": list(map(str, refs)),
-        "sentences": len(found.systems[0].words),
+        "sentences": len(comparison.systems[0].words),
         "systems": systems,
-        "subset_metric": found.subset_metric,
-        "by_length": [part._asdict() for part in found.bins],
-        "longer_than": [part._asdict() for part in found.longer],
-        "unknown_free": [part._asdict() for part in found.unknown_free],
+        "subset_metric": comparison.subset_metric,
+        "by_length": [part._asdict() for part in comparison.bins],
+        "longer_than": [part._asdict() for part in comparison.longer],
+        "unknown_free": [part._asdict() for part in comparison.unknown_free],
         "paired": {d.metric: {"signature": d.signature, "systems": [t._asdict() for t in d.tested]}
-                   for d in found.differences},
+                   for d in comparison.differences},
         "seeds": {metric: {"mean": mean, "deviation": deviation}
-                  for metric, (mean, deviation) in zip(metrics, found.spread, strict=False)},
+                  for metric, (mean, deviation) in zip(metrics, comparison.spread, strict=False)},
     }  # fmt: skip

@@ -12,7 +12,7 @@ import numpy.typing as npt
 COLOURS = 8  # --c0 to --c7 of the page; more series begin again
 WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 60, 14, 10, 48  # margins of the plot
-LARGEST = 1e100  # number that is drawn
+LARGEST = 1e100  # a larger number would make the axis overflow; NaN is not below it either
 CELL, LETTER = 18, 7.4  # of a heat map: a word's square, and how wide a letter of its fixed-width font is
 
 
@@ -42,6 +42,7 @@ def line_chart(
         xs = [0.0, *xs]
     x_ticks = list(map(float, range(len(x_names)))) if x_names else ticks(min(xs), max(xs))
     y_ticks = ticks(min(ys), max(ys))
+    # Names stand in the middle of their share of the axis, numbers at their place on it.
     x_ends = (-0.4, len(x_names) - 0.6) if x_names else (min(x_ticks[0], min(xs)), max(x_ticks[-1], max(xs)))
     plot = _Plot(x_ends, (y_ticks[0], y_ticks[-1]))
     parts = [_axes(plot, x_ticks, y_ticks, x_names), *(_line(plot, s) for s in series)]
@@ -86,6 +87,7 @@ def _line(plot: _Plot, series: Series) -> str:
     """A line through the points, which have dots of their own where they are few enough to be told apart."""
     places = [plot.place(*point) for point in series.points]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    # A single validation is a line of no length: without its dot it would not be seen.
     dots = places if len(places) <= 40 else []
     return f'<polyline class="line {_kind(series)}" points="{line}"/>' + "".join(
         f'<circle class="dot {_kind(series)}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in dots

@@ -16,16 +16,16 @@ class System:
     """What one system made of a test set, beside the references in the same form."""
 
     name: str
-    on: str  # what its words are
-    words: list[str]  # with spaces between
-    ref_words: list[list[str]]
+    on: str  # what its words are, as "Moses words (en)"
+    words: list[str]  # of each sentence, with spaces between
+    ref_words: list[list[str]]  # of each reference
     texts: list[str] | None = None  # plain text, if there is any
     refs: list[list[str]] | None = None
     forced: CrossEntropy | None = None  # of the first reference, if the model is at hand
 
 
-class Read(NamedTuple):
-    """What is to be compared."""
+class Compared(NamedTuple):
+    """What is to be compared: systems on one test set, and what is known of its sentences."""
 
     systems: Sequence[System]
     lengths: Sequence[int]  # of the sources in words; empty if nobody knows
@@ -33,8 +33,10 @@ class Read(NamedTuple):
 
 
 class Measured(NamedTuple):
+    """What one metric says of one system."""
+
     metric: str
-    on: str
+    on: str  # words, as a system has them, or plain text
     score: Score
 
 
@@ -47,6 +49,8 @@ class Part(NamedTuple):
 
 
 class Difference(NamedTuple):
+    """What a significance test says of all systems, by one metric."""
+
     metric: str
     signature: str
     tested: list[Tested]  # the systems
@@ -66,13 +70,14 @@ class Comparison:
     spread: list[tuple[float, float]]  # mean and standard deviation of each metric
 
 
-def compare(read: Read, test: Test | None, seeds: bool, subset_metric: str) -> Comparison:
+def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: str) -> Comparison:
     """Compare systems on a test set and, by ``subset_metric``, on parts of it.
 
     test: of the differences to the first system. seeds: the systems are one, trained several times. Raises UserError
     for a metric that is unknown, or that is of plain text where there is none.
     """
-    systems = read.systems
+    systems = compared.systems
+    # All systems have plain text or none has: what the first one allows is possible for all.
     known = list(_metrics(systems[0]))
     if subset_metric not in known:
         raise UserError(f"`subset_metric` {subset_metric}: not one of {', '.join(known)}")
@@ -82,9 +87,9 @@ def compare(read: Read, test: Test | None, seeds: bool, subset_metric: str) -> C
         systems,
         measured,
         subset_metric=subset_metric,
-        bins=[part(systems, subset, subset_metric) for subset in length_bins(read.lengths)],
-        longer=[part(systems, subset, subset_metric) for subset in longer_than(read.lengths)],
-        unknown_free=[part(systems, read.free, subset_metric)] if read.free else [],
+        bins=[part(systems, subset, subset_metric) for subset in length_bins(compared.lengths)],
+        longer=[part(systems, subset, subset_metric) for subset in longer_than(compared.lengths)],
+        unknown_free=[part(systems, compared.free, subset_metric)] if compared.free else [],
         differences=differences(systems, test) if test else [],
         spread=[mean_and_deviation(values) for values in by_metric] if seeds else [],
     )
@@ -97,24 +102,24 @@ def measure(system: System) -> list[Measured]:
 
 def part(systems: Sequence[System], subset: Subset, metric: str) -> Part:
     """The metric is computed anew on the subset. An empty one has none."""
-    if not subset.rows:
+    if not subset.numbers:
         return Part(subset.name, 0, [])
     values = []
     for system in systems:
         _, hyps, refs = _metrics(system)[metric]
         values.append(score(metric, subset.of(hyps), [subset.of(ref) for ref in refs]).value)
-    return Part(subset.name, len(subset.rows), values)
+    return Part(subset.name, len(subset.numbers), values)
 
 
 def differences(systems: Sequence[System], test: Test) -> list[Difference]:
     """Every system tested against the first, by the metrics that have one kind of words for all of them."""
-    found = []
+    results = []
     for metric, (_, _, refs) in _metrics(systems[0]).items():
         if any(_metrics(system)[metric][2] != refs for system in systems):
-            continue
+            continue  # models with words of their own have references of their own
         signature, tested = paired_test(test, metric, [_metrics(system)[metric][1] for system in systems], refs)
-        found.append(Difference(metric, signature, tested))
-    return found
+        results.append(Difference(metric, signature, tested))
+    return results
 
 
 def _metrics(system: System) -> Mapping[str, tuple[str, list[str], References]]:

@@ -20,6 +20,8 @@ FREQUENCIES = (10_000, 5000, 2000, 1000, 500, 200, 100, 50, 20, 10, 5, 2)  # Lin
 
 
 class Error(NamedTuple):
+    """One wrong translation of an entry's source."""
+
     type: str
     contrastive: str  # the reference with an error in it
     distance: int | None = None
@@ -27,23 +29,30 @@ class Error(NamedTuple):
 
 
 class Entry(NamedTuple):
+    """A source sentence, its right translation, and wrong ones that differ from it in one place."""
+
     source: str
     reference: str
     errors: list[Error]
 
 
 class Outcome(NamedTuple):
+    """Whether a model told the right translation from one error."""
+
     error: Error
     right: bool  # the reference was more probable; as probable is wrong
 
 
 class Accuracy(NamedTuple):
-    name: str
+    """How many errors of one kind a model recognised."""
+
+    name: str  # of the kind: a type, a distance or a frequency
     right: int
     total: int
 
     @property
     def share(self) -> float:
+        """From 0 to 1."""
         return self.right / self.total
 
 
@@ -53,21 +62,23 @@ def read_json(path: Path) -> list[Entry]:
         values = json.loads(b"".join(raw_lines(path)))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON: {error}") from None
+    # An empty list would be an accuracy of nothing, which no table can show.
     if not isinstance(values, list) or not values:
         raise UserError(f"{path}: expected a JSON list of entries, as LingEval97 has it")
     return [_entry(value, f"{path}: entry {number}") for number, value in enumerate(values, 1)]
 
 
 def _entry(value: Any, where: str) -> Entry:
+    """One entry of the JSON list. Raises UserError that names the place of what is missing or of another type."""
     errors = value.get("errors") if isinstance(value, dict) else None
     if not isinstance(errors, list):
         raise UserError(f"{where}: expected source, reference and a list of errors")
-    found = []
+    checked = []
     for number, error in enumerate(errors, 1):
         place = f"{where}, error {number}"
         if not isinstance(error, dict):
             raise UserError(f"{place}: expected type and contrastive")
-        found.append(
+        checked.append(
             Error(
                 _text(error, "type", place),
                 _text(error, "contrastive", place),
@@ -75,23 +86,24 @@ def _entry(value: Any, where: str) -> Entry:
                 _number(error, "frequency", place),
             )
         )
-    return Entry(_text(value, "source", where), _text(value, "reference", where), found)
+    return Entry(_text(value, "source", where), _text(value, "reference", where), checked)
 
 
 def _text(value: dict[str, Any], key: str, where: str) -> str:
+    """The text under a key. Raises UserError for anything else."""
     if not isinstance(value.get(key), str):
         raise UserError(f"{where}: {key} is {value.get(key)!r}; expected text")
     return str(value[key])
 
 
 def _number(value: dict[str, Any], key: str, where: str) -> int | None:
-    """LingEval97 has some zeros as text."""
-    found = value.get(key)
-    if found is None or (type(found) is int and found >= 0):
-        return found
-    if isinstance(found, str) and re.fullmatch("[0-9]{1,18}", found):
-        return int(found)
-    raise UserError(f"{where}: {key} is {found!r}; expected a whole number, not below 0")
+    """The whole number under a key, which may be missing. Raises UserError for anything else."""
+    number = value.get(key)
+    if number is None or (type(number) is int and number >= 0):
+        return number
+    if isinstance(number, str) and re.fullmatch("[0-9]{1,18}", number):  # LingEval97 has some zeros as text
+        return int(number)
+    raise UserError(f"{where}: {key} is {number!r}; expected a whole number, not below 0")
 
 
 def read_line_aligned(source: Path, correct: Path, incorrect: Path, type: str) -> list[Entry]:
@@ -104,6 +116,7 @@ def read_line_aligned(source: Path, correct: Path, incorrect: Path, type: str) -
         raise UserError(f"{source} is empty: there is nothing to compare")
     entries: list[Entry] = []
     for src, reference, contrastive in zip(*files, strict=True):
+        # The reference is then scored once for all of its errors, as in the JSON form.
         if not entries or entries[-1][:2] != (src, reference):
             entries.append(Entry(src, reference, []))
         entries[-1].errors.append(Error(type, contrastive))
@@ -111,7 +124,10 @@ def read_line_aligned(source: Path, correct: Path, incorrect: Path, type: str) -
 
 
 def judge(entries: Iterable[Entry], scores: Iterable[Sequence[float]]) -> list[Outcome]:
-    """scores: for each entry the log-probability of its reference, then of each of its errors."""
+    """Whether each reference is more probable than each of its errors.
+
+    scores: for each entry the log-probability of its reference, then of each of its errors.
+    """
     return [
         Outcome(error, reference > score)
         for entry, (reference, *others) in zip(entries, scores, strict=True)
@@ -120,21 +136,21 @@ def judge(entries: Iterable[Entry], scores: Iterable[Sequence[float]]) -> list[O
 
 
 def by_type(outcomes: Iterable[Outcome]) -> list[Accuracy]:
-    """In the order in which the types first occur."""
+    """The accuracy of each type of error, in the order in which the types first occur."""
     return _accuracies(outcomes, lambda error: error.type)
 
 
 def by_distance(outcomes: Iterable[Outcome]) -> list[Accuracy]:
-    """0, 1, ..., 15, >15; without the errors that have no distance."""
+    """The accuracy at each distance, 0, 1, ..., 15, >15; without the errors that have no distance."""
     names = [*map(str, range(FARTHEST + 1)), f">{FARTHEST}"]
-    found = _accuracies(
+    accuracies = _accuracies(
         outcomes, lambda error: None if error.distance is None else names[min(error.distance, FARTHEST + 1)]
     )
-    return sorted(found, key=lambda accuracy: names.index(accuracy.name))
+    return sorted(accuracies, key=lambda accuracy: names.index(accuracy.name))
 
 
 def by_frequency(outcomes: Iterable[Outcome]) -> list[Accuracy]:
-    """>10000, >5000, ..., >2, 2, 1, 0; without the errors that have no frequency."""
+    """The accuracy in the bins of frequency >10000, >5000, ..., >2, 2, 1, 0; without the errors that have none."""
     names = [*(f">{least}" for least in FREQUENCIES), "2", "1", "0"]
 
     def name(error: Error) -> str | None:
@@ -146,10 +162,12 @@ def by_frequency(outcomes: Iterable[Outcome]) -> list[Accuracy]:
 
 
 def total(outcomes: Sequence[Outcome]) -> Accuracy:
+    """The accuracy over all errors together."""
     return Accuracy("all", sum(outcome.right for outcome in outcomes), len(outcomes))
 
 
 def _accuracies(outcomes: Iterable[Outcome], name: Callable[[Error], str | None]) -> list[Accuracy]:
+    """The accuracy of every kind of error, as ``name`` calls them; without those that it gives no name."""
     right: Counter[str] = Counter()
     every: Counter[str] = Counter()
     for outcome in outcomes:

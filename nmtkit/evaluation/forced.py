@@ -40,6 +40,7 @@ def score_candidates(
     ones. Each is encoded once, whatever the number of its candidates, and candidates that are alike are scored once,
     so that they tie. A batch holds at most ``max_tokens`` padded target words, or one sentence.
     """
+    # The same words in another batch may come out differently in the last bits, which would break a tie.
     distinct = [list(dict.fromkeys(map(tuple, group))) for group in candidates]
     results: list[list[Floats]] = [[] for _ in candidates]
     for batch in _batches(distinct, max_tokens):
@@ -47,6 +48,7 @@ def score_candidates(
         tgt = pad([np.array(ids) for i in batch for ids in distinct[i]])
         owners = torch.tensor([row for row, i in enumerate(batch) for _ in distinct[i]], device=device)  # (N,)
         memory, state = select(scorer.begin(src, mask), owners)
+        # An ensemble mixes probabilities at every step, and so has no hidden state to unroll.
         if isinstance(scorer, Seq2Seq):
             log_probs = _unrolled(scorer, memory, state, tgt.to(device))
         else:
@@ -74,12 +76,12 @@ def _batches(candidates: Sequence[Sequence[Ids]], max_tokens: int) -> Iterator[l
 
 def _stepped(scorer: Scorer, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
     """Log-probabilities (N, T) of tgt (N, T), word by word: what search sees."""
-    y, found = torch.full_like(tgt[:, 0], BOS), []
+    y, columns = torch.full_like(tgt[:, 0], BOS), []
     for word in tgt.t():
         log_probs, state, _ = scorer.step(memory, state, y)
-        found.append(log_probs.gather(1, word[:, None]))
+        columns.append(log_probs.gather(1, word[:, None]))
         y = word
-    return torch.cat(found, dim=1)
+    return torch.cat(columns, dim=1)
 
 
 def _unrolled(model: Seq2Seq, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
@@ -114,6 +116,7 @@ class CrossEntropy:
 
     @property
     def perplexity(self) -> float:
+        """From 1; e to the 700 stands for all that a float cannot hold."""
         return math.exp(min(self.per_token, 700.0))
 
     def units(self) -> dict[str, float]:
@@ -127,6 +130,6 @@ class CrossEntropy:
 
 
 def cross_entropy(log_probs: Iterable[npt.ArrayLike]) -> CrossEntropy:
-    """Of sentences' token log-probabilities, end marks included."""
-    sentences = [np.asarray(found, np.float64) for found in log_probs]
-    return CrossEntropy(len(sentences), sum(map(len, sentences)), -float(sum(found.sum() for found in sentences)))
+    """The cross-entropy of sentences, from the log-probabilities (T + 1,) of their tokens and end marks, in nats."""
+    sentences = [np.asarray(sentence, np.float64) for sentence in log_probs]
+    return CrossEntropy(len(sentences), sum(map(len, sentences)), -float(sum(sentence.sum() for sentence in sentences)))

@@ -56,6 +56,7 @@ def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
 
     Dropout is off. The gradients that the model had before are gone, and its new ones are left in it.
     """
+    # Dropout would make two models differ by chance, and the same one from call to call.
     model.eval()
     model.zero_grad(set_to_none=True)
     outputs: dict[str, Tensor] = {}
@@ -71,7 +72,7 @@ def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
     real = (batch.tgt != PAD).flatten().nonzero().squeeze(1)
     loss, _ = linear_cross_entropy(hidden[real], model.output.weight, model.output.bias, batch.tgt.flatten()[real])
     for kept in outputs.values():
-        kept.retain_grad()
+        kept.retain_grad()  # which is kept for parameters only, unless it is asked for
     (loss / len(real)).backward()
     shown = {name for name in parts if _is_layer(name, parts, outputs)}
     return [_layer(name, module, outputs.get(name)) for name, module in model.named_modules() if name in shown]
@@ -90,12 +91,12 @@ def _layer(name: str, module: nn.Module, output: Tensor | None) -> Layer:
 
 def ratios(layers: Sequence[Layer]) -> list[Ratio]:
     """Bottom to top, of every stack in which the gradients of several layers are known."""
-    found = []
+    kept = []
     for stack in dict.fromkeys(layer.stack for layer in layers if layer.stack):
         gradients = [layer.gradient for layer in layers if layer.stack == stack and layer.gradient is not None]
         if len(gradients) > 1 and gradients[-1] > 0:
-            found.append(Ratio(stack, len(gradients), gradients[0] / gradients[-1]))
-    return found
+            kept.append(Ratio(stack, len(gradients), gradients[0] / gradients[-1]))
+    return kept
 
 
 def _in_list(model: nn.Module, name: str) -> bool:

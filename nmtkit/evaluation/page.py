@@ -12,6 +12,7 @@ def page(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> str:
     body = "".join(
         f'<section id="s{number}"><h2>{escape(heading)}</h2>{html}</section>\n' for number, heading, html in shown
     )
+    # Within the page, so that it can be sent as one file and read without a network.
     style = resources.files("nmtkit.evaluation").joinpath("page.css").read_text("utf-8")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'

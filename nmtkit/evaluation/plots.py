@@ -50,6 +50,7 @@ def _figure(path: Path, height: float) -> Any:
 
 
 def _save(figure: Any, path: Path) -> None:
+    """Write the figure. Raises UserError where it cannot be written, or not as a file of that kind."""
     try:
         with atomic_write(path, "wb") as file:
             figure.savefig(file, dpi=150, format=path.suffix.removeprefix(".") or None)

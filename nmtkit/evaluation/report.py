@@ -28,7 +28,7 @@ DRAWN = {
 
 @dataclass(frozen=True)
 class History:
-    """What a run wrote while it trained."""
+    """A system and what its run wrote while it trained; an average or an ensemble has no records."""
 
     name: str
     architecture: str
@@ -37,9 +37,7 @@ class History:
     parameters: int
     train: list[dict[str, Any]]  # of metrics.jsonl, in order
     valid: list[dict[str, Any]]
-    test: list[
-        dict[str, Any]
-    ]  # update, cross_entropy and token_error_rate on the test set of checkpoints, if asked for
+    test: list[dict[str, Any]]  # of checkpoints on the test set: update, cross_entropy, token_error_rate
     contrast: Mapping[str, list[Accuracy]]  # by type, distance and frequency; nothing without contrastive pairs
 
     @property
@@ -60,23 +58,27 @@ class Look:
     system: str
     source: list[str]
     target: list[str]
-    weights: npt.NDArray[np.float32]  # (target, source)
+    weights: npt.NDArray[np.float32]  # (T, S) attention weights
 
 
 @dataclass(frozen=True)
 class Sentence:
+    """A sentence of the test set, and what every system made of it."""
+
     number: int  # from 1
     source: str
     reference: str
     said: list[str]  # by each system
-    chrf: list[float]
+    chrf: list[float]  # of each of these, from 0 to 100
 
     @property
     def spread(self) -> float:
+        """How far the best and the worst system are apart."""
         return max(self.chrf) - min(self.chrf)
 
     @property
     def mean(self) -> float:
+        """Low where all systems fail."""
         return sum(self.chrf) / len(self.chrf)
 
 
@@ -90,6 +92,7 @@ def read_metrics(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
         record = _record(line)
         if record is not None:
             records[record["kind"]].append(record)
+        # A run that was killed may have left half a line; when it goes on it takes that away itself.
         elif line.endswith(b"\n"):
             raise UserError(f"{path}:{number}: not what nmtkit train writes; take the line out")
     return records["train"], records["valid"]
@@ -101,6 +104,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
         record: dict[str, Any] = json.loads(line)
         optional = ("train_token_error_rate", "tokens_per_second")
         numbers = [*(record.get(key, 0) for key in optional), *(record[key] for key in DRAWN[record["kind"]])]
+        # Plain numbers only: true is an int to Python, and a longer one could not be drawn.
         return record if all(type(n) is float or (type(n) is int and n < 1 << 63) for n in numbers) else None
     except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
         return None
@@ -116,12 +120,14 @@ def sentences(sources: Sequence[str], comparison: Comparison) -> list[Sentence]:
     ]
 
 
-def most_different(found: Sequence[Sentence], count: int) -> list[Sentence]:
-    return sorted(found, key=lambda sentence: -sentence.spread)[:count]
+def most_different(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
+    """The sentences about which the systems differ most, those first."""
+    return sorted(sentences, key=lambda sentence: -sentence.spread)[:count]
 
 
-def worst(found: Sequence[Sentence], count: int) -> list[Sentence]:
-    return sorted(found, key=lambda sentence: sentence.mean)[:count]
+def worst(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
+    """The sentences that the systems translate worst on average, those first."""
+    return sorted(sentences, key=lambda sentence: sentence.mean)[:count]
 
 
 def render(
@@ -132,6 +138,11 @@ def render(
     bad: Sequence[Sentence],
     subtitle: str,
 ) -> str:
+    """The whole page.
+
+    looks: sentences with the attention weights of the systems that have any. different, bad: sentences that are listed
+    because the systems differ about them, or fail.
+    """
     names = [history.name for history in histories]
     return page(
         "Translation systems: " + ", ".join(names),
@@ -188,6 +199,7 @@ def training_charts(histories: Sequence[History]) -> str:
         tested = [(trained[t["update"]], 100 * t["token_error_rate"]) for t in history.test if t["update"] in trained]
         loss.append(Series(f"{name}, train", _points(train, "loss"), colour, dashed=True))
         loss.append(Series(f"{name}, dev", _points(valid, "cross_entropy"), colour))
+        # A colour of its own: checkpoints are few and may lie on the line of the development set.
         loss.append(Series(f"{name}, test", _points(history.test, "cross_entropy"), colour + len(histories)))
         by_words.append(Series(name, seen, colour))
         bleu.append(Series(name, _points(valid, "bleu"), colour))
@@ -241,6 +253,7 @@ def _contrast(histories: Sequence[History]) -> str:
 
 
 def _lengths(names: Sequence[str], comparison: Comparison) -> str:
+    """The metric by the length of the source, as charts and below them as figures."""
     metric = comparison.subset_metric
     charts = [
         _length_chart(f"{metric} by length", "words of the source", names, metric, comparison.bins),
@@ -263,10 +276,12 @@ def _length_chart(title: str, x_label: str, names: Sequence[str], metric: str, p
 
 
 def _cells(part: Part) -> list[str]:
+    """A part as a line of a table."""
     return [part.name, str(part.sentences), *(f"{score:.2f}" for score in part.scores)]
 
 
 def _unknown_free(names: Sequence[str], comparison: Comparison) -> str:
+    """The metric on the sentences without unknown words; nothing where nobody knows them."""
     if not comparison.unknown_free:
         return ""
     text = (
@@ -278,6 +293,7 @@ def _unknown_free(names: Sequence[str], comparison: Comparison) -> str:
 
 
 def _differences(names: Sequence[str], comparison: Comparison) -> str:
+    """The significance tests; nothing for a single system."""
     rows = [
         [d.metric, name, *("-" if value is None else f"{value:.2f}" for value in t[:3]),
          "-" if t.p is None else f"{t.p:.4f}"]
@@ -296,6 +312,7 @@ def _differences(names: Sequence[str], comparison: Comparison) -> str:
 
 
 def _looking(looks: Sequence[tuple[Sentence, Sequence[Look]]]) -> str:
+    """The attention weights of every sentence that was chosen."""
     text = (
         "Rows are target words, columns source words. The stronger a square's colour, the more of its row's attention "
         "weight is there."
@@ -304,12 +321,14 @@ def _looking(looks: Sequence[tuple[Sentence, Sequence[Look]]]) -> str:
 
 
 def _look(sentence: Sentence, looks: Sequence[Look]) -> str:
+    """One sentence with a map for every system that has attention."""
     maps = "".join(heat_map(look.system, look.source, look.target, look.weights) for look in looks)
     beside = terms([("source", sentence.source), ("reference", sentence.reference)])
     return f'<h3>Sentence {sentence.number}</h3>{beside}<div class="charts">{maps}</div>'
 
 
-def _listing(names: Sequence[str], found: Sequence[Sentence]) -> str:
+def _listing(names: Sequence[str], sentences: Sequence[Sentence]) -> str:
+    """The sentences with what every system says."""
     return note("chrF of the sentence stands behind each system's name.") + "".join(
         terms(
             [
@@ -318,5 +337,5 @@ def _listing(names: Sequence[str], found: Sequence[Sentence]) -> str:
                 *((f"{name} ({chrf:.1f})", text) for name, chrf, text in zip(names, s.chrf, s.said, strict=True)),
             ]
         )
-        for s in found
+        for s in sentences
     )

@@ -41,6 +41,7 @@ def paired_test(
     and their mean from them, and counts larger ones only; its p is about half as large.)
     """
     measure = metric_named(metric)
+    # In float64 sums of counts are exact, so that equal systems are equal on every draw.
     sentences = [np.array(measure._extract_corpus_statistics(hyps, refs), np.float64) for hyps in systems]  # (L, Q)
     values = [_value(measure, system.sum(0)) for system in sentences]
     signature = measure.get_signature()
@@ -52,6 +53,7 @@ def paired_test(
     samples = [_bootstrap(measure, system) for system in sentences]
     tested = []
     for number, (value, sample) in enumerate(zip(values, samples, strict=True)):
+        # Around the observed difference, the samples vary as they would around none if the systems were equally good.
         difference = value - values[0]
         p = _p_value(sample - samples[0] - difference, difference) if number else None
         tested.append(Tested(value, float(sample.mean()), _interval(sample), p))

@@ -4,37 +4,43 @@ import itertools
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-BINS = (10, 20, 30, 40, 50, 60, 70)
-LIMITS = (0, 10, 20, 30, 40, 50, 60)
+BINS = (10, 20, 30, 40, 50, 60, 70)  # the most words of each bin but the last
+LIMITS = (0, 10, 20, 30, 40, 50, 60)  # in nested sets, sources have more words than these
 
 
 class Subset(NamedTuple):
+    """Some sentences of a test set."""
+
     name: str
-    rows: list[int]  # sentence numbers from 0
+    numbers: list[int]  # of the sentences, from 0
 
     def of(self, lines: Sequence[str]) -> list[str]:
-        return [lines[row] for row in self.rows]
+        """Those lines of a file of the whole test set that belong to these sentences."""
+        return [lines[number] for number in self.numbers]
 
 
 def length_bins(lengths: Sequence[int]) -> list[Subset]:
-    """Disjoint: up to 10 words, 11 to 20, ..., more than 70 (Zhou et al. 2016, Fig. 3). Without empty ones."""
+    """The bins by length: up to 10 words, 11 to 20, ..., more than 70 (Zhou et al. 2016, Fig. 3); no empty ones."""
     names = [f"≤{BINS[0]}", *(f"{low + 1}-{high}" for low, high in itertools.pairwise(BINS)), f">{BINS[-1]}"]
-    numbers = [sum(length > edge for edge in BINS) for length in lengths]
-    bins = [Subset(name, [row for row, i in enumerate(numbers) if i == n]) for n, name in enumerate(names)]
-    return [subset for subset in bins if subset.rows]
+    places = [sum(length > edge for edge in BINS) for length in lengths]  # the bin of each sentence
+    bins = [Subset(name, [n for n, place in enumerate(places) if place == i]) for i, name in enumerate(names)]
+    return [subset for subset in bins if subset.numbers]
 
 
 def longer_than(lengths: Sequence[int]) -> list[Subset]:
-    """Nested: more than 0, 10, ..., 60 words (Meng and Zhang 2019, Fig. 3; Wang et al. 2017). Without empty ones."""
-    nested = [Subset(f">{limit}", [row for row, n in enumerate(lengths) if n > limit]) for limit in LIMITS]
-    return [subset for subset in nested if subset.rows]
+    """The sentences of more than 0, 10, ..., 60 words, so that each set holds the next one; no empty ones.
+
+    Meng and Zhang 2019, Fig. 3; Wang et al. 2017, Fig. 2.
+    """
+    nested = [Subset(f">{limit}", [n for n, length in enumerate(lengths) if length > limit]) for limit in LIMITS]
+    return [subset for subset in nested if subset.numbers]
 
 
 def unknown_free(references: Sequence[Sequence[Sequence[str]]], known: Container[str]) -> Subset:
     """The sentences of whose references, lists of words, every word is known (Zhou et al. 2016, Table 9)."""
     free = [
-        row
-        for row, sentences in enumerate(zip(*references, strict=True))
+        number
+        for number, sentences in enumerate(zip(*references, strict=True))
         if all(word in known for words in sentences for word in words)
     ]
     return Subset("without unknown words", free)

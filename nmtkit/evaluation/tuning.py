@@ -43,6 +43,7 @@ def tune(
 ) -> list[float]:
     """The metric's value (of plain text) of the candidates that each of the settings ranks first."""
     measure = metric_named(metric)
+    # Counted once for every candidate; a setting is then a choice and a sum, however many settings there are.
     statistics = []  # of each sentence: (candidates, Q) that the metric adds up
     for candidates, *lines in zip(n_best, *refs, strict=True):
         texts = [candidate.text for candidate in candidates]

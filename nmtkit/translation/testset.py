@@ -10,7 +10,7 @@ from nmtkit.data.manifest import reference_files
 from nmtkit.data.progress import progress
 from nmtkit.data.settings import Side
 from nmtkit.errors import UserError
-from nmtkit.evaluation.comparison import Read, System
+from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import cross_entropy
 from nmtkit.evaluation.subsets import unknown_free
 from nmtkit.lines import atomic_write, read_lines
@@ -40,7 +40,7 @@ class Translated:
     translator: Translator
     references: list[Path]
     sources: list[str]
-    read: Read
+    compared: Compared
 
 
 def read_set(paths: Sequence[Path]) -> list[list[str]]:
@@ -122,7 +122,7 @@ def translate_held_out(
     )
     lengths = [len(reader.tokenize(line)) for line in sources]  # before BPE
     free = unknown_free([[writer.segment(words) for words in ref] for ref in ref_words], translator.tgt_vocab.known)
-    return Translated(translator, held_out.ref_paths, sources, Read([system], lengths, free))
+    return Translated(translator, held_out.ref_paths, sources, Compared([system], lengths, free))
 
 
 def _within(source: int, target: int, max_length: int | None) -> bool:

@@ -8,7 +8,7 @@ lengths = st.lists(st.integers(0, 100), max_size=30)
 
 @given(lengths)
 def test_every_sentence_is_in_one_bin(lengths: list[int]) -> None:
-    found = [row for subset in length_bins(lengths) for row in subset.rows]
+    found = [row for subset in length_bins(lengths) for row in subset.numbers]
     assert sorted(found) == list(range(len(lengths)))
 
 
@@ -17,7 +17,7 @@ def test_nested_subsets_hold_what_is_longer(lengths: list[int]) -> None:
     for subset in longer_than(lengths):
         limit = int(subset.name.removeprefix(">"))
         assert [lengths[row] > limit for row in range(len(lengths))] == [
-            row in subset.rows for row in range(len(lengths))
+            row in subset.numbers for row in range(len(lengths))
         ]
 
 
@@ -35,8 +35,8 @@ def test_bins_without_sentences_are_left_out() -> None:
 def test_one_unknown_word_in_one_reference_excludes_a_sentence() -> None:
     first = [["a", "b"], ["a"], [], ["b"]]
     second = [["a"], ["c"], [], ["a", "b"]]
-    assert unknown_free([first], {"a", "b"}).rows == [0, 1, 2, 3]
-    assert unknown_free([first, second], {"a", "b"}).rows == [0, 2, 3]
+    assert unknown_free([first], {"a", "b"}).numbers == [0, 1, 2, 3]
+    assert unknown_free([first, second], {"a", "b"}).numbers == [0, 2, 3]
 
 
 def test_a_subset_takes_its_lines() -> None:
