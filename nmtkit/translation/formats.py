@@ -1,4 +1,7 @@
-"""Translations as text: columns, Moses' n-best lists, JSON lines; and attention as arrays."""
+"""Translations as text: columns, Moses' n-best lists, JSON lines; and attention weights as arrays.
+
+A function of text takes the number of a line, from 0, and one of its translations, and gives a line without its end.
+"""
 
 import contextlib
 import json
@@ -12,6 +15,7 @@ import numpy as np
 
 from nmtkit.align.pharaoh import format_links
 from nmtkit.lines import atomic_write
+from nmtkit.symbols import EOS, SPELLINGS
 from nmtkit.translation.translator import Translation
 
 
@@ -45,25 +49,31 @@ def json_object(number: int, translation: Translation) -> str:
 
 
 def _finite(score: float) -> float | None:
+    """A score with six decimals, None for an infinite one."""
     return round(score, 6) if math.isfinite(score) else None
 
 
 @contextlib.contextmanager
 def attention_arrays(path: Path | None) -> Iterator[Callable[[int, Translation], None]]:
-    """A function that adds a translation's attention to an .npz file; one line is held in memory at a time."""
+    """A function that adds a translation's attention weights (T + 1, S + 1) and tokens to an .npz file, or to none.
+
+    One line is held in memory at a time. The file appears when it is complete. The function takes the number of the
+    line, from 0; a translation without attention weights, as that of a blank line, has zeros.
+    """
     if path is None:
         yield lambda number, translation: None
         return
     with atomic_write(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
 
         def keep(number: int, translation: Translation) -> None:
-            source, target = [*translation.source, "</s>"], [*translation.tokens, "</s>"]
-            empty = np.zeros((len(target), len(source)), np.float32)  # of a blank line
+            source, target = [*translation.source, SPELLINGS[EOS]], [*translation.tokens, SPELLINGS[EOS]]
+            weights = translation.attention  # which is made anew each time that it is asked for
             arrays = {
-                "attention": empty if translation.attention is None else translation.attention,
+                "attention": np.zeros((len(target), len(source)), np.float32) if weights is None else weights,
                 "source": np.array(source, np.str_),
                 "target": np.array(target, np.str_),
             }
+            # numpy.savez would want the arrays of all lines at once.
             for name, array in arrays.items():
                 with archive.open(f"{number}.{name}.npy", "w") as entry:
                     np.lib.format.write_array(entry, array, allow_pickle=False)

@@ -1,4 +1,8 @@
-"""Windows of lines translated by this process or by several."""
+"""Windows of lines translated by this process or by several.
+
+Processes share nothing: each loads the models for itself, and has one thread, since several small products at once are
+faster than one after the other with several threads each.
+"""
 
 import itertools
 import multiprocessing
@@ -24,7 +28,7 @@ Window: TypeAlias = list[tuple[str, str]]  # lines, each with its prefix or refe
 
 
 class Models(NamedTuple):
-    """What ``loading.load`` is told to load."""
+    """What ``loading.load`` is told to load; its arguments in their order."""
 
     folders: tuple[Path, ...]
     device: str
@@ -36,12 +40,13 @@ class Models(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done with a window of lines; a worker process is sent it, and loads the models itself."""
+    """What is to be done with windows of lines. A worker process is sent it with each, and loads the models once."""
 
     models: Models
     request: Request
 
     def __call__(self, window: Window) -> list[list[Translation]]:
+        """The translations of every line of a window, best first; raises UserError as ``Translator.answer`` does."""
         lines, others = [line for line, _ in window], [other for _, other in window]
         beside = others if self.request.prefixes or self.request.references else None
         return translator_of(self.models).answer(lines, self.request, beside)
@@ -49,16 +54,17 @@ class Job:
 
 @lru_cache(maxsize=1)
 def translator_of(models: Models) -> Translator:
-    """The translator of this process. Raises UserError for models that cannot be used."""
-    if multiprocessing.parent_process():  # each process has a core
+    """The translator of this process, loaded once. Raises UserError for models that cannot be used."""
+    if multiprocessing.parent_process():  # a worker, which has a core of its own
         torch.set_num_threads(1)
     return loading.load(*models)
 
 
 def processes_for(translator: Translator) -> int:
-    """One on a GPU, else one for each core, as far as half the memory holds their models."""
+    """How many processes are fastest: one on a GPU, else one a core, as far as half the memory holds their models."""
     if translator.device.type != "cpu":
         return 1
+    # Each process has a copy of the weights, and needs about as much again to work in.
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(available_cores(), memory // 2 // max(1, translator.model_bytes)))
 
@@ -66,8 +72,12 @@ def processes_for(translator: Translator) -> int:
 def answers(
     job: Job, windows: Iterator[Window], jobs: int, at_hand: Callable[[], bool]
 ) -> Iterator[list[list[Translation]]]:
-    """The translations of each window, from this process until there is enough to do for several."""
+    """The translations of each window, from this process until there is enough to do for ``jobs`` of them.
+
+    at_hand: whether there is another window without waiting for it; else all answers so far come first.
+    """
     for window in windows:
+        # Starting processes takes seconds, which a few lines of a dialogue are not worth.
         if jobs == 1 or len(window) < SHARED_WINDOW:
             yield job(window)
             continue

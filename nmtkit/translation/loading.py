@@ -1,4 +1,7 @@
-"""Model folders and ensembles of them, loaded as a Translator; ensembles written as one folder."""
+"""Model folders and ensembles of them, loaded as a Translator; ensembles written as one folder.
+
+Whatever can be wrong with a folder, or between two, is noticed here, before the first line is read.
+"""
 
 import itertools
 import math
@@ -64,12 +67,13 @@ def load(
         bundle = build(Bundle, load_yaml(first.bundle), str(first.bundle))
         paths = [first.members / name for name in bundle.members]
         combine, weights = combine or bundle.combine, weights or list(bundle.weights)
-    elif len(paths) == 1 and (combine or weights):
+    elif len(paths) == 1 and (combine or weights):  # which would be without effect
         raise UserError("`combine` and `weights` are for an ensemble; name several models")
     if weights and len(weights) != len(paths):
         raise UserError(f"`weights`: {len(weights)} of them for {len(paths)} models; give one for each")
     if precision == "int8":
         check_int8(chosen)
+    # Members that read alike share a source, so that a line is tokenised once for all of them.
     members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
     for path in paths:
         members.append(load_model(path, chosen))
@@ -83,6 +87,7 @@ def load(
     scorer: Scorer = searched[0]
     if len(models) > 1:
         scorer = Ensemble(searched, reads, weights or [1.0] * len(models), combine or "prob")
+    # Members write the same words, so the first one's text files are as good as any.
     text = TextFiles(paths[0])
     words = Path(lexicon) if lexicon is not None else text.lexicon if text.lexicon.is_file() else None
     return Translator(
@@ -99,7 +104,10 @@ def load(
 
 
 def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: Sequence[float] | None) -> None:
-    """Write an ensemble's folder, whole in itself: every command that translates takes it like a model folder."""
+    """Write an ensemble's folder, whole in itself: every command that translates takes it like a model folder.
+
+    Raises UserError for models that cannot be combined, and for a folder that has something in it.
+    """
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: is there already; give another `output` folder, or remove it")
     load(folders, "cpu", combine, weights)  # every check that translating makes
@@ -144,7 +152,8 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device).item()  # on "meta" there is nothing to read
+        # PyTorch says what is wrong only where something is read from the device.
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"`device` {name}: cannot be used here ({reason}); auto and cpu always can") from None

@@ -1,4 +1,8 @@
-"""Long lines in pieces: where to cut their tokens, and how to choose among the translations of the pieces."""
+"""Long lines in pieces: where to cut their tokens, and how to choose among the translations of the pieces.
+
+A step of search costs as much as the source is long, and a source that is twice as long takes twice as many steps. In
+pieces, the cost of a line is in proportion to its length, and the model sees lengths that it may have seen in training.
+"""
 
 import heapq
 import itertools
@@ -50,6 +54,7 @@ def end_of_piece(tokens: Sequence[str], start: int, limit: int, pipeline: TextPi
     left = len(tokens) - start
     if left <= limit:
         return len(tokens)
+    # A window of half the limit bounds both the number of pieces and the work of looking for a place.
     equal = start + left / -(-left // limit)  # where the next of the fewest possible pieces would begin
     places = range(start + max(1, limit // 2), start + limit + 1)
     return max(places, key=lambda i: (_goodness(tokens, i, pipeline), -abs(i - equal)))
@@ -60,6 +65,7 @@ def _goodness(tokens: Sequence[str], i: int, pipeline: TextPipeline) -> int:
     if len(pipeline.words([tokens[i - 1], tokens[i]])) == 1:
         return 0
     before = "".join(tokens[max(0, i - 3) : i])  # a closing quote may follow the mark
+    # A quote that closes a sentence belongs to it.
     if _CLOSER.fullmatch(tokens[i]):
         return 1
     return 3 if _SENTENCE_END.search(before) else 2 if _PUNCTUATION.search(before) else 1
@@ -68,7 +74,8 @@ def _goodness(tokens: Sequence[str], i: int, pipeline: TextPipeline) -> int:
 def same_cuts(starts: Sequence[int], tokens: Sequence[str], others: Sequence[str]) -> list[int]:
     """The places in ``others``, the same line in other tokens, that correspond to ``starts`` in ``tokens``.
 
-    Both have read about the same characters before them.
+    Both sides have the same share of their characters before such a place, or nearly so where they spell the line
+    differently: lower-cased, say, or with other punctuation.
     """
     read, read_by_other = (np.cumsum([0, *(len(t.removesuffix("@@")) for t in side)]) for side in (tokens, others))
     shares = read_by_other / max(1, read_by_other[-1])
@@ -81,7 +88,10 @@ def slices(tokens: list[T], starts: Sequence[int]) -> list[list[T]]:
 
 
 def best_combinations(pieces: Sequence[Sequence[Part]], n: int) -> list[tuple[Part, ...]]:
-    """The n ways to choose one part for each piece that have the highest sums of scores, the highest first."""
+    """The n ways to choose one part for each piece that have the highest sums of scores, the highest first.
+
+    The best of k pieces begin with one of the n best of the first k - 1, so that no more need be looked at.
+    """
     best: list[tuple[float, tuple[Part, ...]]] = [(0.0, ())]
     for parts in pieces:
         longer = ((total + part.score, (*before, part)) for total, before in best for part in parts)

@@ -43,11 +43,13 @@ class Request:
     stop: Literal["all", "bound", "first"] | None = None
 
     def __post_init__(self) -> None:
+        # What a field may be by itself; the bounds of search settings are those of Search.
         least = {"n_best": 1, "seed": 0, "shortlist": 0, "max_input_length": 1}
         for name, bound in least.items():
             value = getattr(self, name)
             if value is not None and value < bound:
                 raise UserError(f"`{name}`: {value} is less than {bound}")
+        # What excludes what. Refusing is better than ignoring: nobody would notice.
         if self.references:
             self._exclude(
                 "n_best seed prefixes alignment attention replace_unk shortlist max_input_length beam_size max_len_a "

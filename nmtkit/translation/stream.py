@@ -1,4 +1,7 @@
-"""A filter's lines: read as they come, decoded, and gathered in windows that end where the input pauses."""
+"""A filter's lines: read as they come, decoded, and gathered in windows that end where the input pauses.
+
+A window is what is translated together: sorted by length, it makes full batches. It must not make anyone wait.
+"""
 
 import os
 import select
@@ -33,13 +36,18 @@ def windows(lines: Iterable[T], at_hand: Callable[[], bool], largest: int = LARG
 
 
 def standard_input() -> int:
+    """Its file descriptor. Raises UserError where whoever started this process closed it."""
     if sys.stdin is None:
         raise UserError("standard input is closed; name a file as `input`")
     return sys.stdin.fileno()
 
 
 def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> Iterator[str]:
-    """Every line as text; ``warn`` is told of the first few that are not UTF-8, and how many there were."""
+    """Every line as text, without its end and a byte order mark; bytes that are not UTF-8 become U+FFFD.
+
+    ``warn`` is told of the first few lines that are not UTF-8, with ``place`` and number, and in the end how many
+    there were. A filter answers every line: none is an error.
+    """
     bad = 0
     for number, line in enumerate(raw, 1):
         try:
@@ -70,16 +78,18 @@ class Stream:
             yield self._lines.popleft()
 
     def at_hand(self) -> bool:
-        """Whether there is another line, now or before the pause is over."""
+        """Whether there is another line, now or before ``PAUSE`` is over."""
         while not (self._lines or self._ended) and select.select([self._descriptor], [], [], PAUSE)[0]:
             self._read()
         return bool(self._lines)
 
     def _read(self) -> None:
+        """Take what there is, at least a byte unless it is the end. Raises UserError for what cannot be read."""
         try:
             block = os.read(self._descriptor, 1 << 20)
         except OSError as error:
             raise UserError(f"standard input: cannot be read: {error.strerror}") from None
+        # The pieces of a line are joined once, when its end is there: a line of a gigabyte stays linear.
         first, *others = block.split(b"\n")
         self._tail.append(first)
         for other in others:

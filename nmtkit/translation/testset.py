@@ -44,7 +44,10 @@ class Translated:
 
 
 def read_set(paths: Sequence[Path]) -> list[list[str]]:
-    """The lines of files that correspond. Raises UserError where one is empty or as long as no other."""
+    """The lines of files that correspond, file by file. Raises UserError for one that is empty, or of another length.
+
+    The message names the file and both numbers of lines.
+    """
     read = [list(read_lines(path)) for path in paths]
     for path, lines in zip(paths, read, strict=True):
         if not lines:
@@ -100,9 +103,12 @@ def translate_held_out(
     )  # fmt: skip
     translations = [best for [best] in translate_each(translator, sources, 1, attention=False)]
     texts = [translation.text for translation in translations]
+    if long := sum(translation.pieces > 1 for translation in translations):
+        log.warning("%d of the lines are so long that they were translated in pieces", long)
     if keep:
         _keep(texts, hyp_path)
 
+    # BLEU on tokens compares what the model wrote with references in the model's own words, BPE undone.
     reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
     ref_words = [[writer.truecase(writer.tokenize(line)) for line in ref] for ref in refs]
     pairs = [  # cross-entropy is that of the first reference

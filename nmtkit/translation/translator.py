@@ -59,6 +59,7 @@ class Translation:
         whole = np.zeros((len(self.tokens) + 1, len(self.source) + 1), np.float32)
         t = s = 0
         for look in self.looks:
+            # The end-of-sentence marks of the pieces before the last are no tokens of the line; all share one column.
             rows, columns = look.shape[0] - 1, look.shape[1] - 1
             whole[t : t + rows, s : s + columns] = look[:-1, :-1]
             whole[t : t + rows, -1] = look[:-1, -1]
@@ -185,12 +186,14 @@ class Translator:
         """
         self.check(request)
         lines = _texts("lines", lines)
+        # What stands beside the lines is asked for by the request, so that a file that nobody reads is noticed.
         name = "references" if request.references else "prefixes"
         if (beside is None) == (request.references or request.prefixes):
             raise UserError(f"`{name}`: {'missing' if beside is None else 'given, but not asked for'}")
         others = None if beside is None else _texts(name, beside)
         if others is not None and len(others) != len(lines):
             raise UserError(f"`{name}`: {len(others)} of them for {len(lines)} lines; give one for each")
+        # Each source of an ensemble reads the raw lines for itself.
         read = [[_tokens(line, source.pipeline, request.tokenized) for line in lines] for source in self.sources]
         targets = None if others is None else [self._target(other, request.tokenized) for other in others]
         if request.references and targets is not None and others is not None:
@@ -220,6 +223,7 @@ class Translator:
     def _scored(self, read: list[list[list[str]]], targets: list[list[int]], request: Request) -> list[Translation]:
         """The targets, ids of each line, as if they had been found."""
         ids = [list(map(source.vocab.ids, tokens)) for source, tokens in zip(self.sources, read, strict=True)]
+        # Every word is forced, so there is nothing to choose between; and every word is in reach of the model.
         search = replace(request.search(self.search), beam_size=1)
         hypotheses = dict(
             translate_each(
@@ -241,6 +245,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """The translations of every line, which the sources have read as these tokens."""
         search, n = request.search(self.search), request.n_best or 1
+        # From here on a piece is what a sentence is for search; a line that is short enough is its own only piece.
         of_line = [self._pieces(i, list(tokens), request.limit) for i, tokens in enumerate(zip(*read, strict=True))]
         pieces = list(itertools.chain.from_iterable(of_line))
         ids = [[source.vocab.ids(piece.tokens[d]) for piece in pieces] for d, source in enumerate(self.sources)]
@@ -248,6 +253,8 @@ class Translator:
         if prefixes is not None:
             shares = itertools.starmap(self._shared, zip(prefixes, of_line, strict=True))
             forced = list(itertools.chain.from_iterable(shares))
+        # Attention weights are copied at every step, so only where they are needed. An annotated model says itself where
+        # its unknown words come from.
         look = request.alignment or request.attention or (request.replace_unk and not self.tgt_vocab.annotated)
         each = translate_each(
             self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced, seed=request.seed,
@@ -260,6 +267,7 @@ class Translator:
             source = pieces[i].tokens[0]
             written = spelled[pieces[i].line][pieces[i].start :][: len(source)]
             parts[i] = [self._part(hypothesis, request, source, written) for hypothesis in hypotheses]
+        # The other way round: translations of pieces become those of lines.
         found, numbers = [], iter(range(len(pieces)))
         for group in of_line:
             sources = [piece.tokens[0] for piece in group]
@@ -283,6 +291,7 @@ class Translator:
         """
         tokens, shares, start = self.tgt_vocab.tokens(prefix), [], 0
         for piece in pieces[:-1]:
+            # About as many tokens as the piece has are all that it can have become.
             end = end_of_piece(tokens, start, len(piece.tokens[0]), self.tgt_pipeline)
             shares.append([*prefix[start:end], EOS] if end < len(prefix) else prefix[start:end])
             start = end
@@ -300,6 +309,7 @@ class Translator:
         return Shortlists(min(self.tgt_vocab.symbols + request.shortlist, len(self.tgt_vocab)), asked)
 
     def _target(self, text: str, tokenized: bool) -> list[int]:
+        """The ids (T,) of a target text."""
         return self.tgt_vocab.ids(_tokens(text, self.tgt_pipeline, tokenized))
 
     def _spelled(self, line: str, tokens: list[str]) -> list[str]:
@@ -331,7 +341,7 @@ class Translator:
         """A line's translation, made of those of its pieces, whose source tokens are ``sources``."""
         tokens, source = ([token for side in sides for token in side] for sides in ([p.tokens for p in parts], sources))
         score, log_probs = parts[0].score, parts[0].log_probs
-        if len(parts) > 1:
+        if len(parts) > 1:  # what a single part has to the last bit, is worked out for several
             log_probs = [log_prob for part in parts for log_prob in part.log_probs[:-1]]
             log_probs.append(sum(part.log_probs[-1] for part in parts))
             # What is left of a part's score without its length penalty is its coverage penalty.
@@ -364,10 +374,12 @@ class Translator:
             s, t = s + len(read), t + len(part.tokens)
         if request.tokenized:
             return pairs
+        # Links of several pieces of a word are one link of the word.
         src_words, tgt_words = word_numbers(source, self.sources[0].pipeline), word_numbers(tokens, self.tgt_pipeline)
         return sorted({(src_words[i], tgt_words[j]) for i, j in pairs}, key=lambda pair: pair[::-1])
 
     def _text(self, tokens: list[str], tokenized: bool) -> str:
+        """The tokens of a translation as one line of text, whatever the words of a vocabulary or lexicon contain."""
         text = " ".join(tokens) if tokenized or not tokens else self.tgt_pipeline.text(tokens)
         return text.replace("\r", " ").replace("\n", " ")
 
@@ -400,6 +412,7 @@ def _refuse_string(texts: Iterable[str], name: str = "lines") -> None:
 
 
 def _tokens(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
+    """The tokens of a line, which are there already if it is ``tokenized``."""
     return [token for token in line.split(" ") if token] if tokenized else pipeline.tokens(line)
 
 
