@@ -253,8 +253,8 @@ class Translator:
         if prefixes is not None:
             shares = itertools.starmap(self._shared, zip(prefixes, of_line, strict=True))
             forced = list(itertools.chain.from_iterable(shares))
-        # Attention weights are copied at every step, so only where they are needed. An annotated model says itself where
-        # its unknown words come from.
+        # Attention weights are copied at every step, so they are only asked for where they are needed.
+        # An annotated model says itself where its unknown words come from.
         look = request.alignment or request.attention or (request.replace_unk and not self.tgt_vocab.annotated)
         each = translate_each(
             self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced, seed=request.seed,
