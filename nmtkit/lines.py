@@ -81,7 +81,7 @@ def _lines_of_file(path: Path) -> Iterator[bytes]:
 
 def _zstd_lines(path: Path) -> Iterator[bytes]:
     """Reads frame by frame, because zstandard's own file object takes a file that is cut short for a whole one."""
-    rest, frame = b"", None
+    rest, frame = b"", None  # the beginning of a line that goes on in the next block
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
             while block:
@@ -240,6 +240,7 @@ def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
     The last name goes first and comes last: whoever finds it finds all the others beside it.
     """
     (folder / names[-1]).unlink(missing_ok=True)
+    # Where this is ended half-way, the folder is one that was never finished, not one of old and new files.
     for name in names:
         if (staging / name).exists():
             sync(staging / name)

@@ -25,6 +25,7 @@ def align_with_eflomal(src: Path, tgt: Path, forward: Path, reverse: Path) -> No
             f"the aligner {_PROGRAM} is not installed; install it with `pip install 'nmtkit[align]'` (it needs a C "
             "compiler), or align with any other program and give its output as `pharaoh`"
         )
+    # Without standard input, and with its output kept: it prints its progress, of which only the last line is of use.
     command = [program, "--overwrite", *map(str, ("-s", src, "-t", tgt, "-f", forward, "-r", reverse))]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     lines = count_lines(src)

@@ -17,6 +17,7 @@ _NULL = UNKPOS[-1]
 
 def nearest(links: Iterable[Link]) -> dict[int, int]:
     """For each linked target word one source word: the nearest place, of two as near the left one (our ruling)."""
+    # Of equal keys the last one stays in a dictionary, so the nearest comes last.
     return dict(sorted(((t, s) for s, t in links), key=lambda link: (-abs(link[0] - link[1]), -link[1])))
 
 

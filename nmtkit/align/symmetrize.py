@@ -39,7 +39,7 @@ def _grow(forward: set[Link], reverse: set[Link]) -> set[Link]:
     links, union = forward & reverse, forward | reverse
     src, tgt = {s for s, _ in links}, {t for _, t in links}
     places, before = sorted(union, key=_by_target), -1
-    while len(links) > before:
+    while len(links) > before:  # a link that was added may be the neighbour of another one
         before = len(links)
         for s, t in places:
             if (s, t) in links:

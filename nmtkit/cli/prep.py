@@ -1,6 +1,8 @@
 """``nmtkit prep``: raw parallel text to a data folder."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
@@ -146,27 +148,19 @@ def prep(
             src, tgt = src_lang or language_of(train[0]), tgt_lang or language_of(train[1])
         tokenizers = dict.fromkeys((src, tgt), "moses") | _by_language("--tokenizer", tokenizer or [], (src, tgt))
         commands = _by_language("--tokenizer-command", tokenizer_command or [], (src, tgt))
-
-        def side(language: str) -> Side:
-            name = _tokenizer(tokenizers[language])
-            ours = name != "none" or set(tokenizers.values()) == {"none"}  # with none on both sides they are a mistake
-            return Side(
-                language,
-                normalize=name != "none" if normalize is None else normalize,
-                command=commands.get(language),
-                tokenizer=name,
-                aggressive_hyphens=aggressive_hyphens and ours,
-                protected=tuple(protect or ()) if ours else (),
-                escape=escape and ours,
+        try:
+            both = Side(
+                "",
+                aggressive_hyphens=aggressive_hyphens,
+                protected=tuple(protect or ()),
+                escape=escape,
                 lowercase=lowercase,
                 truecase=truecase,
                 segmentation="words" if words else "bpe",
             )
-
-        try:
             settings = Prep(
-                side(src),
-                side(tgt),
+                _side(both, src, tokenizers, commands.get(src), normalize),
+                _side(both, tgt, tokenizers, commands.get(tgt), normalize),
                 merges=Prep.merges if bpe is None else bpe,
                 joint=Prep.joint if joint is None else joint,
                 cleaning=Cleaning(max_length, max_ratio, _rules(drop)),
@@ -181,7 +175,19 @@ def prep(
     typer.echo(done, err=True)
 
 
+def _side(
+    both: Side, language: str, tokenizers: Mapping[str, str], command: str | None, normalize: bool | None
+) -> Side:
+    """The settings of one language, from those of both."""
+    name = _tokenizer(tokenizers[language])
+    if name == "none" and set(tokenizers.values()) != {"none"}:  # what tokenizers do is for the other language alone
+        both = replace(both, aggressive_hyphens=False, protected=(), escape=False)
+    normalize = name != "none" if normalize is None else normalize
+    return replace(both, language=language, normalize=normalize, command=command, tokenizer=name)
+
+
 def _tokenizer(name: str) -> Tokenizer:
+    """A name of a tokenizer as one; raises UserError for any other word."""
     for known in get_args(Tokenizer):
         if name == known:
             return cast(Tokenizer, known)
@@ -203,6 +209,7 @@ def _by_language(option: str, texts: list[str], languages: tuple[str, str]) -> d
 
 
 def _rules(text: str | None) -> tuple[Drop, ...]:
+    """``duplicate,identical`` as rules in the order in which they are tried."""
     names = text.split(",") if text else []
     for name in names:
         if name not in get_args(Drop):
@@ -211,6 +218,7 @@ def _rules(text: str | None) -> tuple[Drop, ...]:
 
 
 def _part(text: str) -> tuple[int, int]:
+    """``1/8`` as two numbers; raises UserError for anything else."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise UserError(f"--shard {text}: give the number of the part and how many there are, as in 1/8")

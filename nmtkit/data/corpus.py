@@ -64,6 +64,7 @@ class Corpus:
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
         """Quick whatever the size. Raises UserError if files are missing or cut short, or were made of another text
         or with another vocabulary than the folder has now."""
+        # Hashes of the text are compared with the manifest's, not with the text, which would have to be read for that.
         header, manifest = read_header(folder), read_manifest(folder)
         if f"{split}.src" not in header or f"{split}.tgt" not in header:
             draw = " (`dev_size` draws it from the training text)" if split == "dev" else ""
@@ -148,6 +149,7 @@ def read_header(folder: Path) -> dict[str, Encoded]:
 
 def write_header(folder: Path, texts: Mapping[str, Encoded]) -> None:
     """What ``read_header`` reads."""
+    # An entry that is None is left out, as it was before there were annotations.
     entries = {
         name: {key: value for key, value in asdict(text).items() if value is not None} for name, text in texts.items()
     }

@@ -27,6 +27,7 @@ def merged(runs: Sequence[Path]) -> Iterator[tuple[str, int]]:
 
 def _read(run: Path) -> Iterator[tuple[str, int]]:
     """The words of a run with their counts, a line in memory at a time."""
+    # Lines end in \n alone: a word may be, or have, another of Unicode's line separators.
     with open(run, encoding="utf-8", newline="\n") as file:
         for line in file:
             word, _, count = line.partition("\t")

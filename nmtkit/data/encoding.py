@@ -102,6 +102,7 @@ def encode(
     types: dict[SideName, int] = {}
     texts: dict[str, Encoded] = {}
     coverage: dict[str, Coverage] = {}
+    # Everything is made beside what is there and moved in at the end: training may be reading the old files.
     with Workers(workers) as pool, staging_folder(folder) as staging:
         runs = {side: _count_words(folder / f"train.{side}", manifest, staging, pool) for side in SIDES}
         if joint:  # one list for both sides: the counts of a word are added up when the runs are merged
@@ -177,6 +178,7 @@ def _encode_file(
     path: Path, manifest: Mapping[str, Any], vocabulary: Vocabulary, staging: Path, pool: Workers
 ) -> tuple[Encoded, Coverage]:
     """Write the ids and offsets of a file of tokens by a vocabulary that is in ``staging`` already."""
+    # Two bytes an id wherever they do: half the disk, and half of what has to be read in an epoch.
     dtype: Literal["<u2", "<u4"] = "<u2" if len(vocabulary) <= 1 << 16 else "<u4"
     lines = tokens = unknown = 0
     encode_chunk = partial(_encode_chunk, path, staging / f"vocab{path.suffix}", dtype)

@@ -107,6 +107,7 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     """What prep says of every file that it made, by name. Raises UserError where there is no sound manifest."""
     path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
     files = read_json(path, remedy).get("files")
+    # Only what others rely on is looked at: later versions may write more.
     if not isinstance(files, dict) or not all(map(_describes_file, files.values())):
         raise UserError(f"{path}: damaged; {remedy}")
     return files
@@ -130,7 +131,7 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
         raise UserError(f"{path}: not there; {remedy}")
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # no UTF-8 or no JSON; brackets in brackets without end
         values = None
     if not isinstance(values, dict):
         raise UserError(f"{path}: damaged; {remedy}")

@@ -19,6 +19,8 @@ def has_moses_rules(language: str) -> bool:
 
 def normalizations(language: str) -> list[tuple[re.Pattern[str], str]]:
     """sacremoses' rules, compiled, and two of them written so that their cost is linear; they replace the same."""
+    # To replace one space by one space is work for nothing; and what begins with any number of full stops is tried
+    # anew at each of them, which takes time by the square of their number.
     faster = {" +": "  +", r'(\.+)"(\s*[^<])': r'(?:(?<!\.)|(?<=[^.]\.))(\.+)"(\s*[^<])'}
     rules = MosesPunctNormalizer(language).substitutions
     return [(re.compile(faster.get(pattern, pattern)), replacement) for pattern, replacement in rules]

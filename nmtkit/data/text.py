@@ -79,7 +79,7 @@ class TextPipeline:
 
     def written(self, line: str) -> list[str]:
         """The words of a raw line in the user's own spelling: before lower-casing, truecasing and BPE."""
-        if not line.isprintable():
+        if not line.isprintable():  # most lines are, and that is quick to see
             line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")
         if self._normalizations:
             line += "\n"  # which Moses' rules see

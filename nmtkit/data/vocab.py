@@ -42,6 +42,7 @@ class Vocabulary:
         Ties go by the alphabet, so that a text has one vocabulary. No more words are held in memory than it has.
         """
         symbols = (*SPELLINGS, *UNKPOS) if annotated else SPELLINGS
+        # Words spelled like symbols get no row of their own: whoever wrote "</s>" did not mean the end of the sentence.
         enough = ((word, n) for word, n in counts if n >= min_count and word not in ALL_SYMBOLS)
         limit = sys.maxsize if size is None else size - len(symbols)
         frequent = heapq.nsmallest(limit, enough, key=lambda item: (-item[1], item[0]))
@@ -104,6 +105,7 @@ class Vocabulary:
         """The words that have these ids, symbols as they are spelled."""
         return [self.words[id] for id in ids]
 
+    # Counts are not part of it: they decide nothing about the ids.
     @property
     def fingerprint(self) -> str:
         """The same for two vocabularies exactly if every word has the same id in both."""
