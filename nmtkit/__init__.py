@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nmtkit.translation.request import Request
+from nmtkit.version import __version__
 
 if TYPE_CHECKING:
     from nmtkit.translation.translator import Translator
 
-__all__ = ["Request", "load"]
-__version__ = "0.1.0"
+__all__ = ["Request", "__version__", "load"]
 
 # oneDNN, which multiplies for PyTorch, keeps a program of a megabyte or two for each shape of a product in bfloat16: up
 # to 1,024 in either of two caches, and hardly any batch has the shape of another. With 64, the programs of one update

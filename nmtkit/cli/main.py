@@ -18,7 +18,6 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from nmtkit import __version__
 from nmtkit.cli.align import align
 from nmtkit.cli.average import average
 from nmtkit.cli.contrast import contrast
@@ -36,6 +35,7 @@ from nmtkit.cli.tune import tune
 from nmtkit.cli.vocab import vocab
 from nmtkit.errors import UserError
 from nmtkit.lines import FULL
+from nmtkit.version import __version__
 
 app = typer.Typer(
     add_completion=False,

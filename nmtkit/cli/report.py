@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nmtkit import __version__
 from nmtkit.cli.contrast import measure, read_entries
 from nmtkit.cli.options import log_to_stderr
 from nmtkit.config import load_yaml
@@ -14,6 +13,7 @@ from nmtkit.data.settings import TextFiles
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write
 from nmtkit.training.folder import ModelFolder
+from nmtkit.version import __version__
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.report import History, Look, Sentence

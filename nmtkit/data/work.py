@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmtkit import __version__
 from nmtkit.config import to_dict
 from nmtkit.data.development import draw
 from nmtkit.data.hashes import repeated
@@ -30,6 +29,7 @@ from nmtkit.data.raw import Content, Files, read, read_all
 from nmtkit.data.settings import Development, Prep, SideName
 from nmtkit.errors import UserError
 from nmtkit.lines import locked, raw_lines, real_path, report_write_errors
+from nmtkit.version import __version__
 
 SHARD_LINES = 100_000  # half a minute's work for one process
 _SHARDS = 500  # at most, by making them larger: so many files are read together
