@@ -28,7 +28,7 @@ from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops import attention, nematus
-from nmtkit.ops.loop import scan, share
+from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 
 
@@ -262,13 +262,14 @@ class Attending(nn.Module):
 
     def attend_all(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor]:
         """All steps of training: y (T, B, D), first h (B, H) -> h (T, B, H) and contexts c (T, B, 2H)."""
-        cell, attended = self.cell, [memory.keys[k], memory.annotations, self.v]
-        maps = weights([self.query, cell.context])
-        h, (keys, values, v, query, context, first, *others) = share(h, *attended, *maps, *cell.weights())
+        cell, maps = self.cell, weights([self.query, self.cell.context])
+        h, attend, (query, context, first, *others) = attention.attention_loop(
+            h, memory.keys[k], memory.annotations, self.v, memory.mask, *maps, *cell.weights()
+        )
         states, contexts = [], []
         for x in cell.input(y):
             s = cell.before(x, h, first)
-            c, _ = attention.additive_in_loop(self.query.step(s, query), keys, values, v, memory.mask)
+            c = attend(self.query.step(s, query))
             h = cell.after(cell.context.step(c, context), s, others)
             states.append(h)
             contexts.append(c)

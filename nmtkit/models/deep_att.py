@@ -23,8 +23,7 @@ from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import LSTMState, PeepholeLSTM
 from nmtkit.models.base import Decoder, Seq2Seq, Step, rows_of
-from nmtkit.ops.attention import additive_in_loop
-from nmtkit.ops.loop import share
+from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.matrix import product
 
 
@@ -216,13 +215,14 @@ class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
         Only the first layer needs the attention of the step before; the layers above run over all steps at once.
         """
         words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 4H)
-        attended = [self.attention.query.weight.t(), memory.keys, memory.values, self.attention.v]
         cell, (h, s) = self.layers.cell(0), state[0]
-        h, (query, keys, values, v, *weights) = share(h, *attended, *cell.weights())
+        maps = [self.attention.query.weight.t(), *cell.weights()]
+        h, attend, (query, *weights) = attention_loop(
+            h, memory.keys, memory.values, self.attention.v, memory.mask, *maps
+        )
         fs, hs = [], []
         for word in words:
-            context, _ = additive_in_loop(product(h, query), keys, values, v, memory.mask)
-            fs.append(context + word)
+            fs.append(attend(product(h, query)) + word)
             h, s = cell.step(fs[-1], h, s, weights)
             hs.append(h)
         return self.layers.above(torch.stack(fs), torch.stack(hs), state)

@@ -26,8 +26,7 @@ from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import GRU, LAU
 from nmtkit.models.base import Decoder, Seq2Seq, Step
-from nmtkit.ops.attention import additive_in_loop
-from nmtkit.ops.loop import share
+from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.matrix import product
 
 
@@ -158,14 +157,14 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         context_maps, word_maps = bottom.input.weight.split(self.widths, dim=1)
         queries = functional.linear(y, query_word)  # (T, B, A)
         words = functional.linear(y, word_maps, bottom.input.bias).float()  # (T, B, G)
-        attended = [query_state.t(), memory.keys, memory.annotations, self.attention.v]
-        h, (query, keys, values, v, maps, *weights) = share(
-            state[0], *attended, context_maps.t(), *bottom.recurrent.weights()
+        maps = [query_state.t(), context_maps.t(), *bottom.recurrent.weights()]
+        h, attend, (query, to_f, *weights) = attention_loop(
+            state[0], memory.keys, memory.annotations, self.attention.v, memory.mask, *maps
         )
         fs, hs = [], []
         for from_word, word in zip(queries, words, strict=True):
-            context, _ = additive_in_loop(product(h, query) + from_word, keys, values, v, memory.mask)
-            fs.append(product(context, maps) + word)
+            context = attend(product(h, query) + from_word)
+            fs.append(product(context, to_f) + word)
             h = bottom.recurrent.step(fs[-1], h, weights)
             hs.append(h)
         x, f = torch.stack(hs), torch.stack(fs)  # no residual here: [c_t; y_{t-1}] is wider than h

@@ -26,8 +26,8 @@ from nmtkit.layers.attention import MultiHeadAdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops import gated
-from nmtkit.ops.attention import additive_in_loop
-from nmtkit.ops.loop import scan, share
+from nmtkit.ops.attention import attention_loop
+from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.pointwise import dropout_mask
 from nmtkit.ops.positions import sinusoid
@@ -232,18 +232,18 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
         y = self.words(y, steps).transpose(0, 1).contiguous()
         attention = self.attention
         mask = memory.mask.repeat_interleave(attention.heads, dim=0)
-        attended = [memory.keys.flatten(0, 1), memory.values.flatten(0, 1), attention.v]
+        keys, values = memory.keys.flatten(0, 1), memory.values.flatten(0, 1)
         maps = [attention.query.weight.t(), attention.out.weight.t(), self.update.first.input.weight.t()]
-        modules = [*self.query.weights(), *self.update.weights()]
-        s, (keys, values, v, query, out, update, *weights) = share(state.s, *attended, *maps, *modules)
-        query_weights, update_weights = weights[: len(self.query.weights())], weights[len(self.query.weights()) :]
+        modules, split = [*self.query.weights(), *self.update.weights()], len(self.query.weights())
+        s, attend, (query, out, update, *weights) = attention_loop(
+            state.s, keys, values, attention.v, mask, *maps, *modules
+        )
         states, contexts = [], []
         for word in self.query.first.input(y).float().unbind():
-            s = self.query.step(word, s, query_weights)
+            s = self.query.step(word, s, weights[:split])
             rows = product(s, query).view(len(mask), -1)  # a row per head
-            context, _ = additive_in_loop(rows, keys, values, v, mask)
-            context = product(context.view(len(s), -1), out) + attention.out.bias
-            s = self.update.step(product(context, update), s, update_weights)
+            context = product(attend(rows).view(len(s), -1), out) + attention.out.bias
+            s = self.update.step(product(context, update), s, weights[split:])
             states.append(s)
             contexts.append(context)
         return self.readout(y, torch.stack(states), torch.stack(contexts)).transpose(0, 1)

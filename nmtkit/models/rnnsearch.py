@@ -20,8 +20,7 @@ from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.recurrent import GRU
 from nmtkit.models.base import Decoder, Seq2Seq, Step
-from nmtkit.ops.attention import additive_in_loop
-from nmtkit.ops.loop import share
+from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.matrix import product
 
 
@@ -104,12 +103,13 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
     def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:
         """All steps, with the products of the words y (B, T, E) before the loop and the readout (B, T, l) after it."""
         words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 3n)
-        attended = [self.attention.query.weight.t(), memory.keys, memory.values, self.attention.v]
-        state, (query, keys, values, v, *weights) = share(state, *attended, *self.recurrent.weights())
+        maps = [self.attention.query.weight.t(), *self.recurrent.weights()]
+        state, attend, (query, *weights) = attention_loop(
+            state, memory.keys, memory.values, self.attention.v, memory.mask, *maps
+        )
         states, contexts = [], []
         for word in words:
-            mean, _ = additive_in_loop(product(state, query), keys, values, v, memory.mask)
-            context, to_readout = mean.split(self.widths, dim=-1)
+            context, to_readout = attend(product(state, query)).split(self.widths, dim=-1)
             states.append(state)
             contexts.append(to_readout)
             state = self.recurrent.step(word + context, state, weights)

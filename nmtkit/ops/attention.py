@@ -7,6 +7,7 @@ scores of the latter are one kernel, ``triton/attention.py``.
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import trusted
-from nmtkit.ops.loop import Shared
+from nmtkit.ops.loop import Shared, share
 
 
 def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,6 +38,22 @@ def additive_in_loop(query: Tensor, keys: Shared, values: Shared, v: Shared, mas
     """
     context, weights = _Additive.apply(query, keys, values, v, mask)
     return context, weights
+
+
+def attention_loop(
+    first: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, *weights: Tensor
+) -> tuple[Tensor, Callable[[Tensor], Tensor], list[Shared]]:
+    """The start of a training loop with attention: its first state (any shape), ``attend`` and the shared weights.
+
+    ``attend`` gives the context (B, D) of a query (B, A), over keys (B, S, A), values (B, S, D), v (A,) and mask (B, S)
+    as in ``additive``. The weights, of any shapes, come back as ``loop.share`` gives them.
+    """
+    state, (shared_keys, shared_values, shared_v, *shared) = share(first, keys, values, v, *weights)
+
+    def attend(query: Tensor) -> Tensor:
+        return additive_in_loop(query, shared_keys, shared_values, shared_v, mask)[0]
+
+    return state, attend, shared
 
 
 def _sigmoid(query: Tensor, keys: Tensor) -> Tensor:
