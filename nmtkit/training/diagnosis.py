@@ -57,6 +57,7 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
             hook.remove()
     if offenders:
         return f"the output of {offenders[0] or 'the decoder'}"  # the whole model has no name
+    # Backwards from the loss, so that the last parameter with a bad gradient is nearest to where it began.
     for name, parameter in reversed(list(model.named_parameters())):
         if parameter.grad is not None and not _finite(parameter.grad):
             return f"the gradient of {name}"

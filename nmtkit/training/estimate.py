@@ -96,9 +96,8 @@ def busy_budget(run: Run) -> int:
             optimizer.step()
 
         saved = _saved_bytes(update, model)
-        speed = (
-            words / distributed.highest(int(1e6 * _seconds(update, run.device)) + 1) * 1e6
-        )  # the slowest process counts
+        microseconds = distributed.highest(int(1e6 * _seconds(update, run.device)) + 1)  # the slowest process counts
+        speed = words / microseconds * 1e6
         log.info("batches of %s tokens: %s target words/s", f"{budget:,}", f"{speed:,.0f}")
         if halvings or speed < GAIN * best:
             return budget // 2

@@ -13,7 +13,10 @@ Metric = Literal["bleu", "cross_entropy"]  # of the development set
 
 @dataclass(frozen=True)
 class Training:
-    """How a model is trained. Batches are global: the size of an update whatever it is computed on."""
+    """How a model is trained; the names are the keys of the YAML below ``training``.
+
+    Batches are global: the size of an update whatever it is computed on. Raises ValueError for values that cannot be.
+    """
 
     optimizer: Optimizer
     groups: dict[str, Group] = field(default_factory=dict)
