@@ -26,6 +26,7 @@ from nmtkit.training.folder import ModelFolder
 from nmtkit.training.precision import Precision
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run, sample_pairs
+from nmtkit.training.threads import choose_threads
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,8 @@ def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch
         progress = _resume(experiment, data, folder, model, optimizer)
         dtype = _precision(config.precision, progress, device)
         progress.precision = str(dtype).removeprefix("torch.")
+        if device.type == "cpu" and distributed.size() == 1:
+            progress.threads = choose_threads(progress.threads)
         run = Run(model, optimizer, experiment.training, corpus, folder, progress, dtype)
         log.info(
             "%s: %.1f M parameters; %s pairs; %s on %s, %d x %d threads",

@@ -62,6 +62,7 @@ class Progress:
     peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
     halvings: int = 0  # how often a batch had to be done in smaller passes for want of memory
     precision: str = ""  # of the products, float32 or bfloat16
+    threads: int = 0  # that one process began to compute with on a CPU; 0: on a GPU, or by several processes
     finished: str = ""  # why the run ended, once it has
     window: Window = field(default_factory=Window)
 
