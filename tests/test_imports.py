@@ -134,9 +134,10 @@ SLOW = ("torch", "sacremoses", "sacrebleu")
         "import nmtkit, nmtkit.config, nmtkit.lines, nmtkit.errors, nmtkit.symbols",
         "import nmtkit.cli.main as m, sys; sys.argv = ['nmtkit', '--help']; m.main()",
         "import nmtkit.cli.main as m, sys; sys.argv = ['nmtkit', 'train', '--help']; m.main()",
+        "import nmtkit.cli.main as m, sys; sys.argv = ['nmtkit', 'models']; m.main()",
     ],
 )
-def test_help_does_not_import_what_is_slow(run: str) -> None:
+def test_help_and_the_list_of_presets_do_not_import_what_is_slow(run: str) -> None:
     report = f"import sys; print('slow:', *(m for m in {SLOW} if m in sys.modules))"
     code = f"try:\n    {run}\nexcept SystemExit: pass\n{report}"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
