@@ -371,12 +371,12 @@ def test_a_table_is_found_by_its_two_languages(folder: Callable[..., Path]) -> N
 @pytest.mark.parametrize(
     ("names", "src", "tgt", "message"),
     [
-        (["train.en", "train.fr"], None, None, r"has en and fr: which one .*--src-lang en or --src-lang fr"),
+        (["train.en", "train.fr"], None, None, r"has en and fr: which one .*`src_lang` en or `src_lang` fr"),
         (
             ["train.de", "train.en", "train.fr"],
             "en",
             None,
-            r"has text in de, en, fr: name two .* --src-lang en --tgt-lang",
+            r"has text in de, en, fr: name two .* `src_lang` en and `tgt_lang`",
         ),
         ([], None, None, r"has no train\.LANGUAGE: name two"),
         (["train.en", "train.fr"], "en", "en", r"en is to be translated to itself; name two languages"),
@@ -394,7 +394,7 @@ def test_raw_text_that_cannot_be_chosen_is_asked_for(
 
 
 def test_without_a_raw_folder_files_are_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"raw/: no such folder; put train\.en, .* or name files: --train"):
+    with pytest.raises(UserError, match=r"raw/: no such folder; put train\.en, .* or name two files as `train`"):
         find_raw(tmp_path / "raw", None, None)
 
 
@@ -405,7 +405,7 @@ def test_a_file_name_ends_in_its_language(name: str, language: str) -> None:
 
 @pytest.mark.parametrize("name", ["train", "train.txt", "train.gz", "train.english", "train.tsv:1"])
 def test_a_file_name_without_a_language_asks_for_it(name: str) -> None:
-    with pytest.raises(UserError, match=f"{name}: its name does not end in a language; give --src-lang and --tgt-lang"):
+    with pytest.raises(UserError, match=f"{name}: its name does not end in a language; give `src_lang` and `tgt_lang`"):
         language_of(Path(name))
 
 
