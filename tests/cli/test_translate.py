@@ -418,7 +418,8 @@ def test_signals_leave_no_temporary_file(
     process = start("-o", "out", "--jobs", jobs)
     process.stdin.write(b"a b\n" * 2000)
     process.stdin.flush()
-    while not [path for path in folder.iterdir() if path not in before and path.stat().st_size]:
+    # So much is there only when all processes have started.
+    while not [path for path in folder.iterdir() if path not in before and path.stat().st_size >= 4 * 1000]:
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(number)
