@@ -20,6 +20,9 @@ from nmtkit.errors import UserError
 _ROW = ("section", "task", "score", "parameters")
 # The parts of an experiment in which a system may differ from its base.
 _PARTS = ("model", "data", "training", "search")
+# The parts of a file, and of its base; neither has one that may be left out.
+_FILE = ("paper", "tasks", "base", "systems")
+_BASE = ("task", "architecture", *_PARTS)
 
 
 @dataclass(frozen=True)
@@ -89,17 +92,28 @@ def _text(file: str) -> str:
 
 
 def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
-    """The systems in a preset file. Raises UserError with file and system for a key that the base does not have."""
+    """The systems in a preset file.
+
+    Raises UserError with the file for a part that it lacks, and with the system for a key that the base does not have.
+    """
     content = configs.parse_yaml(text, file)
+    missing = [key for key in _FILE if not content.get(key)]
+    missing += [f"base.{key}" for key in _BASE if not missing and not content["base"].get(key)]
+    if missing:
+        raise UserError(f"{file}: {', '.join(missing)}: missing; every file of presets has {', '.join(_FILE)}")
     base = {key: value for key, value in content["base"].items() if key != "task"}
     for name, system in content["systems"].items():
+        if not isinstance(system, Mapping):
+            raise UserError(f"{file}: {name}: expected what differs from the base, as in {{section: Table 1}}")
         known = {**dict.fromkeys(_ROW), **{part: base[part] for part in _PARTS}}
         unknown = list(_unknown(system, known))
         if unknown:
             raise UserError(f"{file}: {name}: " + "; ".join(unknown))
-        task = content["tasks"][system.get("task", content["base"]["task"])]
+        task = system.get("task", content["base"]["task"])
+        if task not in content["tasks"]:
+            raise UserError(f"{file}: {name}: task: {task} is not one of {', '.join(content['tasks'])}")
         row = {key: system.get(key) for key in ("section", "score", "parameters")}
-        paper = {"title": content["paper"], "section": row.pop("section"), "task": task, **row}
+        paper = {"title": content["paper"], "section": row.pop("section"), "task": content["tasks"][task], **row}
         yield name, Preset(file, paper, base, {part: system[part] for part in _PARTS if part in system})
 
 

@@ -121,6 +121,27 @@ def test_a_key_that_the_base_does_not_have_is_named_with_its_file_and_system(sys
     assert str(error.value).startswith(f"mine.yaml: mine: {message}")
 
 
+@pytest.mark.parametrize(
+    ("line", "instead", "message"),
+    [
+        ("tasks:", "task:", "tasks: missing; every file of presets has paper, tasks, base, systems"),
+        ("systems:", "system:", "systems: missing; every file of presets has paper, tasks, base, systems"),
+        ("  search:", "  find:", "base.search: missing; every file of presets has paper, tasks, base, systems"),
+        ("  task: en-fr", "  task: fr-en", "rnnsearch-30: task: fr-en-12m is not one of en-fr-12m"),
+        (
+            "  rnnsearch: {",
+            "  new:\n  rnnsearch: {",
+            "new: expected what differs from the base, as in {section: Table 1}",
+        ),
+    ],
+)
+def test_what_a_file_of_presets_lacks_is_named(line: str, instead: str, message: str) -> None:
+    text = FILES["rnnsearch.yaml"].replace(f"\n{line}", f"\n{instead}", 1)
+    with pytest.raises(UserError) as error:
+        dict(read_presets("mine.yaml", text))
+    assert str(error.value) == f"mine.yaml: {message}"
+
+
 def full_size(preset: str) -> Seq2Seq:
     """With the paper's vocabularies, as shapes without data."""
     experiment = build_experiment(load_preset(preset), preset)
