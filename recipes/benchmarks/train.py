@@ -15,6 +15,7 @@ but its products.
 import argparse
 import json
 import statistics
+import time
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +50,8 @@ def main(args: argparse.Namespace, device: torch.device) -> None:
 
     if args.updates > 1:
         seconds(update, 2)
-    median = statistics.median(seconds(update, args.updates, clock_of(device)))
+    clock = time.perf_counter if args.wall else clock_of(device)
+    median = statistics.median(seconds(update, args.updates, clock))
     peak = peak_memory() if device.type == "cpu" else torch.cuda.max_memory_allocated(device) / 2**30
     tokens = int(corpus.lengths(rows)[1].sum()) + size
     tables = ("embedding.", "output.", "encoder.input.position", "decoder.input.position")
@@ -78,6 +80,7 @@ def main(args: argparse.Namespace, device: torch.device) -> None:
 if __name__ == "__main__":
     parser = options(__doc__)
     parser.add_argument("--updates", type=int, default=10, help="timed ones, after 2 that are not; of 1 none is")
+    parser.add_argument("--wall", action="store_true", help="time a single thread by the clock on the wall, too")
     parser.add_argument("--device", type=torch.device, default="cpu", help="cpu or cuda [cpu]")
     args = parser.parse_args()
     with distributed.processes(args.device) as device:
