@@ -34,6 +34,10 @@ class Echo:
     def parameters(self) -> list[Tensor]:
         return []
 
+    def int8(self) -> "Echo":
+        """Itself: it multiplies nothing."""
+        return self
+
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
         return src, torch.zeros(len(src), dtype=torch.long)
 
