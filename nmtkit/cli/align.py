@@ -8,7 +8,7 @@ import typer
 from nmtkit.align.pharaoh import read_alignment, read_gold
 from nmtkit.align.quality import measure
 from nmtkit.align.symmetrize import Heuristic
-from nmtkit.cli.options import log_to_stderr
+from nmtkit.cli.options import DataFolder, log_to_stderr
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines
 
@@ -17,29 +17,37 @@ THRESHOLD = 100  # Luong et al. 2015
 
 
 def align(
-    data: Annotated[Path, typer.Option("--data", "-d", help="Data folder that nmtkit prep made.")] = Path("data"),
+    data: DataFolder = Path("data"),
     pharaoh: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Take another aligner's links, source-target from 0, of train.src and .tgt."),
+        typer.Option(
+            metavar="FILE",
+            help="Use the links of another aligner for train.src and train.tgt: source-target pairs, counted from 0.",
+        ),
     ] = None,
     symmetrize: Annotated[
         Heuristic | None,
-        typer.Option(help=f"How eflomal's two directions become one.  [default: {HEURISTIC}]", show_default=False),
+        typer.Option(
+            help=f"How to combine the two directions that eflomal aligns.  [default: {HEURISTIC}]", show_default=False
+        ),
     ] = None,
     threshold: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help=f"A word pair enters the lexicon when it is linked more often than this.  [default: {THRESHOLD}]",
+            help=f"Keep a word pair in the lexicon if it is linked more often than this.  [default: {THRESHOLD}]",
             show_default=False,
         ),
     ] = None,
     gold: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Only score the alignment against this one: sure links 0-1, possible 0p1."),
+        typer.Option(
+            metavar="FILE",
+            help="Only score the alignment against this gold standard, with sure links 0-1 and possible links 0p1.",
+        ),
     ] = None,
 ) -> None:
-    """Word-align the training text with eflomal, and count a lexicon of single words from the links.
+    """Align the words of the training text with eflomal, and make a lexicon from the links.
 
       nmtkit align
 
@@ -49,13 +57,14 @@ def align(
 
       nmtkit align --pharaoh links.txt --gold gold.txt
 
-    It writes train.align and dev.align (whole words, BPE undone) and lexicon.tsv into the data folder. The lexicon
-    is what translate --replace-unk takes unknown words' translations from; nmtkit vocab --unkpos needs train.align.
-    The threshold of 100 is for millions of pairs (Luong et al. 2015); a small corpus needs a lower one. eflomal draws
-    at random, so that two runs differ a little.
+    This writes train.align and dev.align (links between whole words, BPE undone) and lexicon.tsv to the data folder.
+    nmtkit translate --replace-unk takes the translations of unknown words from the lexicon, and nmtkit vocab --unkpos
+    needs train.align. The default threshold suits millions of sentence pairs (Luong et al. 2015); a small corpus needs
+    a lower one. eflomal samples at random, so two runs differ a little.
 
-    With --gold nothing is made: the links of --pharaoh (or of train.align in the data folder) are scored.
+    With --gold, nothing is written: the links of --pharaoh, or else of train.align in the data folder, are scored.
     """
+    # Both defaults are None, so that an option that was given where it has no effect can be refused.
     if gold is not None:
         if symmetrize is not None or threshold is not None:
             raise UserError("--gold only scores an alignment that is there; leave out --symmetrize and --threshold")
@@ -76,7 +85,11 @@ def align(
 
 
 def _score(alignment: Path, gold: Path) -> None:
-    """Print how good an alignment is beside one that people made."""
+    """Print precision, recall and AER of an alignment against a gold standard.
+
+    Raises UserError where the two files differ in length.
+    """
+    # Counted first: an alignment of other sentences would get a low AER, not an error.
     lines = count_lines(alignment), count_lines(gold)
     if lines[0] != lines[1]:
         raise UserError(

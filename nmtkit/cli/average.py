@@ -6,18 +6,24 @@ from typing import Annotated
 
 import typer
 
+from nmtkit.cli.options import OneModel
+
 
 def average(
     checkpoints: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[CHECKPOINT...]", show_default=False, help="Folders such as run/checkpoints/step-900."),
+        typer.Argument(
+            metavar="CHECKPOINT",
+            show_default=False,
+            help="Checkpoints to average: folders such as run/checkpoints/step-900.",
+        ),
     ] = None,
-    model: Annotated[Path, typer.Option("--model", "-m", help="Model folder.")] = Path("run"),
+    model: OneModel = Path("run"),
     output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write.")] = Path("averaged"),
-    best: Annotated[int | None, typer.Option(min=1, help="Average the best N checkpoints that were kept.")] = None,
-    last: Annotated[int | None, typer.Option(min=1, help="Average the last N checkpoints that were kept.")] = None,
+    best: Annotated[int | None, typer.Option(min=1, help="Average the N best checkpoints that were kept.")] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="Average the N newest checkpoints that were kept.")] = None,
 ) -> None:
-    """Average the weights of checkpoints of one run: all of the best ones by default.
+    """Average the weights of checkpoints of one run: by default, all of the best ones that were kept.
 
     nmtkit average
     nmtkit average --last 3 -o last3

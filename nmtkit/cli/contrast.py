@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmtkit.cli.options import AsJson, Device, ErrorTypes, ModelFolders
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
 
@@ -19,24 +20,27 @@ SHOWN_TOGETHER = 500  # entries that are scored between two movements of the pro
 def contrast(
     sets: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="SET...", show_default=False, help="LingEval97's JSON, or folders as DistilLingEval's."),
+        typer.Argument(
+            metavar="SET",
+            show_default=False,
+            help="Test sets: JSON as in LingEval97, or folders as in DistilLingEval.",
+        ),
     ] = None,
-    source: Annotated[Path | None, typer.Option(help="Sources, a line each, of --correct and --incorrect.")] = None,
-    correct: Annotated[Path | None, typer.Option(help="Right translations, line by line.")] = None,
-    incorrect: Annotated[Path | None, typer.Option(help="Translations with an error, line by line.")] = None,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", "-t", help="Only errors of this type; may be repeated.")
+    source: Annotated[
+        Path | None, typer.Option(help="Source sentences of --correct and --incorrect, one per line.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
-    model: Annotated[
-        list[Path] | None, typer.Option("--model", "-m", help="Model folder [run]; several are an ensemble.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    correct: Annotated[Path | None, typer.Option(help="Correct translations, one per line.")] = None,
+    incorrect: Annotated[Path | None, typer.Option(help="Translations with an error in each, one per line.")] = None,
+    types: ErrorTypes = None,
+    as_json: AsJson = False,
+    model: ModelFolders = None,
+    device: Device = "auto",
 ) -> None:
-    """Contrastive accuracy: how often the model gives the right translation a higher probability than a wrong one.
+    """Measure contrastive accuracy: how often the model prefers the correct translation to one with an error.
 
-    Printed by type of error, by distance in words and by frequency in training text where the set says them. As
-    probable is wrong. A folder has src.LANG, tgt.correct.LANG and tgt.incorrect.LANG (.gz too); its name is the type.
+    A model prefers the translation with the higher probability; a tie counts as wrong. Accuracy is shown by type of
+    error, and by distance in words and by frequency in the training text where the test set gives them. A folder has
+    src.LANG, tgt.correct.LANG and tgt.incorrect.LANG (.gz too), and its name is the type of error.
 
       nmtkit contrast lingeval97.json
       nmtkit contrast lingeval97.json --type subj_verb_agreement
@@ -57,7 +61,7 @@ def contrast(
 def read_entries(
     sets: list[Path], files: tuple[Path | None, Path | None, Path | None], types: list[str]
 ) -> "list[Entry]":
-    """The entries of all sets and of three files, with the errors of these types; without types, with all.
+    """The entries of all sets and of the three files, with the errors of these types; an empty list means all types.
 
     Raises UserError where there is nothing, or a type that has no error.
     """
@@ -76,12 +80,13 @@ def read_entries(
         else:
             entries += read_json(path)
     if types:
+        # A dict and not a set, so that the message names the types in the order of the files.
         known = dict.fromkeys(error.type for entry in entries for error in entry.errors)
         for wanted in types:
             if wanted not in known:
                 raise UserError(f"--type {wanted}: no such errors; there are {', '.join(known)}")
         entries = [entry._replace(errors=[e for e in entry.errors if e.type in types]) for entry in entries]
-    entries = [entry for entry in entries if entry.errors]
+    entries = [entry for entry in entries if entry.errors]  # without one there is nothing to prefer
     if not entries:
         raise UserError(f"{', '.join(map(str, sets))}: has no errors: there is nothing to compare")
     return entries
@@ -93,6 +98,7 @@ def measure(translator: "Translator", entries: "list[Entry]") -> "dict[str, list
     from nmtkit.evaluation.contrast import by_distance, by_frequency, by_type, judge, total
 
     scores: list[list[float]] = []
+    # In windows, not in one call: the bar moves, and only one window's scores of tokens are held at once.
     with progress("scoring", len(entries)) as advance:
         for start in range(0, len(entries), SHOWN_TOGETHER):
             window = entries[start : start + SHOWN_TOGETHER]
@@ -109,7 +115,7 @@ def measure(translator: "Translator", entries: "list[Entry]") -> "dict[str, list
 
 
 def _only(folder: Path, name: str) -> Path:
-    """The one file of that name, whatever the language behind it. Raises UserError if there is none, or several."""
+    """The one file with that name, whatever the language behind it. Raises UserError if there is none, or several."""
     files = sorted(folder.glob(f"{name}.*"))
     if len(files) != 1:
         raise UserError(f"{folder}: has {len(files)} files {name}.*; expected one, as in {name}.de")
@@ -117,10 +123,12 @@ def _only(folder: Path, name: str) -> Path:
 
 
 def _as_json(accuracy: "Accuracy") -> dict[str, object]:
+    """An accuracy with its counts and its share, as the values of a JSON object."""
     return {**accuracy._asdict(), "accuracy": accuracy.share}
 
 
 def _print(tables: "dict[str, list[Accuracy]]") -> None:
+    """Print a table for each way to group the errors, with a blank line between two."""
     titles = {"type": "by type of error", "distance": "by distance in words", "frequency": "by frequency in training"}
     for number, (name, rows) in enumerate(tables.items()):
         print(end="\n" if number else "")

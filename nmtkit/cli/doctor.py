@@ -1,33 +1,30 @@
-"""``nmtkit doctor``: what is wrong with the text, before hours are spent."""
+"""``nmtkit doctor``: problems of the text and of a plan, found before hours are spent on them."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import log_to_stderr
-
-TwoFiles = tuple[Path, Path]
+from nmtkit.cli.options import DataFolder, Raw, SourceLanguage, TargetLanguage, log_to_stderr
 
 
 def doctor(
-    src_lang: Annotated[str | None, typer.Option("--src-lang", "-s", help="Source language: en, de, ...")] = None,
-    tgt_lang: Annotated[str | None, typer.Option("--tgt-lang", "-t", help="Target language.")] = None,
-    raw: Annotated[
-        Path, typer.Option(help="Folder with {train,dev,test}.LANGUAGE or .SRC-TGT.tsv, also .gz or .zst.")
-    ] = Path("raw"),
-    data: Annotated[Path, typer.Option("--data", "-d", help="Data folder, if there is one already.")] = Path("data"),
+    src_lang: SourceLanguage = None,
+    tgt_lang: TargetLanguage = None,
+    raw: Raw = Path("raw"),
+    data: DataFolder = Path("data"),
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Preset of which to say whether training fits into the memory.")
+        str | None, typer.Option("--model", "-m", help="Also check whether training this preset fits into memory.")
     ] = None,
 ) -> None:
-    """Look for what is wrong with raw text, with the coverage of the vocabularies, and with a preset's memory.
+    """Check raw text, the coverage of the vocabularies, and whether a preset fits into memory, before training.
 
       nmtkit doctor -s en
 
       nmtkit doctor -s en --model deep-att
 
-    Each finding is a line FILE:LINE: WHAT on stdout. The status is 1 if prep or training would fail, else 0.
+    Each finding is a line on stdout: the file, the line number and what is wrong there. The vocabularies are checked if
+    the data folder has any. The exit status is 1 if nmtkit prep or nmtkit train would fail, and 0 otherwise.
     """
     from nmtkit.data.doctor import examine_ids, examine_text
     from nmtkit.data.raw import find_raw
@@ -38,6 +35,7 @@ def doctor(
     with log_to_stderr():
         files, src, tgt = find_raw(raw, src_lang, tgt_lang)
         findings = examine_text(files, src, tgt)
+        # The folder's vocabularies can be judged only when nmtkit vocab has made them; without them the text alone is.
         if (data / "ids.json").exists():
             findings += examine_ids(data)
         if model is not None:

@@ -2,32 +2,33 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import parse_weights
+from nmtkit.cli.options import Combine, Weights, parse_weights
 
 
 def ensemble(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", show_default=False, help="Model folders.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")] = Path("ensemble"),
-    combine: Annotated[
-        Literal["prob", "logprob"],
-        typer.Option(help="The mean of the members' probabilities, or of their logarithms."),
-    ] = "prob",
-    weights: Annotated[str | None, typer.Option(help="One number for each model, as 2,1,1.")] = None,
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL", show_default=False, help="Model folders to combine.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Ensemble folder to write.")] = Path("ensemble"),
+    combine: Combine = None,
+    weights: Weights = None,
 ) -> None:
-    """Bundle models into a folder that translates with all of them, anywhere.
+    """Bundle models into one folder that translates with all of them.
 
       nmtkit ensemble one two three
       nmtkit translate -m ensemble < in.txt
 
-    Models may be of different architectures and read different vocabularies and segmentations of the source, but
-    they must share the target vocabulary. What translates, scores or reports takes the folder like one model's; average
-    and inspect are for single models. At every step the next word has the mean of the members' probabilities.
+    The folder is self-contained. The models may have different architectures, source vocabularies and source
+    segmentations, but must share the target vocabulary. At every step, the probability of the next word is the mean of
+    the models' probabilities; --combine and --weights are kept in the folder, and nmtkit translate can replace them.
+    Every command that translates, scores or reports takes the folder as a model folder; nmtkit average and nmtkit
+    inspect are for single models.
     """
     from nmtkit.translation.loading import write_ensemble
 
-    write_ensemble(models, output, combine, parse_weights(weights))
+    write_ensemble(models, output, combine or "prob", parse_weights(weights))
     print(f"{output}: {', '.join(map(str, models))}", file=sys.stderr)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmtkit.cli.options import DataFolder, Device, Settings
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
@@ -17,33 +18,39 @@ if TYPE_CHECKING:
     from nmtkit.evaluation.gradients import Layer
     from nmtkit.experiment.schema import Experiment
 
-PAIRS, LONGEST = 32, 50  # of the batch of --gradients
-PROBE_WORDS = 64  # of the model that is timed
+PAIRS, LONGEST = 32, 50  # sentence pairs, and tokens of their longer side, in the batch of --gradients
+# Words of each vocabulary of the model that is timed: time and memory of the real ones are added by calculation.
+PROBE_WORDS = 64
 
 
 def inspect(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Preset or model folder.")] = "run",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace one value; may be repeated.")
-    ] = None,
-    shapes: Annotated[bool, typer.Option("--shapes", help="Also every parameter and its shape.")] = False,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Preset or model folder to show.")] = "run",
+    settings: Settings = None,
+    shapes: Annotated[bool, typer.Option("--shapes", help="Also list every parameter with its shape.")] = False,
     gradients: Annotated[
-        bool, typer.Option("--gradients", help="Instead: norms of activations and gradients on a batch of data/.")
+        bool,
+        typer.Option(
+            "--gradients", help="Show the norms of activations and gradients on a batch of the data folder instead."
+        ),
     ] = False,
     compare: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="With --gradients: beside the model with this changed; repeatable."),
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="With --gradients, also show the model with this value of its configuration; may be repeated.",
+        ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="With --gradients: draw them too (.svg, .png, .pdf).")] = None,
-    data: Annotated[Path, typer.Option("--data", "-d", help="Data folder, for the size of its vocabularies.")] = Path(
-        "data"
-    ),
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    plot: Annotated[
+        Path | None, typer.Option(help="With --gradients, also draw them to this file (.svg, .png or .pdf).")
+    ] = None,
+    data: DataFolder = Path("data"),
+    device: Device = "auto",
 ) -> None:
     """Show the parts of a model, its parameters beside the paper's, and the memory and speed to expect of training.
 
-    A preset is shown as training would begin with it, a model folder with its best weights. The gradients are those
-    of the mean cross-entropy of some training pairs, without dropout; the norms are over the whole batch.
+    Sizes are computed for the vocabularies of the data folder, if it has any. --gradients takes a preset with the
+    initial weights of a training run, and a model folder with its best weights. The gradients are those of the mean
+    cross-entropy of some training pairs, without dropout; the norms are over the whole batch.
 
       nmtkit inspect deep-att
       nmtkit inspect run --shapes
@@ -94,6 +101,7 @@ def _plan(model: str, settings: list[str]) -> "Experiment":
 
 
 def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
+    """Print the parameters of each part, with our vocabularies and with the paper's, and with ``shapes`` each one."""
     import torch
 
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
@@ -106,6 +114,7 @@ def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
     columns = [f"{src:,} and {tgt:,} words" for src, tgt in (words, paper_words)]
     print_table(f"{planned.paper.title}: millions of parameters", ["part", *columns, "the paper says"], rows)
     if shapes:
+        # On the meta device tensors have a shape and no memory: nothing is initialised, however large the model.
         with torch.device("meta"):
             parameters = planned.build(*words).named_parameters()
         sizes = [[name, " x ".join(map(str, p.shape)), f"{p.numel():,}"] for name, p in parameters]
@@ -114,6 +123,7 @@ def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
 
 
 def _print_estimate(planned: "Experiment", data: Path, device: "torch.device") -> None:
+    """Print the memory and the speed to expect of training, from one update of a model with few words."""
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
     from nmtkit.training.estimate import LENGTH, SENTENCES, estimate
 
@@ -134,7 +144,7 @@ def _print_estimate(planned: "Experiment", data: Path, device: "torch.device") -
 
 
 def _batch(data: Path) -> "Batch":
-    """Training pairs of similar length, always the same."""
+    """A batch of training pairs of similar length, the same one in every call."""
     from nmtkit.data import batches
     from nmtkit.data.corpus import Corpus
 
@@ -149,7 +159,7 @@ def _batch(data: Path) -> "Batch":
 def _flow(
     planned: "Experiment", batch: "Batch", data: Path, device: "torch.device", folder: Path | None
 ) -> "list[Layer]":
-    """Of the best weights in ``folder``, or of initial values."""
+    """The gradient flow through a model with the best weights in ``folder``, or with initial ones if that is None."""
     import torch
 
     from nmtkit.evaluation.gradients import gradient_flow
@@ -159,6 +169,7 @@ def _flow(
 
     if folder:
         return gradient_flow(load_model(folder, device)[0], batch)
+    # As training begins: the values that a run with this seed starts from.
     torch.manual_seed(planned.training.seed)
     model = planned.build(*vocabulary_sizes(planned, data))
     optimizers.initialise(model, planned.training.groups)
@@ -166,6 +177,7 @@ def _flow(
 
 
 def _print_flows(flows: "dict[str, list[Layer]]") -> None:
+    """Print the norms of every model's layers, then what is left of the gradient at the bottom of each stack."""
     from nmtkit.evaluation.gradients import ratios
 
     for name, layers in flows.items():
@@ -179,4 +191,5 @@ def _print_flows(flows: "dict[str, list[Layer]]") -> None:
 
 
 def _norm(value: float | None) -> str:
+    """A norm as text; a dash for a layer that is run step by step, whose output nobody sees as a whole."""
     return "-" if value is None else f"{value:.3g}"

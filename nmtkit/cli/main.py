@@ -55,7 +55,7 @@ def _help(function: Callable[..., None]) -> str:
     )
 
 
-# In the order in which they are used.
+# In the order in which they are used; --help lists them in this order.
 COMMANDS: tuple[Callable[..., None], ...] = (
     doctor, prep, align, vocab, train, average, ensemble, tune, translate, posunk, score, contrast, report,
     inspect_model, models,
@@ -66,6 +66,7 @@ for command in COMMANDS:
 
 
 def _print_version(wanted: bool) -> None:
+    """Print the version and end, if it was asked for."""
     if wanted:
         print(f"nmtkit {__version__}")
         raise typer.Exit
@@ -78,7 +79,7 @@ def nmtkit(
 ) -> None:
     """Neural machine translation: from raw parallel text to scored translations.
 
-    In a folder whose raw/ has {train,dev,test}.en and .fr, from the first command to the last:
+    In a folder with raw/train.en, raw/train.fr, and likewise dev and test, from the first command to the last:
 
       nmtkit prep --src-lang en
       nmtkit vocab
@@ -103,6 +104,7 @@ def in_options(message: str, words: Sequence[str]) -> str:
 
     words: what was typed after nmtkit. What the command has no option for stays as it is.
     """
+    # The first word that is a command: global options may stand before it.
     commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
     command = next((word for word in words if word in commands), None)
     if command is None:
@@ -132,7 +134,7 @@ def main() -> None:
                 sys.stdout.flush()  # a pipe that was closed is noticed here, where it is caught
     except UserError as error:
         sys.exit("nmtkit: error: " + " ".join(in_options(str(error), sys.argv[1:]).splitlines()))
-    except WrongUsage as error:
+    except WrongUsage as error:  # typer would print its usage over several lines
         place = error.ctx.command_path if error.ctx else "nmtkit"
         sys.exit(f"nmtkit: error: {' '.join(error.format_message().split()).rstrip('.')}; see {place} --help")
     except BrokenPipeError:
@@ -145,14 +147,14 @@ def main() -> None:
             raise
         _forget_output()
         sys.exit(f"nmtkit: error: the output cannot be written: {error.strerror}")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # 128 + SIGINT, as shells have it
         sys.exit(130)
     sys.exit(status)
 
 
 @contextlib.contextmanager
 def _terminated() -> Iterator[None]:
-    """SIGTERM as an exception, so that temporary files are removed; a command may do something else about it."""
+    """Make SIGTERM an exception, so that temporary files are removed; ``train`` has a handler of its own."""
 
     def end(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)
@@ -171,5 +173,5 @@ def _stand_in(number: int, flags: int) -> TextIO:
 
 
 def _forget_output() -> None:
-    """Python flushes stdout once more when it ends, and would complain."""
+    """Send what is left for stdout nowhere: Python flushes it once more at its end, and would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

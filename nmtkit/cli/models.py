@@ -1,4 +1,4 @@
-"""``nmtkit models``: the zoo beside its papers."""
+"""``nmtkit models``: every preset beside what its paper reports."""
 
 import json
 import textwrap
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nmtkit.cli.options import AsJson
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
@@ -16,16 +17,17 @@ HEADER = ("preset", "BLEU", "M", "defined in", "trained here")
 
 
 def models(
-    preset: Annotated[str | None, typer.Argument(help="Show this one whole instead of the list.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="For scripts: one JSON list, with parameters counted.")
-    ] = False,
+    preset: Annotated[
+        str | None, typer.Argument(metavar="PRESET", help="Preset to show in full, instead of the list.")
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """List every preset with its paper's score, parameters and table; or show one preset whole.
+    """List every preset with the BLEU, parameters and table of its paper, or show one preset in full.
 
     A preset is shown as a complete configuration with the section that each value comes from; "(base: VALUE)" marks
-    what differs from the base of its file. Keep it in a file, change it, and give that to train --config.
-    Trained here: the model folders in this folder that come from the preset.
+    what differs from the paper's base system. Save it to a file, edit it, and train it with nmtkit train --config. In
+    the list, "trained here" names the model folders in the current folder that were trained with the preset.
+    The JSON also has the number of parameters of each preset as nmtkit builds it.
 
       nmtkit models
       nmtkit models dtmt2
@@ -46,7 +48,7 @@ def models(
 
 
 def _print_list(papers: dict[str, dict[str, Any]]) -> None:
-    """A table for each task of each paper, of the presets by their names and their blocks ``paper``."""
+    """Print a table for each task of each paper. ``papers`` has the block ``paper`` of each preset by its name."""
     trained = _trained_here()
     tables: dict[tuple[str, str], list[list[str]]] = {}
     for name, paper in papers.items():
@@ -58,6 +60,7 @@ def _print_list(papers: dict[str, dict[str, Any]]) -> None:
 
 
 def _cells(name: str, paper: dict[str, Any], trained: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    """The row of a preset in the list; a dash is for what its paper does not say."""
     return [
         name,
         "-" if paper["score"] is None else f"{paper['score']:.2f}".removesuffix("0"),
@@ -83,6 +86,7 @@ def _record(name: str, trained: list[tuple[str, dict[str, Any]]]) -> dict[str, A
     from nmtkit.experiment.presets import find_preset
 
     preset = find_preset(name)
+    # The names of the keys are an interface: scripts read them.
     return {
         "preset": name,
         "architecture": preset.base["architecture"],
@@ -97,7 +101,7 @@ def _record(name: str, trained: list[tuple[str, dict[str, Any]]]) -> dict[str, A
 
 
 def _size(name: str) -> str:
-    """How large the preset's model is, beside what the paper says of it."""
+    """The size of the preset's model, beside what the paper says it is."""
     from nmtkit.experiment.presets import find_preset
 
     stated = find_preset(name).paper["parameters"]
@@ -105,7 +109,7 @@ def _size(name: str) -> str:
 
 
 def _millions(name: str) -> float:
-    """Millions of parameters of the preset's model, with the paper's vocabularies."""
+    """The parameters of the preset's model in millions, with the paper's vocabularies."""
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.experiment.size import parameters_by_part

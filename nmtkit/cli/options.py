@@ -1,4 +1,4 @@
-"""What several commands share."""
+"""Options and helpers that several commands share, so that one thing has one name and one text everywhere."""
 
 import io
 import logging
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TextIO, TypeVar, cast
+from typing import Annotated, Literal, TextIO, TypeVar, cast
 
 import typer
 
@@ -18,14 +18,81 @@ from nmtkit.lines import atomic_write, file_of, read_lines
 
 T = TypeVar("T")
 
+# Where a command's own default depends on something else, it is None and the text says what happens. Two spaces stand
+# before such a default because typer puts as many before those that it writes itself.
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Combine = Annotated[
+    Literal["prob", "logprob"] | None,
+    typer.Option(
+        help="How the models of an ensemble are combined: by the mean of their probabilities (prob) or of their "
+        "log-probabilities (logprob).  [default: prob]",
+        show_default=False,
+    ),
+]
+DataFolder = Annotated[Path, typer.Option("--data", "-d", help="Data folder made by nmtkit prep.")]
+Device = Annotated[
+    str, typer.Option(help="Device to run on: cpu, cuda, cuda:1, ..., or auto for a GPU if there is one.")
+]
+ErrorTypes = Annotated[
+    list[str] | None, typer.Option("--type", "-t", help="Use only contrastive errors of this type; may be repeated.")
+]
+MaxLength = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Leave pairs with more tokens than this on either side out of the cross-entropy.",
+        show_default=False,
+    ),
+]
+ModelFolders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="Model folder; give the option several times for an ensemble.  [default: run]",
+        show_default=False,
+    ),
+]
+OneModel = Annotated[Path, typer.Option("--model", "-m", help="Model folder.")]
+Raw = Annotated[
+    Path,
+    typer.Option(help="Folder with {train,dev,test}.LANGUAGE or {train,dev,test}.SRC-TGT.tsv; also .gz and .zst."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set one value of the configuration; may be repeated."),
+]
+SourceLanguage = Annotated[
+    str | None,
+    typer.Option(
+        "--src-lang", "-s", help="Source language: en, de, ...  [default: from the file names]", show_default=False
+    ),
+]
+SubsetMetric = Annotated[
+    str, typer.Option(help="Metric for parts of the test set: any column of the first table that nmtkit score prints.")
+]
+TargetLanguage = Annotated[
+    str | None,
+    typer.Option(
+        "--tgt-lang", "-t", help="Target language: en, de, ...  [default: from the file names]", show_default=False
+    ),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        help="Weights of the models of an ensemble, one number for each, as in 2,1,1.  [default: equal weights]",
+        show_default=False,
+    ),
+]
 Workers = Annotated[
-    int | None, typer.Option("--workers", "-j", help="Processes to use.  [default: one per core]", show_default=False)
+    int | None,
+    typer.Option("--workers", "-j", help="Number of processes.  [default: one per core]", show_default=False),
 ]
 
 
 @contextmanager
 def log_to_stderr() -> Iterator[None]:
-    """What nmtkit logs, from notes on progress upwards, as plain lines on stderr."""
+    """Show what nmtkit logs, from notes on progress upwards, as plain lines on stderr."""
     logger, handler = logging.getLogger("nmtkit"), logging.StreamHandler()
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -37,6 +104,7 @@ def log_to_stderr() -> Iterator[None]:
 
 def beside_lines(lines: Iterable[T], path: Path, input: str) -> Iterator[tuple[T, str]]:
     """Each line with the line of ``path`` that belongs to it; raises UserError where either ends first."""
+    # Not zip(strict=True): the message names the file and the line, and the input may be a dialogue without an end.
     others, number = read_lines(path), 0
     place = "standard input" if input == "-" else input
     for line in lines:
@@ -54,11 +122,11 @@ def check_output(output: str, *inputs: Path | str) -> None:
     if not os.path.isfile(output):
         return
     for path in inputs:
-        read: Path | int = file_of(path)[0]
+        read: Path | int = file_of(path)[0]  # text.tsv:2 is a column of text.tsv
         if str(path) == "-":
             if sys.stdin is None:  # which whoever reads it will say
                 continue
-            read = sys.stdin.fileno()
+            read = sys.stdin.fileno()  # `< f` with `-o f` is the same mistake
         elif not os.path.exists(read):
             continue
         if os.path.samestat(os.stat(read), os.stat(output)):
@@ -67,7 +135,10 @@ def check_output(output: str, *inputs: Path | str) -> None:
 
 @contextmanager
 def open_output(output: str) -> Iterator[TextIO]:
-    """UTF-8 whatever the locale. Standard output fills as translations come, a file appears when it is complete."""
+    """The output as a text file, in UTF-8 whatever the locale; "-" is standard output.
+
+    Standard output fills as translations come; a file appears when it is complete.
+    """
     if output == "-":
         cast(io.TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", errors="replace", newline="\n")
         yield sys.stdout
@@ -84,6 +155,7 @@ def parse_weights(text: str | None) -> tuple[float, ...] | None:
         weights = tuple(float(weight) for weight in text.split(","))
     except ValueError:
         raise UserError(f"--weights {text}: expected one number for each model, as 2,1,1") from None
+    # float() accepts "nan" and "inf" too, and neither is a weight: the comparison is false for both.
     for weight in weights:
         if not 0 < weight < math.inf:
             raise UserError(f"--weights {text}: {weight:g} is not a number above 0")

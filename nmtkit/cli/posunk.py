@@ -15,17 +15,33 @@ from nmtkit.symbols import SPELLINGS, UNK
 
 
 def posunk(
-    source: Annotated[Path, typer.Option("--source", "-s", help="What was translated, as words, spelled as to copy.")],
+    source: Annotated[
+        Path,
+        typer.Option(
+            "--source",
+            "-s",
+            help="The source text of the translations, tokenised, with its words spelled as they should be copied.",
+        ),
+    ],
     alignment: Annotated[
-        Path | None, typer.Option("--alignment", "-a", help="Links source-target of each line, counted from 0.")
+        Path | None,
+        typer.Option("--alignment", "-a", help="Word alignment of each line: source-target pairs, counted from 0."),
     ] = None,
     lexicon: Annotated[
-        Path | None, typer.Option("--lexicon", "-l", help="Of nmtkit align. Without one, all words are copied.")
+        Path | None,
+        typer.Option(
+            "--lexicon",
+            "-l",
+            help="Lexicon made by nmtkit align.  [default: none, every word is copied]",
+            show_default=False,
+        ),
     ] = None,
-    input: Annotated[str, typer.Option("--input", "-i", help="Translations, as words (.gz and .zst too).")] = "-",
-    output: Annotated[str, typer.Option("--output", "-o", help="File for the result.")] = "-",
+    input: Annotated[
+        str, typer.Option("--input", "-i", help="Tokenised translations (.gz and .zst too); - is standard input.")
+    ] = "-",
+    output: Annotated[str, typer.Option("--output", "-o", help="File to write; - is standard output.")] = "-",
 ) -> None:
-    """Replace unknown words by the lexicon's translation, or else by a copy, of the source words they come from.
+    """Replace unknown words in translations by a translation or a copy of the source words they come from.
 
       nmtkit posunk --source in.tok --lexicon data/lexicon.tsv < out.tok
 
@@ -33,15 +49,17 @@ def posunk(
 
       cut -f1 both | nmtkit posunk --source in.tok --alignment <(cut -f2 both)
 
-    Lines are words with spaces between, and correspond in all files. <unkpos_d> is replaced by the source word that
-    stands d places to the left, <unk> by the one that the alignment links to it; without one it stays <unk>. For a
-    model's own translations, nmtkit translate --replace-unk does this in one go.
+    All files are tokenised text with corresponding lines. <unkpos_d> comes from the source word d positions to the
+    left, and <unk> from the source word that the alignment links to it; an <unk> without a link stays. The lexicon
+    gives the translation of the source word; without an entry for it, the word is copied. nmtkit translate
+    --replace-unk does the same for a model's own translations.
     """
     check_output(output, input, source, *(path for path in (alignment, lexicon) if path is not None))
     place = "standard input" if input == "-" else input
     entries = load_lexicon(lexicon) if lexicon else {}
     lines = beside_lines(map(decode_line, raw_lines(input)), source, input)
     linked = beside_lines(lines, alignment, input) if alignment else ((pair, "") for pair in lines)
+    # All is read as a stream, so that a text of any length goes through in constant memory.
     with open_output(output) as file:
         for number, ((line, read), pharaoh) in enumerate(linked, 1):
             target, words = _words(line), _words(read)
@@ -49,10 +67,12 @@ def posunk(
             check_links(links, len(words), len(target), alignment or place, number)
             if SPELLINGS[UNK] in target and alignment is None:
                 raise UserError(f"{place}:{number}: {SPELLINGS[UNK]} may come from anywhere; give an --alignment")
+            # A line without unknown words goes through as it came, its spaces included.
             if not UNKNOWN.isdisjoint(target):
                 line = " ".join(replace_unknown(target, links, words, words, entries))
             file.write(line + "\n")
 
 
 def _words(line: str) -> list[str]:
+    """The words of a tokenised line. Not ``split()``: other white space, as U+00A0, is a part of a word."""
     return [word for word in line.split(" ") if word]

@@ -8,7 +8,7 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from nmtkit.cli.options import Workers, log_to_stderr
+from nmtkit.cli.options import Raw, SourceLanguage, TargetLanguage, Workers, log_to_stderr
 from nmtkit.data.settings import Cleaning, Development, Drop, Prep, Side, Tokenizer
 from nmtkit.errors import UserError
 
@@ -16,88 +16,115 @@ TwoFiles = tuple[Path, Path]
 
 
 def prep(
-    src_lang: Annotated[str | None, typer.Option("--src-lang", "-s", help="Source language: en, de, ...")] = None,
-    tgt_lang: Annotated[str | None, typer.Option("--tgt-lang", "-t", help="Target language.")] = None,
-    raw: Annotated[
-        Path, typer.Option(help="Folder with {train,dev,test}.LANGUAGE or .SRC-TGT.tsv, also .gz or .zst.")
-    ] = Path("raw"),
+    src_lang: SourceLanguage = None,
+    tgt_lang: TargetLanguage = None,
+    raw: Raw = Path("raw"),
     train: Annotated[
-        TwoFiles | None, typer.Option(metavar="SRC TGT", help="Training text, instead of looking into --raw.")
+        TwoFiles | None,
+        typer.Option(metavar="SRC TGT", help="Training text: two files, used instead of the folder --raw."),
     ] = None,
-    dev: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Development text.")] = None,
-    test: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Test text.")] = None,
+    dev: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Development text: two files.")] = None,
+    test: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Test text: two files.")] = None,
     dev_reference: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Another translation of the development text, for BLEU while training."),
+        typer.Option(
+            metavar="FILE",
+            help="Another reference for the development text, used for BLEU in training; may be repeated.",
+        ),
     ] = None,
     dev_size: Annotated[
         int | None,
-        typer.Option(min=1, help="Pairs to draw from the training text for development, where there is no such text."),
+        typer.Option(min=1, help="Draw a development set of this many pairs from the training text."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="What --dev-size draws.")] = Development.seed,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Data folder to make.")] = Path("data"),
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of --dev-size.")] = Development.seed,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Data folder to write.")] = Path("data"),
     tokenizer: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[LANGUAGE=]NAME",
-            help="moses; characters, for Chinese and Japanese; none: the words are already separated by spaces.  "
-            "[default: moses]",
+            help="Tokenizer, for both languages or for one: moses; characters, for Chinese and Japanese; or none, for "
+            "text whose words are separated by spaces already. May be repeated.  [default: moses]",
+            show_default=False,
         ),
     ] = None,
     tokenizer_command: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="LANGUAGE=COMMAND", help="A segmenter that reads the lines first and answers each with one."
+            metavar="LANGUAGE=COMMAND",
+            help="Program that segments each line before the tokenizer: it answers each line with one line.",
         ),
     ] = None,
     aggressive_hyphens: Annotated[
-        bool, typer.Option("--aggressive-hyphens", help="well @-@ known, as with Moses' -a.")
+        bool, typer.Option("--aggressive-hyphens", help="Split words at hyphens, as in well @-@ known, like Moses' -a.")
     ] = False,
     protect: Annotated[
         list[str] | None,
-        typer.Option(metavar="REGEX", help="Keep what this matches in one piece, as with Moses' -protected."),
+        typer.Option(metavar="REGEX", help="Do not split what matches this, like Moses' -protected; may be repeated."),
     ] = None,
-    escape: Annotated[bool, typer.Option("--escape", help="Write &apos; and the like, as Moses does.")] = False,
+    escape: Annotated[
+        bool, typer.Option("--escape", help="Escape special characters, as in &apos;, like Moses.")
+    ] = False,
     normalize: Annotated[
         bool | None,
         typer.Option(
             "--normalize/--no-normalize",
-            help="Moses' normalisation of punctuation.  [default: with the tokenizer moses]",
+            help="Normalise punctuation like Moses.  [default: yes, unless the tokenizer is none]",
             show_default=False,
         ),
     ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case everything.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case all text.")] = False,
     truecase: Annotated[
-        bool, typer.Option("--truecase", help="Give words at the start of a sentence their usual case.")
+        bool, typer.Option("--truecase", help="Truecase: give the first word of each sentence its usual case.")
     ] = False,
-    bpe: Annotated[int | None, typer.Option(min=1, help=f"Merges of BPE to learn.  [default: {Prep.merges}]")] = None,
+    bpe: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Number of BPE merges to learn.  [default: {Prep.merges}]", show_default=False),
+    ] = None,
     joint: Annotated[
         bool | None,
         typer.Option(
-            "--joint/--separate", help="BPE on both languages together.  [default: joint]", show_default=False
+            "--joint/--separate",
+            help="Learn BPE on both languages together or on each alone.  [default: joint]",
+            show_default=False,
         ),
     ] = None,
-    words: Annotated[bool, typer.Option("--words", help="Whole words, no BPE.")] = False,
+    words: Annotated[bool, typer.Option("--words", help="Use whole words, without BPE.")] = False,
     max_length: Annotated[
-        int, typer.Option(min=0, help="Leave out training pairs with a side of more words, before BPE. 0: no limit.")
+        int,
+        typer.Option(
+            min=0,
+            help="Leave out training pairs with more words (before BPE) than this on either side; 0: no limit.",
+        ),
     ] = Cleaning.max_length,
     max_ratio: Annotated[
-        float, typer.Option(min=0, help="Leave out training pairs whose lengths differ by this factor. 0: no limit.")
+        float,
+        typer.Option(
+            min=0,
+            help="Leave out training pairs with one side more than this many times as long as the other; 0: no limit.",
+        ),
     ] = Cleaning.max_ratio,
     drop: Annotated[
         str | None,
-        typer.Option(metavar="RULE,...", help="Leave these out, too: identical (sides), script, overlap, duplicate."),
+        typer.Option(
+            metavar="RULE,...",
+            help="Also leave out training pairs by these rules: identical, script, overlap, duplicate (see above).",
+        ),
     ] = None,
     keep_rejected: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write what is left out of training there: line number, rule, both sides."),
+        typer.Option(
+            metavar="FILE",
+            help="Write the training pairs that are left out to this file: line number, rule, both sides.",
+        ),
     ] = None,
     shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Only tokenise and clean the I-th of N parts of training, here.")
+        str | None, typer.Option(metavar="I/N", help="Only tokenise and clean part I of N of the training text.")
     ] = None,
-    merge: Annotated[bool, typer.Option("--merge", help="Make the data folder of all parts.")] = False,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Make the data folder from all parts made with --shard.")
+    ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Only compare the data folder's files with its manifest.")
+        bool, typer.Option("--verify", help="Only compare the files in the data folder with its manifest.")
     ] = False,
     workers: Workers = None,
 ) -> None:
@@ -107,18 +134,21 @@ def prep(
 
       nmtkit prep --train europarl.en.gz europarl.fr.gz --dev dev.en dev.fr --test test.en test.fr
 
-      nmtkit prep --train text.en text.fr --dev-size 1000     (a development set out of the training text)
+      nmtkit prep --train text.en text.fr --dev-size 1000     (a development set drawn from the training text)
 
-      nmtkit prep -s en -t fr --train crawl.tsv.gz:2 crawl.tsv.gz:4     (the columns of a table)
+      nmtkit prep -s en -t fr --train crawl.tsv.gz:2 crawl.tsv.gz:4     (columns 2 and 4 of a table)
 
       nmtkit prep -s zh -t en --tokenizer zh=characters --escape --drop script,duplicate
 
       nmtkit prep -s de -t en --truecase --bpe 32000 --separate -o data-truecased
 
-    Only training text is cleaned, and each rule's count and first line numbers are shown and kept in manifest.json.
-    Development and test text keep every line. prep.yaml has every setting, so that translating repeats it.
+    Only training text is cleaned: pairs with control characters, an empty side, or too many words or too different
+    lengths are left out, and with --drop also those with identical sides, in another script than the language's, that
+    are in the development or test set, or that occurred before. The number of pairs and the first line numbers for each
+    rule are shown and kept in manifest.json. Development and test text keep every line. All settings are kept in
+    prep.yaml, and nmtkit translate repeats them.
 
-    A run that was ended goes on when it is started again. Large text can be shared by machines that see one folder:
+    When a run is interrupted, the same command continues it. Machines that share a folder can share a large text:
 
       nmtkit prep -s en -t fr --shard 1/8     (and 2/8 to 8/8, on any machine)
 
@@ -128,7 +158,6 @@ def prep(
         raise UserError("--words: there is no BPE then; leave out --bpe, --joint and --separate")
     if train is None and (dev or test):
         raise UserError("--dev and --test need --train; without it, all three are looked for in --raw")
-
     if shard and (merge or keep_rejected):
         raise UserError("--shard: --merge and --keep-rejected are for the command that comes after every shard")
 
@@ -148,6 +177,7 @@ def prep(
             src, tgt = src_lang or language_of(train[0]), tgt_lang or language_of(train[1])
         tokenizers = dict.fromkeys((src, tgt), "moses") | _by_language("--tokenizer", tokenizer or [], (src, tgt))
         commands = _by_language("--tokenizer-command", tokenizer_command or [], (src, tgt))
+        # The dataclasses check their own values; here their ValueError becomes the user's one line.
         try:
             both = Side(
                 "",
@@ -178,7 +208,7 @@ def prep(
 def _side(
     both: Side, language: str, tokenizers: Mapping[str, str], command: str | None, normalize: bool | None
 ) -> Side:
-    """The settings of one language, from those of both."""
+    """The settings of one language, made from those that both have in common."""
     name = _tokenizer(tokenizers[language])
     if name == "none" and set(tokenizers.values()) != {"none"}:  # what tokenizers do is for the other language alone
         both = replace(both, aggressive_hyphens=False, protected=(), escape=False)
@@ -195,10 +225,11 @@ def _tokenizer(name: str) -> Tokenizer:
 
 
 def _by_language(option: str, texts: list[str], languages: tuple[str, str]) -> dict[str, str]:
-    """What ``[LANGUAGE=]VALUE`` says of each language; without one it is for both."""
+    """The values of ``[LANGUAGE=]VALUE`` by language; one without a language is for both."""
     values: dict[str, str] = {}
     for text in texts:
         language, equals, value = text.partition("=")
+        # A tokenizer may be one for both languages; a program segments one language, which must be named.
         if not equals and option == "--tokenizer":
             values = dict.fromkeys(languages, text)
         elif language in languages and value:
@@ -214,6 +245,7 @@ def _rules(text: str | None) -> tuple[Drop, ...]:
     for name in names:
         if name not in get_args(Drop):
             raise UserError(f"--drop {text}: no rule {name!r}; there are {', '.join(get_args(Drop))}")
+    # In one order however they were typed: prep.yaml must be the same for a run that goes on.
     return tuple(rule for rule in get_args(Drop) if rule in names)
 
 

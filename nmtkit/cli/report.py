@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmtkit.cli.contrast import measure, read_entries
-from nmtkit.cli.options import log_to_stderr
+from nmtkit.cli.options import DataFolder, Device, ErrorTypes, MaxLength, SubsetMetric, log_to_stderr
 from nmtkit.config import load_yaml
 from nmtkit.data.settings import TextFiles
 from nmtkit.errors import UserError
@@ -21,38 +21,46 @@ if TYPE_CHECKING:
 
 
 def report(
-    models: Annotated[list[Path] | None, typer.Argument(metavar="MODEL...", help="Model folders [run].")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
-    data: Annotated[Path, typer.Option("--data", "-d", help="Data folder, whose test set is translated.")] = Path(
-        "data"
-    ),
-    lines: Annotated[
-        str | None, typer.Option(help="Lines of the test set whose attention is drawn, as 1,17.  [default: 3]")
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="MODEL", help="Model folders.  [default: run]", show_default=False),
     ] = None,
-    count: Annotated[int, typer.Option(min=0, help="How many of the worst and most different sentences.")] = 10,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
+    data: DataFolder = Path("data"),
+    lines: Annotated[
+        str | None,
+        typer.Option(
+            help="Line numbers in the test set whose attention is drawn, as in 1,17.  "
+            "[default: the three whose translations differ most]",
+            show_default=False,
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option(min=0, help="Number of worst sentences, and of most different ones, to show.")
+    ] = 10,
     paired: Annotated[
-        Literal["bs", "ar"], typer.Option(help="Test of differences: paired bootstrap, or approximate randomisation.")
+        Literal["bs", "ar"],
+        typer.Option(
+            help="Significance test against the first model: paired bootstrap (bs) or approximate randomisation (ar)."
+        ),
     ] = "bs",
     contrast: Annotated[
-        list[Path] | None, typer.Option(help="Contrastive sets, as nmtkit contrast reads them; may be repeated.")
+        list[Path] | None, typer.Option(help="Contrastive test set, as for nmtkit contrast; may be repeated.")
     ] = None,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", "-t", help="Of --contrast: only errors of this type; may be repeated.")
-    ] = None,
+    types: ErrorTypes = None,
     checkpoints: Annotated[
-        bool, typer.Option("--checkpoints", help="Also every kept checkpoint on the test set (training.keep_last).")
+        bool, typer.Option("--checkpoints", help="Also evaluate every checkpoint that was kept on the test set.")
     ] = False,
-    subset_metric: Annotated[str, typer.Option(help="Metric by length, as in nmtkit score.")] = "multi-bleu",
-    max_length: Annotated[
-        int | None, typer.Option(min=1, help="No cross-entropy of pairs with a side of more tokens than this.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    subset_metric: SubsetMetric = "multi-bleu",
+    max_length: MaxLength = None,
+    device: Device = "auto",
 ) -> None:
-    """Write one self-contained page: training curves, scores, significance, lengths, attention, sentences side by side.
+    """Write a report about models as one self-contained HTML page.
 
-    Every model translates the test set of data/; differences are to the first of them. The page needs no network, and
-    can be sent, printed, and read on a phone. The attention that is drawn is that of the most different sentences,
-    unless lines are named.
+    The page has training curves, metrics, significance, results by sentence length, attention weights, and translations
+    side by side. Every model translates the test set of the data folder, and is compared with the first model. The
+    page needs no network; it can be sent, printed, and read on a phone. training.keep_last says how many checkpoints a
+    run keeps.
 
       nmtkit report
       nmtkit report run-rnnsearch run-deep-att run-dtmt -o report.html --lines 3,14
@@ -75,6 +83,7 @@ def report(
             translate_held_out(folder, data, device, split="test", max_length=max_length, keep=False)
             for folder in folders
         ]
+    # After translating, because that is what finds out whether models and data folder fit together.
     histories = [
         replace(
             history,
@@ -137,6 +146,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
 
     if folder.bundle.exists():
         return []
+    # The corpus is numbers, which mean nothing under other vocabularies: the loss would be wrong, not an error.
     for side in ("src", "tgt"):
         ours, theirs = (TextFiles(path).vocabulary(side) for path in (folder.path, data))
         if Vocabulary.load(ours).words != Vocabulary.load(theirs).words:
@@ -153,7 +163,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
 
 
 def _numbers(lines: str, sentences: int) -> list[int]:
-    """The numbers in ``--lines``. Raises UserError for anything that is not the number of a sentence."""
+    """The line numbers in ``--lines``. Raises UserError for anything that is not the number of a sentence."""
     numbers = [int(part) if part.strip().isdigit() else 0 for part in lines.split(",")]
     if not all(1 <= number <= sentences for number in numbers):
         raise UserError(f"--lines {lines}: expected numbers from 1 to {sentences}, with commas")
@@ -161,7 +171,7 @@ def _numbers(lines: str, sentences: int) -> list[int]:
 
 
 def _looks(sentence: "Sentence", translated: "list[Translated]", histories: "list[History]") -> "list[Look]":
-    """Of the systems that can look at single words; an empty translation has not looked."""
+    """The attention weights of the systems that have any; an empty translation has none."""
     from nmtkit.evaluation.report import Look
 
     looks = []

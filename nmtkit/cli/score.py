@@ -1,4 +1,4 @@
-"""``nmtkit score``: what a number means is printed beside it."""
+"""``nmtkit score``: metrics of translations, each printed with what it means."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nmtkit.cli.options import log_to_stderr
+from nmtkit.cli.options import AsJson, DataFolder, Device, MaxLength, OneModel, SubsetMetric, log_to_stderr
 from nmtkit.cli.tables import print_table
 from nmtkit.data.settings import Side, TextFiles, Tokenizer, load_prep
 from nmtkit.errors import UserError
@@ -23,45 +23,59 @@ TESTS = {"bs": "paired bootstrap", "ar": "approximate randomisation"}
 def score(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="HYP... REF", show_default=False, help="Translations, then a reference; - is stdin."),
+        typer.Argument(
+            metavar="HYP... REF", show_default=False, help="Translations, then the reference; - is standard input."
+        ),
     ] = None,
     references: Annotated[
-        list[Path] | None, typer.Option("--reference", "-r", help="Instead of REF; give it again for each reference.")
+        list[Path] | None,
+        typer.Option("--reference", "-r", help="Reference, instead of REF; may be repeated for several references."),
     ] = None,
-    source: Annotated[Path | None, typer.Option(help="The source text: BLEU by its length in words.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Source text, to score by sentence length in words.")] = None,
     vocab: Annotated[
-        Path | None, typer.Option(help="Target vocabulary of words: BLEU where no reference has an unknown one.")
+        Path | None,
+        typer.Option(help="Target vocabulary of words, to score the sentences whose references have no unknown word."),
     ] = None,
-    subset_metric: Annotated[
-        str, typer.Option(help="Metric by length and without unknown words: any of the columns of the first table.")
-    ] = "multi-bleu",
+    subset_metric: SubsetMetric = "multi-bleu",
     paired: Annotated[
         Literal["bs", "ar"] | None,
-        typer.Option(help="Test differences to the first: paired bootstrap, or approximate randomisation."),
+        typer.Option(
+            help="Significance test against the first system: paired bootstrap (bs) or approximate randomisation (ar)."
+        ),
     ] = None,
     seeds: Annotated[
-        bool, typer.Option("--seeds", help="The translations are of one system with several seeds: mean and deviation.")
+        bool,
+        typer.Option(
+            "--seeds",
+            help="Show mean and standard deviation, for translations by one system trained with several seeds.",
+        ),
     ] = False,
     language: Annotated[
-        str | None, typer.Option("--language", "-l", help="Language of the files, for the Moses tokenizer.")
+        str | None,
+        typer.Option(
+            "--language",
+            "-l",
+            help="Target language, for the Moses tokenizer.  [default: that of the data folder, or en]",
+            show_default=False,
+        ),
     ] = None,
     tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="The files are words with spaces between: only tokenised BLEU.")
+        bool, typer.Option("--tokenized", help="The files are tokenised already; compute tokenised BLEU only.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
-    data: Annotated[Path, typer.Option("--data", "-d", help="Data folder.")] = Path("data"),
-    model: Annotated[Path, typer.Option("--model", "-m", help="Model folder.")] = Path("run"),
-    split: Annotated[Literal["dev", "test"], typer.Option(help="Which set of the data folder.")] = "test",
-    max_length: Annotated[
-        int | None, typer.Option(min=1, help="No cross-entropy of pairs with a side of more tokens than this.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    as_json: AsJson = False,
+    data: DataFolder = Path("data"),
+    model: OneModel = Path("run"),
+    split: Annotated[
+        Literal["dev", "test"], typer.Option(help="Set of the data folder to translate and score.")
+    ] = "test",
+    max_length: MaxLength = None,
+    device: Device = "auto",
 ) -> None:
-    """Score translations: BLEU of words as papers have it, BLEU of plain text as sacreBLEU has it, chrF and TER.
+    """Score translations with tokenised BLEU (as in the papers), sacreBLEU, chrF and TER.
 
-    Without files, translates the test set of data/ with run/ and scores that, with the cross-entropy of the reference;
-    the translations stay in run/test.hyp.
-    Files are plain text, one sentence a line, in the target language of data/ (or English) unless another is given.
+    Without files, the test set of the data folder is translated with the model and scored, together with the
+    cross-entropy of the reference; the translations are kept in the model folder, as run/test.hyp.
+    Files are plain text in the target language, one sentence per line.
 
       nmtkit score
       nmtkit score --split dev --max-length 50
@@ -71,10 +85,11 @@ def score(
       nmtkit score output.txt -r ref0 -r ref1 -r ref2 -r ref3
       nmtkit translate < test.en | nmtkit score - test.de
 
-    Test sets that a paper takes together are files one after the other:
+    Where a paper scores several test sets as one, concatenate them:
 
       nmtkit score <(cat a.hyp b.hyp) <(cat a.ref b.ref) --source <(cat a.src b.src) --subset-metric mteval-lc
     """
+    # Two uses share the options: a model's own translations (without files) and files. Each refuses the other's.
     if files is None:
         if any((references, source, vocab, paired, seeds, language, tokenized)):
             raise UserError(
@@ -131,11 +146,14 @@ def _read_files(
     prep = load_prep(data) if TextFiles(data).settings.exists() and not tokenized else None
     if not (tokenized or prep or language):
         _note("tokenised BLEU takes the text for English; --language names another")
+    # Plain text seldom ends in a full stop of its own: when most lines do, it was tokenised, and BLEU would be of text
+    # that is tokenised twice.
     for path, hyps in zip(paths, texts, strict=True):
         if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
             _note(f"{path} looks tokenised; if it is, say --tokenized, because plain text is expected here")
 
     def pipeline(language: str) -> TextPipeline:
+        """Text as whole words, unchanged but for the tokenizer, which papers' BLEU is computed on."""
         tokenizer: Tokenizer = "none" if tokenized else "moses"
         return TextPipeline(Side(language, normalize=False, tokenizer=tokenizer, segmentation="words"))
 
@@ -153,18 +171,19 @@ def _read_files(
 
 
 def _spaced(sentences: list[list[str]]) -> list[str]:
-    """Sentences as the metrics of words read them."""
+    """Sentences as text with spaces between the words, which is what the metrics of words read."""
     return [" ".join(words) for words in sentences]
 
 
 def _note(text: str) -> None:
+    """Say something on stderr, so that stdout has the results and nothing else."""
     print(f"nmtkit: {text}", file=sys.stderr)
 
 
 def _print(
     comparison: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | None, max_length: int | None
 ) -> None:
-    """A line per system, a line per metric that says what it is, then whatever else there is to say."""
+    """Print the table of systems, then one that says what each metric is, then every other part there is."""
     names = [system.name for system in comparison.systems]
     metrics = [m.metric for m in comparison.measured[0]]
     scores = [
@@ -202,7 +221,10 @@ def _print(
 
 
 def _print_parts(title: str, kind: str, parts: "list[Part]", names: list[str]) -> None:
-    """A table of the parts with every system's value, if there are parts. kind: the heading of their names."""
+    """Print a table of parts of the test set with every system's value, if there are any.
+
+    kind: the heading of the column of their names.
+    """
     if parts:
         print()
         figures = [[f"{score:.2f}" for score in part.scores] or ["-"] * len(names) for part in parts]
@@ -211,11 +233,12 @@ def _print_parts(title: str, kind: str, parts: "list[Part]", names: list[str]) -
 
 
 def _interval(tested: "Tested") -> list[str]:
-    """Mean and half the interval, both blank where the test has none."""
+    """The cells of mean and half the interval, both blank where the test has none."""
     return ["" if value is None else f"{value:.2f}" for value in (tested.mean, tested.interval)]
 
 
 def _json(comparison: "Comparison", refs: list[Path]) -> dict[str, Any]:
+    """The comparison as plain values for scripts; whatever was not asked for is there and empty."""
     systems = [
         {
             "hypothesis": system.name,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from nmtkit.cli.options import DataFolder, Device, Settings
 from nmtkit.config import dump_yaml, load_yaml, merge, parse_settings, parse_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.training.folder import ModelFolder
@@ -22,36 +23,42 @@ log = logging.getLogger(__name__)
 def train(
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="Preset; `nmtkit models` lists them. A run that goes on needs none."),
+        typer.Option("--model", "-m", help="Preset to train; nmtkit models lists them. Not needed to continue a run."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="YAML file whose values replace the preset's.")
+        Path | None, typer.Option("--config", "-c", help="YAML file with values that replace those of the preset.")
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace one value; may be repeated.")
-    ] = None,
-    data: Annotated[Path, typer.Option("--data", "-d", help="Data folder made by prep and vocab.")] = Path("data"),
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model folder.")] = Path("run"),
+    settings: Settings = None,
+    data: DataFolder = Path("data"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write, or to continue.")] = Path(
+        "run"
+    ),
     max_tokens: Annotated[
         str | None,
-        typer.Option(metavar="TOKENS", help="Of a batch, padding included; auto: as many as keep this machine busy."),
+        typer.Option(
+            metavar="TOKENS",
+            help="Batch size in tokens, padding included; auto finds the size that keeps this machine busy.",
+        ),
     ] = None,
     max_updates: Annotated[int | None, typer.Option(help="Stop after this many updates.")] = None,
-    max_epochs: Annotated[int | None, typer.Option(help="Stop after this many passes over the data.")] = None,
+    max_epochs: Annotated[int | None, typer.Option(help="Stop after this many epochs.")] = None,
     patience: Annotated[int | None, typer.Option(help="Stop after this many validations without improvement.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of initial weights, data order and dropout.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Random seed of the initial weights, the order of the data and dropout.")
+    ] = None,
     precision: Annotated[
         Literal["auto", "float32", "bfloat16"] | None,
-        typer.Option(help="Of products. auto: bfloat16 where this processor is faster with it.", show_default="auto"),
+        typer.Option(help="Number format of matrix products; auto takes bfloat16 where this device is faster with it."),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    device: Device = "auto",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the configuration and parameter counts, then stop.")
     ] = False,
 ) -> None:
-    """Train a model on a data folder. The same command again resumes; Ctrl-C stops after the current update.
+    """Train a model on a data folder. Ctrl-C stops after the current update, and the same command continues the run.
 
-    Values come from the preset, then --config, then the command line.
+    The configuration is that of the preset, with the values of --config and then those of the command line in its
+    place. Options without a default here have the preset's.
 
       nmtkit train --model deep-att
       nmtkit train --model rnnsearch --config small.yaml --set training.optimizer.lr=5e-4
@@ -59,7 +66,7 @@ def train(
 
       torchrun --nproc-per-node 4 -m nmtkit train --model deep-att
 
-    The last one shares every batch between 4 processes, on as many GPUs or, without any, on the processor's cores.
+    The last command shares every batch between 4 processes, on 4 GPUs or, without a GPU, on the cores of the processor.
     """
     flags: dict[str, Any] = {
         "max_updates": max_updates,
@@ -68,7 +75,9 @@ def train(
         "seed": seed,
         "precision": precision,
     }
+    # Only what was typed: an option that was not given must not replace what the file or --set says.
     given = {key: value for key, value in flags.items() if value is not None}
+    # Read as YAML, so that a number is a number and auto is a word; a batch has one kind of limit, so the other goes.
     if max_tokens is not None:
         given |= {"batch_tokens": parse_yaml(max_tokens, "--max-tokens"), "batch_sentences": None}
     values = merge(_base(model, config, output), parse_settings(settings or []))
@@ -93,7 +102,7 @@ def train(
 
 
 def _print_sizes(planned: "Experiment", data: Path) -> None:
-    """Parameters by part with this data's vocabularies, and in all beside what the paper says."""
+    """Print the parameters of each part with this data's vocabularies, and the total beside what the paper says."""
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
     words, paper_words = vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
@@ -107,7 +116,7 @@ def _print_sizes(planned: "Experiment", data: Path) -> None:
 
 
 def _base(model: str | None, config: Path | None, output: Path) -> dict[str, Any]:
-    """The preset with the user's file over it; without either, the configuration of the run that goes on."""
+    """The preset with the values of the user's file in its place; without either, the configuration of the run."""
     from nmtkit.experiment.presets import load_preset
 
     over = load_yaml(config) if config else {}
@@ -115,6 +124,7 @@ def _base(model: str | None, config: Path | None, output: Path) -> dict[str, Any
         return merge(load_preset(model), over)
     if config is None and not ModelFolder(output).config.exists():
         raise UserError("which model? give a preset with --model NAME; `nmtkit models` lists them")
+    # A file alone is complete: what `nmtkit models NAME` prints, changed, is one.
     return over if config else load_yaml(ModelFolder(output).config)
 
 

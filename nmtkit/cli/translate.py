@@ -7,102 +7,145 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmtkit.cli.options import beside_lines, check_output, lines_done, open_output, parse_weights
+from nmtkit.cli.options import (
+    Combine,
+    Device,
+    ModelFolders,
+    Weights,
+    beside_lines,
+    check_output,
+    lines_done,
+    open_output,
+    parse_weights,
+)
 from nmtkit.errors import UserError
 from nmtkit.lines import raw_lines
 from nmtkit.translation.request import Request
 
 
 def translate(
-    model: Annotated[
-        list[Path] | None, typer.Option("--model", "-m", help="Model folder [run]; several are an ensemble.")
+    model: ModelFolders = None,
+    input: Annotated[
+        str, typer.Option("--input", "-i", help="File to translate (.gz and .zst too); - is standard input.")
+    ] = "-",
+    output: Annotated[str, typer.Option("--output", "-o", help="File to write; - is standard output.")] = "-",
+    beam_size: Annotated[
+        int | None, typer.Option("--beam-size", "-b", min=1, help="Number of hypotheses kept for each sentence.")
     ] = None,
-    input: Annotated[str, typer.Option("--input", "-i", help="File to translate (.gz and .zst too).")] = "-",
-    output: Annotated[str, typer.Option("--output", "-o", help="File for the translations.")] = "-",
-    beam_size: Annotated[int | None, typer.Option("--beam-size", "-b", min=1, help="Hypotheses kept.")] = None,
     length_penalty: Annotated[
         Literal["none", "avg", "gnmt", "power"] | None,
-        typer.Option(help="Rank by log P, log P / |y|, log P / ((5 + |y|) / 6)^alpha, or log P / |y|^alpha."),
+        typer.Option(
+            help="Rank hypotheses by log P (none), log P / |y| (avg), log P / ((5 + |y|) / 6)^alpha (gnmt), or "
+            "log P / |y|^alpha (power)."
+        ),
     ] = None,
-    alpha: Annotated[float | None, typer.Option(min=0.0, help="Exponent of --length-penalty gnmt or power.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(min=0.0, help="Exponent of the length penalties gnmt and power.")
+    ] = None,
     coverage_penalty: Annotated[
-        float | None, typer.Option(min=0.0, help="The beta of Wu et al. 2016: how much unread source words cost.")
+        float | None,
+        typer.Option(min=0.0, help="Weight of the penalty for source words without attention: beta in Wu et al. 2016."),
     ] = None,
     max_len_a: Annotated[
-        float | None, typer.Option(min=0.0, help="A translation has at most A words for every source word ...")
+        float | None, typer.Option(min=0.0, help="A translation has at most A * source words + B words; this is A.")
     ] = None,
-    max_len_b: Annotated[int | None, typer.Option(min=1, help="... and B more.")] = None,
+    max_len_b: Annotated[
+        int | None, typer.Option(min=1, help="A translation has at most A * source words + B words; this is B.")
+    ] = None,
     stop: Annotated[
         Literal["all", "bound", "first"] | None,
-        typer.Option(help="When a line is done: all, at no risk [default]; bound, sooner; first, soonest."),
+        typer.Option(
+            help="When to end the search for a sentence: when no better translation can come (all), when none is "
+            "likely to (bound), or at the first finished hypothesis (first)."
+        ),
     ] = None,
     n_best: Annotated[
-        int | None, typer.Option(min=1, help="Write the N best of each line as 'line ||| text ||| score'.")
+        int | None, typer.Option(min=1, help="Write the N best translations of each line as 'line ||| text ||| score'.")
     ] = None,
     sample: Annotated[
-        bool, typer.Option("--sample", help="Draw from the model's distribution instead of searching the best.")
+        bool, typer.Option("--sample", help="Sample a translation from the model instead of searching for the best.")
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="For --sample: the same seed draws the same.  [default: 1]")
+        int | None, typer.Option(min=0, help="Random seed of --sample.  [default: 1]", show_default=False)
     ] = None,
     prefix: Annotated[
-        Path | None, typer.Option(help="File that says, line by line, how the translation must begin.")
+        Path | None,
+        typer.Option(help="File with the words that each translation must begin with, one line per input line."),
     ] = None,
     score_reference: Annotated[
-        Path | None, typer.Option(help="File of translations to score, line by line, instead of translating.")
+        Path | None,
+        typer.Option(help="File with a given translation of each input line, to score instead of translating."),
     ] = None,
     scores: Annotated[
         Literal["none", "sentence", "token"],
-        typer.Option(help="sentence: the score and a tab before each translation. token: also a tab and the tokens'."),
+        typer.Option(
+            help="Write the score of each translation and a tab before it (sentence), and also a tab and the scores "
+            "of its tokens after it (token)."
+        ),
     ] = "none",
     alignment: Annotated[
-        bool, typer.Option("--alignment", help="Write a tab and 'source-target' word pairs after each translation.")
+        bool,
+        typer.Option(
+            "--alignment", help="Write the word alignment after each translation: a tab and source-target pairs."
+        ),
     ] = False,
     attention: Annotated[
-        Path | None, typer.Option(help="File (.npz) for the attention matrix of each translation, and its tokens.")
+        Path | None,
+        typer.Option(help="File (.npz) to write the attention weights and the tokens of each translation to."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object for each translation.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object per translation, for scripts.")] = False,
     replace_unk: Annotated[
-        bool, typer.Option("--replace-unk", help="Translate unknown words by the model's lexicon, or copy them.")
+        bool,
+        typer.Option(
+            "--replace-unk",
+            help="Replace unknown words by their translation in the lexicon, or else by a copy of the source word.",
+        ),
     ] = False,
     lexicon: Annotated[
         Path | None,
-        typer.Option(help="For --replace-unk and --shortlist: this one of nmtkit align instead of the model's own."),
+        typer.Option(help="Lexicon made by nmtkit align.  [default: the model's own]", show_default=False),
     ] = None,
     shortlist: Annotated[
         int | None,
         typer.Option(
             min=0,
             metavar="N",
-            help="Use only the N most frequent target words and the lexicon's translations of the words in a batch.",
+            help="Choose among the N most frequent target words and the lexicon's translations of the source only.",
         ),
     ] = None,
     max_input_length: Annotated[
         int | None,
-        typer.Option(min=1, show_default=False, help="Translate a line of more tokens in pieces.  [default: 250]"),
+        typer.Option(
+            min=1, show_default=False, help="Translate a line of more tokens than this in pieces.  [default: 250]"
+        ),
     ] = None,
     tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="Read and write tokens, segmented as in the data folder.")
+        bool,
+        typer.Option(
+            "--tokenized", help="Read and write tokens, segmented as in the data folder, instead of plain text."
+        ),
     ] = False,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Batch size: source tokens times beam. Less needs less memory.")
+        int | None,
+        typer.Option(min=1, help="Batch size: source tokens times beam size. A smaller batch needs less memory."),
     ] = None,
-    combine: Annotated[
-        Literal["prob", "logprob"] | None,
-        typer.Option(help="Of an ensemble: the mean of probabilities [prob], or of their logarithms."),
-    ] = None,
-    weights: Annotated[str | None, typer.Option(help="Of an ensemble: one number for each model, as 2,1,1.")] = None,
+    combine: Combine = None,
+    weights: Weights = None,
     precision: Annotated[
         Literal["float32", "int8"],
-        typer.Option(help="int8: the output layer in 8-bit integers, for speed on a CPU."),
+        typer.Option(help="Number format of the output layer; int8 is faster on a CPU."),
     ] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    device: Device = "auto",
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes for a long text.  [default: one per core; 1 on a GPU]", show_default=False),
+        typer.Option(
+            min=1,
+            help="Number of processes for a long text.  [default: one per core, or 1 on a GPU]",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
-    """Translate text: one line out for every line in, in order; a blank line for a blank line.
+    """Translate text line by line: one output line for each input line, and a blank line for a blank line.
 
       nmtkit translate < in.txt > out.txt
 
@@ -112,29 +155,30 @@ def translate(
 
       nmtkit translate --score-reference out.txt --scores token < in.txt
 
-    Search settings that are not given are those the model was trained with. A score is the log-probability (base
-    e) under the penalties; that of a token is its bare log-probability, that of the end-of-sentence mark comes last.
-    Word pairs count from 0, in tokenised words (in tokens with --tokenized); a word for which the model looked nowhere
-    has none. In an n-best list the lines count from 0 and the word pairs are a fourth field. A line is sampled alike
-    wherever it stands. The arrays of --attention are N.attention (target tokens, source tokens), N.source and N.target
-    of line N, counted from 0, end-of-sentence marks included.
+    Search options that are not given are those that the model was trained with. The score of a translation is its
+    log-probability (base e) under the length and coverage penalties. The score of a token is its log-probability;
+    the last one is that of the end-of-sentence mark. Word alignments are numbered from 0, in tokenised words (in tokens
+    with --tokenized); a target word without attention has no pair. In an n-best list, lines are numbered from 0, and
+    the alignment is a fourth field. A line is sampled alike wherever it stands in a text. The arrays of --attention
+    are N.attention (target tokens x source tokens), N.source and N.target for line N, numbered from 0, and include
+    end-of-sentence marks.
 
-    With --replace-unk, a word that the model writes as unknown is replaced by the translation of a source word in the
-    lexicon that nmtkit align made, or else by that source word as it was typed: the one that the model looked at
-    most, or, if it was trained on a corpus of nmtkit vocab --unkpos, the one that it names itself.
+    With --replace-unk, an unknown word in the output is replaced by the translation that the lexicon has for a source
+    word, or else by the source word as it was typed. The source word is the one with the highest attention weight or,
+    for a model trained on data from nmtkit vocab --unkpos, the one that the model points to.
 
     With --shortlist, a large vocabulary costs less: a batch is translated with the N most frequent target words, the 20
-    best translations that the lexicon has for each of its source words, and those words themselves. The lexicon is of
-    whole words, whether the model has BPE or not. Scores are then of probabilities that sum to one over these words,
-    and what a line becomes may depend a little on the lines around it.
+    best translations of each of its source words in the lexicon, and the source words themselves. The lexicon has
+    whole words, with or without BPE. Probabilities then sum to one over the words of the shortlist, and a translation
+    may depend slightly on the other lines of its batch.
 
-    A line of more tokens than --max-input-length is translated in pieces, which are cut at the end of a sentence where
-    there is one, else at other punctuation, else between words. Nothing is left out, and what is written is that of the
-    whole line.
+    A line of more tokens than --max-input-length is cut into pieces: at the end of a sentence, or else at other
+    punctuation, or else between words. Its pieces are translated and joined, and nothing is left out.
 
-    Answers are written as soon as the input pauses, so that it works in a dialogue too. A long text is shared by
-    several processes.
+    Translations are written whenever the input pauses, so the command can be used in a dialogue. A long text is shared
+    among several processes.
     """
+    # The rules between options of this command alone. Request has those that hold for Python as well.
     if n_best and scores != "none":
         raise UserError("--scores: an n-best list has them already; leave it out")
     if n_best and attention:
@@ -152,6 +196,7 @@ def translate(
     )  # fmt: skip
     beside = prefix or score_reference
     check_output(output, input, *([beside] if beside else []))
+    # Somebody who types sees no prompt, and may wait for a command that is waiting too.
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
@@ -162,12 +207,13 @@ def translate(
     from nmtkit.translation.stream import LARGEST_WINDOW, Stream, decoded, standard_input, windows
 
     models = Models(tuple(model or [Path("run")]), device, combine, parse_weights(weights), precision, lexicon)
-    translator_of(models).check(request)
+    translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
     jobs = jobs or processes_for(translator_of(models))
     stream = Stream(standard_input()) if input == "-" else None
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
     lines = decoded(raw, "standard input" if input == "-" else input, _warn)
     pairs = beside_lines(lines, beside, input) if beside else ((line, "") for line in lines)
+    # One process sorts what is at hand by length, so that the more the better; several need windows to share out.
     grouped = windows(pairs, at_hand, LARGEST_WINDOW if jobs == 1 else SHARED_WINDOW)
     # No progress line where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
@@ -179,7 +225,7 @@ def translate(
                 file.writelines(f"{line(number, translation)}\n" for translation in best)
                 keep(number, best[0])
                 number, long = number + 1, long + (best[0].pieces > 1)
-            file.flush()
+            file.flush()  # the reader may be waiting for the answer before the next line
             report(number)
     if long:
         they, were = ("1 line is", "was") if long == 1 else (f"{long} lines are", "were")
@@ -187,4 +233,5 @@ def translate(
 
 
 def _warn(text: str) -> None:
+    """Warn on stderr, so that stdout has the translations and nothing else."""
     print(f"nmtkit: warning: {text}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``nmtkit tune``: which length and coverage penalties are best for a model."""
+"""``nmtkit tune``: the best length and coverage penalties for a model."""
 
 import json
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from nmtkit.cli.options import AsJson, DataFolder, Device, OneModel
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
 
@@ -17,28 +18,34 @@ if TYPE_CHECKING:
 
 
 def tune(
-    model: Annotated[Path, typer.Option("--model", "-m", help="Model folder.")] = Path("run"),
-    data: Annotated[
-        Path, typer.Option("--data", "-d", help="Data folder, whose development set is translated.")
-    ] = Path("data"),
+    model: OneModel = Path("run"),
+    data: DataFolder = Path("data"),
     beam_size: Annotated[
-        int | None, typer.Option("--beam-size", "-b", min=1, help="Translations of each sentence that are ranked anew.")
+        int | None,
+        typer.Option(
+            "--beam-size",
+            "-b",
+            min=1,
+            help="Beam size, and the length of the n-best lists.  [default: the model's]",
+            show_default=False,
+        ),
     ] = None,
     alphas: Annotated[
-        str, typer.Option(help="Exponents of gnmt and power, with commas.")
+        str, typer.Option(help="Exponents to try with the length penalties gnmt and power.")
     ] = "0.2,0.4,0.6,0.8,1,1.2,1.4",
-    betas: Annotated[str, typer.Option(help="Coverage penalties, with commas.")] = "0,0.1,0.2,0.4",
+    betas: Annotated[str, typer.Option(help="Coverage penalties to try.")] = "0,0.1,0.2,0.4",
     metric: Annotated[
         Literal["sacreBLEU-13a", "13a-lc", "mteval-lc", "chrF2"],
-        typer.Option(help="Of plain text; -lc: without case, for models that write lower case."),
+        typer.Option(help="Metric to maximise; those with -lc ignore case, for models that write lower case."),
     ] = "sacreBLEU-13a",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    as_json: AsJson = False,
+    device: Device = "auto",
 ) -> None:
-    """Choose the length and coverage penalties on the development set, from one n-best list, as a table.
+    """Find the best length and coverage penalties for a model on the development set.
 
-    The development set is translated once, with the model's own settings; its n-best list is then ranked under every
-    penalty. A wider beam (-b 20) leaves more to choose from. Models without attention have no coverage penalty.
+    The development set is translated once with the model's own settings, and its n-best lists are ranked again under
+    every penalty. A larger beam (-b 20) leaves more to choose from. Models without attention have no coverage penalty.
+    The result is a table of all the penalties tried, and the options for nmtkit translate.
 
       nmtkit tune
       nmtkit tune -b 20 --alphas 0.5,1,1.5 --betas 0
@@ -57,11 +64,13 @@ def tune(
         settings = tuning.grid(search, _numbers("--alphas", alphas), _numbers("--betas", betas))
     except ValueError as error:
         raise UserError(f"--alphas {alphas}, --betas {betas}: {error}") from None
+    # Whether a model has attention is known when it is asked for some, which fails before anything is translated.
     try:
         n_best = _n_best(translator, held_out.sources, attention=True)
     except UserError:  # it has no attention
         settings = [setting for setting in settings if not setting.coverage_penalty]
         n_best = _n_best(translator, held_out.sources, attention=False)
+    # The settings that the model has now come first: they stay, where no other is better.
     values = tuning.tune(n_best, held_out.refs, metric, [search, *settings])
     if as_json:
         print(json.dumps(_json(metric, [search, *settings], values), indent=2))
@@ -71,6 +80,7 @@ def tune(
 
 
 def _numbers(option: str, text: str) -> list[float]:
+    """``0.2,0.4`` as numbers; raises UserError, which names the option, for anything else."""
     try:
         return [float(number) for number in text.split(",")]
     except ValueError:
@@ -78,7 +88,7 @@ def _numbers(option: str, text: str) -> list[float]:
 
 
 def _n_best(translator: "Translator", sources: list[str], attention: bool) -> "list[list[Candidate]]":
-    """As many translations of every line as the beam has; their coverage is 0 without ``attention``."""
+    """The n-best list of every line, as long as the beam is wide; without ``attention`` their coverage is 0."""
     from nmtkit.evaluation.tuning import Candidate
     from nmtkit.search.beam import coverage
     from nmtkit.translation.testset import translate_each
@@ -94,6 +104,10 @@ def _n_best(translator: "Translator", sources: list[str], attention: bool) -> "l
 
 
 def _print(title: str, search: "Search", settings: "list[Search]", values: list[float]) -> None:
+    """Print the values by length penalty (down) and coverage penalty (across), then the options to take.
+
+    The first of ``values`` is that of ``search``, the model's own settings, the others are those of ``settings``.
+    """
     betas = dict.fromkeys(setting.coverage_penalty for setting in settings)
     rows: dict[tuple[str, str], list[str]] = {}
     for setting, value in zip(settings, values[1:], strict=True):
@@ -107,13 +121,13 @@ def _print(title: str, search: "Search", settings: "list[Search]", values: list[
 
 
 def _options(search: "Search") -> str:
-    """What ``nmtkit translate`` takes for these penalties."""
+    """The options of ``nmtkit translate`` for these penalties."""
     alpha = f" --alpha {search.alpha:g}" if search.length_penalty in ("gnmt", "power") else ""
     return f"--length-penalty {search.length_penalty}{alpha} --coverage-penalty {search.coverage_penalty:g}"
 
 
 def _json(metric: str, settings: "list[Search]", values: list[float]) -> dict[str, Any]:
-    """The settings as they are come first, then every other; ``best`` is the first of the best."""
+    """The values of all settings for scripts, the model's own first; ``best`` is the first of the best."""
     tried = [
         {
             "length_penalty": setting.length_penalty,

@@ -5,31 +5,43 @@ from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import Workers, log_to_stderr
+from nmtkit.cli.options import DataFolder, Workers, log_to_stderr
 from nmtkit.errors import UserError
 
 
 def vocab(
-    data: Annotated[Path, typer.Option("--data", "-d", help="Data folder that nmtkit prep made.")] = Path("data"),
+    data: DataFolder = Path("data"),
     src_size: Annotated[
-        int | None, typer.Option(min=5, help="Rows of the source vocabulary, with its 4 symbols.  [default: all words]")
+        int | None,
+        typer.Option(min=5, help="Size of the source vocabulary, its 4 symbols included.  [default: all words]"),
     ] = None,
     tgt_size: Annotated[
-        int | None, typer.Option(min=5, help="Rows of the target vocabulary.  [default: all words]")
+        int | None,
+        typer.Option(min=5, help="Size of the target vocabulary, its 4 symbols included.  [default: all words]"),
     ] = None,
-    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often in training.")] = 1,
-    joint: Annotated[bool, typer.Option("--joint", help="One list for both sides, from both sides' words.")] = False,
+    min_count: Annotated[
+        int, typer.Option(min=1, help="Leave out words that occur less often than this in the training text.")
+    ] = 1,
+    joint: Annotated[
+        bool, typer.Option("--joint", help="Make one vocabulary for both sides, from the words of both.")
+    ] = False,
     unkpos: Annotated[
-        bool, typer.Option("--unkpos", help="Unknown target words say where they come from, for any model to learn.")
+        bool,
+        typer.Option(
+            "--unkpos", help="Replace unknown target words by symbols that point to the source words they translate."
+        ),
     ] = False,
     src_from: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Take the source words of another toolkit's vocabulary, in their order."),
+        typer.Option(metavar="FILE", help="Use the words of another toolkit's source vocabulary, in their order."),
     ] = None,
-    tgt_from: Annotated[Path | None, typer.Option(metavar="FILE", help="The same for the target words.")] = None,
+    tgt_from: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Use the words of another toolkit's target vocabulary, in their order."),
+    ] = None,
     workers: Workers = None,
 ) -> None:
-    """Count the words of the training text, make vocabularies, and encode the data folder for training.
+    """Make vocabularies from the training text, and encode the data folder for training.
 
       nmtkit vocab
 
@@ -37,14 +49,17 @@ def vocab(
 
       nmtkit vocab --src-size 30000 --tgt-size 30000 --unkpos
 
-      nmtkit vocab --src-from dict.de.txt --tgt-from dict.en.txt     (of fairseq; or OpenNMT, JoeyNMT, Marian, Nematus)
+      nmtkit vocab --src-from dict.de.txt --tgt-from dict.en.txt     (vocabularies of fairseq)
 
-    It shows how many of all words the vocabularies cover, in each part of the data.
+    The command shows how much of each part of the data the vocabularies cover. It also reads vocabularies of OpenNMT,
+    JoeyNMT, Marian, Nematus and Sockeye.
 
-    With --unkpos, an unknown word of the target at place j that nmtkit align linked to the source word at place i
-    becomes <unkpos_d> with i = j - d, or <unkpos_null> (Luong et al. 2015): 16 more symbols in the target vocabulary.
-    The model learns them as words, and translate --replace-unk puts in what stands there; no attention is needed.
+    With --unkpos, an unknown target word at position j that nmtkit align linked to the source word at position i
+    becomes <unkpos_d>, where i = j - d, or else <unkpos_null> (Luong et al. 2015): 16 more symbols in the target
+    vocabulary. The model learns them like words, and nmtkit translate --replace-unk replaces them by a translation of
+    the source word that they point to. This works for models without attention, too.
     """
+    # Where only one of the two sizes is given, it is that of the joint vocabulary.
     if joint and src_size is not None and tgt_size is not None and src_size != tgt_size:
         raise UserError(f"--joint has one size for its one list, not --src-size {src_size} and --tgt-size {tgt_size}")
 

@@ -165,3 +165,25 @@ def test_ctrl_c_inside_a_command_is_quiet() -> None:
 def test_the_package_is_a_program() -> None:
     result = subprocess.run([sys.executable, "-m", "nmtkit", "--version"], capture_output=True, text=True, check=True)
     assert result.stdout == f"nmtkit {package.__version__}\n"
+
+
+def options() -> list[tuple[str, Any]]:
+    """Every option and argument of every command, with the command's name."""
+    commands: dict[str, Any] = vars(typer.main.get_command(main.app))["commands"]
+    return [(name, parameter) for name, command in commands.items() for parameter in command.params]
+
+
+def test_every_option_explains_itself_in_a_sentence_or_a_phrase_that_stands_alone() -> None:
+    for command, option in options():
+        text = str(option.help).partition("  [")[0]
+        assert re.match(r"(?!Of |For |What |The same)[A-Z].*\.$", text, re.DOTALL), f"{command} {option.name}: {text}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["--device", "--data", "--type", "--set", "--combine", "--weights", "--raw", "--workers", "--subset-metric"],
+)
+def test_an_option_of_several_commands_has_one_text_and_one_short_name(name: str) -> None:
+    texts = [(tuple(option.opts), option.help) for _, option in options() if name in option.opts]
+    assert len(texts) > 1
+    assert len(set(texts)) == 1
