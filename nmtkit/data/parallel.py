@@ -61,7 +61,7 @@ class Workers:
         if self.count > 1:
             # Spawned, not forked: a fork copies locks that another thread may hold.
             context = multiprocessing.get_context("spawn")
-            with _interrupts_ignored():  # and so in the processes, too: Ctrl-C is for this one to answer
+            with _signals_later():
                 for _ in range(self.count):
                     ours, theirs = context.Pipe()
                     self._processes.append(context.Process(target=_work, args=(theirs,)))
@@ -143,16 +143,24 @@ def _follow_parent() -> None:
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Let Ctrl-C, and processes that are started meanwhile, alone for a moment."""
+def _signals_later() -> Iterator[None]:
+    """Ignore Ctrl-C for a moment, and answer SIGTERM after it: a process half started would complain when it is left.
+
+    The processes that are started meanwhile ignore Ctrl-C for good: it is for this one to answer. SIGTERM ends them.
+    """
     if threading.current_thread() is not threading.main_thread():  # only that one may set signal handlers
         yield
         return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    terminated = list[int]()
+    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    terminate = signal.signal(signal.SIGTERM, lambda number, frame: terminated.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, terminate)
+        for number in terminated:
+            os.kill(os.getpid(), number)
 
 
 def available_cores() -> int:

@@ -125,3 +125,23 @@ def test_a_mistake_of_ours_shows_where_in_the_process_it_was_made() -> None:
     with pytest.raises(ZeroDivisionError) as raised, Workers(2) as workers:
         list(workers.map(fail, [1, 0]))
     assert "return 1 // number" in str(raised.value.__cause__)
+
+
+def test_a_program_ended_while_its_processes_start_leaves_no_complaint_of_theirs() -> None:
+    code = """
+import multiprocessing.util, os, signal, sys
+from nmtkit.data.parallel import Workers
+
+spawn = multiprocessing.util.spawnv_passfds
+def spawned(*arguments):
+    process = spawn(*arguments)
+    if b"resource_tracker" not in b"".join(map(os.fsencode, arguments[1])):
+        os.kill(os.getpid(), signal.SIGTERM)  # before the new process has been told what it is
+    return process
+multiprocessing.util.spawnv_passfds = spawned
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+with Workers(2):
+    print("started")
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (result.returncode, result.stdout, result.stderr) == (143, "", "")
