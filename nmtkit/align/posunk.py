@@ -4,7 +4,8 @@ An unknown target word at place j that is aligned to the source word at place i 
 that is at most 7 places away; else ``unkpos_null``. Places are those of words, counted over the sentence.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from nmtkit.align.pharaoh import Link
 from nmtkit.symbols import FARTHEST, SPELLINGS, UNK, UNKPOS
@@ -13,6 +14,12 @@ UNKNOWN = frozenset((SPELLINGS[UNK], *UNKPOS))  # every spelling of an unknown w
 
 _DISTANCES = {spelling: d for d, spelling in enumerate(UNKPOS[:-1], -FARTHEST)}
 _NULL = UNKPOS[-1]
+
+LEAST = 0.02  # of a look, for a source word to be where an unknown word comes from
+_NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance; what is farther away from a named place is not meant
+
+# Numbers, dates and times; e-mail addresses; URLs.
+_AS_TYPED = re.compile(r"[+-]?\d+(?:[.,:/’'-]\d+)*%?|[^@\s]+@[^@\s]+\.[^@\s]+|(?:[a-z]+://|www\.)\S+", re.IGNORECASE)
 
 
 def nearest(links: Iterable[Link]) -> dict[int, int]:
@@ -43,16 +50,81 @@ def replace_unknown(
 ) -> list[str]:
     """``target`` with its unknown words replaced by the translation, else by a copy, of the source word of each.
 
-    An ``unkpos_d`` says itself where that is, a plain ``<unk>`` has it from ``links``. ``read`` are the source words
-    as the lexicon spells them, ``written`` as the user did. Where there is no such place, ``<unk>`` stays.
+    An ``unkpos_d`` says itself where that is, a plain ``<unk>`` has it from ``links``: the papers' rule. ``read`` are
+    the source words as the lexicon spells them, ``written`` as the user did. Where there is no such place, ``<unk>``
+    stays.
     """
+    said = [lexicon.get(word, spelling) for word, spelling in zip(read, written, strict=True)]
+    return _replaced(target, _named(target, links, len(read)), said)
+
+
+def match_unknown(
+    target: Sequence[str],
+    links: Iterable[Link],
+    looks: Mapping[int, Sequence[float]],
+    read: Sequence[str],
+    written: Sequence[str],
+    lexicon: Mapping[str, str],
+    known: Container[str],
+) -> list[str]:
+    """``replace_unknown``, but from where the unknown words can come from; numbers and addresses are copied as typed.
+
+    An unknown target word cannot come from a source word that becomes one of the ``known`` target words: the model
+    could have written it. A recurrent encoder tells a word's neighbour as much of it as the word itself, so attention
+    is often one place off. looks: how much each unknown word, by its place, looks at each source word (S,).
+    """
+    said = [
+        spelling if _AS_TYPED.fullmatch(spelling) else lexicon.get(word, spelling)
+        for word, spelling in zip(read, written, strict=True)
+    ]
+    free = [lexicon.get(word, word) not in known for word in read]
+    return _replaced(target, match(_named(target, links, len(read)), looks, free), said)
+
+
+def match(named: Mapping[int, int], looks: Mapping[int, Sequence[float]], free: Sequence[bool]) -> dict[int, int]:
+    """For each unknown target word the place of the source word that it comes from.
+
+    Pairs are matched by falling look, each source word at most once, among those that are ``free`` (S,) to be origins
+    and have at least ``LEAST`` of the look. Where none is left, the place is the one that is ``named``, if any is.
+    """
+    pairs = [(-look, t, s) for t, row in looks.items() for s, look in enumerate(row) if free[s] and look >= LEAST]
+    origins, taken = dict[int, int](), set[int]()
+    for _, t, s in sorted(pairs):
+        if t not in origins and s not in taken:
+            origins[t] = s
+            taken.add(s)
+    return {**named, **origins}
+
+
+def nearness(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, list[float]]:
+    """Looks (S,) of the unknown words of a model that names places, or of an alignment: 1 there, less beside it."""
+    places = [(t, s) for s, t in links if target[t] == SPELLINGS[UNK]]
+    places += [(t, _place(word, t)) for t, word in enumerate(target) if word in _DISTANCES]
+    looks = dict[int, list[float]]()
+    for t, place in places:
+        row = looks.setdefault(t, [0.0] * words)
+        for s, near in enumerate(row):
+            row[s] = max(near, _NEAR.get(abs(s - place), 0.0))
+    return looks
+
+
+def _named(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, int]:
+    """For each unknown target word the place of its source word, where there is one, as the papers have it."""
     source = nearest(links)
-    result = list(target)
-    for t, word in enumerate(target):
-        if word in UNKNOWN:
-            s = source.get(t, -1) if word == SPELLINGS[UNK] else _place(word, t)
-            result[t] = lexicon.get(read[s], written[s]) if 0 <= s < len(read) else SPELLINGS[UNK]
-    return result
+    places = {
+        t: source.get(t, -1) if word == SPELLINGS[UNK] else _place(word, t)
+        for t, word in enumerate(target)
+        if word in UNKNOWN
+    }
+    return {t: s for t, s in places.items() if 0 <= s < words}
+
+
+def _replaced(target: Sequence[str], origins: Mapping[int, int], said: Sequence[str]) -> list[str]:
+    """``target`` with what is ``said`` (S,) instead of each unknown word; ``<unk>`` where it comes from nowhere."""
+    return [
+        word if word not in UNKNOWN else said[origins[t]] if t in origins else SPELLINGS[UNK]
+        for t, word in enumerate(target)
+    ]
 
 
 def _place(symbol: str, t: int) -> int:

@@ -7,8 +7,9 @@ import typer
 
 from nmtkit.align.lexicon import load_lexicon
 from nmtkit.align.pharaoh import check_links, parse_links
-from nmtkit.align.posunk import UNKNOWN, replace_unknown
+from nmtkit.align.posunk import UNKNOWN, match_unknown, nearness, replace_unknown
 from nmtkit.cli.options import beside_lines, check_output, open_output
+from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.lines import decode_line, raw_lines
 from nmtkit.symbols import SPELLINGS, UNK
@@ -36,6 +37,10 @@ def posunk(
             show_default=False,
         ),
     ] = None,
+    vocab: Annotated[
+        Path | None,
+        typer.Option(help="Target vocabulary; no unknown word comes from a source word that becomes one of these."),
+    ] = None,
     input: Annotated[
         str, typer.Option("--input", "-i", help="Tokenised translations (.gz and .zst too); - is standard input.")
     ] = "-",
@@ -51,12 +56,16 @@ def posunk(
 
     All files are tokenised text with corresponding lines. <unkpos_d> comes from the source word d positions to the
     left, and <unk> from the source word that the alignment links to it; an <unk> without a link stays. The lexicon
-    gives the translation of the source word; without an entry for it, the word is copied. nmtkit translate
-    --replace-unk does the same for a model's own translations.
+    gives the translation of the source word; without an entry for it, the word is copied. This is the papers' rule.
+
+    With --vocab data/vocab.tgt, each unknown word comes from a source word of its own, up to two positions from there,
+    whose translation is not in the vocabulary; if there is none, the papers' rule holds. nmtkit translate --replace-unk
+    does the same for a model's own translations.
     """
-    check_output(output, input, source, *(path for path in (alignment, lexicon) if path is not None))
+    check_output(output, input, source, *(path for path in (alignment, lexicon, vocab) if path is not None))
     place = "standard input" if input == "-" else input
     entries = load_lexicon(lexicon) if lexicon else {}
+    known = Vocabulary.load(vocab).known if vocab else None
     lines = beside_lines(map(decode_line, raw_lines(input)), source, input)
     linked = beside_lines(lines, alignment, input) if alignment else ((pair, "") for pair in lines)
     # All is read as a stream, so that a text of any length goes through in constant memory.
@@ -69,7 +78,12 @@ def posunk(
                 raise UserError(f"{place}:{number}: {SPELLINGS[UNK]} may come from anywhere; give an --alignment")
             # A line without unknown words goes through as it came, its spaces included.
             if not UNKNOWN.isdisjoint(target):
-                line = " ".join(replace_unknown(target, links, words, words, entries))
+                if known is None:
+                    target = replace_unknown(target, links, words, words, entries)
+                else:
+                    looks = nearness(target, links, len(words))
+                    target = match_unknown(target, links, looks, words, words, entries, known)
+                line = " ".join(target)
             file.write(line + "\n")
 
 

@@ -101,6 +101,14 @@ def translate(
             help="Replace unknown words by their translation in the lexicon, or else by a copy of the source word.",
         ),
     ] = False,
+    unk_origin: Annotated[
+        Literal["matched", "papers"] | None,
+        typer.Option(
+            help="Source word of an unknown word: the one with the highest attention weight (papers), or that among "
+            "those whose translation is not in the target vocabulary (matched).  [default: matched]",
+            show_default=False,
+        ),
+    ] = None,
     lexicon: Annotated[
         Path | None,
         typer.Option(help="Lexicon made by nmtkit align.  [default: the model's own]", show_default=False),
@@ -164,8 +172,11 @@ def translate(
     end-of-sentence marks.
 
     With --replace-unk, an unknown word in the output is replaced by the translation that the lexicon has for a source
-    word, or else by the source word as it was typed. The source word is the one with the highest attention weight or,
-    for a model trained on data from nmtkit vocab --unkpos, the one that the model points to.
+    word, or else by the source word as it was typed. Among the source words whose translation is not in the target
+    vocabulary, it is the one with the highest attention weight, for each unknown word another one; numbers, dates,
+    e-mail addresses and URLs are always copied. If there is none, and always with --unk-origin papers, it is the source
+    word with the highest attention weight of all or, for a model trained on data from nmtkit vocab --unkpos, the one
+    that the model points to.
 
     With --shortlist, a large vocabulary costs less: a batch is translated with the N most frequent target words, the 20
     best translations of each of its source words in the lexicon, and the source words themselves. The lexicon has
@@ -190,7 +201,7 @@ def translate(
     request = Request(
         n_best=n_best, seed=(1 if seed is None else seed) if sample else None, tokenized=tokenized,
         prefixes=prefix is not None, references=score_reference is not None, alignment=alignment,
-        attention=attention is not None, replace_unk=replace_unk, shortlist=shortlist,
+        attention=attention is not None, replace_unk=replace_unk, unk_origin=unk_origin, shortlist=shortlist,
         max_input_length=max_input_length, beam_size=beam_size, length_penalty=length_penalty, alpha=alpha,
         coverage_penalty=coverage_penalty, max_len_a=max_len_a, max_len_b=max_len_b, stop=stop, max_tokens=max_tokens,
     )  # fmt: skip

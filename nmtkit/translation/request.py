@@ -31,6 +31,7 @@ class Request:
     alignment: bool = False  # for each target word the source word that the model looked at most
     attention: bool = False  # the attention weights of each translation
     replace_unk: bool = False  # unknown words become the lexicon's translation, else a copy, of their source words
+    unk_origin: Literal["matched", "papers"] | None = None  # where these are; None: matched
     shortlist: int | None = None  # only so many frequent target words, and those the lexicon has for the source words
     max_input_length: int | None = None  # a longer line, in tokens, is translated in pieces; None: MAX_INPUT_LENGTH
     beam_size: int | None = None
@@ -50,6 +51,8 @@ class Request:
             if value is not None and value < bound:
                 raise UserError(f"`{name}`: {value} is less than {bound}")
         # What excludes what. Refusing is better than ignoring: nobody would notice.
+        if self.unk_origin is not None and not self.replace_unk:
+            raise UserError("`unk_origin`: is for unknown words that are replaced; add `replace_unk`")
         if self.references:
             self._exclude(
                 "n_best seed prefixes alignment attention replace_unk shortlist max_input_length beam_size max_len_a "

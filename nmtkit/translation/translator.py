@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from nmtkit.align.posunk import replace_unknown
+from nmtkit.align.posunk import UNKNOWN, match_unknown, nearness, replace_unknown
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -22,7 +22,7 @@ from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Floats, Hypothesis, Search
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
-from nmtkit.symbols import EOS
+from nmtkit.symbols import EOS, SPELLINGS, UNK
 from nmtkit.translation.pieces import Part, best_combinations, cuts, end_of_piece, same_cuts, slices
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import windows
@@ -330,10 +330,29 @@ class Translator:
                     "this model cannot replace unknown words: it has no attention, so it does not say where they come "
                     "from; train it on a data folder whose vocabulary says so (`unkpos`)"
                 )
-            lexicon = self.lexicon.best if self.lexicon else {}
-            words = replace_unknown(tokens, links, source, written, lexicon)
+            words = self._replaced(tokens, links, hypothesis.attention, request, source, written)
         kept = hypothesis.attention if request.attention else None
         return Part(tokens, words, hypothesis.score, hypothesis.log_probs, links, kept)
+
+    def _replaced(
+        self,
+        tokens: list[str],
+        links: list[tuple[int, int]],
+        attention: Floats | None,
+        request: Request,
+        source: list[str],
+        written: list[str],
+    ) -> list[str]:
+        """The tokens (T,) with unknown words replaced. attention: (T + 1, S + 1), if the model looked."""
+        lexicon = self.lexicon.best if self.lexicon else {}
+        if UNKNOWN.isdisjoint(tokens):
+            return tokens
+        if request.unk_origin == "papers":
+            return replace_unknown(tokens, links, source, written, lexicon)
+        looks = nearness(tokens, [], len(source))  # an annotated model says where they come from, wherever it looked
+        if attention is not None:
+            looks |= {t: attention[t, :-1].tolist() for t, word in enumerate(tokens) if word == SPELLINGS[UNK]}
+        return match_unknown(tokens, links, looks, source, written, lexicon, self.tgt_vocab.known)
 
     def _translation(
         self, parts: Sequence[Part], request: Request, search: Search, sources: Sequence[list[str]]

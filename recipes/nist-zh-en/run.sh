@@ -88,7 +88,7 @@ kinds=("")
 if [ $data = data-words ]; then kinds+=(.posunk); fi
 for kind in "${kinds[@]}"; do
     for set in "${tests[@]}"; do
-        nmtkit translate --model "$system" ${kind:+--replace-unk} < raw/$set.zh > "$set.$system$kind.en"
+        nmtkit translate --model "$system" ${kind:+--replace-unk --unk-origin papers} < raw/$set.zh > "$set.$system$kind.en"
         echo "$set${kind:+ +PosUnk}"
         "${score[@]}" "$set.$system$kind.en" -r raw/$set.en0 -r raw/$set.en1 -r raw/$set.en2 -r raw/$set.en3
     done

@@ -121,7 +121,7 @@ kinds=("")
 if [ "${segmentation[0]}" = --words ]; then kinds+=(.posunk); fi
 for kind in "${kinds[@]}"; do
     for system in "${systems[@]}"; do
-        nmtkit translate --model "$system" ${kind:+--replace-unk} "${penalty[@]}" < raw/test.en > "test.$system$kind.de"
+        nmtkit translate --model "$system" ${kind:+--replace-unk --unk-origin papers} "${penalty[@]}" < raw/test.en > "test.$system$kind.de"
     done
     translations=("${systems[@]/#/test.}")
     translations=("${translations[@]/%/$kind.de}")

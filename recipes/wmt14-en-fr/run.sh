@@ -150,6 +150,6 @@ nmtkit translate --model "$system" < raw-$text/test.en > "test.$system.fr"
 # 10. Words once more with unknown words replaced (+PosUnk); subwords have no unknown words. The last table of both scores
 #     is of the sentences whose reference has no unknown word (table 9 of Zhou et al., which is of the plain ones).
 if [ $data != data-36m-bpe ]; then
-    nmtkit translate --model "$system" --replace-unk < raw-$text/test.en > "test.$system.posunk.fr"
+    nmtkit translate --model "$system" --replace-unk --unk-origin papers < raw-$text/test.en > "test.$system.posunk.fr"
     "${score[@]}" "test.$system.posunk.fr" raw-$text/test.fr
 fi

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nmtkit.symbols import SPELLINGS
 from tests.echo import load_echo, write_folder
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
@@ -41,6 +42,19 @@ def test_positions_and_links_lead_to_the_lexicons_translation_or_to_a_copy(filte
     ):
         assert filtered(translation, source, links, "-l", "lexicon") == (0, "la maison de Pontypridd\n", "")
     assert filtered("la <unkpos_0> de <unkpos_0>", source).out == "la house de Pontypridd\n"
+
+
+def test_with_the_vocabulary_no_unknown_word_comes_from_a_word_that_becomes_a_known_one(
+    filtered: Run, folder: Path
+) -> None:
+    (folder / "lexicon").write_text("house\tmaison\t0.9\t200\nof\tde\t0.9\t200\n")
+    symbols = "".join(f"{symbol}\t0\n" for symbol in SPELLINGS)
+    (folder / "vocab.tgt").write_text(f"{symbols}la\t9\nmaison\t9\nde\t9\n")
+    source = "the house of Pontypridd"
+    for translation, links in (("la maison de <unkpos_1>", None), ("la maison de <unk>", "2-3")):
+        assert filtered(translation, source, links, "-l", "lexicon").out == "la maison de de\n"
+        matched = filtered(translation, source, links, "-l", "lexicon", "--vocab", "vocab.tgt")
+        assert matched == (0, "la maison de Pontypridd\n", "")
 
 
 def test_words_that_come_from_nowhere_stay_unknown(filtered: Run) -> None:

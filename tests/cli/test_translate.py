@@ -271,6 +271,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
         (["--score-reference", "x", "--n-best", "2"], "--score-reference are whole translations"),
         (["--lexicon", "other"], "--lexicon: is for unknown words or a shortlist; add --replace-unk or"),
+        (["--unk-origin", "papers"], "--unk-origin: is for unknown words that are replaced; add --replace-unk"),
         (["--score-reference", "x", "--shortlist", "9"], "not searched for; leave --shortlist out"),
         (["--score-reference", "x", "-b", "9"], "not searched for; leave --beam-size out"),
         (["--shortlist", "9"], "--shortlist: run has no lexicon; give one of nmtkit align as --lexicon"),

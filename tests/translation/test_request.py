@@ -23,6 +23,7 @@ from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
         ({"references": True, "n_best": 1}, "scored and not searched for; leave `n_best` out"),
         ({"references": True, "seed": 0, "shortlist": 0}, "leave `seed` and `shortlist` out"),
         ({"references": True, "prefixes": True}, "leave `prefixes` out"),
+        ({"unk_origin": "papers"}, "is for unknown words that are replaced; add `replace_unk`"),
         ({"references": True, "max_input_length": 9}, "leave `max_input_length` out"),
     ],
 )

@@ -26,7 +26,7 @@ from nmtkit.translation import loading
 from nmtkit.translation import translator as module
 from nmtkit.translation.request import Request
 from nmtkit.translation.translator import Translator
-from tests.echo import load_echo, write_folder, write_model
+from tests.echo import Echo, load_echo, write_folder, write_model
 
 
 @pytest.fixture
@@ -151,6 +151,37 @@ def test_what_an_annotated_model_says_leads_to_the_word_as_the_user_wrote_it(
     assert blind.n_best([line], 1)[0][0].text == "monsieur <unkpos_0> arrive <unkpos_-1> <unkpos_7>"
     assert blind.n_best([line], 1, lexicon={})[0][0].text == "monsieur McPherson arrive Rome <unk>"
     assert blind.n_best([line], 1, lexicon={"rome": "Roma"})[0][0].text == "monsieur McPherson arrive Roma <unk>"
+
+
+class Squints(Echo):
+    """Says the source again, and looks more at the word after the one that it says than at that."""
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        log_probs, state, look = super().step(memory, state, y)
+        assert isinstance(look, Tensor)
+        return log_probs, state, 0.3 * look + 0.7 * look.roll(1, dims=1)
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_unknown_words_come_from_where_they_can_come_from_unless_the_papers_rule_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: int
+) -> None:
+    monkeypatch.setattr(loading, "load_model", lambda *_: (Squints(looks=True), SimpleNamespace(search=Search())))
+    folder = write_folder(tmp_path / "run")
+    (folder / "lexicon.tsv").write_text("y\tY\t1\t1\n")
+    squinting = nmtkit.load([folder] * members, device="cpu")
+    papers = Request(replace_unk=True, unk_origin="papers")
+    lines = ["a x b", "y c z", "a b c", ""]
+    assert list(squinting.translate(lines, papers)) == ["a b b", "c c <unk>", "a b c", ""]
+    assert list(squinting.translate(lines, Request(replace_unk=True))) == ["a x b", "Y c z", "a b c", ""]
+    every = Request(n_best=20, beam_size=20)
+    [plain] = squinting.answer(["x a"], every)
+    [replaced] = squinting.answer(["x a"], replace(every, replace_unk=True))
+    assert replaced[0].text == "x a"
+    assert {"<unk>" in best.tokens for best in plain} == {True, False}
+    for before, after in zip(plain, replaced, strict=True):
+        assert before.tokens == after.tokens
+        assert before.text == after.text or "<unk>" in before.tokens
 
 
 def test_a_model_that_cannot_say_where_words_come_from_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
