@@ -197,7 +197,7 @@ def require_fraction(config: Any, *names: str) -> None:
 
 
 def unknown_key(prefix: str, key: object, known: Iterable[str]) -> str:
-    """What to say of a key that is none of ``known``: its place, and the nearest of them or all."""
+    """The message about a key that is none of ``known``: its place, and the nearest of them or all."""
     known = list(known)
     near = difflib.get_close_matches(str(key), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
@@ -281,7 +281,7 @@ _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 def _describe(value: Any) -> str:
-    """What was found instead of what was expected, for an error."""
+    """A description of a value that is not what was expected, for an error."""
     return "nothing" if value is None else f"{type(value).__name__} {_repr(value)}"
 
 

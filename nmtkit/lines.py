@@ -120,7 +120,7 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
 
 
 def conversion(line: bytes) -> str:
-    """How to make UTF-8 of a file with such a line, by its first line if that is known.
+    """Advice how to make UTF-8 of a file with such a line, by its first line if that is known.
 
     UTF-16 begins with a mark, and what it writes of the Latin alphabet is half zeros; all else is taken to be Latin-1.
     """
@@ -139,7 +139,7 @@ def _content(raw: bytes) -> bytes:
 
 
 def count_lines(path: Path | str) -> int:
-    """How many lines a file has, the last one counted even without \\n."""
+    """The number of lines in a file; the last one counts even without \\n."""
     return sum(1 for _ in raw_lines(path))
 
 

@@ -18,7 +18,7 @@ WordPair = tuple[str, str]
 
 
 def count_links(src: Sequence[str], tgt: Sequence[str], links: Iterable[Link]) -> Counter[WordPair]:
-    """How often each source word of a sentence pair is linked to each target word."""
+    """Count how often each source word of a sentence pair is linked to each target word."""
     return Counter((src[s], tgt[t]) for s, t in links)
 
 

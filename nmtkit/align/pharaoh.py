@@ -15,7 +15,7 @@ _GOLD_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
 
 
 class Gold(NamedTuple):
-    """What people say of a sentence pair. Sure links are possible ones, too."""
+    """The links of a sentence pair in a gold standard. Sure links are possible ones, too."""
 
     sure: set[Link]
     possible: set[Link]

@@ -1,4 +1,4 @@
-"""How good an alignment is beside one that people made (Och & Ney 2003)."""
+"""The quality of an alignment against a gold standard made by people (Och & Ney 2003)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

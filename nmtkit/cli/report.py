@@ -109,7 +109,7 @@ def report(
 
 
 def _history(folder: ModelFolder) -> "History":
-    """What is known of a model, or of an ensemble, which has its members' parameters and no history of its own.
+    """The history of a model, or of an ensemble, which has its members' parameters and no training curves of its own.
 
     Raises UserError for a folder that is neither.
     """

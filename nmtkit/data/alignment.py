@@ -18,7 +18,7 @@ from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folde
 
 
 class Aligned(NamedTuple):
-    """Of one split: sentence pairs, links, target words, and how many of these have a link."""
+    """The counts of one split: sentence pairs, links, target words, and how many of these have a link."""
 
     pairs: int
     links: int
@@ -28,7 +28,7 @@ class Aligned(NamedTuple):
 
 @dataclass(frozen=True)
 class AlignmentReport:
-    """What was made; ``str`` of it is for people."""
+    """The result of an alignment; ``str`` of it is for people."""
 
     folder: Path
     splits: dict[str, Aligned]

@@ -112,7 +112,7 @@ def epoch_batches(
 
 
 def _mean_length(corpus: Corpus, rows: Rows) -> float:
-    """Of the longer sides, end mark included."""
+    """The mean length of the longer sides, EOS included."""
     total = 0
     for start in range(0, len(rows), _BLOCK):
         src, tgt = corpus.lengths(rows[start : start + _BLOCK])

@@ -74,7 +74,7 @@ def _paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chun
 
 
 class _Pairs(NamedTuple):
-    """What became of a chunk of training text."""
+    """The result of cleaning a chunk of training text."""
 
     pairs: int  # in the chunk
     src: bytes  # the lines of tokens of those that may stay

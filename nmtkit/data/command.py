@@ -56,7 +56,7 @@ class Command:
         return process
 
     def _ended(self, process: "subprocess.Popen[bytes]") -> UserError:
-        """What to say of a program that ended by itself."""
+        """The error about a program that ended by itself."""
         return UserError(f"{self._command}: ended with status {process.wait()} instead of answering a line")
 
 

@@ -32,7 +32,7 @@ Ids = NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class Encoded:
-    """What ids.json says of a file: how it was encoded, and of what, so that whatever changed since is noticed."""
+    """The entry of ids.json about a file: how it was encoded, and of what, so that a change since then is noticed."""
 
     dtype: Literal["<u2", "<u4"]  # of an id: little-endian, two or four bytes
     lines: int
@@ -78,11 +78,11 @@ class Corpus:
         return cls(src, tgt)
 
     def __len__(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return len(self._src)
 
     def lengths(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How many words the source (P,) and the target (P,) of the pairs ``rows`` (P,) have."""
+        """The numbers of words in the source (P,) and the target (P,) of the pairs ``rows`` (P,)."""
         return self._src.lengths(rows), self._tgt.lengths(rows)
 
     def src(self, number: int) -> Ids:
@@ -142,13 +142,13 @@ def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
 
 
 def read_header(folder: Path) -> dict[str, Encoded]:
-    """What was encoded, by file. Raises UserError for anything that ``write_header`` does not write."""
+    """The entries of all encoded files. Raises UserError for anything that ``write_header`` does not write."""
     values = read_json(folder / HEADER, "make it with nmtkit vocab")
     return build(_Header, values, f"{folder / HEADER} (which nmtkit vocab makes)").files
 
 
 def write_header(folder: Path, texts: Mapping[str, Encoded]) -> None:
-    """What ``read_header`` reads."""
+    """Write the entries that ``read_header`` reads."""
     # An entry that is None is left out, as it was before there were annotations.
     entries = {
         name: {key: value for key, value in asdict(text).items() if value is not None} for name, text in texts.items()

@@ -1,4 +1,4 @@
-"""How often words occur, in bounded memory: sorted runs on disk that are merged as they are read.
+"""Counts of words in bounded memory: sorted runs on disk that are merged as they are read.
 
 A run is text, ``word<TAB>count`` in the order of the words.
 """

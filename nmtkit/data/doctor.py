@@ -1,4 +1,4 @@
-"""What is wrong with a parallel text, or worth a look, found before hours are spent on it.
+"""Findings about a parallel text, wrong or worth a look, before hours are spent on it.
 
 Everything is read once or twice as it streams by; memory is for the development and test sets, and for the most
 frequent words.
@@ -66,7 +66,7 @@ class _Findings:
 
 
 def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
-    """What is wrong with raw text in the languages ``src`` and ``tgt``.
+    """The findings in raw text in the languages ``src`` and ``tgt``.
 
     ``raw``: the files of train, and of dev and test if there are any. Nothing is raised for text that ``prep`` would
     refuse; the finding is fatal. Raises UserError for files that cannot be read at all.
@@ -125,7 +125,7 @@ def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -
 
 
 def _line_faults(text: str, advice: str) -> Iterator[str]:
-    """What is wrong with a line by itself; ``advice`` says how its file would be converted to UTF-8."""
+    """The findings in a line by itself; ``advice`` says how its file would be converted to UTF-8."""
     if not text.split():
         yield "blank"
     elif len(text.split()) > Cleaning.max_length:
@@ -163,7 +163,7 @@ class _Languages:
             yield int(len(tgt) == long), f"more than {Cleaning.max_ratio:g} times as long as the other side"
 
     def _evidence(self, words: list[str], side: int) -> float:
-        """How much more a line's words are of its side's language: the mean logarithm of their ratio."""
+        """The evidence for the side's language in a line: the mean log-ratio of its words' frequencies."""
         ratios = []
         for word in map(str.lower, words):
             # Half a count more, because a word may never have been seen on one side.
@@ -176,13 +176,13 @@ class _Languages:
 
 
 def _count(path: Path) -> Counter[str]:
-    """How often each word, lower-cased, occurs in the first lines of a file."""
+    """The count of each word, lower-cased, in the first lines of a file."""
     lines = islice(raw_lines(path), _SAMPLE)
     return Counter(word for line in lines for word in line.decode(errors="ignore").lower().split())
 
 
 def examine_ids(folder: Path) -> list[Finding]:
-    """How much of a data folder its vocabularies leave out, for each split and side; lines that are mostly unknown.
+    """Findings about what the vocabularies of a data folder leave out, by split and side; mostly unknown lines.
 
     Raises UserError for a folder whose ids do not belong to its text and vocabularies.
     """

@@ -30,7 +30,7 @@ _MOST_COUNTED = 500_000  # different words in memory: a hundred megabytes
 
 
 class Coverage(NamedTuple):
-    """How many tokens a file has, and how many of them are not in the vocabulary."""
+    """The number of tokens in a file, and of those that are not in the vocabulary."""
 
     tokens: int
     unknown: int
@@ -43,7 +43,7 @@ class Coverage(NamedTuple):
 
 @dataclass(frozen=True)
 class VocabReport:
-    """What was made; ``str`` of it is for people."""
+    """The result of ``encode``; ``str`` of it is for people."""
 
     folder: Path
     vocabularies: dict[SideName, Vocabulary]
@@ -165,7 +165,7 @@ def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: W
 
 
 def _count_chunk(path: Path, chunk: Chunk) -> tuple[int, Counter[str]]:
-    """How many lines a chunk of ``path`` has, and how often each word occurs in it."""
+    """The number of lines in a chunk of ``path``, and the count of each word in it."""
     return len(chunk.lines), Counter(chain.from_iterable(_sentences(path, chunk)))
 
 
@@ -218,7 +218,7 @@ def _check_sides(folder: Path, splits: Sequence[str], texts: Mapping[str, Encode
 
 
 def _has_words(src: Path, tgt: Path) -> bool:
-    """Whether any pair of two encoded texts, given without suffix, has words on both sides."""
+    """True if any pair of two encoded texts, given without suffix, has words on both sides."""
     lengths = [np.diff(np.fromfile(f"{path}.offsets", OFFSET)) for path in (src, tgt)]
     return bool(np.minimum(*lengths).any())
 

@@ -1,4 +1,4 @@
-"""What ``nmtkit prep`` learns from the clean training text: truecasing models and BPE merges."""
+"""Learning from the clean training text, as ``nmtkit prep`` does: truecasing models and BPE merges."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -27,13 +27,13 @@ _REFERENCE = re.compile(r"dev\.raw\.tgt[1-9][0-9]*")
 
 
 def is_data_file(name: str) -> bool:
-    """Whether ``nmtkit prep`` may write a file of this name into a data folder."""
+    """True if ``nmtkit prep`` may write a file of this name into a data folder."""
     return name in DATA_FILES or bool(_REFERENCE.fullmatch(name))
 
 
 @dataclass(frozen=True)
 class PrepReport:
-    """What was made, with the content of the manifest; ``str`` of it is for people."""
+    """The result of ``prepare``, with the content of the manifest; ``str`` of it is for people."""
 
     folder: Path
     prep: Prep
@@ -53,7 +53,7 @@ class PrepReport:
         return "\n".join(lines)
 
     def _units(self) -> str:
-        """What the tokens are: words, or pieces of them by how many merges."""
+        """A description of the tokens: words, or pieces of them by how many merges."""
         merges = [
             f"{self.manifest['files'][name]['lines'] - 1:,}"  # the first line is a version
             for name in (TextFiles(self.folder).merges(side).name for side in SIDES)
@@ -77,7 +77,7 @@ def versions() -> dict[str, str]:
 
 
 def describe_file(path: Path) -> dict[str, Any]:
-    """What the manifest says of a file of the data folder: its lines, its tokens and its SHA-256."""
+    """The entry of the manifest about a file of the data folder: its lines, its tokens and its SHA-256."""
     lines = tokens = 0
     digest = hashlib.sha256()
     for line in raw_lines(path):
@@ -104,7 +104,7 @@ def verify(folder: Path) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """What prep says of every file that it made, by name. Raises UserError where there is no sound manifest."""
+    """The manifest's entries for the files that prep made, by name. Raises UserError where there is no sound one."""
     path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
     files = read_json(path, remedy).get("files")
     # Only what others rely on is looked at: later versions may write more.
@@ -114,7 +114,7 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _describes_file(entry: Any) -> bool:
-    """Whether an entry has what others rely on."""
+    """True if an entry has what others rely on."""
     return isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
 
 

@@ -13,7 +13,7 @@ def moses_language(language: str) -> str:
 
 
 def has_moses_rules(language: str) -> bool:
-    """Whether sacremoses knows the abbreviations of a language; if not, it takes the English ones."""
+    """True if sacremoses knows the abbreviations of a language; if not, it takes the English ones."""
     return moses_language(language) in NonbreakingPrefixes().available_langs.values()
 
 

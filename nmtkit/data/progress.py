@@ -1,4 +1,4 @@
-"""How far long work is, on stderr: a bar on a terminal, elsewhere a line now and then."""
+"""Progress of long work, on stderr: a bar on a terminal, elsewhere a line now and then."""
 
 import datetime
 import logging
@@ -41,7 +41,7 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], No
 
 
 class _Rate(ProgressColumn):
-    """How many lines a second the bar has moved lately."""
+    """The lines a second by which the bar has moved lately."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:,.0f} lines/s" if task.speed else "")

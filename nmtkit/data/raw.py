@@ -26,7 +26,7 @@ class Files(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a file of raw text holds."""
+    """The content of a file of raw text."""
 
     lines: int
     sha256: str
@@ -65,13 +65,13 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
 
 
 def has_words(files: Files) -> bool:
-    """Whether any pair has words on both sides, so that a model can be judged by the text."""
+    """True if any pair has words on both sides, so that a model can be judged by the text."""
     pairs = zip(raw_lines(files.src), raw_lines(files.tgt), strict=False)
     return any(decode_line(src).split() and decode_line(tgt).split() for src, tgt in pairs)
 
 
 def read(path: Path) -> Content:
-    """What a file of raw text holds; raises UserError for a line that is not UTF-8."""
+    """The content of a file of raw text; raises UserError for a line that is not UTF-8."""
     lines, digest = 0, hashlib.sha256()
     for lines, line in enumerate(raw_lines(path), 1):
         parse_line(line, path, lines)

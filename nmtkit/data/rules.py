@@ -38,7 +38,7 @@ def rules_of(cleaning: Cleaning) -> list[str]:
 
 
 def describe_rule(rule: str, cleaning: Cleaning) -> str:
-    """What is wrong with pairs that a rule leaves out, in words for people."""
+    """A description of the pairs that a rule leaves out, in words for people."""
     return RULES[rule].format(max_length=cleaning.max_length, max_ratio=cleaning.max_ratio)
 
 
@@ -67,7 +67,7 @@ def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: 
 
 
 def wrong_script(words: list[str], language: str) -> bool:
-    """Whether more than half of the letters are of scripts that the language is not written in.
+    """True if more than half of the letters are of scripts that the language is not written in.
 
     A language that is not in the list above is taken to be written in Latin letters.
     """

@@ -26,7 +26,7 @@ class TextFiles:
 
     @property
     def settings(self) -> Path:
-        """What ``nmtkit prep`` was asked for, as YAML."""
+        """The settings that ``nmtkit prep`` was called with, as YAML."""
         return self.folder / "prep.yaml"
 
     def merges(self, side: SideName) -> Path:
@@ -47,7 +47,7 @@ class TextFiles:
         return self.folder / "lexicon.tsv"
 
     def prepared(self) -> Iterator[Path]:
-        """Those that ``nmtkit prep`` makes, there or not."""
+        """The files that ``nmtkit prep`` makes, there or not."""
         yield self.settings
         yield from map(self.merges, SIDES)
         yield from map(self.truecasing, SIDES)
@@ -65,7 +65,7 @@ ALIGN_FILES = ("dev.align", TextFiles(Path()).lexicon.name, "train.align")
 
 @dataclass(frozen=True)
 class Side:
-    """How the text of one language becomes tokens."""
+    """The settings by which the text of one language becomes tokens."""
 
     language: str  # as in ISO 639-1: en, de, zh
     normalize: bool = True  # punctuation, as Moses does
@@ -122,7 +122,7 @@ class Prep:
 
 @dataclass(frozen=True)
 class Development:
-    """What a development set is beyond two files."""
+    """The settings of a development set beyond two files."""
 
     references: tuple[Path, ...] = ()  # other translations of its source, which BLEU counts, too
     size: int | None = None  # pairs to draw from the training text, which has no others then

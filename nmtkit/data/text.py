@@ -69,7 +69,7 @@ class TextPipeline:
         )
 
     def tokens(self, line: str) -> list[str]:
-        """What the model sees of a raw line (words it does not know included). A blank line gives []."""
+        """The tokens of a raw line, words that the model does not know included. A blank line gives []."""
         return self.segment(self.truecase(self.tokenize(line)))
 
     def tokenize(self, line: str) -> list[str]:

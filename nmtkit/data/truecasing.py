@@ -45,7 +45,7 @@ class Truecaser:
 
 
 def count_cases(sentences: Iterable[list[str]]) -> Counter[str]:
-    """How often each form of a word occurs where its case says something: not at the start of a sentence."""
+    """The count of each form of a word where its case says something: not at the start of a sentence."""
     truecaser = MosesTruecaser()
     return Counter(form for words in sentences for _, form, _ in truecaser.learn_truecase_weights(words))
 

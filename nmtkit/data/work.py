@@ -107,7 +107,7 @@ class Work:
 
     @property
     def pairs(self) -> int:
-        """How many pairs the raw training text has."""
+        """The number of pairs in the raw training text."""
         return self.contents["train"][0].lines
 
     @cached_property
@@ -122,7 +122,7 @@ class Work:
         return self.folder / "shards" / f"{shard.number:03}.{name}"
 
     def is_clean(self, shard: Shard) -> bool:
-        """Whether the shard is tokenised and cleaned."""
+        """True if the shard is tokenised and cleaned."""
         return self.shard_file(shard, "lost").is_file()  # it is written last
 
     def lost(self, shard: Shard) -> list[tuple[int, str]]:
@@ -136,7 +136,7 @@ class Work:
         return sorted([*map(tuple, lost), *((line, "duplicate") for line in compress(kept, self.repeated[shard]))])
 
     def tokens(self, shard: Shard, side: SideName) -> Iterator[Chunk]:
-        """What stays of a clean shard, in chunks."""
+        """The pairs of a clean shard that stay, in chunks."""
         if "duplicate" not in self.prep.cleaning.drop:
             return chunks(self.shard_file(shard, side), CHUNK_LINES)
         return _chunks(compress(raw_lines(self.shard_file(shard, side)), ~self.repeated[shard]))

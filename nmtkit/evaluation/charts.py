@@ -151,5 +151,5 @@ def heat_map(title: str, source: Sequence[str], target: Sequence[str], weights: 
 
 
 def _letters(word: str) -> int:
-    """How many letters wide a word is; Chinese ones are two."""
+    """The width of a word in letters; Chinese characters count as two."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in word)

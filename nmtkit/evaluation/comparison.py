@@ -13,7 +13,7 @@ from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
 
 @dataclass(frozen=True)
 class System:
-    """What one system made of a test set, beside the references in the same form."""
+    """A system's translations of a test set, beside the references in the same form."""
 
     name: str
     on: str  # what its words are, as "Moses words (en)"
@@ -25,7 +25,7 @@ class System:
 
 
 class Compared(NamedTuple):
-    """What is to be compared: systems on one test set, and what is known of its sentences."""
+    """The input of a comparison: systems on one test set, and what is known of its sentences."""
 
     systems: Sequence[System]
     lengths: Sequence[int]  # of the sources in words; empty if nobody knows
@@ -33,7 +33,7 @@ class Compared(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What one metric says of one system."""
+    """The value of one metric for one system."""
 
     metric: str
     on: str  # words, as a system has them, or plain text
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What a significance test says of all systems, by one metric."""
+    """The result of a significance test of all systems, by one metric."""
 
     metric: str
     signature: str

@@ -37,14 +37,14 @@ class Entry(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Whether a model told the right translation from one error."""
+    """The outcome for one error: did the model prefer the right translation?"""
 
     error: Error
     right: bool  # the reference was more probable; as probable is wrong
 
 
 class Accuracy(NamedTuple):
-    """How many errors of one kind a model recognised."""
+    """The number of errors of one kind that a model recognised."""
 
     name: str  # of the kind: a type, a distance or a frequency
     right: int
@@ -124,7 +124,7 @@ def read_line_aligned(source: Path, correct: Path, incorrect: Path, type: str) -
 
 
 def judge(entries: Iterable[Entry], scores: Iterable[Sequence[float]]) -> list[Outcome]:
-    """Whether each reference is more probable than each of its errors.
+    """The outcome for each error of each entry: is the reference more probable?
 
     scores: for each entry the log-probability of its reference, then of each of its errors.
     """

@@ -93,7 +93,7 @@ def _unrolled(model: Seq2Seq, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """What papers say of forced scores. Tokens include the end marks."""
+    """Forced scores in the units that papers use. Tokens include the end-of-sentence marks."""
 
     sentences: int
     tokens: int

@@ -1,4 +1,4 @@
-"""How strongly each layer of a model moves and is moved: norms of activations and gradients on one batch.
+"""Gradient flow: the norms of each layer's activations and gradients on one batch.
 
 The claim of Zhou et al. 2016 (section 3.1) and Wang et al. 2017 made visible: with a linear path through the layers,
 the gradient that reaches the bottom of a stack is not much smaller than that at its top.
@@ -44,7 +44,7 @@ class Layer(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """What of the gradient at the top of a stack arrives at its bottom."""
+    """The share of the gradient at the top of a stack that arrives at its bottom."""
 
     stack: str
     layers: int
@@ -100,13 +100,13 @@ def ratios(layers: Sequence[Layer]) -> list[Ratio]:
 
 
 def _in_list(model: nn.Module, name: str) -> bool:
-    """Whether a module with parameters is one of a list of alike ones, normalisations excepted: a layer of papers."""
+    """True if a module with parameters is in a list of alike ones, normalisations excepted: a layer of papers."""
     parent, _, last = name.rpartition(".")
     return last.isdigit() and _is_list(model.get_submodule(parent), parent) and _learns(model.get_submodule(name))
 
 
 def _learns(module: nn.Module) -> bool:
-    """Whether it has parameters."""
+    """True if a module has parameters."""
     return any(True for _ in module.parameters())
 
 
@@ -127,7 +127,7 @@ def _outside_lists(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Modul
 
 
 def _is_layer(name: str, parts: dict[str, nn.Module], outputs: dict[str, Tensor]) -> bool:
-    """Of lists within lists, the innermost that are run as a whole, or the innermost where none is."""
+    """True if a part is innermost among those run as a whole, or innermost of all where none around it is."""
     inside = [other for other in parts if other.startswith(f"{name}.")]
     around = [other for other in parts if name.startswith(f"{other}.")]
     if name in outputs:

@@ -73,7 +73,7 @@ class Sentence:
 
     @property
     def spread(self) -> float:
-        """How far the best and the worst system are apart."""
+        """The difference between the best and the worst system."""
         return max(self.chrf) - min(self.chrf)
 
     @property
@@ -83,7 +83,7 @@ class Sentence:
 
 
 def read_metrics(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What training and validations logged in ``metrics.jsonl``; nothing if it is not there, as in an average.
+    """The records of training and of validations in ``metrics.jsonl``; none if it is not there, as in an average.
 
     Raises UserError for a line that training did not write, unless it is the half line of a process that was killed.
     """
@@ -189,7 +189,7 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
 
 
 def training_charts(histories: Sequence[History]) -> str:
-    """What the runs logged while they trained, a line for each, and their checkpoints on the test set if known."""
+    """Charts of the training logs, a line for each run, and of checkpoints on the test set if they are known."""
     loss, by_words, bleu, rates, speeds, errors, both, test = [], [], [], [], [], [], [], []
     for colour, history in enumerate(histories):
         name, train, valid, words = history.name, history.train, history.valid, history.words
@@ -233,7 +233,7 @@ def _points(records: Sequence[Mapping[str, Any]], key: str, times: float = 1) ->
 
 
 def _contrast(histories: Sequence[History]) -> str:
-    """How often the systems prefer the right translation: a chart by distance, and a table of everything."""
+    """The contrastive accuracy of the systems: a chart by distance, and a table of everything."""
     if not any(history.contrast for history in histories):
         return ""
     names = [history.name for history in histories]

@@ -1,4 +1,4 @@
-"""Whether a difference between systems is more than chance: paired tests, and the spread over seeds.
+"""Significance of differences between systems: paired tests, and the spread over seeds.
 
 Letters: D samples or trials, L sentences of the test set, Q statistics of a sentence that a metric adds up.
 """

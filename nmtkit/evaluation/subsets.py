@@ -15,7 +15,7 @@ class Subset(NamedTuple):
     numbers: list[int]  # of the sentences, from 0
 
     def of(self, lines: Sequence[str]) -> list[str]:
-        """Those lines of a file of the whole test set that belong to these sentences."""
+        """The lines for these sentences, out of a file of the whole test set."""
         return [lines[number] for number in self.numbers]
 
 

@@ -33,11 +33,11 @@ class DevelopmentSet:
 
     @property
     def lowercase(self) -> bool:
-        """Whether case is beyond a model of this data folder, so that BLEU must not count it."""
+        """True if a model of this data folder writes lower case only, so that BLEU must ignore case."""
         return self.pipeline.side.lowercase
 
     def describe_bleu(self) -> str:
-        """What BLEU of this set is: "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
+        """A description of BLEU here: "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
         case = ", without case" if self.lowercase else ""
         number = len(self.references)
         return f"BLEU of the development set: sacreBLEU 13a{case}, {number} reference{'s' if number > 1 else ''}"

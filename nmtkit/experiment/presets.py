@@ -118,7 +118,7 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
 
 
 def _unknown(values: Mapping[str, Any], known: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """What is wrong with each key of ``values`` that ``known``, or the mapping at its place in it, does not have."""
+    """A message for each key of ``values`` that ``known``, or the mapping at its place in it, does not have."""
     for key, value in values.items():
         if key not in known:
             yield configs.unknown_key(path, key, known)

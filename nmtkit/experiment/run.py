@@ -190,5 +190,5 @@ def _texts(data: Path) -> dict[str, str]:
 
 
 def _read_texts(path: Path) -> dict[str, str]:
-    """What ``_texts`` gave when the run began."""
+    """The hashes that ``_texts`` gave when the run began."""
     return {name: str(text) for name, text in read_json(path, "copy it from a backup, or train anew").items()}

@@ -28,7 +28,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class Data:
-    """What the paper's data looked like; a run takes its sizes from its own data folder."""
+    """The data of the paper; a run takes its sizes from its own data folder."""
 
     segmentation: str
     src_vocab: int  # rows of the table, the four symbols included
@@ -72,7 +72,7 @@ def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
 
 
 def load_experiment(folder: ModelFolder) -> Experiment:
-    """What a model folder was trained as. Raises UserError for a configuration that training does not write."""
+    """The experiment of a model folder. Raises UserError for a configuration that training does not write."""
     return build_experiment(configs.load_yaml(folder.config), str(folder.config))
 
 

@@ -1,4 +1,4 @@
-"""How large the model of an experiment is: its parameters, and the memory that its training needs."""
+"""The size of an experiment's model: its parameters, and the memory that its training needs."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -
 
 
 def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Finding]:
-    """Whether weights, gradients and the optimiser's state fit into the memory that is free; nothing if they do.
+    """A finding if weights, gradients and the optimiser's state do not fit into the memory that is free.
 
     What a batch takes comes on top; training.pass_tokens bounds it.
     """

@@ -42,7 +42,7 @@ class Decoder(nn.Module, Generic[Encoded, Memory, State]):
     """
 
     def begin(self, encoded: Encoded, mask: Tensor) -> tuple[Memory, State]:
-        """What the encoder gave (B rows) and the source mask (B, S) -> memory and first state, B rows each."""
+        """The encoder's result (B rows) and the source mask (B, S) -> memory and first state, B rows each."""
         raise NotImplementedError
 
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:

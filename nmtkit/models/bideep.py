@@ -205,7 +205,7 @@ class Conditional(nn.Module):
         return self.after(self.context(c), self.before(self.input(y), h, first), states)
 
     def weights(self) -> list[Tensor]:
-        """What ``before`` takes, then what ``after`` takes: each (H, 3H)."""
+        """The matrices of ``before``, then those of ``after``: each (H, 3H)."""
         return weights([self.first, *self.states])
 
     def unroll(self, y: Tensor, c: Tensor, h: Tensor) -> Tensor:
@@ -366,7 +366,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         return enumerate(self.high, start=1)
 
     def inputs(self, r: Tensor, c: Tensor, memory: Memory, k: int) -> tuple[Any, ...]:
-        """What level ``k`` reads: r (..., H), the sum of the states below it, and the base's context c (..., 2H).
+        """The input of level ``k``: r (..., H), the sum of the states below it, and the base's context c (..., 2H).
 
         A cGRU has a context of its own, for which it is given the memory and its number.
         """

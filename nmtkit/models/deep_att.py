@@ -52,7 +52,7 @@ class Config:
 
     @property
     def ff_width(self) -> int:
-        """How many of the 4H features of f the next layer reads: the input and input-gate quarters, all, or none."""
+        """The number of features of f, of 4H, that the next layer reads: input and input gate (2H), all, or none."""
         return {"none": 0, "half": 2 * self.width, "full": 4 * self.width}[self.fast_forward]
 
 
@@ -176,7 +176,7 @@ class Stack(nn.Module):
         return cast(PeepholeLSTM, self.recurrent[k])
 
     def top(self, h: Tensor) -> Tensor:
-        """What the softmax sees: h (..., H) of the top layer after dropout."""
+        """The input of the softmax: h (..., H) of the top layer after dropout."""
         return functional.dropout(h, self.dropout, self.training)
 
 

@@ -85,7 +85,7 @@ class Layer(nn.Module):
         return new if self.fast_forward is None else new + self.fast_forward(f)
 
     def output(self, x: Tensor, h: Tensor) -> Tensor:
-        """What the layer above reads: the state h (..., H), plus the input x (..., H) with a residual connection."""
+        """The input of the layer above: the state h (..., H), plus the input x (..., H) with a residual connection."""
         return x + h if self.residual else h
 
 
@@ -177,7 +177,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         return cast(Layer, self.layers[k])
 
     def top(self, x: Tensor) -> Tensor:
-        """What the softmax sees: x (..., H) of the top layer after dropout."""
+        """The input of the softmax: x (..., H) of the top layer after dropout."""
         return functional.dropout(x, self.dropout, self.training)
 
 

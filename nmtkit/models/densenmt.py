@@ -119,7 +119,7 @@ class Input(nn.Module):
 
 
 class Encoded(NamedTuple):
-    """What the decoder attends to: one set of keys and values for DenseAtt-1, one for each part for DenseAtt-2."""
+    """The keys and values that the decoder attends to: one set for DenseAtt-1, one for each part for DenseAtt-2."""
 
     keys: tuple[Tensor, ...]  # (B, S, N) each
     values: tuple[Tensor, ...]  # (B, S, N) each
@@ -262,14 +262,14 @@ class ConvDecoder(Decoder[Encoded, Memory, State]):
         return self.readout(h)
 
     def join(self, k: int, h: Tensor, u: Tensor, a: Tensor) -> Tensor:
-        """What layer k hands on (..., D), from its input h, its convolution u and its attention a (eq. 7 if dense)."""
+        """The output of layer k (..., D), from its input h, its convolution u and its attention a (eq. 7 if dense)."""
         if self.dense[k]:
             return torch.cat([h, a, u], dim=-1)
         joined: Tensor = HALF * (HALF * (u + a) + self.residuals[k](h))
         return joined
 
     def readout(self, h: Tensor) -> Tensor:
-        """What the output layer sees: the top h (..., D) mapped to (..., ``output``), after dropout."""
+        """The input of the output layer: the top h (..., D) mapped to (..., ``output``), after dropout."""
         return functional.dropout(self.last(h), self.dropout, self.training)
 
 

@@ -97,7 +97,7 @@ class Sublayer(nn.Module):
         self.norm = nn.LayerNorm(config.width)
 
     def enter(self, x: Tensor) -> Tensor:
-        """What the sublayer reads: x (..., D), normalised if the normalisation stands before it."""
+        """The input of the sublayer: x (..., D), normalised if the normalisation stands before it."""
         normed: Tensor = self.norm(x) if self.pre else x
         return normed
 

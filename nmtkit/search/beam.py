@@ -32,7 +32,7 @@ ROUNDING = 1e-3  # how far above 0 a log-probability may be by rounding alone
 
 @dataclass(frozen=True)
 class Search:
-    """How to search (config section ``search``). Lengths count target words; |y| counts the end mark too."""
+    """The settings of search (config section ``search``). Lengths count target words; |y| counts EOS too."""
 
     beam_size: int = 5
     # log P; log P / |y|; log P / ((5 + |y|) / 6) ** alpha (Wu et al. 2016, eq. 14); log P / |y| ** alpha
@@ -240,7 +240,7 @@ def _end(candidate: _Candidate, config: Search, history: list[_Step], length: in
 
 
 def _settled(ended: list[_Ending], beam: list[_Candidate], n_best: int, config: Search, reach: int) -> bool:
-    """Whether nothing alive can enter the n best: log P only falls, and no length is worth more than ``reach``."""
+    """True if nothing alive can enter the n best: log P only falls, and no length is worth more than ``reach``."""
     scores = sorted((ending.score for ending in ended), reverse=True)
     return len(scores) >= n_best and scores[n_best - 1] >= config.score(beam[0].log_prob, reach)
 

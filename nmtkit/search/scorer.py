@@ -1,4 +1,4 @@
-"""What search asks of a model, an ensemble or a table in a test."""
+"""The protocol that search asks of a model, an ensemble or a table in a test."""
 
 from typing import Protocol
 

@@ -65,7 +65,7 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
 
 
 def _finite(tree: Any) -> bool:
-    """Whether every number in a tree of tensors is."""
+    """True if every number in a tree of tensors is finite."""
     if isinstance(tree, Tensor):
         return bool(tree.isfinite().all())
     return all(map(_finite, tree)) if isinstance(tree, tuple) else True

@@ -1,4 +1,4 @@
-"""What a run shows while it trains: a live line on a terminal, plain lines every now and then when piped."""
+"""The display of a run in training: a live line on a terminal, plain lines every now and then when piped."""
 
 import logging
 import sys
@@ -38,7 +38,7 @@ class Display:
             log.info("update %d%s  %s%s", update, f"/{self._total}" if self._total else "", facts, self._left(update))
 
     def _left(self, update: int) -> str:
-        """How long the rest will take at the speed so far, if it is known how much that is."""
+        """The time that the rest will take at the speed so far, if it is known how much that is."""
         if not self._total or update <= self._first:
             return ""
         seconds = (self._last - self._started) / (update - self._first) * (self._total - update)

@@ -51,7 +51,7 @@ def processes(device: torch.device) -> Iterator[torch.device]:
 
 
 def _number(name: str) -> int:
-    """What torchrun says in the environment variable ``name``. Raises UserError where only some of them are set."""
+    """The value of torchrun's environment variable ``name``. Raises UserError where only some of them are set."""
     value = os.environ.get(name, "")
     if not value.isdecimal():
         raise UserError(f"{name} is {value!r} beside WORLD_SIZE; start processes with torchrun, or unset WORLD_SIZE")
@@ -64,12 +64,12 @@ def rank() -> int:
 
 
 def size() -> int:
-    """How many processes there are."""
+    """The number of processes."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def share(rows: np.ndarray) -> np.ndarray:
-    """What this process takes of something sorted by length: every n-th, so that all have equally much to do."""
+    """The share of this process in something sorted by length: every n-th, so that all have equally much to do."""
     return rows[rank() :: size()]
 
 

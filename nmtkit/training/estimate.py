@@ -1,4 +1,4 @@
-"""What training a model will cost, before it is trained, and the batch at which the machine is busy: both measured."""
+"""Measurements before training: the cost of a model, and the batch size that keeps the machine busy."""
 
 import logging
 import time
@@ -108,7 +108,7 @@ def busy_budget(run: Run) -> int:
 
 
 def _saved_bytes(update: Callable[[], object], model: Seq2Seq) -> int:
-    """What an update keeps for its backward pass, parameters left out."""
+    """The bytes that an update keeps for its backward pass, parameters left out."""
     saved = {p.data_ptr(): 0 for p in model.parameters()}
 
     def keep(tensor: Tensor) -> Tensor:

@@ -77,7 +77,7 @@ class ModelFolder:
 
     @property
     def bundle(self) -> Path:
-        """What an ensemble's members are and how they are combined, as YAML."""
+        """The members of an ensemble and how they are combined, as YAML."""
         return self.path / "ensemble.yaml"
 
     @property
@@ -98,7 +98,7 @@ class ModelFolder:
         return self.checkpoint(update) / "model.safetensors"
 
     def trainer(self, update: int) -> Path:
-        """What training needs beside the weights to go on; an average has none."""
+        """The state that training needs beside the weights to go on; an average has none."""
         return self.checkpoint(update) / "trainer.pt"
 
     def updates(self) -> list[int]:
@@ -107,7 +107,7 @@ class ModelFolder:
         return sorted(int(name) for name in names if re.fullmatch("[0-9]{1,18}", name))
 
     def best_updates(self) -> list[int]:
-        """Those of the checkpoints that were the best when validated, as far as they were kept, best first."""
+        """The updates of the checkpoints that were best when validated, as far as they were kept, best first."""
         there = {f"step-{update}": update for update in self.updates()}
         names = [line.partition("\t")[0] for line in read_text(self.ranking).splitlines()]
         return [there[name] for name in names if name in there]
@@ -218,5 +218,5 @@ class ModelFolder:
 
 
 def read_text(path: Path) -> str:
-    """What is in a file that may be missing (then nothing) or damaged (then with U+FFFD for what is no UTF-8)."""
+    """The text of a file that may be missing (then nothing) or damaged (then with U+FFFD for what is no UTF-8)."""
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

@@ -113,7 +113,7 @@ def _log(run: Run, record: dict[str, object]) -> None:
 
 
 def _facts(run: Run) -> str:
-    """What the live line says beside the number of the update."""
+    """The text of the live line beside the number of the update."""
     settings, progress, window = run.settings, run.progress, run.progress.window
     best = f"  best {settings.ranked_by} {progress.best[0][1]:.2f}" if progress.best else ""
     left = f"  patience {settings.patience - progress.stalled}" if settings.patience else ""

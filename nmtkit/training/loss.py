@@ -1,5 +1,5 @@
-"""What training minimises and a validation measures: the one place where padding is left out and the output layer meets
-the loss.
+"""The loss that training minimises and a validation measures: the only place that leaves padding out and multiplies by
+the output layer.
 
 Letters: B sentences, S source words, T target words, R words of a batch's target that are no padding, H hidden.
 """
@@ -16,7 +16,7 @@ from nmtkit.symbols import PAD
 
 
 class Gradient(NamedTuple):
-    """What is known of a batch once its gradient is in the parameters."""
+    """The figures of a batch once its gradient is in the parameters."""
 
     loss: float  # what was minimised: per word or per sentence, smoothed
     nll: float  # negative log-likelihood in nats, summed over the words
@@ -38,7 +38,7 @@ def summed_loss(model: Seq2Seq, batch: Batch, label_smoothing: float, dtype: tor
 
 
 def score_words(model: Seq2Seq, batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Of each target word its log-probability (R,), float32 in nats, and whether it was the most probable one (R,)."""
+    """The log-probability of each target word (R,), float32 in nats, and whether it was the most probable one (R,)."""
     batch = batch.to(model.output.weight.device)
     with _products(model, dtype):
         hidden = model(batch.src, batch.mask, batch.tgt)  # (B, T, H)
@@ -52,6 +52,6 @@ def _products(model: Seq2Seq, dtype: torch.dtype) -> torch.autocast:
 
 
 def _real(hidden: Tensor, tgt: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Of ``hidden`` (B, T, H) and ``tgt`` (B, T) the places without padding: (R, H) of ``dtype`` and (R,)."""
+    """The places without padding in ``hidden`` (B, T, H) and ``tgt`` (B, T): (R, H) of ``dtype`` and (R,)."""
     real = (tgt != PAD).flatten().nonzero().squeeze(1)
     return hidden.flatten(0, 1)[real].to(dtype), tgt.flatten()[real]

@@ -16,13 +16,13 @@ from nmtkit.training.validation import Validation
 
 
 def epoch_record(progress: Progress, epoch: Epoch) -> dict[str, Any]:
-    """What the batches of the epoch that has just ended were."""
+    """Figures of the batches in the epoch that has just ended."""
     facts = {"batches": len(epoch), "padding": round(epoch.padding, 4)}
     return {"kind": "epoch", "update": progress.update, "epoch": progress.epoch, **facts}
 
 
 def train_record(progress: Progress, rate: float) -> dict[str, Any]:
-    """What training did since the last validation; ``rate`` is the factor of the learning rates."""
+    """Figures of training since the last validation; ``rate`` is the factor of the learning rates."""
     window = progress.window
     return {
         "kind": "train",
@@ -39,7 +39,7 @@ def train_record(progress: Progress, rate: float) -> dict[str, Any]:
 
 
 def validation_record(progress: Progress, validation: Validation, seconds: float) -> dict[str, Any]:
-    """What a validation measured, and how long it took."""
+    """The measurements of a validation, and the time that it took."""
     return {
         "kind": "valid",
         "update": progress.update,

@@ -1,4 +1,4 @@
-"""How far a run is: what is neither in its weights nor in its optimiser, what a validation changes, what ends it."""
+"""The progress of a run: what is in neither weights nor optimiser, what a validation changes, what ends it."""
 
 from dataclasses import dataclass, field
 
@@ -29,7 +29,7 @@ class Window:
         self.updates += 1
 
     def exploded(self, norm: float) -> bool:
-        """Whether a gradient is far larger than those before it, once there are enough of them to say so."""
+        """True if a gradient is far larger than those before it, once there are enough of them to say so."""
         return self.updates >= 10 and norm > EXPLOSION * self.mean_norm
 
     @property

@@ -40,7 +40,7 @@ class Schedule:
             raise ValueError("replicas, start, end: at least 1, and 0 <= start < end")
 
     def reduces(self, stalled: int, decays: int) -> bool:
-        """Whether a validation calls for a reduction: so long without improvement, after so many reductions."""
+        """True if a validation calls for a reduction: so long without improvement, after so many reductions."""
         return stalled > self.tolerance or (self.falling and decays > 0)
 
     def multiplier(self, update: int, decays: int) -> float:

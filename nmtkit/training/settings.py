@@ -1,4 +1,4 @@
-"""How a model is trained: the ``training`` part of an experiment."""
+"""The settings of training: the ``training`` part of an experiment."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,7 +13,7 @@ Metric = Literal["bleu", "cross_entropy"]  # of the development set
 
 @dataclass(frozen=True)
 class Training:
-    """How a model is trained; the names are the keys of the YAML below ``training``.
+    """The settings of training; the names are the keys of the YAML below ``training``.
 
     Batches are global: the size of an update whatever it is computed on. Raises ValueError for values that cannot be.
     """
@@ -70,7 +70,7 @@ class Training:
 
     @property
     def ranked_by(self) -> Metric:
-        """What makes a checkpoint better than another."""
+        """The metric by which checkpoints are ranked."""
         return self.best_metric or self.stop_metric
 
     def seed_of(self, what: int | None) -> int:

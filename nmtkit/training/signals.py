@@ -1,4 +1,4 @@
-"""What asks a run to stop: Ctrl-C, SIGTERM and SIGHUP."""
+"""Signals that ask a run to stop: Ctrl-C, SIGTERM and SIGHUP."""
 
 import logging
 import signal

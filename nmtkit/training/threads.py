@@ -1,4 +1,4 @@
-"""How many threads a training computes with: all that there are, or fewer beside a busy process.
+"""The number of threads that training computes with: all that there are, or fewer beside a busy process.
 
 Threads share every operation and wait for the last of them. Where another process has one of the cores, that last one
 is late again and again: with two threads on two cores, one of them busy, small operations take several times as long
@@ -41,7 +41,7 @@ def choose_threads(began_with: int) -> int:
 
 
 def _seconds(threads: int) -> float:
-    """Of some steps of a recurrence with so many threads: the least of three times, which no passing task stretches."""
+    """The seconds that a recurrence takes with so many threads: the least of three, which no passing task stretches."""
     torch.set_num_threads(threads)
     state, weight = torch.zeros(ROWS, WIDTH), torch.zeros(WIDTH, 2 * WIDTH)
     times = []

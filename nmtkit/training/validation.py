@@ -1,4 +1,4 @@
-"""What a validation measures, and the part of it that needs no search: each word after those of the reference."""
+"""The result of a validation, and the part of it that needs no search: each word after those of the reference."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from nmtkit.training.settings import Metric
 
 
 class Validation(NamedTuple):
-    """What a validation measured. ``bleu`` is of real beam output, 0 to 100."""
+    """The measurements of a validation. ``bleu`` is that of beam search, from 0 to 100."""
 
     cross_entropy: float  # nats per target token, end-of-sentence marks included
     errors: float  # share of target tokens that were not the most probable ones (token error rate)

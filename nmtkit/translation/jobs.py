@@ -28,7 +28,7 @@ Window: TypeAlias = list[tuple[str, str]]  # lines, each with its prefix or refe
 
 
 class Models(NamedTuple):
-    """What ``loading.load`` is told to load; its arguments in their order."""
+    """The models to load: the arguments of ``loading.load`` in their order."""
 
     folders: tuple[Path, ...]
     device: str
@@ -40,7 +40,7 @@ class Models(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done with windows of lines. A worker process is sent it with each, and loads the models once."""
+    """The work to be done on windows of lines. Workers are sent it with each window, and load the models once."""
 
     models: Models
     request: Request
@@ -61,7 +61,7 @@ def translator_of(models: Models) -> Translator:
 
 
 def processes_for(translator: Translator) -> int:
-    """How many processes are fastest: one on a GPU, else one a core, as far as half the memory holds their models."""
+    """The fastest number of processes: one on a GPU, else one a core, as far as half the memory holds their models."""
     if translator.device.type != "cpu":
         return 1
     # Each process has a copy of the weights, and needs about as much again to work in.

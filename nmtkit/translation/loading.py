@@ -32,7 +32,7 @@ TRANSLATIONS = 20  # of each source word in a shortlist (K' of Jean et al. 2015)
 
 @dataclass(frozen=True)
 class Bundle:
-    """What ensemble.yaml says of the models that lie beside it in members/."""
+    """The content of ensemble.yaml, about the models that lie beside it in members/."""
 
     members: tuple[str, ...]  # folder names
     combine: Combine

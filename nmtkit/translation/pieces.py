@@ -25,7 +25,7 @@ _CLOSER = re.compile(f"{_CLOSING}+")
 
 
 class Part(NamedTuple):
-    """What the model made of a line, or of one piece of a longer one. T tokens, S source tokens."""
+    """The translation of a line, or of one piece of a longer one. T tokens, S source tokens."""
 
     tokens: list[str]  # (T,) as the model produced them
     written: list[str]  # (T,) the same with unknown words replaced, if that is asked for
@@ -61,7 +61,7 @@ def end_of_piece(tokens: Sequence[str], start: int, limit: int, pipeline: TextPi
 
 
 def _goodness(tokens: Sequence[str], i: int, pipeline: TextPipeline) -> int:
-    """How good it is to cut before token i: 3 between sentences, 2 after punctuation, 1 between words, 0 in a word."""
+    """The quality of a cut before token i: 3 between sentences, 2 after punctuation, 1 between words, 0 in a word."""
     if len(pipeline.words([tokens[i - 1], tokens[i]])) == 1:
         return 0
     before = "".join(tokens[max(0, i - 3) : i])  # a closing quote may follow the mark

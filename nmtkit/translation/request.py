@@ -17,7 +17,7 @@ MAX_INPUT_LENGTH = 250  # tokens; the longest sentence, in words, that nmtkit pr
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is asked of a translator, for every line alike. ``Request()`` asks for the best translation.
+    """A request to a translator, for every line alike. ``Request()`` asks for the best translation.
 
     Raises UserError for a value that is out of range and for wishes that exclude each other, so that none is ever
     ignored. Search settings that are None are those of the model.

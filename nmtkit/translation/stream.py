@@ -78,7 +78,7 @@ class Stream:
             yield self._lines.popleft()
 
     def at_hand(self) -> bool:
-        """Whether there is another line, now or before ``PAUSE`` is over."""
+        """True if there is another line, now or before ``PAUSE`` is over."""
         while not (self._lines or self._ended) and select.select([self._descriptor], [], [], PAUSE)[0]:
             self._read()
         return bool(self._lines)

@@ -58,7 +58,7 @@ def read_set(paths: Sequence[Path]) -> list[list[str]]:
 
 
 def describe(side: Side) -> str:
-    """What the words of a side are: "Moses words (en, truecased)"."""
+    """A description of the words of a side: "Moses words (en, truecased)"."""
     done = {"normalised": side.normalize, "lower-cased": side.lowercase, "truecased": side.truecase}
     kind = "Moses words" if side.tokenizer == "moses" else "words as spaced"
     return f"{kind} ({', '.join([side.language, *(name for name, applied in done.items() if applied)])})"
@@ -132,7 +132,7 @@ def translate_held_out(
 
 
 def _within(source: int, target: int, max_length: int | None) -> bool:
-    """Whether both sides of a pair have tokens, and neither more than ``max_length``, as training counts them."""
+    """True if both sides of a pair have tokens, and neither more than ``max_length``, as training counts them."""
     return min(source, target) > 0 and (max_length is None or max(source, target) <= max_length)
 
 

@@ -70,7 +70,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class Source:
-    """How a model reads its source."""
+    """The way in which a model reads its source: segmentation and vocabulary."""
 
     pipeline: TextPipeline
     vocab: Vocabulary
@@ -93,7 +93,7 @@ class Lexicon:
 
     @cached_property
     def of_pieces(self) -> bool:
-        """Whether some of its words are pieces of words, as BPE makes them."""
+        """True if some of its words are pieces of words, as BPE makes them."""
         return any(word.endswith("@@") for word in self.translations)
 
 
@@ -169,7 +169,7 @@ class Translator:
     def answer(
         self, lines: Iterable[str], request: Request, beside: Iterable[str] | None = None
     ) -> list[list[Translation]]:
-        """What is asked for of every line: up to ``request.n_best`` translations, best first. A blank line has one.
+        """The translations of every line, up to ``request.n_best`` of each, best first. A blank line has one.
 
         beside: the prefix of each line, empty for none, or its reference, if the request says that there are some.
 
@@ -285,7 +285,7 @@ class Translator:
         return [_Piece(line, start, list(part)) for start, part in zip(starts, zip(*parts, strict=True), strict=True)]
 
     def _shared(self, prefix: list[int], pieces: list[_Piece]) -> list[list[int]]:
-        """What the translation of each piece of a line must begin with, so that its own begins with ``prefix``.
+        """The tokens that each piece's translation must begin with, so that the line's begins with ``prefix``.
 
         A piece whose translation is all prefix has it closed with EOS.
         """
@@ -298,7 +298,7 @@ class Translator:
         return [*shares, prefix[start:]]
 
     def _shortlists(self, sentences: Sequence[list[str]], request: Request) -> Shortlists | None:
-        """What the tokens of each sentence may be translated with: their words, and the lexicon's translations."""
+        """The target words allowed for each sentence by its tokens: their words, and the lexicon's translations."""
         if request.shortlist is None or self.lexicon is None:
             return None
         asked = list[list[int]]()
@@ -318,7 +318,7 @@ class Translator:
         return tokens if pipeline.side.segmentation == "bpe" else pipeline.written(line)
 
     def _part(self, hypothesis: Hypothesis, request: Request, source: list[str], written: list[str]) -> Part:
-        """What a hypothesis says in words. source: the tokens that it translates; written: their spelling."""
+        """A hypothesis as a translation. source: the tokens that it translates; written: their spelling."""
         tokens = words = self.tgt_vocab.tokens(hypothesis.ids)
         blind = bool(tokens) and hypothesis.attention is None
         if blind and (request.alignment or request.attention):
