@@ -6,6 +6,7 @@ that is at most 7 places away; else ``unkpos_null``. Places are those of words, 
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from nmtkit.align.pharaoh import Link
 from nmtkit.symbols import FARTHEST, SPELLINGS, UNK, UNKPOS
@@ -20,6 +21,14 @@ _NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance; what is farther away from a na
 
 # Numbers, dates and times; e-mail addresses; URLs.
 _AS_TYPED = re.compile(r"[+-]?\d+(?:[.,:/’'-]\d+)*%?|[^@\s]+@[^@\s]+\.[^@\s]+|(?:[a-z]+://|www\.)\S+", re.IGNORECASE)
+
+
+class Unknown(NamedTuple):
+    """What became of the unknown words of a text: how many were ..."""
+
+    translated: int  # by the lexicon
+    copied: int
+    left: int  # as <unk>, since they come from nowhere
 
 
 def nearest(links: Iterable[Link]) -> dict[int, int]:
@@ -47,15 +56,14 @@ def replace_unknown(
     read: Sequence[str],
     written: Sequence[str],
     lexicon: Mapping[str, str],
-) -> list[str]:
+) -> tuple[list[str], Unknown]:
     """``target`` with its unknown words replaced by the translation, else by a copy, of the source word of each.
 
     An ``unkpos_d`` says itself where that is, a plain ``<unk>`` has it from ``links``: the papers' rule. ``read`` are
     the source words as the lexicon spells them, ``written`` as the user did. Where there is no such place, ``<unk>``
     stays.
     """
-    said = [lexicon.get(word, spelling) for word, spelling in zip(read, written, strict=True)]
-    return _replaced(target, _named(target, links, len(read)), said)
+    return _replaced(target, _named(target, links, len(read)), [lexicon.get(word) for word in read], written)
 
 
 def match_unknown(
@@ -66,19 +74,20 @@ def match_unknown(
     written: Sequence[str],
     lexicon: Mapping[str, str],
     known: Container[str],
-) -> list[str]:
+) -> tuple[list[str], Unknown]:
     """``replace_unknown``, but from where the unknown words can come from; numbers and addresses are copied as typed.
 
     An unknown target word cannot come from a source word that becomes one of the ``known`` target words: the model
     could have written it. A recurrent encoder tells a word's neighbour as much of it as the word itself, so attention
     is often one place off. looks: how much each unknown word, by its place, looks at each source word (S,).
     """
-    said = [
-        spelling if _AS_TYPED.fullmatch(spelling) else lexicon.get(word, spelling)
-        for word, spelling in zip(read, written, strict=True)
-    ]
-    free = [lexicon.get(word, word) not in known for word in read]
-    return _replaced(target, match(_named(target, links, len(read)), looks, free), said)
+    entries = [lexicon.get(word) for word in read]
+    free = [(entry or word) not in known for entry, word in zip(entries, read, strict=True)]
+    origins = match(_named(target, links, len(read)), looks, free)
+    for s in origins.values():
+        if _AS_TYPED.fullmatch(written[s]):
+            entries[s] = None
+    return _replaced(target, origins, entries, written)
 
 
 def match(named: Mapping[int, int], looks: Mapping[int, Sequence[float]], free: Sequence[bool]) -> dict[int, int]:
@@ -87,7 +96,8 @@ def match(named: Mapping[int, int], looks: Mapping[int, Sequence[float]], free: 
     Pairs are matched by falling look, each source word at most once, among those that are ``free`` (S,) to be origins
     and have at least ``LEAST`` of the look. Where none is left, the place is the one that is ``named``, if any is.
     """
-    pairs = [(-look, t, s) for t, row in looks.items() for s, look in enumerate(row) if free[s] and look >= LEAST]
+    places = [s for s, may_be in enumerate(free) if may_be]
+    pairs = [(-row[s], t, s) for t, row in looks.items() for s in places if row[s] >= LEAST]
     origins, taken = dict[int, int](), set[int]()
     for _, t, s in sorted(pairs):
         if t not in origins and s not in taken:
@@ -119,12 +129,24 @@ def _named(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int
     return {t: s for t, s in places.items() if 0 <= s < words}
 
 
-def _replaced(target: Sequence[str], origins: Mapping[int, int], said: Sequence[str]) -> list[str]:
-    """``target`` with what is ``said`` (S,) instead of each unknown word; ``<unk>`` where it comes from nowhere."""
-    return [
-        word if word not in UNKNOWN else said[origins[t]] if t in origins else SPELLINGS[UNK]
-        for t, word in enumerate(target)
-    ]
+def _replaced(
+    target: Sequence[str], origins: Mapping[int, int], entries: Sequence[str | None], written: Sequence[str]
+) -> tuple[list[str], Unknown]:
+    """``target`` with the lexicon's entries (S,), or else what is written (S,), at the origins of unknown words."""
+    words, translated, copied, left = list(target), 0, 0, 0
+    for t, word in enumerate(target):
+        if word not in UNKNOWN:
+            continue
+        if t not in origins:
+            words[t] = SPELLINGS[UNK]
+            left += 1
+        elif (entry := entries[origins[t]]) is None:
+            words[t] = written[origins[t]]
+            copied += 1
+        else:
+            words[t] = entry
+            translated += 1
+    return words, Unknown(translated, copied, left)
 
 
 def _place(symbol: str, t: int) -> int:

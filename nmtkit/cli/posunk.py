@@ -79,10 +79,10 @@ def posunk(
             # A line without unknown words goes through as it came, its spaces included.
             if not UNKNOWN.isdisjoint(target):
                 if known is None:
-                    target = replace_unknown(target, links, words, words, entries)
+                    target, _ = replace_unknown(target, links, words, words, entries)
                 else:
                     looks = nearness(target, links, len(words))
-                    target = match_unknown(target, links, looks, words, words, entries, known)
+                    target, _ = match_unknown(target, links, looks, words, words, entries, known)
                 line = " ".join(target)
             file.write(line + "\n")
 

@@ -1,6 +1,7 @@
 """``nmtkit translate``: a filter from raw text to plain translations, one line out for every line in."""
 
 import sys
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -176,7 +177,8 @@ def translate(
     vocabulary, it is the one with the highest attention weight, for each unknown word another one; numbers, dates,
     e-mail addresses and URLs are always copied. If there is none, and always with --unk-origin papers, it is the source
     word with the highest attention weight of all or, for a model trained on data from nmtkit vocab --unkpos, the one
-    that the model points to.
+    that the model points to. How many unknown words were translated, copied or left is said on standard error at the
+    end, and per line by --json.
 
     With --shortlist, a large vocabulary costs less: a batch is translated with the N most frequent target words, the 20
     best translations of each of its source words in the lexicon, and the source words themselves. The lexicon has
@@ -230,14 +232,19 @@ def translate(
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
     line = formats.json_object if as_json else formats.moses if n_best else partial(formats.columns, scores)
     number = long = 0
+    unknown = Counter[str]()
     with open_output(output) as file, formats.attention_arrays(attention) as keep, lines_done(shown) as report:
         for found in answers(Job(models, request), grouped, jobs, at_hand):
             for best in found:
                 file.writelines(f"{line(number, translation)}\n" for translation in best)
                 keep(number, best[0])
                 number, long = number + 1, long + (best[0].pieces > 1)
+                unknown.update(best[0].unknown._asdict() if best[0].unknown else {})
             file.flush()  # the reader may be waiting for the answer before the next line
             report(number)
+    if any(unknown.values()):
+        parts = f"{unknown['translated']} translated, {unknown['copied']} copied, {unknown['left']} left"
+        print(f"nmtkit: unknown words ({unk_origin or 'matched'}): {parts}", file=sys.stderr)
     if long:
         they, were = ("1 line is", "was") if long == 1 else (f"{long} lines are", "were")
         _warn(f"{they} longer than {request.limit} tokens (--max-input-length) and {were} translated in pieces")

@@ -45,6 +45,8 @@ def json_object(number: int, translation: Translation) -> str:
     }
     if translation.alignment is not None:
         values["alignment"] = translation.alignment
+    if translation.unknown is not None:
+        values["unknown"] = translation.unknown._asdict()
     return json.dumps(values, ensure_ascii=False)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from nmtkit.align.posunk import UNKNOWN, match_unknown, nearness, replace_unknown
+from nmtkit.align.posunk import UNKNOWN, Unknown, match_unknown, nearness, replace_unknown
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -40,6 +40,7 @@ class Translation:
     alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
     looks: tuple[Floats, ...] | None  # attention weights of each piece, (tokens + 1, source tokens + 1) of that piece
     pieces: int  # in which the line was translated
+    unknown: Unknown | None  # what became of its unknown words, if they were to be replaced
 
     @property
     def log_prob(self) -> float:
@@ -320,6 +321,7 @@ class Translator:
     def _part(self, hypothesis: Hypothesis, request: Request, source: list[str], written: list[str]) -> Part:
         """A hypothesis as a translation. source: the tokens that it translates; written: their spelling."""
         tokens = words = self.tgt_vocab.tokens(hypothesis.ids)
+        unknown = None
         blind = bool(tokens) and hypothesis.attention is None
         if blind and (request.alignment or request.attention):
             raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
@@ -330,9 +332,9 @@ class Translator:
                     "this model cannot replace unknown words: it has no attention, so it does not say where they come "
                     "from; train it on a data folder whose vocabulary says so (`unkpos`)"
                 )
-            words = self._replaced(tokens, links, hypothesis.attention, request, source, written)
+            words, unknown = self._replaced(tokens, links, hypothesis.attention, request, source, written)
         kept = hypothesis.attention if request.attention else None
-        return Part(tokens, words, hypothesis.score, hypothesis.log_probs, links, kept)
+        return Part(tokens, words, unknown, hypothesis.score, hypothesis.log_probs, links, kept)
 
     def _replaced(
         self,
@@ -342,11 +344,11 @@ class Translator:
         request: Request,
         source: list[str],
         written: list[str],
-    ) -> list[str]:
+    ) -> tuple[list[str], Unknown]:
         """The tokens (T,) with unknown words replaced. attention: (T + 1, S + 1), if the model looked."""
         lexicon = self.lexicon.best if self.lexicon else {}
         if UNKNOWN.isdisjoint(tokens):
-            return tokens
+            return tokens, Unknown(0, 0, 0)
         if request.unk_origin == "papers":
             return replace_unknown(tokens, links, source, written, lexicon)
         looks = nearness(tokens, [], len(source))  # an annotated model says where they come from, wherever it looked
@@ -366,6 +368,7 @@ class Translator:
             # What is left of a part's score without its length penalty is its coverage penalty.
             coverage = sum(p.score - search.score(sum(p.log_probs), len(p.log_probs)) for p in parts)
             score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
+        counts = [part.unknown for part in parts if part.unknown is not None]
         looks = tuple(part.attention for part in parts if part.attention is not None)
         return Translation(
             text=self._text([token for part in parts for token in part.written], request.tokenized),
@@ -376,6 +379,7 @@ class Translator:
             alignment=self._alignment(parts, sources, source, tokens, request) if request.alignment else None,
             looks=looks or None,
             pieces=len(parts),
+            unknown=Unknown(*map(sum, zip(*counts, strict=True))) if counts else None,
         )
 
     def _alignment(

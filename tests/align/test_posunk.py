@@ -2,7 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmtkit.align.posunk import LEAST, UNKNOWN, annotate, match, match_unknown, nearest, nearness, replace_unknown
+from nmtkit.align.posunk import (
+    LEAST,
+    UNKNOWN,
+    Unknown,
+    annotate,
+    match,
+    match_unknown,
+    nearest,
+    nearness,
+    replace_unknown,
+)
 from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
 
 SYMBOLS = (*SPELLINGS, *UNKPOS)
@@ -14,7 +24,8 @@ def spelled(ids: list[int]) -> list[str]:
 
 
 def replaced(target: str, source: str, links: list[tuple[int, int]]) -> str:
-    return " ".join(replace_unknown(target.split(), links, source.lower().split(), source.split(), LEXICON))
+    words, _ = replace_unknown(target.split(), links, source.lower().split(), source.split(), LEXICON)
+    return " ".join(words)
 
 
 def test_there_are_sixteen_symbols() -> None:
@@ -57,7 +68,7 @@ def test_where_no_source_word_is_named_the_word_stays_unknown(symbol: str) -> No
 def test_replacing_undoes_annotating(ids: list[int], links: set[tuple[int, int]]) -> None:
     source = [f"s{i}" for i in range(12)]
     places = nearest(links)
-    result = replace_unknown(spelled(annotate(ids, links)), [], source, source, {})
+    result, _ = replace_unknown(spelled(annotate(ids, links)), [], source, source, {})
     for t, (id, word) in enumerate(zip(ids, result, strict=True)):
         near = t in places and abs(places[t] - t) <= 7
         assert word == ("word" if id != UNK else source[places[t]] if near else "<unk>")
@@ -67,7 +78,10 @@ def matched(target: str, source: str, looks: dict[int, list[float]], links: list
     read = source.lower().split()
     known = {"die", "in", "kommt"}
     lexicon = LEXICON | {"the": "die", "in": "in", "comes": "kommt"}
-    return " ".join(match_unknown(target.split(), links, looks, read, source.split(), lexicon, known))
+    words, unknown = match_unknown(target.split(), links, looks, read, source.split(), lexicon, known)
+    assert unknown.left == words.count("<unk>")
+    assert sum(unknown) == sum(word in UNKNOWN for word in target.split())
+    return " ".join(words)
 
 
 def test_an_unknown_word_comes_from_no_word_whose_translation_is_known() -> None:
@@ -110,12 +124,15 @@ def test_a_place_whose_word_cannot_be_the_origin_is_corrected_nearby() -> None:
 )
 def test_numbers_dates_and_addresses_are_copied_as_typed(typed: str) -> None:
     result = match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed.lower()], [typed], {typed.lower(): "other"}, set())
-    assert result == [typed]
+    assert result == ([typed], Unknown(0, 1, 0))
 
 
 @pytest.mark.parametrize("typed", ["1990s", "B2B", "@", "x@", "www.", "A.B"])
 def test_other_words_are_translated_by_the_lexicon(typed: str) -> None:
-    assert match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed], [typed], {typed: "other"}, set()) == ["other"]
+    assert match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed], [typed], {typed: "other"}, set()) == (
+        ["other"],
+        Unknown(1, 0, 0),
+    )
 
 
 words = st.sampled_from(["a", "b", "<unk>", "<unkpos_1>", "<unkpos_-2>", "<unkpos_null>"])
@@ -132,7 +149,7 @@ def test_only_unknown_words_change_and_where_none_can_be_unknown_it_is_the_paper
     looks = {t: [w / 10 for w in weights[t]] for t, word in enumerate(target) if word == "<unk>"}
     links = [(row.index(max(row)), t) for t, row in looks.items()]
     looks |= nearness(target, [], 4)
-    result = match_unknown(target, links, looks, source, source, {}, known)
+    result, _ = match_unknown(target, links, looks, source, source, {}, known)
     assert [a for a, b in zip(result, target, strict=True) if b not in UNKNOWN] == [
         w for w in target if w not in UNKNOWN
     ]

@@ -247,6 +247,13 @@ def test_unknown_words_are_replaced_by_the_models_lexicon_or_by_the_one_given(
     assert filtered(b"a y x\n", "--replace-unk", "-m", own).out == "a y X\n"
     assert filtered(b"a y x\n", "--replace-unk", "-m", own, "--lexicon", other).out == "a Y x\n"
     assert filtered(b"y x\n", "--replace-unk", "-m", own, "--alignment").out == "y X\t0-0 1-1\n"
+    told = filtered(b"a y x\n\ny\n", "--replace-unk", "--unk-origin", "papers", "-m", own, "--json")
+    assert told.err == "nmtkit: unknown words (papers): 1 translated, 2 copied, 0 left\n"
+    values = [json.loads(line)["unknown"] for line in told.out.splitlines()]
+    assert values == [
+        dict(zip(("translated", "copied", "left"), n, strict=True)) for n in [(1, 1, 0), (0, 0, 0), (0, 1, 0)]
+    ]
+    assert filtered(b"a b\n", "--replace-unk", "-m", own).err == ""
     assert "bad:1: expected source word" in filtered(b"a\n", "--replace-unk", "-m", own, "--lexicon", bad).err
 
 
