@@ -29,6 +29,7 @@ def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
     for (src, _), count in counts.items():
         totals[src] += count
     frequent = [(src, tgt, count) for (src, tgt), count in counts.items() if count > threshold]
+    # By word, then count, then alphabet: the file is the same in every run, and can be read with ``less``.
     frequent.sort(key=lambda entry: (entry[0], -entry[2], entry[1]))
     with atomic_write(path) as file:
         file.writelines(f"{src}\t{tgt}\t{count / totals[src]:.6g}\t{count}\n" for src, tgt, count in frequent)
@@ -47,6 +48,7 @@ def load_translations(path: Path, most: int) -> dict[str, list[str]]:
     for number, line in enumerate(read_lines(path), 1):
         try:
             src, tgt, probability, count = line.split("\t")
+            # Neither word may be empty or have white space in it; joined and split they would not be the same two.
             if [src, tgt] != f"{src} {tgt}".split() or not 0 < float(probability) <= 1 or int(count) < 1:
                 raise ValueError
         except ValueError:

@@ -10,6 +10,7 @@ from nmtkit.lines import read_lines
 
 Link = tuple[int, int]  # source word, target word
 
+# Nine digits at most: no sentence has more words, and Python refuses to read a number of thousands of digits.
 _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 _GOLD_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
 
@@ -62,6 +63,7 @@ def read_gold(path: Path) -> Iterator[Gold]:
             if not match:
                 raise UserError(f"{path}:{number}: expected sure links as 1-2 and possible ones as 1p2; found {text!r}")
             link = int(match[1]), int(match[3])
+            # A sure link is possible as well, which the error rate relies on.
             gold.possible.add(link)
             if match[2] == "-":
                 gold.sure.add(link)

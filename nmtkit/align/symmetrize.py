@@ -29,6 +29,7 @@ def grow_diag_final(forward: Iterable[Link], reverse: Iterable[Link]) -> list[Li
     forward, reverse = set(forward), set(reverse)
     links = _grow(forward, reverse)
     src, tgt = {s for s, _ in links}, {t for _, t in links}
+    # In this order, as Koehn's program: a word that the first direction links is no longer new for the second.
     for direction in (forward, reverse):
         _add_new_words(links, src, tgt, sorted(direction, key=_by_target))
     return sorted(links)
@@ -36,6 +37,7 @@ def grow_diag_final(forward: Iterable[Link], reverse: Iterable[Link]) -> list[Li
 
 def _grow(forward: set[Link], reverse: set[Link]) -> set[Link]:
     """The intersection, grown until nothing more touches it; each link that is added can be touched in its turn."""
+    # Links that both directions have are precise; those of either one are the candidates to grow into.
     links, union = forward & reverse, forward | reverse
     src, tgt = {s for s, _ in links}, {t for _, t in links}
     places, before = sorted(union, key=_by_target), -1

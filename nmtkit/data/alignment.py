@@ -64,6 +64,7 @@ def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Al
                     tgt_file.write(" ".join(tgt_words) + "\n")
         with progress("aligning with eflomal, which takes its time"):
             align_with_eflomal(src, tgt, forward, reverse)
+        # Lazily, a sentence pair at a time: the links of a large corpus do not fit into memory.
         links = map(HEURISTICS[heuristic], read_alignment(forward), read_alignment(reverse))
         return _write(folder, staging, prep, splits, links, forward, threshold)
 
@@ -76,6 +77,7 @@ def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentRepo
     prep = load_prep(folder)
     if not pharaoh.is_file():
         raise UserError(f"{pharaoh}: no such file")
+    # Counted first: a shift of one line would give a lexicon of nonsense, not an error.
     aligned, pairs = count_lines(pharaoh), count_lines(folder / "train.src")
     if aligned != pairs:
         raise UserError(
@@ -128,6 +130,7 @@ def _write(
                 file.write(format_links(sentence) + "\n")
                 number += len(sentence)
                 words += len(tgt)
+                # A target word with several links counts once.
                 linked += len({t for _, t in sentence})
                 if (
                     split == "train"

@@ -38,12 +38,14 @@ def annotate_file(path: Path, text: Encoded, alignment: Path) -> str:
     lines = text.lines
     if alignment.is_file() and count_lines(alignment) != lines:
         raise UserError(f"{alignment} has {count_lines(alignment)} lines but the text {lines}; run nmtkit align again")
+    # Without an alignment, as for a test set, each line has no links.
     links = read_lines(alignment) if alignment.is_file() else repeat("", lines)
     offsets = np.memmap(f"{path}.offsets", OFFSET, "r")
     ids: Ids = np.memmap(f"{path}.ids", text.dtype, "r+") if text.tokens else np.empty(0, text.dtype)
     digest = hashlib.sha256()
     with progress(f"annotating {path.name}", lines) as advance:
         for number, line in enumerate(links):
+            # Over the lines as they were read, so that a folder's annotations are known to be of this alignment.
             digest.update(f"{line}\n".encode())
             sentence = ids[offsets[number] : offsets[number + 1]]  # a view: what is assigned goes into the file
             if (sentence == UNK).any():

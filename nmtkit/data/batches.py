@@ -32,12 +32,14 @@ class Batch(NamedTuple):
 
 def collate(corpus: Corpus, rows: np.ndarray) -> Batch:
     """The pairs with the numbers ``rows`` (B,), padded: src (B, S) and tgt (B, T), both with end marks."""
+    # ``pad`` adds the end marks, which the corpus does not hold.
     src = pad([corpus.src(int(row)) for row in rows])
     return Batch(src, src != PAD, pad([corpus.tgt(int(row)) for row in rows]))
 
 
 def within(corpus: Corpus, max_length: int | None) -> Rows:
     """Numbers of the pairs that can be trained on: neither side empty, neither longer than ``max_length``."""
+    # In blocks: the lengths of 36 million pairs at once would take far more memory than their numbers.
     kept = [np.empty(0, ROW)]
     for start in range(0, len(corpus), _BLOCK):
         rows = np.arange(start, min(start + _BLOCK, len(corpus)), dtype=ROW)
@@ -56,9 +58,12 @@ def cut(lengths: np.ndarray, sentences: int | None, tokens: int | None) -> list[
     assert tokens is not None
     runs, start = [], 0
     while start < len(lengths):
+        # No run has more sentences than would fit if none were longer than its first one.
         most = max(1, tokens // int(lengths[start]))
         longest = np.maximum.accumulate(lengths[start : start + most])
+        # The padded size of a run grows with each sentence, so that the longest run that fits can be searched for.
         padded = longest * np.arange(1, len(longest) + 1)
+        # A sentence that is longer than the budget by itself is a run of one.
         end = start + max(1, int(np.searchsorted(padded, tokens, side="right")))
         runs.append(slice(start, end))
         start = end
@@ -95,6 +100,7 @@ def epoch_batches(
     """
     random = np.random.default_rng((seed, epoch))  # so that a run that goes on in the middle draws the same order
     rows = random.permutation(rows)
+    # Windows of about as many batches, whichever way batches are counted.
     size = sentences if sentences is not None else max(1, int((tokens or 1) // max(1.0, _mean_length(corpus, rows))))
     starts, words, places = [0], 0, 0
     for start in range(0, len(rows), WINDOW * size):
@@ -102,12 +108,14 @@ def epoch_batches(
         src, tgt = corpus.lengths(window)
         longest = np.maximum(src, tgt) + 1
         order = np.lexsort((src, tgt, longest))  # by the longest side, then target, then source: least padding
+        # In place, because a window is a view of ``rows``: no second order of the whole corpus is held.
         window[:] = window[order]
         runs = cut(longest[order], sentences, tokens)
         starts += [start + run.stop for run in runs]
         for lengths in (src[order] + 1, tgt[order] + 1):
             words += int(lengths.sum())
             places += sum(int(lengths[run].max()) * (run.stop - run.start) for run in runs)
+    # Batches of similar length stand together in a window; in this order they would not come at random.
     return Epoch(rows, np.array(starts), random.permutation(len(starts) - 1), 1 - words / max(1, places))
 
 

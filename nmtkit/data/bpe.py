@@ -41,6 +41,7 @@ class Segmenter:
 
     def apply(self, words: Iterable[str]) -> list[str]:
         """The pieces of all words, one after the other; all of a word but the last end in @@."""
+        # Emptied, not trimmed: frequent words are back at once, and nothing has to be kept about who was used when.
         if len(self._pieces) > _CACHED_WORDS:
             self._pieces.clear()
             self._bpe.cache.clear()
@@ -72,7 +73,9 @@ def learn_merges(counts: Counter[str], merges: int) -> str:
 
     There are fewer than ``merges`` when no pair of symbols is left that occurs twice. Raises UserError for none at all.
     """
+    # In one order whatever the processes did, so that nothing that follows can depend on it.
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    # A word of one letter has nothing to merge.
     lines = [f"{word} {count}" for word, count in ordered if len(word) > 1]
     output = io.StringIO()
     with contextlib.redirect_stderr(io.StringIO()):  # it shows a progress bar and its reason to stop

@@ -33,6 +33,7 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
     Of each shard this writes the tokens of the pairs that may stay, and last of all which may not, and why.
     """
     i, n = part
+    # Every n-th, so that each part has equally much of every corpus of which the text is put together.
     todo = [shard for shard in work.shards[i - 1 :: n] if not work.is_clean(shard)]
     if not todo:
         return
@@ -41,6 +42,7 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
         _write_heldout_hashes(work, heldout, pool)
     clean = partial(_clean, work.prep, work.raw["train"], heldout)
     with progress("tokenising and cleaning train", sum(shard.lines for shard in todo)) as advance:
+        # One stream over all shards, so that no process is idle while a shard comes to its end.
         cleaned = pool.map(clean, _paired_chunks(work.raw["train"], todo))
         for shard in todo:
             lost: list[tuple[int, str]] = []
@@ -48,6 +50,7 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
             with ExitStack() as stack:
                 # They appear with their last line, and "lost" after them: a shard that has it is whole.
                 files = [stack.enter_context(atomic_write(work.shard_file(shard, name), "wb")) for name in names]
+                # As many chunks as the shard has, rounded up: ``_paired_chunks`` cuts at its end.
                 for chunk in islice(cleaned, -(-shard.lines // CHUNK_LINES)):
                     for file, content in zip(files, (chunk.src, chunk.tgt, chunk.hashes), strict=False):
                         file.write(content)
@@ -87,6 +90,7 @@ def _clean(prep: Prep, files: Files, heldout: Path, chunk: tuple[Chunk, Chunk]) 
     """Tokenise the pairs of a chunk, given as its two sides, and try every rule that looks at one pair alone."""
     src_kept, tgt_kept, lost = [], [], []
     src_side, tgt_side = _tokenizer(prep.src), _tokenizer(prep.tgt)
+    # Read once in each process, and only where the rule asks for it.
     known = _heldout_hashes(heldout) if "overlap" in prep.cleaning.drop else frozenset[bytes]()
     for number, (src_raw, tgt_raw) in enumerate(zip(chunk[0].lines, chunk[1].lines, strict=True), chunk[0].first):
         src_line, tgt_line = parse_line(src_raw, files.src, number), parse_line(tgt_raw, files.tgt, number)
@@ -96,6 +100,7 @@ def _clean(prep: Prep, files: Files, heldout: Path, chunk: tuple[Chunk, Chunk]) 
         else:
             src_kept.append(src)
             tgt_kept.append(tgt)
+    # Of the pairs that stay alone: one that is left out does not make the next one a repetition.
     hashes = map(pair_hash, src_kept, tgt_kept) if "duplicate" in prep.cleaning.drop else ()
     return _Pairs(len(chunk[0].lines), join_lines(src_kept), join_lines(tgt_kept), b"".join(hashes), lost)
 
@@ -124,9 +129,11 @@ def report_lost(work: Work) -> dict[str, dict[str, Any]]:
     for shard in work.shards:
         for line, rule in work.lost(shard):
             account[rule]["count"] += 1
+            # Enough to look at; millions of numbers would make the manifest unreadable.
             account[rule]["lines"] += [line] if len(account[rule]["lines"]) < _FIRST_LINES else []
     lost, files = sum(rule["count"] for rule in account.values()), work.raw["train"]
     if lost > _MANY * work.pairs:  # perhaps the sides are shifted, or a language is the wrong one
+        # The most frequent reason says most about what is wrong.
         rule = max(account, key=lambda rule: int(account[rule]["count"]))
         message = (
             f"{lost:,} of the {work.pairs:,} training pairs ({lost / work.pairs:.0%}) are left out, "
@@ -142,6 +149,7 @@ def report_lost(work: Work) -> dict[str, dict[str, Any]]:
 def write_rejected(work: Work, path: Path) -> None:
     """Line number, rule and both raw sides of every pair that does not stay, with tabs between."""
     files = work.raw["train"]
+    # One pass over the raw text, since the rejected pairs come in the order of their lines.
     pairs = enumerate(zip(raw_lines(files.src), raw_lines(files.tgt), strict=True), 1)
     with progress(f"writing {path}"), atomic_write(path) as file:
         for number, rule in chain.from_iterable(map(work.lost, work.shards)):

@@ -125,6 +125,7 @@ class _Sentences:
 
     def __getitem__(self, number: int) -> Ids:
         ids = self._ids[self._offsets[number] : self._offsets[number + 1]]
+        # An id beyond the table would end a training on a GPU with an error that names nothing.
         if len(ids) and ids.max() >= self._words:
             raise UserError(
                 f"{self._path}.ids: sentence {number + 1}: no word has number {ids.max()}; run nmtkit vocab again"
@@ -134,6 +135,7 @@ class _Sentences:
 
 def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
     """A file of ``size`` numbers as an array (size,); raises UserError for a file of any other length."""
+    # A missing file has 0 bytes: one message for what is cut short and what is not there.
     there = path.stat().st_size if path.is_file() else 0
     if there != size * dtype.itemsize:
         raise UserError(f"{path}: has {there} bytes instead of {size * dtype.itemsize}; run nmtkit vocab again")

@@ -99,10 +99,12 @@ def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -
     ended = set[Path]()
     # The first line has the mark that tells UTF-16 from other encodings.
     advice = {path: conversion(next(raw_lines(path), b"")) for path in files}
+    # To the end of the longer side: what is wrong with its other lines is worth knowing, too.
     for number, pair in enumerate(zip_longest(*map(raw_lines, files)), 1):
         texts = []
         for path, raw in zip(files, pair, strict=True):
             if raw is None:
+                # Said once: every line after it lacks its partner, too.
                 if path not in ended:
                     findings.add(path, number, "the text ends before this line, and the other side goes on", fatal=True)
                 ended.add(path)
@@ -112,6 +114,7 @@ def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -
             except UserError:
                 findings.add(path, number, f"not UTF-8; {advice[path]}", fatal=True)
         words = [text.split() for text in texts]
+        # Two sides that could be read and have words; only such pairs can be repeated or in the wrong language.
         if len(words) == 2 and all(words):
             for side, what in languages.faults(words[0], words[1]):
                 findings.add(files[side], number, what)
@@ -150,10 +153,12 @@ class _Languages:
 
     def faults(self, src: list[str], tgt: list[str]) -> Iterator[tuple[int, str]]:
         """Sides, 0 or 1, and what is wrong with them."""
+        # A single word may well be a name that is the same in both languages.
         if src == tgt and len(src) > 1:
             yield 1, "the same as its source"
             return
         for side, words in enumerate((src, tgt)):
+            # Tried first, because it needs no sample: even a text that is all wrong shows it.
             if wrong_script(words, self._names[side]):
                 yield side, f"letters that are not those of {self._names[side]}"
             elif self._evidence(words, side) < -_SURE:
@@ -177,6 +182,7 @@ class _Languages:
 
 def _count(path: Path) -> Counter[str]:
     """The count of each word, lower-cased, in the first lines of a file."""
+    # Lines that are no UTF-8 have findings of their own and must not end the search here.
     lines = islice(raw_lines(path), _SAMPLE)
     return Counter(word for line in lines for word in line.decode(errors="ignore").lower().split())
 
@@ -195,6 +201,7 @@ def examine_ids(folder: Path) -> list[Finding]:
             sentence = corpus.src if side == "src" else corpus.tgt
             mostly = Finding(folder / f"{split}.{side}", "more than half of the words are unknown")
             tokens = unknown = 0
+            # Sentence by sentence, so that memory does not grow with the corpus.
             for number in range(len(corpus)):
                 ids = sentence(number)
                 missing = int((ids == UNK).sum())

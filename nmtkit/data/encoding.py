@@ -90,12 +90,14 @@ def encode(
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
     if "train" not in splits:
         raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")
+    # Both decide which words there are: neither may be ignored silently.
     if (src_from or tgt_from) and (joint or min_count > 1):
         what = "`joint`" if joint else f"`min_count` {min_count}"
         raise UserError(f"{what}: the words are those of {src_from or tgt_from}; leave one of the two out")
     lists = {
         side: None if path is None else read_words(path) for side, path in zip(SIDES, (src_from, tgt_from), strict=True)
     }
+    # Before anything is counted, which takes minutes.
     if unkpos:
         check_annotation(folder, tgt_size)
     vocabularies: dict[SideName, Vocabulary] = {}
@@ -113,6 +115,7 @@ def encode(
             vocabulary = _make_vocabulary(folder / f"train.{side}", runs[side], lists[side], size, min_count, annotated)
             vocabulary.save(TextFiles(staging).vocabulary(side))
             vocabularies[side] = vocabulary
+            # Read again instead of held: there may be more different words than memory.
             types[side] = sum(word not in ALL_SYMBOLS for word, _ in merged(runs[side]))
             for split in splits:
                 name = f"{split}.{side}"
@@ -123,6 +126,7 @@ def encode(
         _check_sides(folder, splits, texts)
         if "dev" in splits and not _has_words(staging / "dev.src", staging / "dev.tgt"):
             raise UserError(f"{folder}/dev.src, dev.tgt: {NO_WORDS}; prepare the folder anew with another one")
+        # Last, because a folder with a header is one with everything else.
         write_header(staging, texts)
         move_into_place(staging, folder, FILES)
     return VocabReport(folder, vocabularies, types, coverage)
@@ -135,6 +139,7 @@ def _make_vocabulary(
 
     Raises UserError where there is none, naming the ``text`` that was counted.
     """
+    # Words of another toolkit keep its order, so that its numbers stay what they are.
     if words is not None:
         return Vocabulary.take(words, merged(runs), size, annotated)
     vocabulary = Vocabulary.choose(merged(runs), size, min_count, annotated)
@@ -155,6 +160,7 @@ def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: W
         counts.clear()
 
     with progress(f"counting words of {path.name}", manifest[path.name]["lines"]) as advance:
+        # A run is written whenever there are too many different words to hold, and all runs are merged later.
         for lines, chunk_counts in pool.map(partial(_count_chunk, path), chunks(path, _LINES)):
             counts.update(chunk_counts)
             advance(lines)
@@ -190,6 +196,7 @@ def _encode_file(
         offsets_file.write(np.zeros(1, OFFSET).tobytes())  # where the first sentence begins
         for ids, lengths in pool.map(encode_chunk, chunks(path, _LINES)):
             ids_file.write(ids.tobytes())
+            # Offsets count tokens over the whole file; a chunk knows its own lengths only.
             offsets_file.write((tokens + np.cumsum(lengths, dtype=OFFSET)).astype(OFFSET).tobytes())
             tokens += len(ids)
             unknown += int((ids == UNK).sum())
@@ -219,6 +226,7 @@ def _check_sides(folder: Path, splits: Sequence[str], texts: Mapping[str, Encode
 
 def _has_words(src: Path, tgt: Path) -> bool:
     """True if any pair of two encoded texts, given without suffix, has words on both sides."""
+    # A blank line has length 0 on its side, and the minimum of both sides is 0 then.
     lengths = [np.diff(np.fromfile(f"{path}.offsets", OFFSET)) for path in (src, tgt)]
     return bool(np.minimum(*lengths).any())
 

@@ -32,6 +32,7 @@ def read_words(path: Path) -> list[str]:
     for number, word in _numbered_words(path) if numbered else _listed_words(path):
         if _SYMBOL.fullmatch(word) or (numbered and number < 2 and word in _NEMATUS):
             continue
+        # A token never contains white space (see text.py), so that such a word could never be found in a text.
         if word.split() != [word]:
             raise UserError(f"{path}: {word!r} is not a word, as no text has it; take it out of the vocabulary")
         if word in seen:
@@ -47,6 +48,7 @@ def _listed_words(path: Path) -> Iterator[tuple[int, str]]:
     """Number of the line, and word, of a file with a word in each line, or with a word and its count."""
     counted = None
     for number, line in enumerate(read_lines(path), 1):
+        # Not ``split()``, for which other white space, which may be a part of a word, would be a separator, too.
         fields = re.split("[ \t]", line.removesuffix(f" {_FLAG}"))
         has_count = len(fields) == 2 and bool(re.fullmatch("-?[0-9]+", fields[1]))
         if counted is None:  # the first line says what the others must be

@@ -31,6 +31,7 @@ def repeated(hashes: Sequence[Path], marks: Path) -> list[NDArray[np.bool_]]:
     if not sum(sizes):
         return [np.zeros(0, np.bool_) for _ in hashes]
     result = np.memmap(marks, np.bool_, "w+", shape=sum(sizes))
+    # As many as keep each group small enough to be sorted in memory.
     groups = -(-sum(sizes) // _AT_ONCE)
     starts = np.cumsum([0, *sizes])
     for group in range(groups):

@@ -40,7 +40,9 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
     runs = {}
     for side in sides:
         runs[side] = _count(work, side, "words", partial(_words, _truecase_model(work, side)), kept, pool)
+    # The counts of both sides are added up when the runs are merged: one list of merges for both.
     tasks = [[run for side in group for run in runs[side]] for group in groups]
+    # Two groups may learn at the same time, and share the memory.
     learn = partial(_learn_merges, work.prep.merges, _LEARNT_FROM // len(groups))
     # In processes of their own: the memory that subword-nmt takes is free again before the next step.
     with progress(f"learning {work.prep.merges:,} BPE merges"), Workers(min(pool.count, 2)) as learners:

@@ -76,6 +76,7 @@ class Workers:
             return
         if kind is not None:
             for process in self._processes:
+                # Their answers are not wanted any more; to wait for a slow item would delay the error message.
                 process.terminate()
         self._threads.shutdown(cancel_futures=True)
         while not self._idle.empty():
@@ -106,6 +107,7 @@ class Workers:
         """In a thread: ``function(item)``, done by a process that is idle. There are as many threads as processes."""
         connection = self._idle.get()
         try:
+            # Pickled by name: the process imports the function, which is why it must be importable.
             connection.send((function, item))
             result, error, where = connection.recv()
         except (EOFError, ConnectionError):
@@ -113,6 +115,7 @@ class Workers:
         finally:
             self._idle.put(connection)
         if error is not None:
+            # The place in the other process would be lost, since a traceback cannot be sent.
             raise error from RuntimeError(f"in a worker process:\n{where}")
         answer: B = result
         return answer
@@ -139,6 +142,7 @@ def _follow_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
+    # At once, without cleaning up: other threads may be waiting for what never comes.
     os._exit(1)
 
 

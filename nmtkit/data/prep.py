@@ -62,6 +62,7 @@ def prepare(
     if keep_rejected is not None and not keep_rejected.parent.is_dir():
         raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
     prep = _settled(prep, development)
+    # By the files they really are: a link to a text is that text.
     read = [real_path(file_of(path)[0]) for path in chain(development.references, *raw.values())]
     if keep_rejected is not None and real_path(keep_rejected) in read:
         raise UserError(f"{keep_rejected}: is read, too, and would be replaced; choose another `keep_rejected`")
@@ -97,6 +98,7 @@ def _settled(prep: Prep, development: Development) -> Prep:
     """The settings with the rule that keeps a development set out of the training text from which it is drawn."""
     if not development.size:
         return prep
+    # In the order of ``Drop``, because the settings are part of the name of the work folder.
     rules = tuple(rule for rule in get_args(Drop) if rule == "overlap" or rule in prep.cleaning.drop)
     return replace(prep, cleaning=replace(prep.cleaning, drop=rules))
 
@@ -114,6 +116,7 @@ def _check_merge(work: Work) -> None:
 def _note_languages(prep: Prep) -> None:
     """Warn of languages that Moses' rules do not fit, before hours are spent on text cut in the wrong places."""
     for side in (prep.src, prep.tgt):
+        # A segmenter of the user's puts in the spaces.
         if side.tokenizer != "moses" or side.command:
             continue
         if moses_language(side.language) in _WITHOUT_SPACES:
@@ -129,6 +132,7 @@ def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport
     """From clean shards to the data folder, which is as it was until every new file is on disk."""
     if keep_rejected is not None:
         write_rejected(work, keep_rejected)
+    # The manifest is written last: where it is, every other file is whole, and an earlier run was killed just after it.
     path = work.folder / "manifest.json"
     if not path.exists():
         _make_files(work, pool)
@@ -158,9 +162,11 @@ def _make_files(work: Work, pool: Workers) -> None:
     learn_segmenters(work, kept, pool)
     for side in SIDES:
         _write_train(work, side, kept, pool)
+    # Development and test text may be missing; both are read with the models that were just learnt.
     for split in SPLITS[1:]:
         if split in work.raw:
             _make_heldout(work, split, pool)
+    # The first is the target side itself, which stands in DATA_FILES.
     references = [path.name for path in reference_files(work.folder, "dev")[1:]]
     made = [name for name in (*DATA_FILES, *references) if (work.folder / name).is_file()]
     with progress("counting what was written"):
@@ -181,6 +187,7 @@ def _make_files(work: Work, pool: Workers) -> None:
 def _origins(work: Work) -> dict[str, list[Path]]:
     """The files that each split comes from: for a development set that was drawn, those of the training text."""
     origins = {split: [*files] for split, files in work.raw.items()}
+    # A drawn set was written to the work folder, which is gone when somebody reads the manifest.
     if work.development.size:
         origins["dev"] = origins["train"]
     elif "dev" in origins:
@@ -194,6 +201,7 @@ def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
     done = {"shards": 0, "bytes": 0}
     if note.exists() and path.exists():
         done = json.loads(note.read_text(encoding="utf-8"))
+    # Whole shards are the unit of a restart here as in cleaning.
     todo = work.shards[done["shards"] :]
     with open(path, "ab") as file, progress(f"writing train.{side}", kept * len(todo) // len(work.shards)) as advance:
         file.truncate(done["bytes"])  # a shard that was being written when the run ended is written again
@@ -225,6 +233,7 @@ def _make_heldout(work: Work, split: str, pool: Workers) -> None:
                     tokens.write(token_text)
                     raw.write(raw_text)
                     advance(lines)
+    # Further references are for scoring alone, so that they have no tokens.
     for number, path in enumerate(work.development.references if split == "dev" else (), 1):
         with open(folder / f"dev.raw.tgt{number}", "w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in read_lines(path))

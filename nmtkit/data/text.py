@@ -80,12 +80,14 @@ class TextPipeline:
     def written(self, line: str) -> list[str]:
         """The words of a raw line in the user's own spelling: before lower-casing, truecasing and BPE."""
         if not line.isprintable():  # most lines are, and that is quick to see
+            # Line breaks within a line become spaces, so that words stay apart; what nobody can see goes.
             line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")
         if self._normalizations:
             line += "\n"  # which Moses' rules see
             for pattern, replacement in self._normalizations:
                 line = pattern.sub(replacement, line)
             line = line.removesuffix("\n")
+        # A blank line has no words to be found.
         if self._command is not None and line.strip():
             line = self._command.answer(line)
         return line.split() if self._tokenizer is None else self._moses(self._tokenizer, line)
@@ -98,11 +100,13 @@ class TextPipeline:
             kept = [match[0] for match in self._protected.finditer(line)]
             line = self._protected.sub(f" {_PLACE} ", line)
         if self.side.tokenizer == "characters":
+            # Spaces around every character make it a word for Moses' rules.
             line = _CHARACTER.sub(r" \1 ", line)
         words: list[str] = tokenizer.tokenize(
             line, aggressive_dash_splits=self.side.aggressive_hyphens, escape=self.side.escape
         )
         if kept:
+            # Placeholders come back in the order of what they stand for.
             texts = iter(tokenizer.escape_xml(text) if self.side.escape else text for text in kept)
             words = [part for word in words for part in (next(texts).split() if word == _PLACE else [word])]
         return words

@@ -37,6 +37,7 @@ class Truecaser:
         result = []
         first = True
         for word in words:
+            # Inside a sentence, a form that was seen there is right as it is: Bush and bush are two words.
             if first or word not in self.known:
                 word = self.best.get(word.lower(), word)
             result.append(word)

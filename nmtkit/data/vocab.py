@@ -31,6 +31,7 @@ class Vocabulary:
         self.annotated = UNKPOS[0] in words
         self.symbols = len(SPELLINGS) + (len(UNKPOS) if self.annotated else 0)  # rows of them
         assert not self.annotated or tuple(words[len(SPELLINGS) : self.symbols]) == UNKPOS
+        # Symbols have no entry: a word of a text that is spelled like one is unknown.
         self._ids = {word: id for id, word in enumerate(words) if id >= self.symbols}
 
     @classmethod
@@ -56,6 +57,7 @@ class Vocabulary:
         symbols = (*SPELLINGS, *UNKPOS) if annotated else SPELLINGS
         kept = [word for word in words if word not in ALL_SYMBOLS][: None if size is None else size - len(symbols)]
         in_text = dict.fromkeys(kept, 0)
+        # In the order of the list: updating a dictionary moves no key.
         in_text |= {word: n for word, n in counts if word in in_text}
         return cls([*symbols, *kept], [*(0 for _ in symbols), *in_text.values()])
 

@@ -80,9 +80,11 @@ class Work:
         for path in chain(development.references, *raw.values()):
             if is_data_file(path.name) and real_path(path).parent == real_path(output):
                 raise UserError(f"{path}: would be overwritten; choose another folder or another name")
+        # Two development sets would be one too many, and nobody could say which was meant.
         if development.size and "dev" in raw:
             raise UserError(f"`dev_size` {development.size}: {raw['dev'].src} is there; leave one of the two out")
         contents = read_all(raw, development.references, pool)
+        # Everything that decides what is made, versions included: another version may tokenise differently.
         key = [to_dict(prep), contents, development.size, development.seed, __version__, versions(), SHARD_LINES]
         folder = output / f".prep-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]}"
         with locked(folder, "prep", shared):
@@ -113,6 +115,7 @@ class Work:
     @cached_property
     def shards(self) -> list[Shard]:
         """All shards of the training text in their order."""
+        # -(-a // b) is a / b rounded up.
         size = max(SHARD_LINES, -(-self.pairs // _SHARDS))
         starts = range(0, self.pairs, size)
         return [Shard(i, start + 1, min(size, self.pairs - start)) for i, start in enumerate(starts)]
@@ -131,6 +134,7 @@ class Work:
         lost = json.loads(self.shard_file(shard, "lost").read_text(encoding="utf-8"))
         if "duplicate" not in self.prep.cleaning.drop:
             return [(line, rule) for line, rule in lost]
+        # There are hashes, and marks, of the pairs that stay only: each belongs to the next line that is not gone.
         gone = {line for line, _ in lost}
         kept = [line for line in range(shard.first, shard.first + shard.lines) if line not in gone]
         return sorted([*map(tuple, lost), *((line, "duplicate") for line in compress(kept, self.repeated[shard]))])

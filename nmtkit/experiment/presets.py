@@ -112,6 +112,7 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
         task = system.get("task", content["base"]["task"])
         if task not in content["tasks"]:
             raise UserError(f"{file}: {name}: task: {task} is not one of {', '.join(content['tasks'])}")
+        # What a paper does not say is null, as in the schema.
         row = {key: system.get(key) for key in ("section", "score", "parameters")}
         paper = {"title": content["paper"], "section": row.pop("section"), "task": content["tasks"][task], **row}
         yield name, Preset(file, paper, base, {part: system[part] for part in _PARTS if part in system})

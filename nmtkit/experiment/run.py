@@ -41,6 +41,7 @@ def load_model(path: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]:
     folder = ModelFolder(path)
     weights = folder.best_weights()
     experiment = load_experiment(folder)
+    # Built as shapes and filled from the file: initial values would be computed for nothing.
     with torch.device("meta"):
         model = experiment.build(*(len(Vocabulary.load(folder.text.vocabulary(side))) for side in SIDES))
     model.to_empty(device=device)
@@ -53,6 +54,7 @@ def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch
     folder, config = ModelFolder(path), experiment.training
     corpus, development = Corpus.open(data, "train"), DevelopmentSet.load(data)
     vocabularies = {side: Vocabulary.load(TextFiles(data).vocabulary(side)) for side in SIDES}
+    # Before the model is built, whose parts draw their initial values as they are made.
     torch.manual_seed(config.seed_of(config.init_seed))
     model = experiment.build(len(vocabularies["src"]), len(vocabularies["tgt"]))
     if isinstance(model.embedding["src"], SharedEmbedding) and vocabularies["src"].words != vocabularies["tgt"].words:
@@ -64,6 +66,7 @@ def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch
     model.to(device)
     optimizer = optimizers.build_optimizer(model, config.optimizer, config.groups)
 
+    # As many training pairs as the development set has, for the training errors that are shown beside its own.
     seen = sample_pairs(corpus, config.max_length, len(development.pairs))
     # From here on something is written; of many processes the first one holds the lock for all.
     with nullcontext() if distributed.rank() else locked(path, "training"):
@@ -71,6 +74,7 @@ def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch
         progress = _resume(experiment, data, folder, model, optimizer)
         dtype = _precision(config.precision, progress, device)
         progress.precision = str(dtype).removeprefix("torch.")
+        # On a GPU the processor's threads hardly matter; several processes have shared the cores (distributed.py).
         if device.type == "cpu" and distributed.size() == 1:
             progress.threads = choose_threads(progress.threads)
         run = Run(model, optimizer, experiment.training, corpus, folder, progress, dtype)
@@ -84,6 +88,7 @@ def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch
             run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))
             log.info("training.batch_tokens: auto is %s here", f"{run.settings.batch_tokens:,}")
             if not distributed.rank():
+                # The number stands in for ``auto`` from now on, so that the run goes on with the same batches.
                 folder.write_config(configs.to_dict(replace(experiment, training=run.settings)))
                 folder.seal()
         loop.train(run, partial(validate, run, development, seen, experiment.search))
@@ -115,10 +120,12 @@ def _resume(
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
         progress.finished = progress.end(experiment.training)
         log.info("going on from update %d in %s", progress.update, folder)
+    # A process that sees another folder has restored another state, and would go on without any error.
     if distributed.highest(progress.update) != progress.update:
         raise UserError(f"{folder}: not the folder that the first process sees; it must be one that all machines share")
     if first:
         folder.write_ranking(progress.best)
+        # A run that was killed has logged updates after its last checkpoint, which are now made again.
         metrics.rewind_metrics(folder, progress.update)
     return progress
 
@@ -126,6 +133,7 @@ def _resume(
 def _precision(wanted: Precision, progress: Progress, device: torch.device) -> torch.dtype:
     """The number format of the products. A run keeps what ``auto`` chose when it began; the first process chooses."""
     if wanted == "auto" and progress.precision:
+        # Else a run could change its number format half-way, where the processor was measured at another moment.
         wanted = "bfloat16" if progress.precision == "bfloat16" else "float32"
     low = distributed.rank() == 0 and precision.resolve(wanted, device) == torch.bfloat16
     return torch.bfloat16 if distributed.highest(low) else torch.float32
@@ -134,6 +142,7 @@ def _precision(wanted: Precision, progress: Progress, device: torch.device) -> t
 def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path) -> None:
     """Make ``folder`` self-contained: the resolved configuration, vocabularies and everything prep decided."""
     folder.path.mkdir(parents=True, exist_ok=True)
+    # Files change from here on, and hashes of the old ones would call them damaged.
     folder.unseal()
     source, copy = TextFiles(data), folder.text
     copy_prep(data, folder.path)
@@ -157,6 +166,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     for key, before, after in changed:
         if key.startswith(CHANGEABLE):
             log.info("changed since the last start: %s %s -> %s", key, before, after)
+    # All at once and as a table: with one message at a time it would take as many attempts.
     fixed = [row for row in changed if not row[0].startswith(CHANGEABLE)]
     ours, theirs = _read_texts(folder.corpus), _texts(data)
     fixed += [(f"text {name}", ours.get(name, "none")[:12], theirs.get(name, "none")[:12])
