@@ -64,7 +64,7 @@ def tune(
         settings = tuning.grid(search, _numbers("--alphas", alphas), _numbers("--betas", betas))
     except ValueError as error:
         raise UserError(f"--alphas {alphas}, --betas {betas}: {error}") from None
-    # Whether a model has attention is known when it is asked for some, which fails before anything is translated.
+    # A model without attention says so at the first lines for which it is asked for some.
     try:
         n_best = _n_best(translator, held_out.sources, attention=True)
     except UserError:  # it has no attention

@@ -90,14 +90,12 @@ def encode(
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
     if "train" not in splits:
         raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")
-    # Both decide which words there are: neither may be ignored silently.
     if (src_from or tgt_from) and (joint or min_count > 1):
         what = "`joint`" if joint else f"`min_count` {min_count}"
         raise UserError(f"{what}: the words are those of {src_from or tgt_from}; leave one of the two out")
     lists = {
         side: None if path is None else read_words(path) for side, path in zip(SIDES, (src_from, tgt_from), strict=True)
     }
-    # Before anything is counted, which takes minutes.
     if unkpos:
         check_annotation(folder, tgt_size)
     vocabularies: dict[SideName, Vocabulary] = {}

@@ -37,6 +37,7 @@ def line_chart(
     series = [s._replace(points=points) for s, points in zip(series, finite, strict=True) if points]
     if not series:
         return ""
+    # One scale for all series of a chart, so that their lines can be compared.
     xs, ys = ([point[axis] for s in series for point in s.points] for axis in (0, 1))
     if from_zero:
         xs = [0.0, *xs]
@@ -109,6 +110,7 @@ def ticks(low: float, high: float) -> list[float]:
     """About five round numbers, from at most ``low`` to at least ``high``; from 0 on where the two are one."""
     if low == high:
         low, high = min(low, 0.0), max(high, 0.0) or 1.0
+    # The step is the next of 1, 2, 2.5, 5 and 10 times a power of ten; a little more is allowed for rounding.
     raw = (high - low) / 5
     magnitude = 10 ** math.floor(math.log10(raw))
     step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if raw <= factor * magnitude * (1 + 1e-9))

@@ -151,6 +151,7 @@ def by_distance(outcomes: Iterable[Outcome]) -> list[Accuracy]:
 
 def by_frequency(outcomes: Iterable[Outcome]) -> list[Accuracy]:
     """The accuracy in the bins of frequency >10000, >5000, ..., >2, 2, 1, 0; without the errors that have none."""
+    # The order of the table; the smallest numbers have bins of their own.
     names = [*(f">{least}" for least in FREQUENCIES), "2", "1", "0"]
 
     def name(error: Error) -> str | None:
@@ -172,6 +173,7 @@ def _accuracies(outcomes: Iterable[Outcome], name: Callable[[Error], str | None]
     every: Counter[str] = Counter()
     for outcome in outcomes:
         key = name(outcome.error)
+        # The set does not say it of every error.
         if key is not None:
             every[key] += 1
             right[key] += outcome.right

@@ -46,6 +46,7 @@ def score_candidates(
     for batch in _batches(distinct, max_tokens):
         src, mask = (tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in sources]))
         tgt = pad([np.array(ids) for i in batch for ids in distinct[i]])
+        # Each source is encoded once, and its memory and state are repeated for its candidates.
         owners = torch.tensor([row for row, i in enumerate(batch) for _ in distinct[i]], device=device)  # (N,)
         memory, state = select(scorer.begin(src, mask), owners)
         # An ensemble mixes probabilities at every step, and so has no hidden state to unroll.
@@ -55,6 +56,7 @@ def score_candidates(
             log_probs = _stepped(scorer, memory, state, tgt.to(device))
         rows = iter(log_probs.cpu().numpy())
         for i in batch:
+            # The rows of a batch come in the order of its sentences; behind a candidate's end mark there is padding.
             scored = {ids: next(rows)[: len(ids) + 1] for ids in distinct[i]}
             results[i] = [scored[tuple(ids)] for ids in candidates[i]]
     return results
@@ -62,9 +64,11 @@ def score_candidates(
 
 def _batches(candidates: Sequence[Sequence[Ids]], max_tokens: int) -> Iterator[list[int]]:
     """The numbers of all sentences that have candidates, those with short ones first."""
+    # With the end mark; 0 for a sentence without candidates, which is in no batch.
     longest = [max(map(len, group), default=-1) + 1 for group in candidates]
     batch, rows = list[int](), 0
     for i in sorted((i for i, length in enumerate(longest) if length), key=lambda i: longest[i]):
+        # The newest is the longest of the batch, since they come by length.
         if batch and (rows + len(candidates[i])) * longest[i] > max_tokens:
             yield batch
             batch, rows = [], 0

@@ -7,6 +7,7 @@ from importlib import resources
 
 def page(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> str:
     """Sections are a heading and its HTML; those without content are left out."""
+    # Numbered before any is left out, so that a section's address is the same in every report.
     shown = [(number, *section) for number, section in enumerate(sections) if section[1]]
     links = "".join(f'<a href="#s{number}">{escape(heading)}</a>' for number, heading, _ in shown)
     body = "".join(

@@ -24,11 +24,13 @@ def plot_flows(flows: Mapping[str, Sequence[Layer]], path: Path) -> None:
     panels = figure.subplots(len(stacks), 2, squeeze=False)
     for (left, right), stack in zip(panels, stacks, strict=True):
         for number, (name, layers) in enumerate(flows.items()):
+            # A gradient of 0 has no place on a logarithmic axis.
             shown = [layer for layer in layers if layer.stack == stack and layer.gradient]
             places = [int(layer.name.rpartition(".")[2]) + 1 for layer in shown]
             line = {"color": f"C{number}", "marker": "o", "markersize": 3}
             left.plot(places, [layer.activation for layer in shown], **line, label=name)
             right.plot(places, [layer.gradient for layer in shown], **line)
+        # Logarithmic, because gradients that vanish fall by a factor from layer to layer.
         for axes, kind in ((left, "output, |h|"), (right, "gradient, |dL/dh|")):
             axes.set(title=f"{stack}: {kind}", yscale="log")
             axes.title.set_fontsize("small")

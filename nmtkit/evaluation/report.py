@@ -102,6 +102,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     """A line of metrics.jsonl, if it has the numbers that are drawn."""
     try:
         record: dict[str, Any] = json.loads(line)
+        # Runs of older versions have not logged these.
         optional = ("train_token_error_rate", "tokens_per_second")
         numbers = [*(record.get(key, 0) for key in optional), *(record[key] for key in DRAWN[record["kind"]])]
         # Plain numbers only: true is an int to Python, and a longer one could not be drawn.
@@ -112,6 +113,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 def sentences(sources: Sequence[str], comparison: Comparison) -> list[Sentence]:
     """Every sentence of the test set with what each system says; sentences are compared by chrF."""
+    # A model's own translations have plain text always; only files of words have none.
     texts = [system.texts or [] for system in comparison.systems]
     refs = (comparison.systems[0].refs or [[]])[0]
     return [
@@ -122,6 +124,7 @@ def sentences(sources: Sequence[str], comparison: Comparison) -> list[Sentence]:
 
 def most_different(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
     """The sentences about which the systems differ most, those first."""
+    # Of equal ones the first in the test set stays first, because the sort is stable.
     return sorted(sentences, key=lambda sentence: -sentence.spread)[:count]
 
 
@@ -164,6 +167,7 @@ def render(
 
 def _scores(histories: Sequence[History], comparison: Comparison) -> str:
     """A row for everything that is known of the systems, a column for each, so that phones can show it."""
+    # By BLEU, whatever ranked the run's checkpoints: this is the row of the best BLEU.
     bests = [max(history.valid, key=lambda record: record["bleu"], default=None) for history in histories]
     rows = [
         ["architecture", *(history.architecture for history in histories)],
@@ -175,6 +179,7 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
     for scores in zip(*comparison.measured, strict=True):
         rows.append([scores[0].metric, *(f"{m.score.value:.2f}" for m in scores)])
     forced = [system.forced.units() if system.forced else {} for system in comparison.systems]
+    # Every unit that any system has, in the first one's order; the others show a dash.
     for unit in dict.fromkeys(unit for units in forced for unit in units):
         rows.append([unit, *(f"{units[unit]:.4f}" if unit in units else "-" for units in forced)])
     meaning = [[m.metric, m.on, m.score.signature] for m in comparison.measured[0]]
@@ -193,6 +198,7 @@ def training_charts(histories: Sequence[History]) -> str:
     loss, by_words, bleu, rates, speeds, errors, both, test = [], [], [], [], [], [], [], []
     for colour, history in enumerate(histories):
         name, train, valid, words = history.name, history.train, history.valid, history.words
+        # Validations are by update; how many words had been seen by then is in the records of training.
         seen = [(words[v["update"]], v["cross_entropy"]) for v in valid if v["update"] in words]
         known = [v for v in valid if "train_token_error_rate" in v]  # runs of older versions have no training errors
         trained = {v["update"]: 100 * v["train_token_error_rate"] for v in known}
@@ -237,6 +243,7 @@ def _contrast(histories: Sequence[History]) -> str:
     if not any(history.contrast for history in histories):
         return ""
     names = [history.name for history in histories]
+    # The sets are the same for all systems, and so are the kinds of errors in them.
     places = [accuracy.name for accuracy in histories[0].contrast.get("distance", [])]
     series = [
         Series(h.name, [(x, 100 * a.share) for x, a in enumerate(h.contrast.get("distance", []))], colour)
@@ -245,6 +252,7 @@ def _contrast(histories: Sequence[History]) -> str:
     chart = line_chart("Accuracy by distance", "distance in words", "%", series, x_names=places, from_zero=False)
     tables = ""
     for kind in histories[0].contrast:
+        # One row for each kind of error, with the accuracy of every system.
         rows = zip(*(history.contrast[kind] for history in histories), strict=True)
         cells = [[row[0].name, f"{row[0].total:,}", *(f"{100 * a.share:.1f}" for a in row)] for row in rows]
         tables += table([kind, "pairs", *names], cells)
@@ -288,6 +296,7 @@ def _unknown_free(names: Sequence[str], comparison: Comparison) -> str:
         f"{comparison.subset_metric} on the sentences in whose reference every word, or piece of a word, is in the "
         "target vocabulary."
     )
+    # A list of one part: this subset has no complement that papers report.
     cells = [_cells(part) for part in comparison.unknown_free]
     return note(text) + table(["part of the test set", "sentences", *names], cells)
 

@@ -36,6 +36,7 @@ def average(
     total = {name: tensor.double() for name, tensor in _weights(chosen[0]).items()}
     for path in chosen[1:]:
         weights = _weights(path)
+        # Checkpoints of one run cannot differ, but a folder may have been put together by hand.
         if {name: t.shape for name, t in weights.items()} != {name: t.shape for name, t in total.items()}:
             raise UserError(f"{path}: has other parameters than {chosen[0]}; average checkpoints of one run")
         for name, tensor in weights.items():
@@ -52,6 +53,7 @@ def average(
 
 def _kept(folder: ModelFolder, best: int | None, last: int | None) -> list[Path]:
     """Checkpoint folders by rank or by age; as many as asked for."""
+    # The newest need no ranking; the best have one from their validations.
     updates = folder.updates()[::-1] if last is not None else folder.best_updates()
     if not updates:
         raise UserError(f"{folder}: has no validated checkpoint yet; `last` takes the newest ones as they are")

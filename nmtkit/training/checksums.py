@@ -41,6 +41,7 @@ def changed_file(folder: Path) -> Path | None:
         return None
     try:
         sums = json.loads(path.read_bytes())
+        # The name alone: a file from elsewhere must not lead out of its folder.
         files = {folder / Path(name).name: int(crc, 16) for name, crc in sums.items()}
     except (ValueError, RecursionError, TypeError, AttributeError):
         raise UserError(f"{path}: damaged; copy it from where it came, or delete it to do without checks") from None

@@ -40,6 +40,7 @@ def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) 
 def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
     """The first place with a NaN or an infinity: among the model's weights, in what its modules give while ``run``
     runs it, or among the gradients that ``run`` leaves; these from the loss backwards."""
+    # Weights first: a bad one makes every output bad, wherever it is used.
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             return f"the weights {name}"

@@ -26,6 +26,7 @@ class Display:
 
     def __init__(self, bar: Progress | None, total: int | None, done: int):
         self._bar, self._total, self._first = bar, total, done
+        # ``completed`` may begin above 0: a run that goes on shows what is behind it.
         self._task = bar.add_task("", total=total, completed=done, facts="starting") if bar else None
         self._started = self._last = time.monotonic()
 
@@ -41,6 +42,7 @@ class Display:
         """The time that the rest will take at the speed so far, if it is known how much that is."""
         if not self._total or update <= self._first:
             return ""
+        # Updates of this start alone: those of an earlier one took time that was not measured here.
         seconds = (self._last - self._started) / (update - self._first) * (self._total - update)
         return f"  {timedelta(seconds=round(seconds))} left"
 
@@ -51,6 +53,7 @@ def display(total: int | None, done: int) -> Iterator[Display]:
     if distributed.rank() or not (sys.stderr.isatty() and CONSOLE.is_terminal):
         yield Display(None, total, done)
         return
+    # Without a total the bar only moves; a number that is missing would be printed as None.
     updates = "{task.completed}/{task.total}" if total else "{task.completed}"
     columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn(updates), TextColumn("{task.fields[facts]}"))
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=CONSOLE) as bar:

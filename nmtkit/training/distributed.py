@@ -33,6 +33,7 @@ def processes(device: torch.device) -> Iterator[torch.device]:
         return
     rank, count, local, here = map(_number, ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     if device.type == "cuda":
+        # Two processes on one GPU would compete for its memory, and nccl refuses it with a message that helps nobody.
         if here > torch.cuda.device_count():
             raise UserError(f"{here} processes on a machine with {torch.cuda.device_count()} GPUs; start one for each")
         device = torch.device("cuda", local)
@@ -75,6 +76,7 @@ def share(rows: np.ndarray) -> np.ndarray:
 
 def total(*numbers: float) -> list[float]:
     """Each number summed over all processes."""
+    # In float64, which holds whole numbers exactly: counts and updates are summed here, too.
     sums = torch.tensor(numbers, dtype=torch.float64)
     _sum(sums)
     return sums.tolist()
@@ -91,6 +93,7 @@ def sum_gradients(model: nn.Module) -> None:
     if size() == 1:
         return
     parameters = list(model.parameters())
+    # One exchange of all gradients is faster than one for each; a process whose share lacks a part has zeros for it.
     flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
     _sum(flat)
     for parameter, gradient in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):

@@ -103,11 +103,13 @@ class ModelFolder:
 
     def updates(self) -> list[int]:
         """The updates after which there is a complete checkpoint, oldest first."""
+        # A folder that somebody has renamed or put there is none of the run's.
         names = (path.name.removeprefix("step-") for path in self.checkpoints.glob("step-*"))
         return sorted(int(name) for name in names if re.fullmatch("[0-9]{1,18}", name))
 
     def best_updates(self) -> list[int]:
         """The updates of the checkpoints that were best when validated, as far as they were kept, best first."""
+        # The ranking may name checkpoints that were deleted by hand.
         there = {f"step-{update}": update for update in self.updates()}
         names = [line.partition("\t")[0] for line in read_text(self.ranking).splitlines()]
         return [there[name] for name in names if name in there]
@@ -115,6 +117,7 @@ class ModelFolder:
     def best_weights(self) -> Path:
         """The weights a model folder stands for: its best checkpoint, or its last when nothing was validated."""
         self.check()
+        # An average has one checkpoint and no ranking.
         updates = self.best_updates() or self.updates()[::-1]
         if not updates:
             raise UserError(f"{self}: no checkpoint yet; nmtkit train makes one")
@@ -156,6 +159,7 @@ class ModelFolder:
 
     def write_config(self, values: Any) -> None:
         """Write the resolved values of the experiment, and the version of everything else; ``seal`` comes after it."""
+        # The old checksums go first: between the two writes they would call the folder damaged.
         self.unseal()
         with atomic_write(self.config) as file:
             file.write(dump_yaml(values))
@@ -171,6 +175,7 @@ class ModelFolder:
         """Put everything into ``output`` but weights and history. Raises UserError for a file that cannot be copied."""
         translations = (self.translations("dev"), self.translations("test"))
         history = (self.checkpoints, self.ranking, self.metrics, self.log, *translations, self.lock)
+        # By what is left out, so that files of the user's beside the model's are copied, too.
         ignore = shutil.ignore_patterns(checksums.NAME, *(path.name for path in history))
         try:
             shutil.copytree(self.path, output.path, ignore=ignore, dirs_exist_ok=True)
@@ -195,16 +200,19 @@ class ModelFolder:
         What is there that no model writes stays there. An error leaves nothing of the new one, and the old one as it
         was. Raises UserError where there is no room.
         """
+        # Where a link leads: the rename must stay on one disk, and the link should still point to the model.
         final = real_path(self.path)
         new = ModelFolder(final.with_name(f".{final.name}.{os.getpid()}.tmp"))
         with report_write_errors(self.path):
             new.path.mkdir(parents=True)
         try:
+            # Only a full disk is surely about this folder; anything else may be about a file that is read inside.
             with report_write_errors(self.path, only=FULL):
                 yield new
             with report_write_errors(self.path):
                 final.mkdir(exist_ok=True)
                 self.unseal()
+                # What an older model has that the new one may not have: it would be taken for a part of the new one.
                 for gone in (self.checkpoints, self.members):
                     shutil.rmtree(gone, ignore_errors=True)
                 for file in self.text.all():

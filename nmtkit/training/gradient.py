@@ -22,11 +22,13 @@ def accumulate(run: Run, rows: np.ndarray) -> Gradient:
     Raises UserError where memory does not hold a single pair.
     """
     run.model.train()
+    # Of the global batch, before it is shared: every process divides by the same number, and the sum is the mean.
     tokens = int(run.corpus.lengths(rows)[1].sum()) + len(rows)
     divisor = tokens if run.settings.loss == "tokens" else len(rows)
     parts = list(batches.parts(run.corpus, distributed.share(rows), run.settings.pass_tokens))
     halvings, done = 0, False
     while not done:
+        # A new start after a failure: what the micro-batches before it have added is counted again.
         run.model.zero_grad(set_to_none=True)
         total_loss = total_nll = 0.0
         try:
@@ -34,11 +36,13 @@ def accumulate(run: Run, rows: np.ndarray) -> Gradient:
                 loss, nll = summed_loss(
                     run.model, batches.collate(run.corpus, part), run.settings.label_smoothing, run.dtype
                 )
+                # Divided here, so that the gradients of all micro-batches add up to that of the whole batch.
                 (loss / divisor).backward()
                 total_loss += float(loss.detach())
                 total_nll += float(nll)
             done = True
         except (RuntimeError, MemoryError) as error:
+            # Anything else is a bug and keeps its traceback.
             if not is_full(error):
                 raise
             parts = _halved(run, parts)
@@ -52,6 +56,7 @@ def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
     """Micro-batches of half the size, where memory does not hold ``parts``. Raises UserError for single pairs."""
     log.warning("out of memory in %d passes; again in halves: training.pass_tokens is too high", len(parts))
     if max(map(len, parts)) == 1:
+        # The longest sides, which are what the user can limit.
         src, tgt = (int(lengths.max()) for lengths in run.corpus.lengths(np.concatenate(parts)))
         raise UserError(
             f"a pair of {src} and {tgt} tokens does not fit into the memory of {run.device}: take a smaller "
@@ -62,6 +67,7 @@ def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
 
 def clip(model: Seq2Seq, limit: float | None) -> float:
     """The norm of all gradients together, which are scaled down to ``limit`` if that is less."""
+    # A parameter that no micro-batch used has no gradient.
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients)
     if limit is not None:

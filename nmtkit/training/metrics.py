@@ -72,6 +72,7 @@ def rewind_metrics(folder: ModelFolder, update: int) -> None:
                 kept.append(line)
         except (ValueError, RecursionError, TypeError, KeyError):
             continue  # the half line of a killed process
+    # Only then: most runs stop at a checkpoint and have nothing to forget.
     if len(kept) != len(lines):
         with atomic_write(folder.metrics) as file:
             file.writelines(kept)

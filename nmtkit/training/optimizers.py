@@ -50,6 +50,7 @@ class Optimizer:
                 raise ValueError(f"{name}: {value} is not above 0 and below {LARGEST:g}")
         if len(self.betas) != 2:
             raise ValueError(f"betas: two numbers, not {len(self.betas)}")
+        # Averages over the past: at 1 they would never take anything new in.
         shares = [("betas", beta) for beta in self.betas] + [("momentum", self.momentum), ("rho", self.rho)]
         for name, value in shares:
             if not 0 <= value < 1:
@@ -81,6 +82,7 @@ def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
     """
     found = base.groups(model, settings)
     for group, parameters in found.items():
+        # A misspelled group would train with the settings of ``other``, and nobody would notice.
         if group in settings and not parameters and group != "other":
             raise UserError(f"training.groups.{group}: this model has no parameter of that name")
         kind, number = _parse_init(settings[group].init if group in settings else "default")
@@ -102,12 +104,15 @@ def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, 
     grouped = []
     for name, parameters in base.groups(model, settings).items():
         group = settings.get(name, Group())
+        # Not ``or``: a rate of 0 keeps a group as it is.
         lr = config.lr if group.lr is None else group.lr
         decay = config.decay if group.decay is None else group.decay
+        # PyTorch refuses a group without parameters; ``other`` is empty where every parameter is named.
         if parameters:
             grouped.append(
                 {"params": [p for _, p in parameters], "name": name, "lr": lr, "base_lr": lr, "weight_decay": decay}
             )
+    # A pair by type, which a tuple of any length is not.
     betas = (config.betas[0], config.betas[1])
     if config.name == "adam":
         return torch.optim.Adam(grouped, betas=betas, eps=config.eps, fused=True)

@@ -44,6 +44,7 @@ class Run:
     def clip_limit(self) -> float | None:
         """The largest norm that the gradients may have together in the current update."""
         settings = self.settings
+        # The threshold shrinks with the learning rate's reductions; a factor of 1 leaves it as it is.
         return settings.clip_norm and settings.clip_norm * settings.clip_factor**self.progress.decays
 
     def seed_dropout(self) -> None:
@@ -62,6 +63,7 @@ class Run:
 
 def dropout_seed(settings: Training, update: int) -> int:
     """Every update and every process has its own."""
+    # A large prime keeps seeds apart for a million updates; processes differ in bits that neither reaches.
     return settings.seed_of(settings.dropout_seed) * 1_000_003 + update + (distributed.rank() << 52)
 
 
@@ -77,4 +79,5 @@ def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
 
 def sample_pairs(corpus: Corpus, max_length: int | None, size: int) -> np.ndarray:
     """At most ``size`` of the usable pairs (P,), always the same: to measure the model on what it is trained on."""
+    # Not the run's seed: runs with different seeds measure themselves on the same pairs.
     return np.random.default_rng(0).permutation(usable_pairs(corpus, max_length))[:size]

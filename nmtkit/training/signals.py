@@ -31,6 +31,7 @@ def stop_signals() -> Iterator[list[int]]:
     wanted = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         wanted.append(signal.SIGHUP)
+    # As they were afterwards: from Python, a run is a part of somebody else's program.
     before = {number: signal.signal(number, note) for number in wanted}
     try:
         yield received

@@ -44,6 +44,7 @@ def json_object(number: int, translation: Translation) -> str:
         "token_log_probs": [_finite(each) for each in translation.log_probs],
     }
     if translation.alignment is not None:
+        # A key that was not asked for is not there; null would look like a line without links.
         values["alignment"] = translation.alignment
     if translation.unknown is not None:
         values["unknown"] = translation.unknown._asdict()
@@ -65,6 +66,7 @@ def attention_arrays(path: Path | None) -> Iterator[Callable[[int, Translation],
     if path is None:
         yield lambda number, translation: None
         return
+    # A .npz file is a zip archive of .npy files, so that lines can be added one at a time.
     with atomic_write(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
 
         def keep(number: int, translation: Translation) -> None:

@@ -60,6 +60,7 @@ def load(
     that the device does not have.
     """
     paths = [Path(folders)] if isinstance(folders, Path | str) else list(map(Path, folders))
+    # The device first, because it is quick to check and needs no model.
     chosen, name = choose_device(device), ", ".join(map(str, paths))
     first = ModelFolder(paths[0])
     if len(paths) == 1 and first.bundle.exists():
@@ -69,6 +70,7 @@ def load(
         combine, weights = combine or bundle.combine, weights or list(bundle.weights)
     elif len(paths) == 1 and (combine or weights):  # which would be without effect
         raise UserError("`combine` and `weights` are for an ensemble; name several models")
+    # Of the members, when an ensemble's folder was named: their number is known only now.
     if weights and len(weights) != len(paths):
         raise UserError(f"`weights`: {len(weights)} of them for {len(paths)} models; give one for each")
     if precision == "int8":
@@ -110,7 +112,9 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     """
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: is there already; give another `output` folder, or remove it")
+    # On the CPU: a check must not need the GPU that somebody else may be using.
     load(folders, "cpu", combine, weights)  # every check that translating makes
+    # With a number, because two runs in different places may have the same name.
     names = [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
     with ModelFolder(output).replaced() as new:
         for folder, name in zip(folders, names, strict=True):
@@ -151,6 +155,7 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
+        # Any name that PyTorch knows, so that nobody has to keep a list of them here.
         device = torch.device(name)
         # PyTorch says what is wrong only where something is read from the device.
         torch.zeros(1, device=device).item()

@@ -30,6 +30,7 @@ def windows(lines: Iterable[T], at_hand: Callable[[], bool], largest: int = LARG
         window.append(line)
         if len(window) == size or not at_hand():
             yield window
+            # The first batch is small because somebody may be waiting for it; after that, full batches are what counts.
             size, window = min(2 * size, largest), []
     if window:
         yield window
@@ -67,6 +68,7 @@ class Stream:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._ended = descriptor, False
+        # Not a text file object: it reads ahead, and then nobody can say whether a line is at hand.
         self._lines, self._tail = deque[bytes](), list[bytes]()  # complete lines; pieces of the one that is coming
 
     def __iter__(self) -> Iterator[bytes]:

@@ -48,6 +48,7 @@ def read_set(paths: Sequence[Path]) -> list[list[str]]:
 
     The message names the file and both numbers of lines.
     """
+    # All at once: they are compared line by line several times, and a test set is small.
     read = [list(read_lines(path)) for path in paths]
     for path, lines in zip(paths, read, strict=True):
         if not lines:
@@ -72,6 +73,7 @@ def read_held_out(data: Path, split: Split) -> HeldOut:
     source, first, *others = data / f"{split}.raw.src", *reference_files(data, split)
     if not first.exists():
         raise UserError(f"{first}: not there; prepare a {split} set, or give files: nmtkit score HYP... REF")
+    # References first, so that a source of another length is the one that is named.
     *refs, sources = read_set([first, *others, source])
     return HeldOut(sources, refs, source, [first, *others])
 
@@ -81,6 +83,7 @@ def translate_each(
 ) -> Iterator[list[Translation]]:
     """The n best translations of every line, in order, with a progress bar."""
     with progress("translating", len(sources)) as advance:
+        # In windows that grow, so that the bar moves soon.
         for window in windows(sources, lambda: True):
             yield from translator.n_best(window, n, attention=attention)
             advance(len(window))
@@ -101,6 +104,7 @@ def translate_held_out(
         "translating the %d lines of %s with %s%s",
         len(sources), held_out.source_path, model, f" into {hyp_path}" if keep else "",
     )  # fmt: skip
+    # One translation of each, so that no n-best list is held.
     translations = [best for [best] in translate_each(translator, sources, 1, attention=False)]
     texts = [translation.text for translation in translations]
     if long := sum(translation.pieces > 1 for translation in translations):
@@ -127,6 +131,7 @@ def translate_held_out(
         cross_entropy([log_probs for [log_probs] in scored]) if pairs else None,
     )
     lengths = [len(reader.tokenize(line)) for line in sources]  # before BPE
+    # In the model's tokens: with BPE hardly any is unknown.
     free = unknown_free([[writer.segment(words) for words in ref] for ref in ref_words], translator.tgt_vocab.known)
     return Translated(translator, held_out.ref_paths, sources, Compared([system], lengths, free))
 

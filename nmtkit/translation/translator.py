@@ -159,6 +159,7 @@ class Translator:
             n_best=n, seed=seed, tokenized=tokenized, prefixes=prefixes is not None, alignment=alignment,
             attention=attention, replace_unk=lexicon is not None,
         )  # fmt: skip
+        # A lexicon of the caller's has one translation for each word.
         own = self.lexicon if lexicon is None else Lexicon("`lexicon`", lambda: {w: [t] for w, t in lexicon.items()})
         return replace(self, lexicon=own).answer(lines, request, prefixes)
 
@@ -302,6 +303,7 @@ class Translator:
         """The target words allowed for each sentence by its tokens: their words, and the lexicon's translations."""
         if request.shortlist is None or self.lexicon is None:
             return None
+        # Words that are written alike in both languages, as names are, belong to the list, too.
         asked = list[list[int]]()
         for tokens in sentences:
             words = set(self.sources[0].pipeline.words(tokens))
@@ -323,6 +325,7 @@ class Translator:
         tokens = words = self.tgt_vocab.tokens(hypothesis.ids)
         unknown = None
         blind = bool(tokens) and hypothesis.attention is None
+        # Only known when the first hypothesis is there: whether a model looks is nowhere in its configuration.
         if blind and (request.alignment or request.attention):
             raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
         links = look_alignment(hypothesis) if request.alignment or request.replace_unk else []
