@@ -75,6 +75,7 @@ def align(
 
     from nmtkit.data.alignment import align_with_program, take_alignment
 
+    # Not ``or``: a threshold of 0 keeps every pair that is linked at all.
     threshold = THRESHOLD if threshold is None else threshold
     with log_to_stderr():
         if pharaoh is not None:

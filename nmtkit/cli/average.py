@@ -29,8 +29,10 @@ def average(
     nmtkit average --last 3 -o last3
     nmtkit average run/checkpoints/step-900 run/checkpoints/step-1000
     """
+    # Here and not above: this imports torch, for which ``nmtkit --help`` must not wait.
     from nmtkit.training import averaging
     from nmtkit.training.folder import ModelFolder
 
     used = averaging.average(ModelFolder(model), ModelFolder(output), checkpoints or [], best, last)
+    # On stderr, like everything that is not the result of a filter.
     print(f"{output}: mean of {', '.join(path.name for path in used)}", file=sys.stderr)

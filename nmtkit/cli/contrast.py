@@ -51,10 +51,12 @@ def contrast(
 
     from nmtkit.translation import loading
 
+    # The sets are read before the models are loaded: a wrong name of a file is found at once.
     tables = measure(loading.load(model or [Path("run")], device), entries)
     if as_json:
         print(json.dumps({name: list(map(_as_json, rows)) for name, rows in tables.items()}, indent=2))
     else:
+        # JSON has the empty tables, too: a script can rely on every key.
         _print({name: rows for name, rows in tables.items() if rows})
 
 
@@ -67,6 +69,7 @@ def read_entries(
     """
     from nmtkit.evaluation.contrast import read_json, read_line_aligned
 
+    # JSON, folders and the three files may all be given: their entries are one test set.
     source, correct, incorrect = files
     entries = []
     if source and correct and incorrect:

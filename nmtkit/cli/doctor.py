@@ -34,15 +34,18 @@ def doctor(
 
     with log_to_stderr():
         files, src, tgt = find_raw(raw, src_lang, tgt_lang)
+        # Text first: what is wrong there is wrong in everything that is made of it.
         findings = examine_text(files, src, tgt)
         # The folder's vocabularies can be judged only when nmtkit vocab has made them; without them the text alone is.
         if (data / "ids.json").exists():
             findings += examine_ids(data)
         if model is not None:
+            # With the folder's vocabularies if it has any, because these decide most of the size.
             planned = build_experiment(load_preset(model), model)
             findings += examine_memory(planned, data, model)
     for finding in findings:
         typer.echo(finding)
+    # The summary is on stderr, so that stdout has the findings and nothing else.
     typer.echo(f"{len(findings)} findings" if findings else "nothing found", err=True)
     if any(finding.fatal for finding in findings):
         raise typer.Exit(1)

@@ -28,7 +28,9 @@ def ensemble(
     Every command that translates, scores or reports takes the folder as a model folder; nmtkit average and nmtkit
     inspect are for single models.
     """
+    # Imports torch, for which ``nmtkit --help`` must not wait.
     from nmtkit.translation.loading import write_ensemble
 
+    # The option's default is None because ``translate`` shares it, where an ensemble folder has a say.
     write_ensemble(models, output, combine or "prob", parse_weights(weights))
     print(f"{output}: {', '.join(map(str, models))}", file=sys.stderr)

@@ -59,6 +59,7 @@ def inspect(
     """
     if not gradients and (compare or plot):
         raise UserError("--compare and --plot go with --gradients")
+    # A folder wins over a preset of its name.
     trained = ModelFolder(Path(model)).config.exists()
     if trained and (settings or compare):
         raise UserError(f"{model}: a trained model stays as it is; --set and --compare are for presets")
@@ -71,8 +72,10 @@ def inspect(
         _print_parts(planned, data, shapes)
         _print_estimate(planned, data, chosen)
         return
+    # One batch for all models, so that they can be compared.
     batch = _batch(data).to(chosen)
     flows = {}
+    # The model itself comes first, as what the others are compared with.
     for change in ("", *(compare or [])):
         planned = _plan(model, [*(settings or []), *([change] if change else [])])
         flows[change or model] = _flow(planned, batch, data, chosen, Path(model) if trained else None)
@@ -92,6 +95,7 @@ def _plan(model: str, settings: list[str]) -> "Experiment":
     from nmtkit.experiment.schema import build_experiment
 
     folder = ModelFolder(Path(model))
+    # The default names no preset; in a new folder "no such preset" would be a riddle.
     if not folder.config.exists() and model == "run":
         raise UserError("run: no model there yet; name a preset, for example: nmtkit inspect deep-att")
     if folder.path.is_dir():
@@ -106,10 +110,12 @@ def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
 
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
+    # A count of parameters means nothing without the vocabularies; both are shown.
     words, paper_words = vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
     ours, paper = parameters_by_part(planned, *words), parameters_by_part(planned, *paper_words)
     stated = planned.paper.parameters
     rows = [[part, f"{ours[part] / 1e6:.3f}", f"{paper[part] / 1e6:.3f}", ""] for part in ours]
+    # Papers print a total only, so that the last row alone has one beside it.
     rows[-1][-1] = "-" if stated is None else f"{stated:g}"
     columns = [f"{src:,} and {tgt:,} words" for src, tgt in (words, paper_words)]
     print_table(f"{planned.paper.title}: millions of parameters", ["part", *columns, "the paper says"], rows)
@@ -129,6 +135,7 @@ def _print_estimate(planned: "Experiment", data: Path, device: "torch.device") -
 
     words = vocabulary_sizes(planned, data)
     parameters = parameters_by_part(planned, *words)["total"]
+    # The full vocabularies would take much memory and say little: their part is added by calculation.
     small = planned.build(PROBE_WORDS, PROBE_WORDS)
     costs = estimate(small, planned.training, parameters, words[1], device)
     total = costs.weights + costs.optimizer + costs.activations
@@ -152,6 +159,7 @@ def _batch(data: Path) -> "Batch":
     rows = batches.within(corpus, LONGEST)
     if not len(rows):
         raise UserError(f"{data}: no training pair has words on both sides and at most {LONGEST} of them")
+    # With a fixed seed, so that two calls show the same batch.
     [first, *_] = batches.epoch_batches(corpus, rows, sentences=PAIRS, tokens=None, seed=0, epoch=0)
     return batches.collate(corpus, first)
 
@@ -184,6 +192,7 @@ def _print_flows(flows: "dict[str, list[Layer]]") -> None:
         rows = [[layer.label, *(_norm(value) for value in layer[1:])] for layer in layers]
         print_table(name, ["layer", "|h|", "|dL/dh|", "|dL/dW|"], rows)
         print()
+    # A model of single layers has no stacks, and then there is no table.
     cells = [[name, r.stack, str(r.layers), _norm(r.gradient)] for name, f in flows.items() for r in ratios(f)]
     if cells:
         print_table("gradient at the bottom of a stack, divided by that at its top",

@@ -61,6 +61,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     inspect_model, models,
 )  # fmt: skip
 for command in COMMANDS:
+    # typer would cut the summary at a width of its own; the first sentence is whole.
     text = _help(command)
     app.command(help=text, short_help=re.split(r"(?<=\.)\s", text)[0])(command)  # its first sentence
 
@@ -109,6 +110,7 @@ def in_options(message: str, words: Sequence[str]) -> str:
     command = next((word for word in words if word in commands), None)
     if command is None:
         return message
+    # The first long name of each option by its Python name; an argument has none.
     long = {p.name: next((o for o in p.opts if o.startswith("--")), None) for p in commands[command].params}
     options = long | OPTIONS.get(command, {})
     return re.sub("`([a-z_0-9]+)`", lambda match: options.get(match[1]) or match[0], message)
@@ -135,6 +137,7 @@ def main() -> None:
     except UserError as error:
         sys.exit("nmtkit: error: " + " ".join(in_options(str(error), sys.argv[1:]).splitlines()))
     except WrongUsage as error:  # typer would print its usage over several lines
+        # An option may be unknown to one command and known to another: the message names whose help to read.
         place = error.ctx.command_path if error.ctx else "nmtkit"
         sys.exit(f"nmtkit: error: {' '.join(error.format_message().split()).rstrip('.')}; see {place} --help")
     except BrokenPipeError:
@@ -159,6 +162,7 @@ def _terminated() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
+    # Restored afterwards, because tests run commands within one process.
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield

@@ -36,6 +36,7 @@ def models(
     """
     from nmtkit.experiment.presets import describe_preset, find_preset, preset_names
 
+    # A preset that does not exist is noticed by ``find_preset`` below, which names its neighbours.
     names = [preset] if preset else preset_names()
     if as_json:
         trained = _trained_here()
@@ -52,6 +53,7 @@ def _print_list(papers: dict[str, dict[str, Any]]) -> None:
     trained = _trained_here()
     tables: dict[tuple[str, str], list[list[str]]] = {}
     for name, paper in papers.items():
+        # Scores of different tasks, or kinds of BLEU, must not stand in one column.
         tables.setdefault((paper["title"], paper["task"]), []).append(_cells(name, paper, trained))
     for heading, rows in tables.items():
         print_table("\n".join(textwrap.fill(text, 100) for text in heading), HEADER, rows)
@@ -75,6 +77,7 @@ def _trained_here() -> list[tuple[str, dict[str, Any]]]:
     folders = []
     for path in sorted(Path().glob(f"*/{ModelFolder(Path()).config.name}")):
         try:
+            # The block ``paper`` says which preset it was: a folder may have any name.
             folders.append((path.parent.name, load_yaml(path)))
         except UserError:  # somebody else's config.yaml
             continue

@@ -93,6 +93,7 @@ Workers = Annotated[
 @contextmanager
 def log_to_stderr() -> Iterator[None]:
     """Show what nmtkit logs, from notes on progress upwards, as plain lines on stderr."""
+    # The library only logs; whether that is shown, and where, is for the command to say.
     logger, handler = logging.getLogger("nmtkit"), logging.StreamHandler()
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -107,6 +108,7 @@ def beside_lines(lines: Iterable[T], path: Path, input: str) -> Iterator[tuple[T
     # Not zip(strict=True): the message names the file and the line, and the input may be a dialogue without an end.
     others, number = read_lines(path), 0
     place = "standard input" if input == "-" else input
+    # One line ahead of neither: what comes from a dialogue is answered before the next line is read.
     for line in lines:
         other = next(others, None)
         if other is None:
@@ -140,6 +142,7 @@ def open_output(output: str) -> Iterator[TextIO]:
     Standard output fills as translations come; a file appears when it is complete.
     """
     if output == "-":
+        # A line ends in \n on every system, and what cannot be encoded must not end a long translation.
         cast(io.TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", errors="replace", newline="\n")
         yield sys.stdout
     else:
@@ -170,6 +173,7 @@ def lines_done(shown: bool) -> Iterator[Callable[[int], None]]:
         return
     from rich.console import Console
 
+    # The wall clock may be set while a long text is translated.
     start = time.monotonic()
     with Console(stderr=True).status("translating") as status:
         yield lambda lines: status.update(

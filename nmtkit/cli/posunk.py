@@ -64,6 +64,7 @@ def posunk(
     """
     check_output(output, input, source, *(path for path in (alignment, lexicon, vocab) if path is not None))
     place = "standard input" if input == "-" else input
+    # Before the first line is read: a lexicon that cannot be used must not cost half an output.
     entries = load_lexicon(lexicon) if lexicon else {}
     known = Vocabulary.load(vocab).known if vocab else None
     lines = beside_lines(map(decode_line, raw_lines(input)), source, input)
@@ -72,6 +73,7 @@ def posunk(
     with open_output(output) as file:
         for number, ((line, read), pharaoh) in enumerate(linked, 1):
             target, words = _words(line), _words(read)
+            # Without an alignment every line has an empty one, whose place nobody will be told.
             links = parse_links(pharaoh, alignment or place, number)
             check_links(links, len(words), len(target), alignment or place, number)
             if SPELLINGS[UNK] in target and alignment is None:

@@ -165,16 +165,20 @@ def prep(
     from nmtkit.data.prep import prepare, prepare_part
     from nmtkit.data.raw import Files, find_raw, language_of
 
+    # Reads the folder alone: neither raw text nor settings are needed.
     if verify:
         typer.echo(manifest.verify(output), err=True)
         return
     with log_to_stderr():
+        # Named files take the place of the folder as a whole, so that no set of it slips in.
         if train is None:
             files, src, tgt = find_raw(raw, src_lang, tgt_lang)
         else:
             given = {"train": train, "dev": dev, "test": test}
             files = {split: Files(*pair) for split, pair in given.items() if pair}
+            # europarl.en.gz says its language in its name.
             src, tgt = src_lang or language_of(train[0]), tgt_lang or language_of(train[1])
+        # What a user says of one language leaves the other one at its default.
         tokenizers = dict.fromkeys((src, tgt), "moses") | _by_language("--tokenizer", tokenizer or [], (src, tgt))
         commands = _by_language("--tokenizer-command", tokenizer_command or [], (src, tgt))
         # The dataclasses check their own values; here their ValueError becomes the user's one line.
@@ -197,6 +201,7 @@ def prep(
             )
         except ValueError as error:
             raise UserError(str(error)) from None
+        # Not a part of Prep: it says what the sets are, not how text becomes tokens.
         development = Development(tuple(dev_reference or ()), dev_size, seed)
         if shard:
             done = prepare_part(files, output, settings, workers, _part(shard), development)
@@ -218,6 +223,7 @@ def _side(
 
 def _tokenizer(name: str) -> Tokenizer:
     """A name of a tokenizer as one; raises UserError for any other word."""
+    # A loop and not ``in``, so that the type checker knows what is returned.
     for known in get_args(Tokenizer):
         if name == known:
             return cast(Tokenizer, known)

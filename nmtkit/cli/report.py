@@ -67,6 +67,7 @@ def report(
       nmtkit report run --checkpoints --contrast lingeval97.json --type subj_verb_agreement
     """
     folders = models or [Path("run")]
+    # A model compared with itself has no differences, and two lines of one name in every chart.
     if len(set(folders)) < len(folders):
         raise UserError("a model is named twice; name each once")
     if types and not contrast:
@@ -77,6 +78,7 @@ def report(
     from nmtkit.evaluation.report import most_different, render, sentences, worst
     from nmtkit.translation.testset import translate_held_out
 
+    # First, because a damaged history is found in a moment and translating takes minutes.
     histories = [_history(ModelFolder(folder)) for folder in folders]
     with log_to_stderr():
         translated = [
@@ -92,9 +94,11 @@ def report(
         )
         for history, folder, t in zip(histories, folders, translated, strict=True)
     ]
+    # The folder's name stands in the page; in ``score`` it is the path of its translations.
     systems = [
         replace(t.compared.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)
     ]
+    # A single system has nothing to be compared with, so that no test is made.
     comparison = compare(
         Compared(systems, *translated[0].compared[1:]), paired if len(systems) > 1 else None, False, subset_metric
     )
@@ -118,6 +122,7 @@ def _history(folder: ModelFolder) -> "History":
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
     if folder.bundle.exists():
+        # An ensemble was not trained itself, so that there are no curves; its parameters are those of all its members.
         members = [_history(ModelFolder(path)) for path in sorted(folder.members.iterdir())]
         config = "".join(f"# {member.name}\n{member.config}\n" for member in members)
         kind = f"ensemble of {len(members)}"
@@ -156,6 +161,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
     model, experiment = load_model(folder.path, translated.translator.device)
     records: list[dict[str, float]] = []
     for update in folder.updates() if len(pairs) else ():
+        # One model into which the weights of each checkpoint are put, not one model for each.
         load_into(model, folder.weights(update))
         loss, errors = teacher_forced(model, corpus, pairs, experiment.training.pass_tokens, torch.float32)
         records.append({"update": update, "cross_entropy": loss, "token_error_rate": errors})

@@ -104,6 +104,7 @@ def score(
     else:
         if max_length is not None or split != "test":
             raise UserError("--split and --max-length are for a model's own translations; leave out the files")
+        # With -r every file is a translation; without, the last one is the reference.
         paths, ref_paths = (files, references) if references else (files[:-1], files[-1:])
         if not paths:
             raise UserError(f"{ref_paths[0]}: translations and a reference are needed: nmtkit score HYP... REF")
@@ -141,6 +142,7 @@ def _read_files(
     from nmtkit.evaluation.subsets import unknown_free
     from nmtkit.translation.testset import describe, read_set
 
+    # In one call, so that all of them are checked to correspond.
     every = iter(read_set([*ref_paths, *paths, *([source] if source else [])]))
     refs, texts = ([next(every) for _ in group] for group in (ref_paths, paths))
     prep = load_prep(data) if TextFiles(data).settings.exists() and not tokenized else None
@@ -158,10 +160,12 @@ def _read_files(
         return TextPipeline(Side(language, normalize=False, tokenizer=tokenizer, segmentation="words"))
 
     tgt = pipeline(language or (prep.tgt.language if prep else "en"))
+    # The source is tokenised only to count its words, for which English rules will do if nothing is known of it.
     reader = pipeline(prep.src.language if prep else "en")
     words = [[tgt.tokenize(line) for line in lines] for lines in (*refs, *texts)]
     ref_words, hyp_words = words[: len(refs)], words[len(refs) :]
     on = "words as given" if tokenized else describe(tgt.side)
+    # Plain text allows both kinds of metrics, words only those of words.
     systems = [
         System(str(path), on, _spaced(hyps), list(map(_spaced, ref_words)), *(() if tokenized else (text, refs)))
         for path, hyps, text in zip(paths, hyp_words, texts, strict=True)
@@ -185,6 +189,7 @@ def _print(
 ) -> None:
     """Print the table of systems, then one that says what each metric is, then every other part there is."""
     names = [system.name for system in comparison.systems]
+    # All systems have the same metrics, so that the first says which columns there are.
     metrics = [m.metric for m in comparison.measured[0]]
     scores = [
         [name, *(f"{m.score.value:.2f}" for m in ms)] for name, ms in zip(names, comparison.measured, strict=True)
@@ -195,6 +200,7 @@ def _print(
     sentences = len(comparison.systems[0].words)
     print_table(f"{sentences} sentences, reference {', '.join(map(str, refs))}", ["system", *metrics], scores)
     print()
+    # That of a significance test has the number of samples in it, and is shown instead.
     signatures = {d.metric: d.signature for d in comparison.differences}
     meanings = [[m.metric, m.on, signatures.get(m.metric, m.score.signature)] for m in comparison.measured[0]]
     print_table("what they are", ["metric", "computed on", "signature"], meanings)
@@ -215,6 +221,7 @@ def _print(
         if system.forced is not None:
             print()
             rows = [[unit, f"{value:.4f}"] for unit, value in system.forced.units().items()]
+            # A figure without the pairs it is of could not be compared with anybody's.
             limit = f" of at most {max_length} tokens a side" if max_length else ""
             tokens = f"{system.forced.sentences} sentences{limit}, {system.forced.tokens} tokens"
             print_table(f"cross-entropy of the reference, end marks included: {tokens}", ["unit", "value"], rows)

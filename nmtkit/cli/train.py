@@ -88,14 +88,17 @@ def train(
 
     planned = build_experiment(values, _where(model, config, output))
     if dry_run:
+        # The same form as a preset and as a run's config.yaml: it can be kept, changed and trained.
         print(dump_yaml(to_dict(planned)))
         _print_sizes(planned, data)
         return
     from nmtkit.training import distributed
     from nmtkit.translation.loading import choose_device
 
+    # Joined before anything is logged or written, because only the first process does either.
     with distributed.processes(choose_device(device)) as chosen, _log_to(output, distributed.rank()):
         progress = run_experiment(planned, data, output, chosen)
+        # A run that was stopped by a signal is not finished, and the same command goes on.
         outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
         best = "".join(f"; best {planned.training.ranked_by} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
         log.info("%s after update %d%s", outcome, progress.update, best)
@@ -105,6 +108,7 @@ def _print_sizes(planned: "Experiment", data: Path) -> None:
     """Print the parameters of each part with this data's vocabularies, and the total beside what the paper says."""
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
+    # A count of parameters means nothing without the vocabularies; both are shown.
     words, paper_words = vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
     counts = parameters_by_part(planned, *words)
     counts["total with the paper's words"] = parameters_by_part(planned, *paper_words)["total"]

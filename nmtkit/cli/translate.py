@@ -207,6 +207,7 @@ def translate(
         max_input_length=max_input_length, beam_size=beam_size, length_penalty=length_penalty, alpha=alpha,
         coverage_penalty=coverage_penalty, max_len_a=max_len_a, max_len_b=max_len_b, stop=stop, max_tokens=max_tokens,
     )  # fmt: skip
+    # Request has refused both at once, so that there is one file at most.
     beside = prefix or score_reference
     check_output(output, input, *([beside] if beside else []))
     # Somebody who types sees no prompt, and may wait for a command that is waiting too.
@@ -219,10 +220,13 @@ def translate(
     from nmtkit.translation.jobs import SHARED_WINDOW, Job, Models, answers, processes_for, translator_of
     from nmtkit.translation.stream import LARGEST_WINDOW, Stream, decoded, standard_input, windows
 
+    # A value and not a loaded model, because worker processes load their own.
     models = Models(tuple(model or [Path("run")]), device, combine, parse_weights(weights), precision, lexicon)
     translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
+    # After loading, because the models' size says how many of them the memory holds.
     jobs = jobs or processes_for(translator_of(models))
     stream = Stream(standard_input()) if input == "-" else None
+    # A file is always at hand; only standard input may pause.
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
     lines = decoded(raw, "standard input" if input == "-" else input, _warn)
     pairs = beside_lines(lines, beside, input) if beside else ((line, "") for line in lines)
@@ -237,7 +241,9 @@ def translate(
         for found in answers(Job(models, request), grouped, jobs, at_hand):
             for best in found:
                 file.writelines(f"{line(number, translation)}\n" for translation in best)
+                # Of the best translation alone, which is the only one that is asked for with --attention.
                 keep(number, best[0])
+                # Lines are numbered over the whole text, not within a window.
                 number, long = number + 1, long + (best[0].pieces > 1)
                 unknown.update(best[0].unknown._asdict() if best[0].unknown else {})
             file.flush()  # the reader may be waiting for the answer before the next line

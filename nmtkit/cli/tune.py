@@ -58,6 +58,7 @@ def tune(
     held_out = read_held_out(data, "dev")
     translator = loading.load(model, device)
     if beam_size is not None:
+        # A copy with other settings: a translator is never changed.
         translator = replace(translator, search=replace(translator.search, beam_size=beam_size))
     search = translator.search
     try:
@@ -111,11 +112,14 @@ def _print(title: str, search: "Search", settings: "list[Search]", values: list[
     betas = dict.fromkeys(setting.coverage_penalty for setting in settings)
     rows: dict[tuple[str, str], list[str]] = {}
     for setting, value in zip(settings, values[1:], strict=True):
+        # The other penalties have no exponent.
         alpha = f"{setting.alpha:g}" if setting.length_penalty in ("gnmt", "power") else ""
+        # The settings come in the order of the grid, so that the coverage penalties of a row are in theirs.
         rows.setdefault((setting.length_penalty, alpha), []).append(f"{value:.2f}")
     print_table(title, ["", "alpha", *(f"{beta:g}" for beta in betas)], [[*key, *row] for key, row in rows.items()])
     print()
     chosen = [search, *settings][values.index(max(values))]
+    # The settings as they are stand beside the best, to show what there is to be gained.
     named = [["as it is", _options(search), f"{values[0]:.2f}"], ["best", _options(chosen), f"{max(values):.2f}"]]
     print_table("for nmtkit translate", ["", "options", "value"], named)
 

@@ -65,6 +65,7 @@ def vocab(
 
     from nmtkit.data.encoding import encode
 
+    # One vocabulary has one size, by whichever name it was given.
     if joint:
         src_size = tgt_size = src_size or tgt_size
     with log_to_stderr():
