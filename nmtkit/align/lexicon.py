@@ -37,12 +37,12 @@ def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
 
 
 def load_lexicon(path: Path) -> dict[str, str]:
-    """For each source word its most probable translation. Raises UserError for a line that is none."""
+    """The most probable translation of each source word. Raises UserError for a line that is none."""
     return {src: best[0] for src, best in load_translations(path, 1).items()}
 
 
 def load_translations(path: Path, most: int) -> dict[str, list[str]]:
-    """For each source word its ``most`` most probable translations, best first. Raises UserError for a line that is
+    """The ``most`` most probable translations of each source word, best first. Raises UserError for a line that is
     none."""
     entries: dict[str, list[tuple[float, str]]] = {}
     for number, line in enumerate(read_lines(path), 1):

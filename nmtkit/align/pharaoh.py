@@ -39,7 +39,7 @@ def parse_links(line: str, path: Path | str, number: int) -> list[Link]:
 
 
 def check_links(links: Iterable[Link], src: int, tgt: int, path: Path | str, number: int) -> None:
-    """Raises UserError for a link that is outside a pair of ``src`` and ``tgt`` words."""
+    """Raise UserError for a link that is outside a pair of ``src`` and ``tgt`` words."""
     for s, t in links:
         if s >= src or t >= tgt:
             raise UserError(
@@ -55,7 +55,7 @@ def read_alignment(path: Path) -> Iterator[list[Link]]:
 
 
 def read_gold(path: Path) -> Iterator[Gold]:
-    """Reads ``1-2`` as a sure link and ``1p2`` as a possible one. Raises UserError for anything else."""
+    """The gold links of each pair: ``1-2`` is sure, ``1p2`` possible. Raises UserError for anything else."""
     for number, line in enumerate(read_lines(path), 1):
         gold = Gold(set(), set())
         for text in line.split():

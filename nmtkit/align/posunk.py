@@ -32,7 +32,7 @@ class Unknown(NamedTuple):
 
 
 def nearest(links: Iterable[Link]) -> dict[int, int]:
-    """For each linked target word one source word: the nearest place, of two as near the left one (our ruling)."""
+    """One source word for each linked target word: the nearest place, of two as near the left one (our ruling)."""
     # Of equal keys the last one stays in a dictionary, so the nearest comes last.
     return dict(sorted(((t, s) for s, t in links), key=lambda link: (-abs(link[0] - link[1]), -link[1])))
 
@@ -91,7 +91,7 @@ def match_unknown(
 
 
 def match(named: Mapping[int, int], looks: Mapping[int, Sequence[float]], free: Sequence[bool]) -> dict[int, int]:
-    """For each unknown target word the place of the source word that it comes from.
+    """The place of the source word that each unknown target word comes from.
 
     Pairs are matched by falling look, each source word at most once, among those that are ``free`` (S,) to be origins
     and have at least ``LEAST`` of the look. Where none is left, the place is the one that is ``named``, if any is.
@@ -119,7 +119,7 @@ def nearness(target: Sequence[str], links: Iterable[Link], words: int) -> dict[i
 
 
 def _named(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, int]:
-    """For each unknown target word the place of its source word, where there is one, as the papers have it."""
+    """The place of each unknown target word's source word, where there is one, as the papers have it."""
     source = nearest(links)
     places = {
         t: source.get(t, -1) if word == SPELLINGS[UNK] else _place(word, t)

@@ -25,7 +25,7 @@ def grow_diag(forward: Iterable[Link], reverse: Iterable[Link]) -> list[Link]:
 
 
 def grow_diag_final(forward: Iterable[Link], reverse: Iterable[Link]) -> list[Link]:
-    """The same, then links of either, wherever they are, that bring in a word that had no link."""
+    """The links of ``grow_diag``, then those of either direction, anywhere, that bring in a word without a link."""
     forward, reverse = set(forward), set(reverse)
     links = _grow(forward, reverse)
     src, tgt = {s for s, _ in links}, {t for _, t in links}

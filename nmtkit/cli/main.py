@@ -46,7 +46,7 @@ app = typer.Typer(
 
 
 def _help(function: Callable[..., None]) -> str:
-    """Its docstring, in which paragraphs of examples keep their lines: typer's mark for that is \\b."""
+    """The docstring of a command as its help; examples keep their lines, for which typer's mark is \\b."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     # Where nothing but examples follow the first line, getdoc takes their indentation away.
     return "\n\n".join(

@@ -120,7 +120,7 @@ def beside_lines(lines: Iterable[T], path: Path, input: str) -> Iterator[tuple[T
 
 
 def check_output(output: str, *inputs: Path | str) -> None:
-    """Raises UserError if a file that is read, "-" for standard input, would be replaced by what is made of it."""
+    """Raise UserError if a file that is read, "-" for standard input, would be replaced by what is made of it."""
     if not os.path.isfile(output):
         return
     for path in inputs:

@@ -18,7 +18,7 @@ from nmtkit.symbols import UNK
 
 
 def check_annotation(folder: Path, tgt_size: int | None) -> None:
-    """Raises UserError for a data folder that cannot be annotated, or a target vocabulary too small for the symbols."""
+    """Raise UserError for a data folder that cannot be annotated, or a target vocabulary too small for the symbols."""
     prep = load_prep(folder)
     if "bpe" in (prep.src.segmentation, prep.tgt.segmentation):
         raise UserError(f"`unkpos`: {folder} has BPE, so no words are unknown; prepare it anew with whole words")

@@ -1,4 +1,4 @@
-"""From memory-mapped ids to padded batches, in an order that depends on seed and epoch alone."""
+"""Padded batches from memory-mapped ids, in an order that depends on seed and epoch alone."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Batch(NamedTuple):
     tgt: Tensor
 
     def to(self, device: torch.device) -> "Batch":
-        """The same on another device."""
+        """The batch on another device."""
         return Batch(self.src.to(device), self.mask.to(device), self.tgt.to(device))
 
 

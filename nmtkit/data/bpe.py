@@ -25,8 +25,10 @@ class Segmenter:
 
     @classmethod
     def load(cls, path: Path) -> "Segmenter":
-        """Reads merges as subword-nmt writes them. Raises UserError for another version, or a line that is not two
-        symbols."""
+        """The segmenter of a file of merges, as subword-nmt writes it.
+
+        Raises UserError for another version, or a line that is not two symbols.
+        """
         lines = list(read_lines(path))
         versioned = bool(lines) and lines[0].startswith("#version:")
         if versioned and lines[0].split(" ") not in (["#version:", "0.1"], ["#version:", "0.2"]):

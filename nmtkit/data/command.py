@@ -20,7 +20,7 @@ class Command:
         self._process: subprocess.Popen[bytes] | None = None
 
     def answer(self, line: str) -> str:
-        """Raises UserError if the program cannot be started, ends, or answers anything but one line."""
+        """The program's answer to a line. Raises UserError if it cannot be started, ends, or answers not one line."""
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -47,7 +47,7 @@ class Command:
         return text
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        """Raises UserError for a program that is not there."""
+        """The process of the program. Raises UserError for one that is not there."""
         try:
             process = subprocess.Popen(shlex.split(self._command), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except (OSError, ValueError) as error:

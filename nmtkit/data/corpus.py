@@ -62,8 +62,11 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
-        """Quick whatever the size. Raises UserError if files are missing or cut short, or were made of another text
-        or with another vocabulary than the folder has now."""
+        """Map a corpus, which is quick whatever its size.
+
+        Raises UserError if files are missing or cut short, or were made of another text or with another vocabulary than
+        the folder has now.
+        """
         # Hashes of the text are compared with the manifest's, not with the text, which would have to be read for that.
         header, manifest = read_header(folder), read_manifest(folder)
         if f"{split}.src" not in header or f"{split}.tgt" not in header:

@@ -140,7 +140,7 @@ def _line_faults(text: str, advice: str) -> Iterator[str]:
 
 
 class _Languages:
-    """Which language a line is in, judged by the words of the text itself: most of it must be right.
+    """A judge of the language of a line, by the words of the text itself: most of it must be right.
 
     A line of the other language is rarer than one of its own, so that counting the words of the first pairs by side
     gives two vocabularies good enough to tell the languages apart, whatever they are.
@@ -152,7 +152,7 @@ class _Languages:
         self._totals = [sum(counts.values()) or 1 for counts in self._counts]
 
     def faults(self, src: list[str], tgt: list[str]) -> Iterator[tuple[int, str]]:
-        """Sides, 0 or 1, and what is wrong with them."""
+        """The faults of a pair: sides, 0 or 1, and what is wrong with them."""
         # A single word may well be a name that is the same in both languages.
         if src == tgt and len(src) > 1:
             yield 1, "the same as its source"

@@ -212,7 +212,7 @@ def _encode_chunk(path: Path, vocabulary: Path, dtype: str, chunk: Chunk) -> tup
 
 
 def _check_sides(folder: Path, splits: Sequence[str], texts: Mapping[str, Encoded]) -> None:
-    """Raises UserError for a split whose two files differ in their number of lines."""
+    """Raise UserError for a split whose two files differ in their number of lines."""
     for split in splits:
         src, tgt = f"{split}.src", f"{split}.tgt"
         if texts[src].lines != texts[tgt].lines:

@@ -23,7 +23,7 @@ def load_hashes(path: Path) -> frozenset[bytes]:
 
 
 def repeated(hashes: Sequence[Path], marks: Path) -> list[NDArray[np.bool_]]:
-    """For every hash of every file, in this order, whether it was there before; mapped from the file ``marks``.
+    """Marks for every hash of every file, in this order: was it there before? They are mapped from the file ``marks``.
 
     Memory does not grow with the number of hashes: they are compared in groups that share their remainder.
     """

@@ -104,7 +104,7 @@ def _settled(prep: Prep, development: Development) -> Prep:
 
 
 def _check_merge(work: Work) -> None:
-    """Raises UserError naming the first shard that no part has made: to make it here would hide a part that failed."""
+    """Raise UserError naming the first shard that no part has made: to make it here would hide a part that failed."""
     missing = [shard for shard in work.shards if not work.is_clean(shard)]
     if missing:
         raise UserError(
@@ -129,7 +129,7 @@ def _note_languages(prep: Prep) -> None:
 
 
 def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport:
-    """From clean shards to the data folder, which is as it was until every new file is on disk."""
+    """Make the data folder from clean shards; it is as it was until every new file is on disk."""
     if keep_rejected is not None:
         write_rejected(work, keep_rejected)
     # The manifest is written last: where it is, every other file is whole, and an earlier run was killed just after it.

@@ -48,7 +48,7 @@ class _Rate(ProgressColumn):
 
 
 def _logged_progress(task: str, total: int | None) -> Callable[[int], None]:
-    """The same as lines in the log, of which short work has none; without a total it is announced at once."""
+    """Progress as lines in the log, of which short work has none; without a total it is announced at once."""
     if total is None:
         log.info(task)
     start = last = time.monotonic()

@@ -1,4 +1,4 @@
-"""Which pairs training does without, and why."""
+"""The rules by which training does without some pairs."""
 
 import unicodedata
 from functools import cache

@@ -20,7 +20,7 @@ Tokenizer = Literal["moses", "characters", "none"]
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Where the files lie that say how text becomes numbers and back: in a data folder, and in a model's alike."""
+    """The places of the files by which text becomes numbers and back, in a data folder and in a model's alike."""
 
     folder: Path
 
@@ -92,7 +92,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """Which pairs training does without. Lengths are in words before BPE."""
+    """The settings of cleaning. Lengths are in words before BPE."""
 
     max_length: int = 250  # 0: no limit
     max_ratio: float = 9.0  # longer side to shorter side, as Moses' clean-corpus-n; 0: no limit

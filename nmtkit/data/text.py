@@ -50,10 +50,11 @@ class TextPipeline:
 
     @classmethod
     def load(cls, folder: Path, side: SideName, trusted: bool = False) -> "TextPipeline":
-        """Raises UserError for a folder without prep.yaml, or without a file that prep.yaml asks for.
+        """The pipeline of a folder.
 
-        A command in prep.yaml is run only if the folder is ``trusted`` or the environment says so: a folder that comes
-        from elsewhere could name any program.
+        Raises UserError for one without prep.yaml, or without a file that prep.yaml asks for. A command in prep.yaml is
+        run only if the folder is ``trusted`` or the environment says so: a folder that comes from elsewhere could name
+        any program.
         """
         prep, files = load_prep(folder), TextFiles(folder)
         settings = prep.src if side == "src" else prep.tgt

@@ -22,7 +22,7 @@ class Truecaser:
 
     @classmethod
     def load(cls, path: Path) -> "Truecaser":
-        """Reads lines ``the (90/100) The (10)``. Raises UserError for any other."""
+        """The truecaser in a file of lines ``the (90/100) The (10)``. Raises UserError for any other line."""
         best, known = {}, set()
         for number, line in enumerate(read_lines(path), 1):
             forms = line.split()[::2]
@@ -33,7 +33,7 @@ class Truecaser:
         return cls(best, known)
 
     def apply(self, words: list[str]) -> list[str]:
-        """As Moses' truecase.perl: known forms stay as they are inside a sentence."""
+        """A sentence truecased as by Moses' truecase.perl: inside it, known forms stay as they are."""
         result = []
         first = True
         for word in words:

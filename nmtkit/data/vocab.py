@@ -1,4 +1,4 @@
-"""Vocabularies: which words have a number, and which number."""
+"""Vocabularies: the words that have a number, and their numbers."""
 
 import hashlib
 import heapq
@@ -63,7 +63,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
-        """Raises UserError naming file and line for anything that ``save`` does not write."""
+        """The vocabulary in a file. Raises UserError naming file and line for anything that ``save`` does not write."""
         if not path.is_file():
             raise UserError(f"{path}: not there; make it with nmtkit vocab")
         words: list[str] = []
@@ -100,7 +100,7 @@ class Vocabulary:
         return self._ids.keys()
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
-        """Their ids, UNK for words that have none. No sentence marks are added."""
+        """The ids of tokens, UNK for words that have none. No sentence marks are added."""
         return [self._ids.get(token, UNK) for token in tokens]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
@@ -110,5 +110,5 @@ class Vocabulary:
     # Counts are not part of it: they decide nothing about the ids.
     @property
     def fingerprint(self) -> str:
-        """The same for two vocabularies exactly if every word has the same id in both."""
+        """A hash that two vocabularies share exactly if every word has the same id in both."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()

@@ -121,7 +121,7 @@ class Work:
         return [Shard(i, start + 1, min(size, self.pairs - start)) for i, start in enumerate(starts)]
 
     def shard_file(self, shard: Shard, name: str) -> Path:
-        """Where what is called ``name`` of a shard lies: src and tgt (tokens), hashes, lost, and counts."""
+        """The file ``name`` of a shard: src and tgt (tokens), hashes, lost, and counts."""
         return self.folder / "shards" / f"{shard.number:03}.{name}"
 
     def is_clean(self, shard: Shard) -> bool:
@@ -147,7 +147,7 @@ class Work:
 
     @cached_property
     def repeated(self) -> dict[Shard, NDArray[np.bool_]]:
-        """For each pair of each clean shard whether it was there before."""
+        """The pairs of each clean shard that were there before, as marks."""
         files = [self.shard_file(shard, "hashes") for shard in self.shards]
         with progress("looking for duplicate pairs"):
             return dict(zip(self.shards, repeated(files, self.folder / "repeated"), strict=True))

@@ -58,7 +58,7 @@ def line_chart(
 
 
 class _Plot(NamedTuple):
-    """Where numbers lie in the picture."""
+    """The place of numbers in the picture."""
 
     x_ends: tuple[float, float]  # the numbers at its left and right edge
     y_ends: tuple[float, float]  # at its bottom and top
@@ -96,13 +96,13 @@ def _line(plot: _Plot, series: Series) -> str:
 
 
 def _key(series: Series) -> str:
-    """Its entry in the legend."""
+    """The entry of a series in the legend."""
     line = f'<line class="line {_kind(series)}" x1="1" x2="25" y1="5" y2="5"/>'
     return f'<li><svg width="26" height="10" aria-hidden="true">{line}</svg>{escape(series.name)}</li>'
 
 
 def _kind(series: Series) -> str:
-    """Its classes in the page's style sheet."""
+    """The classes of a series in the page's style sheet."""
     return f"c{series.colour % COLOURS}{' dashed' if series.dashed else ''}"
 
 

@@ -96,12 +96,12 @@ def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: s
 
 
 def measure(system: System) -> list[Measured]:
-    """By every metric that what is known of the system allows."""
+    """The values of every metric that what is known of the system allows."""
     return [Measured(name, on, score(name, hyps, refs)) for name, (on, hyps, refs) in _metrics(system).items()]
 
 
 def part(systems: Sequence[System], subset: Subset, metric: str) -> Part:
-    """The metric is computed anew on the subset. An empty one has none."""
+    """A part of the test set, on which the metric is computed anew. An empty one has no values."""
     if not subset.numbers:
         return Part(subset.name, 0, [])
     values = []
@@ -123,7 +123,7 @@ def differences(systems: Sequence[System], test: Test) -> list[Difference]:
 
 
 def _metrics(system: System) -> Mapping[str, tuple[str, list[str], References]]:
-    """For each metric, what it is computed on, the hypotheses and the references."""
+    """The input of each metric: what it is computed on, the hypotheses and the references."""
     of_words: tuple[str, list[str], References] = (system.on, system.words, system.ref_words)
     if system.texts is None or system.refs is None:
         return dict.fromkeys(WORD_METRICS, of_words)

@@ -52,7 +52,7 @@ class Accuracy(NamedTuple):
 
     @property
     def share(self) -> float:
-        """From 0 to 1."""
+        """The share of the errors that were recognised, from 0 to 1."""
         return self.right / self.total
 
 

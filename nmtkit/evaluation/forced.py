@@ -34,7 +34,7 @@ def score_candidates(
     device: torch.device,
     max_tokens: int,
 ) -> list[list[Floats]]:
-    """For every sentence, the log-probabilities (T + 1,) of the tokens of each of its candidates.
+    """The log-probabilities (T + 1,) of the tokens of each candidate of every sentence.
 
     sources: the sentences as ids without end marks; more than once where the members of an ensemble read different
     ones. Each is encoded once, whatever the number of its candidates, and candidates that are alike are scored once,
@@ -89,7 +89,7 @@ def _stepped(scorer: Scorer, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
 
 
 def _unrolled(model: Seq2Seq, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
-    """The same, all words at once, without an (N, T, V) tensor."""
+    """Log-probabilities (N, T) of tgt (N, T), all words at once, without an (N, T, V) tensor."""
     hidden = model.unroll(memory, state, tgt)
     log_probs, _ = score(hidden.flatten(0, 1), model.output.weight, model.output.bias, tgt.flatten())
     return log_probs.view(tgt.shape)
@@ -105,22 +105,22 @@ class CrossEntropy:
 
     @property
     def per_sentence(self) -> float:
-        """Nats (Miceli Barone et al. 2017)."""
+        """The cross-entropy of a sentence in nats (Miceli Barone et al. 2017)."""
         return self.nats / self.sentences
 
     @property
     def per_token(self) -> float:
-        """Nats."""
+        """The cross-entropy of a token in nats."""
         return self.nats / self.tokens
 
     @property
     def bits_per_token(self) -> float:
-        """Shen et al. 2018, whose logs have base 2."""
+        """The cross-entropy of a token in bits (Shen et al. 2018)."""
         return self.per_token / math.log(2)
 
     @property
     def perplexity(self) -> float:
-        """From 1; e to the 700 stands for all that a float cannot hold."""
+        """The perplexity, from 1; e to the 700 stands for all that a float cannot hold."""
         return math.exp(min(self.per_token, 700.0))
 
     def units(self) -> dict[str, float]:

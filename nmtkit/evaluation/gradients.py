@@ -38,7 +38,7 @@ class Layer(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its name, with the direction in which it reads where it is one of two."""
+        """The layer's name, with the direction in which it reads where it is one of two."""
         match = DIRECTIONS.fullmatch(self.name)
         return self.name if match is None else f"{self.name}, {'backward' if int(match[2]) else 'forward'}"
 
@@ -90,7 +90,7 @@ def _layer(name: str, module: nn.Module, output: Tensor | None) -> Layer:
 
 
 def ratios(layers: Sequence[Layer]) -> list[Ratio]:
-    """Bottom to top, of every stack in which the gradients of several layers are known."""
+    """The ratio of bottom to top for every stack in which the gradients of several layers are known."""
     kept = []
     for stack in dict.fromkeys(layer.stack for layer in layers if layer.stack):
         gradients = [layer.gradient for layer in layers if layer.stack == stack and layer.gradient is not None]

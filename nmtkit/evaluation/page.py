@@ -6,7 +6,7 @@ from importlib import resources
 
 
 def page(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> str:
-    """Sections are a heading and its HTML; those without content are left out."""
+    """The whole page. Sections are a heading and its HTML; those without content are left out."""
     # Numbered before any is left out, so that a section's address is the same in every report.
     shown = [(number, *section) for number, section in enumerate(sections) if section[1]]
     links = "".join(f'<a href="#s{number}">{escape(heading)}</a>' for number, heading, _ in shown)
@@ -24,7 +24,7 @@ def page(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
-    """The first ``words`` columns are words, the others figures."""
+    """A table, whose first ``words`` columns are words and the others figures."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
@@ -38,7 +38,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) 
 
 
 def terms(pairs: Sequence[tuple[str, str]]) -> str:
-    """Names and what stands beside them, for the sentences of several systems."""
+    """A list of names with the text beside each, for the sentences of several systems."""
     items = (f"<dt>{escape(name)}</dt><dd>{escape(text) or '&nbsp;'}</dd>" for name, text in pairs)
     return f"<dl>{''.join(items)}</dl>"
 

@@ -53,7 +53,7 @@ class History:
 
 @dataclass(frozen=True)
 class Look:
-    """Where a system looked while it translated a sentence; end marks included."""
+    """The attention weights of a system for a sentence, end-of-sentence marks included."""
 
     system: str
     source: list[str]
@@ -78,7 +78,7 @@ class Sentence:
 
     @property
     def mean(self) -> float:
-        """Low where all systems fail."""
+        """The mean chrF of the systems, which is low where all of them fail."""
         return sum(self.chrf) / len(self.chrf)
 
 

@@ -44,7 +44,10 @@ class DevelopmentSet:
 
     @classmethod
     def load(cls, data: Path) -> "DevelopmentSet":
-        """Raises UserError for a data folder that has none, or one in which no pair has words on both sides."""
+        """The development set of a data folder.
+
+        Raises UserError for one that has none, or one in which no pair has words on both sides.
+        """
         corpus = Corpus.open(data, "dev")
         pairs = batches.within(corpus, None)
         if not len(pairs):

@@ -158,7 +158,7 @@ def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path) -> N
 
 
 def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> None:
-    """Raises UserError with old and new values when a run in ``folder`` cannot go on as ``experiment``."""
+    """Raise UserError with old and new values when a run in ``folder`` cannot go on as ``experiment``."""
     folder.check()
     began = load_experiment(folder)
     old, new = configs.flatten(configs.to_dict(began)), configs.flatten(configs.to_dict(experiment))

@@ -17,7 +17,7 @@ from nmtkit.training.settings import Training
 
 @dataclass(frozen=True)
 class Paper:
-    """Where a system was published and what was reported of it (null: the paper does not say)."""
+    """The publication of a system and the figures reported there (null: the paper does not say)."""
 
     title: str
     section: str  # tables and sections that define the system

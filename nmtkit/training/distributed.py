@@ -127,7 +127,7 @@ def _sum(tensor: Tensor) -> None:
 
 @contextmanager
 def _together() -> Iterator[None]:
-    """Around an exchange: raises UserError when another process has failed, which tells why itself."""
+    """Guard an exchange: raises UserError when another process has failed, which tells why itself."""
     try:
         yield
     except RuntimeError as error:

@@ -124,7 +124,7 @@ class ModelFolder:
         return self.weights(updates[0])
 
     def check(self) -> None:
-        """Raises UserError when this is not the folder of one model, whole and in a form that this version reads.
+        """Raise UserError when this is not the folder of one model, whole and in a form that this version reads.
 
         Weights are checked when they are loaded.
         """
@@ -138,7 +138,7 @@ class ModelFolder:
         self.check_sums()
 
     def check_sums(self) -> None:
-        """Raises UserError when a file that translations depend on is not as it was written."""
+        """Raise UserError when a file that translations depend on is not as it was written."""
         if changed := checksums.changed_file(self.path):
             raise UserError(
                 f"{changed}: not as it was written: damaged, changed or gone; copy it again from where it came, or, if "

@@ -34,7 +34,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """Which rule, and its constants. ``lr`` and ``decay`` hold for every group that does not say otherwise."""
+    """The update rule and its constants. ``lr`` and ``decay`` hold for every group that does not say otherwise."""
 
     name: Literal["adam", "adamw", "sgd", "nag", "adadelta"]  # nag: sgd with Nesterov's momentum
     lr: float

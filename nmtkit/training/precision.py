@@ -1,4 +1,4 @@
-"""In which number format the products are done."""
+"""The number format in which products are done."""
 
 import time
 from typing import Literal

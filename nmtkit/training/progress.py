@@ -38,7 +38,7 @@ class Window:
 
     @property
     def loss(self) -> float:
-        """Nats per target word, end-of-sentence marks included."""
+        """The loss in nats per target word, end-of-sentence marks included."""
         return self.nll / self.tokens
 
     @property
@@ -49,7 +49,7 @@ class Window:
 
 @dataclass
 class Progress:
-    """Where a run stands. Checkpoints hold it as plain values, so that a name here is a name on disk."""
+    """The progress of a run. Checkpoints hold it as plain values, so that a name here is a name on disk."""
 
     update: int = 0
     epoch: int = 0  # complete passes over the data
@@ -68,7 +68,7 @@ class Progress:
 
     @property
     def current_epoch(self) -> int:
-        """From 1: the epoch that the last update was part of."""
+        """The epoch that the last update was part of, counted from 1."""
         return self.epoch + (self.batch > 0)
 
     def add(self, gradient: Gradient, seconds: float, norm: float) -> None:
@@ -102,7 +102,7 @@ class Progress:
         return improved
 
     def end(self, settings: Training) -> str:
-        """Why a run that is this far is over; empty when it is not."""
+        """The reason why a run that is this far is over; empty when it is not."""
         if settings.patience and self.stalled >= settings.patience:
             return f"no better {settings.stop_metric} in {settings.patience} validations"
         if settings.min_lr and settings.optimizer.lr * settings.schedule.factor**self.decays < settings.min_lr:

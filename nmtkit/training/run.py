@@ -62,7 +62,7 @@ class Run:
 
 
 def dropout_seed(settings: Training, update: int) -> int:
-    """Every update and every process has its own."""
+    """The seed of dropout; every update and every process has its own."""
     # A large prime keeps seeds apart for a million updates; processes differ in bits that neither reaches.
     return settings.seed_of(settings.dropout_seed) * 1_000_003 + update + (distributed.rank() << 52)
 

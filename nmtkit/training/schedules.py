@@ -44,7 +44,10 @@ class Schedule:
         return stalled > self.tolerance or (self.falling and decays > 0)
 
     def multiplier(self, update: int, decays: int) -> float:
-        """For update number ``update`` (from 1) after ``decays`` validations that called for a reduction."""
+        """The factor of the learning rates in an update.
+
+        update: its number, from 1. decays: validations before it that called for a reduction.
+        """
         if self.kind == "rnmt":
             return self._rnmt(update - 1)
         warm = min(1.0, update / self.warmup) if self.warmup else 1.0

@@ -33,7 +33,7 @@ class Validation(NamedTuple):
 def teacher_forced(
     model: Seq2Seq, corpus: Corpus, pairs: np.ndarray, max_tokens: int, dtype: torch.dtype
 ) -> tuple[float, float]:
-    """Nats per target token over ``pairs`` of a corpus, end-of-sentence marks included, and the share not ranked first.
+    """Cross-entropy in nats per target token over ``pairs`` of a corpus, EOS included, and the share not ranked first.
 
     ``pairs`` (P,) are numbers of sentences, at least one, none of them empty; the processes share the work, in
     micro-batches of at most ``max_tokens`` padded words. ``dtype`` is that of the products.

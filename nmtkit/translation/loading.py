@@ -125,7 +125,7 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
 
 
 def check_target(first: Path, other: Path) -> None:
-    """Raises UserError unless the two models write the same words: then their probabilities can be combined."""
+    """Raise UserError unless the two models write the same words: then their probabilities can be combined."""
     ours, theirs = load_prep(first).tgt, load_prep(other).tgt
     if ours != theirs:
         name = next(field.name for field in fields(ours) if getattr(ours, field.name) != getattr(theirs, field.name))

@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 def cuts(tokens: Sequence[str], limit: int, pipeline: TextPipeline) -> list[int]:
-    """Where to cut ``tokens`` so that no piece has more than ``limit``: the place of the first token of each piece.
+    """The cuts of ``tokens`` for which no piece has more than ``limit``: the place of the first token of each piece.
 
     A cut is after the end of a sentence if there is one where it could be, else after other punctuation, else between
     words, else anywhere; of places that are as good it is the one that makes the most equal pieces. All pieces but the
@@ -52,7 +52,7 @@ def cuts(tokens: Sequence[str], limit: int, pipeline: TextPipeline) -> list[int]
 
 
 def end_of_piece(tokens: Sequence[str], start: int, limit: int, pipeline: TextPipeline) -> int:
-    """Where the piece that begins at ``start`` ends; see ``cuts``."""
+    """The end of the piece that begins at ``start``; see ``cuts``."""
     left = len(tokens) - start
     if left <= limit:
         return len(tokens)

@@ -66,7 +66,7 @@ class Request:
             )
 
     def _exclude(self, names: str, reason: str) -> None:
-        """Raises UserError if one of the fields ``names`` is asked for. A coverage penalty of 0 is none."""
+        """Raise UserError if one of the fields ``names`` is asked for. A coverage penalty of 0 is none."""
         asked = [name for name in names.split() if getattr(self, name) is not None and getattr(self, name) is not False]
         if self.coverage_penalty == 0 and "coverage_penalty" in asked:
             asked.remove("coverage_penalty")

@@ -37,7 +37,7 @@ def windows(lines: Iterable[T], at_hand: Callable[[], bool], largest: int = LARG
 
 
 def standard_input() -> int:
-    """Its file descriptor. Raises UserError where whoever started this process closed it."""
+    """The file descriptor of standard input. Raises UserError where whoever started this process closed it."""
     if sys.stdin is None:
         raise UserError("standard input is closed; name a file as `input`")
     return sys.stdin.fileno()

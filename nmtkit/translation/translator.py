@@ -204,7 +204,7 @@ class Translator:
         return self._searched(lines, read, targets, request)
 
     def check(self, request: Request) -> None:
-        """Raises UserError for search settings that no search has, and for a shortlist that cannot be made.
+        """Raise UserError for search settings that no search has, and for a shortlist that cannot be made.
 
         A shortlist takes a lexicon of whole words, as that of nmtkit align is, whatever the segmentation.
         """
@@ -217,7 +217,7 @@ class Translator:
             raise UserError(f"{self.lexicon.name}: is of pieces of words; a shortlist takes whole words")
 
     def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
-        """For every line, of each of its candidates the log-probabilities (T + 1,) of its tokens and the end mark."""
+        """The log-probabilities (T + 1,) of the tokens and the end mark of each candidate of every line."""
         sources = [[source.vocab.ids(source.pipeline.tokens(line)) for line in lines] for source in self.sources]
         targets = [[self._target(candidate, tokenized=False) for candidate in group] for group in candidates]
         return score_candidates(self.model, sources, targets, device=self.device, max_tokens=self.search.max_tokens)
@@ -411,7 +411,7 @@ class Translator:
 
 
 def _chosen(pieces: list[list[Part]], n: int, seed: int | None) -> Sequence[Sequence[Part]]:
-    """For each of up to n translations of a line one part for each of its pieces."""
+    """The parts, one for each piece, of up to n translations of a line."""
     if len(pieces) == 1:
         return [[part] for part in pieces[0]]
     if seed is None:
@@ -423,7 +423,7 @@ def _chosen(pieces: list[list[Part]], n: int, seed: int | None) -> Sequence[Sequ
 
 
 def _texts(name: str, texts: Iterable[str]) -> list[str]:
-    """Raises UserError unless these are several texts."""
+    """The texts as a list. Raises UserError unless these are several texts."""
     _refuse_string(texts, name)
     every = list(texts)
     for number, text in enumerate(every, 1):
@@ -452,6 +452,6 @@ def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
 
 
 def word_numbers(pieces: list[str], pipeline: TextPipeline) -> list[int]:
-    """For each piece of a word the number of that word, counted from 0."""
+    """The number of the word that each token is a piece of, counted from 0."""
     new_word = [len(pipeline.words([a, b])) - 1 for a, b in itertools.pairwise(pieces)]
     return list(itertools.accumulate(new_word, initial=0))
