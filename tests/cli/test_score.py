@@ -290,6 +290,7 @@ def test_files_of_one_sentence(nmtkit: Run) -> None:
 class Translation(NamedTuple):
     text: str
     tokens: list[str]
+    pieces: int = 1
 
 
 class ShoutingTranslator:
