@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -37,6 +38,8 @@ def nmtkit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
             status: object = 0
         except SystemExit as end:
             status = end.code
+        if jobs := sys.modules.get("nmtkit.translation.jobs"):
+            jobs.translator_of.cache_clear()  # a command's process has one translator, and ends with it
         printed = capsys.readouterr()
         if isinstance(status, str):  # what Python itself does with sys.exit("text")
             return Outcome(1, printed.out, f"{printed.err}{status}\n")

@@ -104,17 +104,15 @@ def test_whatever_ends_the_program_nothing_is_left_to_clean_up(tmp_path: Path, n
     command = [sys.executable, tmp_path / "busy.py"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as program:
         assert program.stdout is not None
-        assert program.stderr is not None
         for _ in range(40):
             program.stdout.readline()
         if number == signal.SIGINT:
             os.killpg(program.pid, number)  # as a terminal does
         else:
             program.send_signal(number)
-        program.stdout.close()
-        printed = program.stderr.read().decode()  # until the last process has ended
-        assert program.wait() == -number
-    assert "leaked" not in printed
+        _, printed = program.communicate()  # until the last process has ended
+        assert program.returncode == -number
+    assert b"leaked" not in printed
 
 
 def fail(number: int) -> int:
