@@ -61,6 +61,7 @@ def inspect(
         raise UserError("--compare and --plot go with --gradients")
     # A folder wins over a preset of its name.
     trained = ModelFolder(Path(model)).config.exists()
+    # Its weights fit its own configuration only.
     if trained and (settings or compare):
         raise UserError(f"{model}: a trained model stays as it is; --set and --compare are for presets")
 
@@ -156,6 +157,7 @@ def _batch(data: Path) -> "Batch":
     from nmtkit.data.corpus import Corpus
 
     corpus = Corpus.open(data, "train")
+    # Pairs that training could use: words on both sides, and not too many for one batch.
     rows = batches.within(corpus, LONGEST)
     if not len(rows):
         raise UserError(f"{data}: no training pair has words on both sides and at most {LONGEST} of them")

@@ -158,6 +158,7 @@ def prep(
         raise UserError("--words: there is no BPE then; leave out --bpe, --joint and --separate")
     if train is None and (dev or test):
         raise UserError("--dev and --test need --train; without it, all three are looked for in --raw")
+    # A shard knows its own pairs only; what all of them make is for the command that merges.
     if shard and (merge or keep_rejected):
         raise UserError("--shard: --merge and --keep-rejected are for the command that comes after every shard")
 
@@ -218,6 +219,7 @@ def _side(
     if name == "none" and set(tokenizers.values()) != {"none"}:  # what tokenizers do is for the other language alone
         both = replace(both, aggressive_hyphens=False, protected=(), escape=False)
     normalize = name != "none" if normalize is None else normalize
+    # Text without a tokenizer is taken as it is; its punctuation too, unless that is asked for.
     return replace(both, language=language, normalize=normalize, command=command, tokenizer=name)
 
 
@@ -257,6 +259,7 @@ def _rules(text: str | None) -> tuple[Drop, ...]:
 
 def _part(text: str) -> tuple[int, int]:
     """``1/8`` as two numbers; raises UserError for anything else."""
+    # From 1, as people count parts.
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise UserError(f"--shard {text}: give the number of the part and how many there are, as in 1/8")

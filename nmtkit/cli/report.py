@@ -70,6 +70,7 @@ def report(
     # A model compared with itself has no differences, and two lines of one name in every chart.
     if len(set(folders)) < len(folders):
         raise UserError("a model is named twice; name each once")
+    # Without contrastive sets the option would have no effect.
     if types and not contrast:
         raise UserError("--type goes with --contrast")
     entries = read_entries(contrast, (None, None, None), types or []) if contrast else []
@@ -103,6 +104,7 @@ def report(
         Compared(systems, *translated[0].compared[1:]), paired if len(systems) > 1 else None, False, subset_metric
     )
     said = sentences(translated[0].sources, comparison)
+    # Where the systems differ most, a look at their attention is most likely to say why.
     chosen = most_different(said, 3) if lines is None else [said[i - 1] for i in _numbers(lines, len(said))]
     looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
     subtitle = f"{len(said):,} sentences of {data}; nmtkit {__version__}"

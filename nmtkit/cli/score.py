@@ -110,6 +110,7 @@ def score(
             raise UserError(f"{ref_paths[0]}: translations and a reference are needed: nmtkit score HYP... REF")
         if (paired or seeds) and len(paths) < 2:
             raise UserError(f"{paths[0]}: --paired and --seeds compare translations; give at least two")
+        # Seeds of one system are not to be tested against each other.
         if paired and seeds:
             raise UserError("--paired compares systems, --seeds has one; leave one of the two out")
         compared = _read_files(paths, ref_paths, source, vocab, language, tokenized, data)
@@ -118,6 +119,7 @@ def score(
 
     comparison = compare(compared, paired, seeds, subset_metric)
     if as_json:
+        # Not in ASCII: names of files are shown as they are.
         print(json.dumps(_json(comparison, ref_paths), indent=2, ensure_ascii=False))
     else:
         _print(comparison, ref_paths, paired, max_length)

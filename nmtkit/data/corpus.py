@@ -111,6 +111,7 @@ class _Sentences:
 
     @classmethod
     def open(cls, folder: Path, split: str, side: SideName, entry: Encoded) -> "_Sentences":
+        """Map one side of a split. Raises UserError for another vocabulary than it was encoded with."""
         vocabulary_path = TextFiles(folder).vocabulary(side)
         vocabulary = Vocabulary.load(vocabulary_path)
         if entry.vocab != vocabulary.fingerprint:
@@ -123,6 +124,7 @@ class _Sentences:
         return len(self._offsets) - 1
 
     def lengths(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """The numbers of words of the sentences ``rows`` (P,)."""
         lengths: NDArray[np.int64] = (self._offsets[1:][rows] - self._offsets[:-1][rows]).astype(np.int64)
         return lengths
 

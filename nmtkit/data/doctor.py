@@ -42,6 +42,7 @@ class Finding:
     lines: list[int] = field(default_factory=list)
 
     def add(self, line: int) -> None:
+        """Note another line with this fault."""
         self.count += 1
         if len(self.lines) < _FIRST_LINES:
             self.lines.append(line)

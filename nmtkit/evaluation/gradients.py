@@ -111,6 +111,7 @@ def _learns(module: nn.Module) -> bool:
 
 
 def _is_list(module: nn.Module, name: str) -> bool:
+    """True if a module is a list of layers. A list of normalisations, known by its name, is a part of layers."""
     return isinstance(module, nn.ModuleList) and not name.endswith("norms")
 
 

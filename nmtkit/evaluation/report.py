@@ -276,6 +276,7 @@ def _lengths(names: Sequence[str], comparison: Comparison) -> str:
 
 
 def _length_chart(title: str, x_label: str, names: Sequence[str], metric: str, parts: Sequence[Part]) -> str:
+    """A chart of the metric on parts of the test set, a line for each system."""
     series = [
         Series(name, [(place, part.scores[number]) for place, part in enumerate(parts)], number)
         for number, name in enumerate(names)

@@ -69,10 +69,12 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     """
     dev, max_tokens = development.corpus, run.settings.pass_tokens
     cross_entropy, errors = teacher_forced(run.model, dev, development.pairs, max_tokens, run.dtype)
+    # Beside the error on the development set it shows how much the model has learnt by heart.
     _, train_errors = teacher_forced(run.model, run.corpus, seen, max_tokens, run.dtype)
     shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
     beams = translate_ids(run.model, shared, search, device=run.device)
     translations = distributed.gather([beam[0].ids for beam in beams])
+    # As plain text, so that BLEU is comparable between segmentations, and with what ``score`` prints.
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
     bleu = detokenized_bleu(texts, development.references, lowercase=development.lowercase)
     return Validation(cross_entropy, errors, bleu, train_errors)

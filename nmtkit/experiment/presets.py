@@ -88,6 +88,7 @@ def _presets() -> dict[str, Preset]:
 
 
 def _text(file: str) -> str:
+    """The text of a preset file by its name."""
     return resources.files("nmtkit.presets").joinpath(file).read_text(encoding="utf-8")
 
 

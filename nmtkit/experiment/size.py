@@ -15,6 +15,7 @@ from nmtkit.ops.memory import free_memory
 def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
     """Source and target words in the vocabularies of the data folder if there are any, else in the paper's."""
     text = TextFiles(data)
+    # A plan can be examined before there is any data.
     if not text.vocabulary("src").exists():
         return experiment.data.src_vocab, experiment.data.tgt_vocab
     return len(Vocabulary.load(text.vocabulary("src"))), len(Vocabulary.load(text.vocabulary("tgt")))

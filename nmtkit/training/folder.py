@@ -40,6 +40,7 @@ class ModelFolder:
 
     @property
     def format_version(self) -> Path:
+        """The version of the form of the folder, see ``FORMAT_VERSION``."""
         return self.path / "format_version"
 
     @property
@@ -64,6 +65,7 @@ class ModelFolder:
 
     @property
     def log(self) -> Path:
+        """What a run said on the screen, with the time of each line."""
         return self.path / "train.log"
 
     @property
@@ -87,6 +89,7 @@ class ModelFolder:
 
     @property
     def checkpoints(self) -> Path:
+        """The folder of the folders of checkpoints."""
         return self.path / "checkpoints"
 
     def checkpoint(self, update: int) -> Path:
@@ -154,6 +157,7 @@ class ModelFolder:
         (self.path / checksums.NAME).unlink(missing_ok=True)
 
     def _sums(self) -> dict[str, int]:
+        """The CRC-32 of each file that ``seal`` is about, by its name."""
         files = (self.config, self.corpus, self.bundle, *self.text.all())
         return {file.name: checksums.crc32(file) for file in files if file.is_file()}
 

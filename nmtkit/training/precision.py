@@ -19,6 +19,7 @@ def resolve(precision: Precision, device: torch.device) -> torch.dtype:
 
 
 def _seconds(dtype: torch.dtype) -> float:
+    """The seconds that a product of moderate size takes in this number format."""
     a, b = torch.ones(128, 256, dtype=dtype), torch.ones(256, 512, dtype=dtype)
     times = []
     for _ in range(12):

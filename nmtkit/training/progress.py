@@ -21,6 +21,7 @@ class Window:
     updates: int = 0
 
     def add(self, nll: float, tokens: int, seconds: float, norm: float) -> None:
+        """Count an update: its summed loss in nats, its target words, its time and the norm of its gradient."""
         self.nll += nll
         self.tokens += tokens
         self.norm += norm
@@ -34,6 +35,7 @@ class Window:
 
     @property
     def mean_norm(self) -> float:
+        """The mean norm of the gradients so far, before clipping."""
         return self.norm / self.updates
 
     @property

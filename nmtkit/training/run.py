@@ -33,6 +33,7 @@ class Run:
 
     @property
     def device(self) -> torch.device:
+        """The device of the model, and so of everything that is computed."""
         return self.model.output.weight.device
 
     @property

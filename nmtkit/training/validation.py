@@ -22,6 +22,7 @@ class Validation(NamedTuple):
     train_errors: float  # the same of training pairs, as many as the dev set has, without dropout
 
     def metric(self, name: Metric) -> float:
+        """The value of one of the metrics by its name."""
         return self.bleu if name == "bleu" else self.cross_entropy
 
     def rank(self, name: Metric) -> list[float]:

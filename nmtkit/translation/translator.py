@@ -85,6 +85,7 @@ class Lexicon:
 
     @cached_property
     def translations(self) -> Mapping[str, Sequence[str]]:
+        """The translations of each word, best first."""
         return self._read()
 
     @cached_property
@@ -433,6 +434,7 @@ def _texts(name: str, texts: Iterable[str]) -> list[str]:
 
 
 def _refuse_string(texts: Iterable[str], name: str = "lines") -> None:
+    """Raise UserError for a single text: it is an iterable of letters, each of which would be translated."""
     if isinstance(texts, str):
         raise UserError(f"`{name}`: a single text, where several are expected; put it into a list")
 
