@@ -147,7 +147,7 @@ def claims_table(group: str, content: dict[str, Any], results: Results) -> str:
             claim["table"], claim["text"], f"`{claim['better']}`, `{claim['worse']}`",
             f"{paper[0]}, {paper[1]}" if paper else "not printed", f"{paper[0] - paper[1]:+.2f}" if paper else "",
             ", ".join(spread([line["BLEU"] for line in row.values()]) for row in (better, worse)) if both else "",
-            number(finding.difference, "+.2f"), number(finding.p_seeds, ".3f"), number(finding.p_sentences, ".4f"),
+            number(finding.difference, "+.2f"), number(finding.p_seeds, ".2g"), number(finding.p_sentences, ".2g"),
             number(entropies, "+.3f"), f"**{finding.verdict}**",
         ])  # fmt: skip
     header = ["table", "claim", "better, worse", "paper", "difference", "BLEU here", "difference", "p, seeds",
