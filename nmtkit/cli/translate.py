@@ -105,8 +105,8 @@ def translate(
     unk_origin: Annotated[
         Literal["matched", "papers"] | None,
         typer.Option(
-            help="Source word of an unknown word: the one with the highest attention weight (papers), or that among "
-            "those whose translation is not in the target vocabulary (matched).  [default: matched]",
+            help="How to find the source word of an unknown word: by attention alone (papers), or among the source "
+            "words whose translation is not in the target vocabulary (matched).  [default: matched]",
             show_default=False,
         ),
     ] = None,

@@ -28,6 +28,7 @@ def draw(train: Files, lines: int, size: int, seed: int, prep: Prep, dev: Files)
     with progress(f"drawing {size:,} pairs of train for dev", lines):
         candidates = dict(_pairs(train, set(numbers)))
     pipelines, seen, drawn = (TextPipeline(prep.src), TextPipeline(prep.tgt)), set[bytes](), set[int]()
+    # In the order in which they were drawn, not of their lines: the first that can be used are a random choice.
     for number in numbers:
         pair = candidates[number]
         src_words, tgt_words = (pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True))

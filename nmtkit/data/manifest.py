@@ -121,6 +121,7 @@ def _describes_file(entry: Any) -> bool:
 def reference_files(folder: Path, split: Literal["dev", "test"]) -> list[Path]:
     """The raw translations of a set: SPLIT.raw.tgt, then SPLIT.raw.tgt1 and so on where there are several."""
     first = folder / f"{split}.raw.tgt"
+    # Numbered without a gap, so that the first one that is not there is the end.
     others = (first.with_name(f"{first.name}{number}") for number in count(1))
     return [first, *takewhile(Path.is_file, others)]
 
