@@ -45,7 +45,7 @@ for system in deep-att:data deep-att:data-unkpos deep-ed:data-unkpos; do
     run=run-$model${data#data}
     nmtkit train --model "$model" --config "$recipe/$model.yaml" --data "$data" --output "$run" "${tiny_training[@]}"
     nmtkit translate --model "$run" < raw/test.en > "$run.plain.de"
-    nmtkit translate --model "$run" --replace-unk < raw/test.en > "$run.posunk.de"
+    nmtkit translate --model "$run" --replace-unk --unk-origin papers < raw/test.en > "$run.posunk.de"
     echo "$model of $data: as it is, then with PosUnk"
     nmtkit score "$run.plain.de" raw/test.de --language de
     nmtkit score "$run.posunk.de" raw/test.de --language de
