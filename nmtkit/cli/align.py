@@ -18,35 +18,17 @@ THRESHOLD = 100  # Luong et al. 2015
 
 def align(
     data: DataFolder = Path("data"),
-    pharaoh: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Use the links of another aligner for train.src and train.tgt: source-target pairs, counted from 0.",
-        ),
-    ] = None,
-    symmetrize: Annotated[
-        Heuristic | None,
-        typer.Option(
-            help=f"How to combine the two directions that eflomal aligns.  [default: {HEURISTIC}]", show_default=False
-        ),
-    ] = None,
-    threshold: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help=f"Keep a word pair in the lexicon if it is linked more often than this.  [default: {THRESHOLD}]",
-            show_default=False,
-        ),
-    ] = None,
-    gold: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Only score the alignment against this gold standard, with sure links 0-1 and possible links 0p1.",
-        ),
-    ] = None,
-) -> None:
+    pharaoh: Annotated[Path | None, typer.Option(metavar="FILE",
+        help="Use the links of another aligner for train.src and train.tgt: source-target pairs, "
+        "counted from 0.")] = None,
+    symmetrize: Annotated[Heuristic | None, typer.Option(show_default=False,
+        help=f"How to combine the two directions that eflomal aligns.  [default: {HEURISTIC}]")] = None,
+    threshold: Annotated[int | None, typer.Option(min=0, show_default=False,
+        help=f"Keep a word pair in the lexicon if it is linked more often than this.  [default: {THRESHOLD}]")] = None,
+    gold: Annotated[Path | None, typer.Option(metavar="FILE",
+        help="Only score the alignment against this gold standard, with sure links 0-1 and "
+        "possible links 0p1.")] = None,
+) -> None:  # fmt: skip
     """Align the words of the training text with eflomal, and make a lexicon from the links.
 
       nmtkit align

@@ -18,24 +18,17 @@ SHOWN_TOGETHER = 500  # entries that are scored between two movements of the pro
 
 
 def contrast(
-    sets: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="SET",
-            show_default=False,
-            help="Test sets: JSON as in LingEval97, or folders as in DistilLingEval.",
-        ),
-    ] = None,
-    source: Annotated[
-        Path | None, typer.Option(help="Source sentences of --correct and --incorrect, one per line.")
-    ] = None,
+    sets: Annotated[list[Path] | None, typer.Argument(metavar="SET", show_default=False,
+        help="Test sets: JSON as in LingEval97, or folders as in DistilLingEval.")] = None,
+    source: Annotated[Path | None, typer.Option(
+        help="Source sentences of --correct and --incorrect, one per line.")] = None,
     correct: Annotated[Path | None, typer.Option(help="Correct translations, one per line.")] = None,
     incorrect: Annotated[Path | None, typer.Option(help="Translations with an error in each, one per line.")] = None,
     types: ErrorTypes = None,
     as_json: AsJson = False,
     model: ModelFolders = None,
     device: Device = "auto",
-) -> None:
+) -> None:  # fmt: skip
     """Measure contrastive accuracy: how often the model prefers the correct translation to one with an error.
 
     A model prefers the translation with the higher probability; a tie counts as wrong. Accuracy is shown by type of

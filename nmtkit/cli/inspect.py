@@ -27,25 +27,15 @@ def inspect(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Preset or model folder to show.")] = "run",
     settings: Settings = None,
     shapes: Annotated[bool, typer.Option("--shapes", help="Also list every parameter with its shape.")] = False,
-    gradients: Annotated[
-        bool,
-        typer.Option(
-            "--gradients", help="Show the norms of activations and gradients on a batch of the data folder instead."
-        ),
-    ] = False,
-    compare: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="With --gradients, also show the model with this value of its configuration; may be repeated.",
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="With --gradients, also draw them to this file (.svg, .png or .pdf).")
-    ] = None,
+    gradients: Annotated[bool, typer.Option("--gradients",
+        help="Show the norms of activations and gradients on a batch of the data folder instead.")] = False,
+    compare: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE",
+        help="With --gradients, also show the model with this value of its configuration; may be repeated.")] = None,
+    plot: Annotated[Path | None, typer.Option(
+        help="With --gradients, also draw them to this file (.svg, .png or .pdf).")] = None,
     data: DataFolder = Path("data"),
     device: Device = "auto",
-) -> None:
+) -> None:  # fmt: skip
     """Show the parts of a model, its parameters beside the paper's, and the memory and speed to expect of training.
 
     Sizes are computed for the vocabularies of the data folder, if it has any. --gradients takes a preset with the

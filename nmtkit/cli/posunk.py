@@ -16,36 +16,18 @@ from nmtkit.symbols import SPELLINGS, UNK
 
 
 def posunk(
-    source: Annotated[
-        Path,
-        typer.Option(
-            "--source",
-            "-s",
-            help="The source text of the translations, tokenised, with its words spelled as they should be copied.",
-        ),
-    ],
-    alignment: Annotated[
-        Path | None,
-        typer.Option("--alignment", "-a", help="Word alignment of each line: source-target pairs, counted from 0."),
-    ] = None,
-    lexicon: Annotated[
-        Path | None,
-        typer.Option(
-            "--lexicon",
-            "-l",
-            help="Lexicon made by nmtkit align.  [default: none, every word is copied]",
-            show_default=False,
-        ),
-    ] = None,
-    vocab: Annotated[
-        Path | None,
-        typer.Option(help="Target vocabulary; no unknown word comes from a source word that becomes one of these."),
-    ] = None,
-    input: Annotated[
-        str, typer.Option("--input", "-i", help="Tokenised translations (.gz and .zst too); - is standard input.")
-    ] = "-",
+    source: Annotated[Path, typer.Option("--source", "-s",
+        help="The source text of the translations, tokenised, with its words spelled as they should be copied.")],
+    alignment: Annotated[Path | None, typer.Option("--alignment", "-a",
+        help="Word alignment of each line: source-target pairs, counted from 0.")] = None,
+    lexicon: Annotated[Path | None, typer.Option("--lexicon", "-l", show_default=False,
+        help="Lexicon made by nmtkit align.  [default: none, every word is copied]")] = None,
+    vocab: Annotated[Path | None, typer.Option(
+        help="Target vocabulary; no unknown word comes from a source word that becomes one of these.")] = None,
+    input: Annotated[str, typer.Option("--input", "-i",
+        help="Tokenised translations (.gz and .zst too); - is standard input.")] = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; - is standard output.")] = "-",
-) -> None:
+) -> None:  # fmt: skip
     """Replace unknown words in translations by a translation or a copy of the source words they come from.
 
       nmtkit posunk --source in.tok --lexicon data/lexicon.tsv < out.tok

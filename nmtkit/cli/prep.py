@@ -19,115 +19,56 @@ def prep(
     src_lang: SourceLanguage = None,
     tgt_lang: TargetLanguage = None,
     raw: Raw = Path("raw"),
-    train: Annotated[
-        TwoFiles | None,
-        typer.Option(metavar="SRC TGT", help="Training text: two files, used instead of the folder --raw."),
-    ] = None,
+    train: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT",
+        help="Training text: two files, used instead of the folder --raw.")] = None,
     dev: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Development text: two files.")] = None,
     test: Annotated[TwoFiles | None, typer.Option(metavar="SRC TGT", help="Test text: two files.")] = None,
-    dev_reference: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Another reference for the development text, used for BLEU in training; may be repeated.",
-        ),
-    ] = None,
-    dev_size: Annotated[
-        int | None,
-        typer.Option(min=1, help="Draw a development set of this many pairs from the training text."),
-    ] = None,
+    dev_reference: Annotated[list[Path] | None, typer.Option(metavar="FILE",
+        help="Another reference for the development text, used for BLEU in training; may be repeated.")] = None,
+    dev_size: Annotated[int | None, typer.Option(min=1,
+        help="Draw a development set of this many pairs from the training text.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of --dev-size.")] = Development.seed,
     output: Annotated[Path, typer.Option("--output", "-o", help="Data folder to write.")] = Path("data"),
-    tokenizer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[LANGUAGE=]NAME",
-            help="Tokenizer, for both languages or for one: moses; characters, for Chinese and Japanese; or none, for "
-            "text whose words are separated by spaces already. May be repeated.  [default: moses]",
-            show_default=False,
-        ),
-    ] = None,
-    tokenizer_command: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LANGUAGE=COMMAND",
-            help="Program that segments each line before the tokenizer: it answers each line with one line.",
-        ),
-    ] = None,
-    aggressive_hyphens: Annotated[
-        bool, typer.Option("--aggressive-hyphens", help="Split words at hyphens, as in well @-@ known, like Moses' -a.")
-    ] = False,
-    protect: Annotated[
-        list[str] | None,
-        typer.Option(metavar="REGEX", help="Do not split what matches this, like Moses' -protected; may be repeated."),
-    ] = None,
-    escape: Annotated[
-        bool, typer.Option("--escape", help="Escape special characters, as in &apos;, like Moses.")
-    ] = False,
-    normalize: Annotated[
-        bool | None,
-        typer.Option(
-            "--normalize/--no-normalize",
-            help="Normalise punctuation like Moses.  [default: yes, unless the tokenizer is none]",
-            show_default=False,
-        ),
-    ] = None,
+    tokenizer: Annotated[list[str] | None, typer.Option(metavar="[LANGUAGE=]NAME", show_default=False,
+        help="Tokenizer, for both languages or for one: moses; characters, for Chinese and Japanese; or none, for text "
+        "whose words are separated by spaces already. May be repeated.  [default: moses]")] = None,
+    tokenizer_command: Annotated[list[str] | None, typer.Option(metavar="LANGUAGE=COMMAND",
+        help="Program that segments each line before the tokenizer: it answers each line with one line.")] = None,
+    aggressive_hyphens: Annotated[bool, typer.Option("--aggressive-hyphens",
+        help="Split words at hyphens, as in well @-@ known, like Moses' -a.")] = False,
+    protect: Annotated[list[str] | None, typer.Option(metavar="REGEX",
+        help="Do not split what matches this, like Moses' -protected; may be repeated.")] = None,
+    escape: Annotated[bool, typer.Option("--escape",
+        help="Escape special characters, as in &apos;, like Moses.")] = False,
+    normalize: Annotated[bool | None, typer.Option("--normalize/--no-normalize", show_default=False,
+        help="Normalise punctuation like Moses.  [default: yes, unless the tokenizer is none]")] = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case all text.")] = False,
-    truecase: Annotated[
-        bool, typer.Option("--truecase", help="Truecase: give the first word of each sentence its usual case.")
-    ] = False,
-    bpe: Annotated[
-        int | None,
-        typer.Option(min=1, help=f"Number of BPE merges to learn.  [default: {Prep.merges}]", show_default=False),
-    ] = None,
-    joint: Annotated[
-        bool | None,
-        typer.Option(
-            "--joint/--separate",
-            help="Learn BPE on both languages together or on each alone.  [default: joint]",
-            show_default=False,
-        ),
-    ] = None,
+    truecase: Annotated[bool, typer.Option("--truecase",
+        help="Truecase: give the first word of each sentence its usual case.")] = False,
+    bpe: Annotated[int | None, typer.Option(min=1, show_default=False,
+        help=f"Number of BPE merges to learn.  [default: {Prep.merges}]")] = None,
+    joint: Annotated[bool | None, typer.Option("--joint/--separate", show_default=False,
+        help="Learn BPE on both languages together or on each alone.  [default: joint]")] = None,
     words: Annotated[bool, typer.Option("--words", help="Use whole words, without BPE.")] = False,
-    max_length: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Leave out training pairs with more words (before BPE) than this on either side; 0: no limit.",
-        ),
-    ] = Cleaning.max_length,
-    max_ratio: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="Leave out training pairs with one side more than this many times as long as the other; 0: no limit.",
-        ),
-    ] = Cleaning.max_ratio,
-    drop: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RULE,...",
-            help="Also leave out training pairs by these rules: identical, script, overlap, duplicate (see above).",
-        ),
-    ] = None,
-    keep_rejected: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the training pairs that are left out to this file: line number, rule, both sides.",
-        ),
-    ] = None,
-    shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Only tokenise and clean part I of N of the training text.")
-    ] = None,
-    merge: Annotated[
-        bool, typer.Option("--merge", help="Make the data folder from all parts made with --shard.")
-    ] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Only compare the files in the data folder with its manifest.")
-    ] = False,
+    max_length: Annotated[int, typer.Option(min=0,
+        help="Leave out training pairs with more words (before BPE) than this on either side; "
+        "0: no limit.")] = Cleaning.max_length,
+    max_ratio: Annotated[float, typer.Option(min=0,
+        help="Leave out training pairs with one side more than this many times as long as the other; "
+        "0: no limit.")] = Cleaning.max_ratio,
+    drop: Annotated[str | None, typer.Option(metavar="RULE,...",
+        help="Also leave out training pairs by these rules: identical, script, overlap, "
+        "duplicate (see above).")] = None,
+    keep_rejected: Annotated[Path | None, typer.Option(metavar="FILE",
+        help="Write the training pairs that are left out to this file: line number, rule, both sides.")] = None,
+    shard: Annotated[str | None, typer.Option(metavar="I/N",
+        help="Only tokenise and clean part I of N of the training text.")] = None,
+    merge: Annotated[bool, typer.Option("--merge",
+        help="Make the data folder from all parts made with --shard.")] = False,
+    verify: Annotated[bool, typer.Option("--verify",
+        help="Only compare the files in the data folder with its manifest.")] = False,
     workers: Workers = None,
-) -> None:
+) -> None:  # fmt: skip
     """Make a data folder from raw parallel text: normalise, tokenise, clean, learn and apply BPE.
 
       nmtkit prep -s en -t fr

@@ -21,40 +21,27 @@ if TYPE_CHECKING:
 
 
 def report(
-    models: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="MODEL", help="Model folders.  [default: run]", show_default=False),
-    ] = None,
+    models: Annotated[list[Path] | None, typer.Argument(metavar="MODEL", show_default=False,
+        help="Model folders.  [default: run]")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
     data: DataFolder = Path("data"),
-    lines: Annotated[
-        str | None,
-        typer.Option(
-            help="Line numbers in the test set whose attention is drawn, as in 1,17.  "
-            "[default: the three whose translations differ most]",
-            show_default=False,
-        ),
-    ] = None,
-    count: Annotated[
-        int, typer.Option(min=0, help="Number of worst sentences, and of most different ones, to show.")
-    ] = 10,
-    paired: Annotated[
-        Literal["bs", "ar"],
-        typer.Option(
-            help="Significance test against the first model: paired bootstrap (bs) or approximate randomisation (ar)."
-        ),
-    ] = "bs",
-    contrast: Annotated[
-        list[Path] | None, typer.Option(help="Contrastive test set, as for nmtkit contrast; may be repeated.")
-    ] = None,
+    lines: Annotated[str | None, typer.Option(show_default=False,
+        help="Line numbers in the test set whose attention is drawn, as in 1,17.  [default: the three whose "
+        "translations differ most]")] = None,
+    count: Annotated[int, typer.Option(min=0,
+        help="Number of worst sentences, and of most different ones, to show.")] = 10,
+    paired: Annotated[Literal["bs", "ar"], typer.Option(
+        help="Significance test against the first model: paired bootstrap (bs) or "
+        "approximate randomisation (ar).")] = "bs",
+    contrast: Annotated[list[Path] | None, typer.Option(
+        help="Contrastive test set, as for nmtkit contrast; may be repeated.")] = None,
     types: ErrorTypes = None,
-    checkpoints: Annotated[
-        bool, typer.Option("--checkpoints", help="Also evaluate every checkpoint that was kept on the test set.")
-    ] = False,
+    checkpoints: Annotated[bool, typer.Option("--checkpoints",
+        help="Also evaluate every checkpoint that was kept on the test set.")] = False,
     subset_metric: SubsetMetric = "multi-bleu",
     max_length: MaxLength = None,
     device: Device = "auto",
-) -> None:
+) -> None:  # fmt: skip
     """Write a report about models as one self-contained HTML page.
 
     The page has training curves, metrics, significance, results by sentence length, attention weights, and translations

@@ -21,56 +21,31 @@ TESTS = {"bs": "paired bootstrap", "ar": "approximate randomisation"}
 
 
 def score(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="HYP... REF", show_default=False, help="Translations, then the reference; - is standard input."
-        ),
-    ] = None,
-    references: Annotated[
-        list[Path] | None,
-        typer.Option("--reference", "-r", help="Reference, instead of REF; may be repeated for several references."),
-    ] = None,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="HYP... REF", show_default=False,
+        help="Translations, then the reference; - is standard input.")] = None,
+    references: Annotated[list[Path] | None, typer.Option("--reference", "-r",
+        help="Reference, instead of REF; may be repeated for several references.")] = None,
     source: Annotated[Path | None, typer.Option(help="Source text, to score by sentence length in words.")] = None,
-    vocab: Annotated[
-        Path | None,
-        typer.Option(help="Target vocabulary of words, to score the sentences whose references have no unknown word."),
-    ] = None,
+    vocab: Annotated[Path | None, typer.Option(
+        help="Target vocabulary of words, to score the sentences whose references have no unknown word.")] = None,
     subset_metric: SubsetMetric = "multi-bleu",
-    paired: Annotated[
-        Literal["bs", "ar"] | None,
-        typer.Option(
-            help="Significance test against the first system: paired bootstrap (bs) or approximate randomisation (ar)."
-        ),
-    ] = None,
-    seeds: Annotated[
-        bool,
-        typer.Option(
-            "--seeds",
-            help="Show mean and standard deviation, for translations by one system trained with several seeds.",
-        ),
-    ] = False,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            "--language",
-            "-l",
-            help="Target language, for the Moses tokenizer.  [default: that of the data folder, or en]",
-            show_default=False,
-        ),
-    ] = None,
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="The files are tokenised already; compute tokenised BLEU only.")
-    ] = False,
+    paired: Annotated[Literal["bs", "ar"] | None, typer.Option(
+        help="Significance test against the first system: paired bootstrap (bs) or "
+        "approximate randomisation (ar).")] = None,
+    seeds: Annotated[bool, typer.Option("--seeds",
+        help="Show mean and standard deviation, for translations by one system trained with several seeds.")] = False,
+    language: Annotated[str | None, typer.Option("--language", "-l", show_default=False,
+        help="Target language, for the Moses tokenizer.  [default: that of the data folder, or en]")] = None,
+    tokenized: Annotated[bool, typer.Option("--tokenized",
+        help="The files are tokenised already; compute tokenised BLEU only.")] = False,
     as_json: AsJson = False,
     data: DataFolder = Path("data"),
     model: OneModel = Path("run"),
-    split: Annotated[
-        Literal["dev", "test"], typer.Option(help="Set of the data folder to translate and score.")
-    ] = "test",
+    split: Annotated[Literal["dev", "test"], typer.Option(
+        help="Set of the data folder to translate and score.")] = "test",
     max_length: MaxLength = None,
     device: Device = "auto",
-) -> None:
+) -> None:  # fmt: skip
     """Score translations with tokenised BLEU (as in the papers), sacreBLEU, chrF and TER.
 
     Without files, the test set of the data folder is translated with the model and scored, together with the

@@ -21,40 +21,27 @@ log = logging.getLogger(__name__)
 
 
 def train(
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="Preset to train; nmtkit models lists them. Not needed to continue a run."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="YAML file with values that replace those of the preset.")
-    ] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m",
+        help="Preset to train; nmtkit models lists them. Not needed to continue a run.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", "-c",
+        help="YAML file with values that replace those of the preset.")] = None,
     settings: Settings = None,
     data: DataFolder = Path("data"),
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write, or to continue.")] = Path(
-        "run"
-    ),
-    max_tokens: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOKENS",
-            help="Batch size in tokens, padding included; auto finds the size that keeps this machine busy.",
-        ),
-    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o",
+        help="Model folder to write, or to continue.")] = Path("run"),
+    max_tokens: Annotated[str | None, typer.Option(metavar="TOKENS",
+        help="Batch size in tokens, padding included; auto finds the size that keeps this machine busy.")] = None,
     max_updates: Annotated[int | None, typer.Option(help="Stop after this many updates.")] = None,
     max_epochs: Annotated[int | None, typer.Option(help="Stop after this many epochs.")] = None,
     patience: Annotated[int | None, typer.Option(help="Stop after this many validations without improvement.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Random seed of the initial weights, the order of the data and dropout.")
-    ] = None,
-    precision: Annotated[
-        Literal["auto", "float32", "bfloat16"] | None,
-        typer.Option(help="Number format of matrix products; auto takes bfloat16 where this device is faster with it."),
-    ] = None,
+    seed: Annotated[int | None, typer.Option(
+        help="Random seed of the initial weights, the order of the data and dropout.")] = None,
+    precision: Annotated[Literal["auto", "float32", "bfloat16"] | None, typer.Option(
+        help="Number format of matrix products; auto takes bfloat16 where this device is faster with it.")] = None,
     device: Device = "auto",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the configuration and parameter counts, then stop.")
-    ] = False,
-) -> None:
+    dry_run: Annotated[bool, typer.Option("--dry-run",
+        help="Print the configuration and parameter counts, then stop.")] = False,
+) -> None:  # fmt: skip
     """Train a model on a data folder. Ctrl-C stops after the current update, and the same command continues the run.
 
     The configuration is that of the preset, with the values of --config and then those of the command line in its

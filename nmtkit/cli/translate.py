@@ -18,7 +18,7 @@ from nmtkit.cli.options import (
     lines_done,
     open_output,
     parse_weights,
-)
+)  # fmt: skip
 from nmtkit.errors import UserError
 from nmtkit.lines import raw_lines
 from nmtkit.translation.request import Request
@@ -26,134 +26,68 @@ from nmtkit.translation.request import Request
 
 def translate(
     model: ModelFolders = None,
-    input: Annotated[
-        str, typer.Option("--input", "-i", help="File to translate (.gz and .zst too); - is standard input.")
-    ] = "-",
+    input: Annotated[str, typer.Option("--input", "-i",
+        help="File to translate (.gz and .zst too); - is standard input.")] = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; - is standard output.")] = "-",
-    beam_size: Annotated[
-        int | None, typer.Option("--beam-size", "-b", min=1, help="Number of hypotheses kept for each sentence.")
-    ] = None,
-    length_penalty: Annotated[
-        Literal["none", "avg", "gnmt", "power"] | None,
-        typer.Option(
-            help="Rank hypotheses by log P (none), log P / |y| (avg), log P / ((5 + |y|) / 6)^alpha (gnmt), or "
-            "log P / |y|^alpha (power)."
-        ),
-    ] = None,
-    alpha: Annotated[
-        float | None, typer.Option(min=0.0, help="Exponent of the length penalties gnmt and power.")
-    ] = None,
-    coverage_penalty: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Weight of the penalty for source words without attention: beta in Wu et al. 2016."),
-    ] = None,
-    max_len_a: Annotated[
-        float | None, typer.Option(min=0.0, help="A translation has at most A * source words + B words; this is A.")
-    ] = None,
-    max_len_b: Annotated[
-        int | None, typer.Option(min=1, help="A translation has at most A * source words + B words; this is B.")
-    ] = None,
-    stop: Annotated[
-        Literal["all", "bound", "first"] | None,
-        typer.Option(
-            help="When to end the search for a sentence: when no better translation can come (all), when none is "
-            "likely to (bound), or at the first finished hypothesis (first)."
-        ),
-    ] = None,
-    n_best: Annotated[
-        int | None, typer.Option(min=1, help="Write the N best translations of each line as 'line ||| text ||| score'.")
-    ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Sample a translation from the model instead of searching for the best.")
-    ] = False,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Random seed of --sample.  [default: 1]", show_default=False)
-    ] = None,
-    prefix: Annotated[
-        Path | None,
-        typer.Option(help="File with the words that each translation must begin with, one line per input line."),
-    ] = None,
-    score_reference: Annotated[
-        Path | None,
-        typer.Option(help="File with a given translation of each input line, to score instead of translating."),
-    ] = None,
-    scores: Annotated[
-        Literal["none", "sentence", "token"],
-        typer.Option(
-            help="Write the score of each translation and a tab before it (sentence), and also a tab and the scores "
-            "of its tokens after it (token)."
-        ),
-    ] = "none",
-    alignment: Annotated[
-        bool,
-        typer.Option(
-            "--alignment", help="Write the word alignment after each translation: a tab and source-target pairs."
-        ),
-    ] = False,
-    attention: Annotated[
-        Path | None,
-        typer.Option(help="File (.npz) to write the attention weights and the tokens of each translation to."),
-    ] = None,
+    beam_size: Annotated[int | None, typer.Option("--beam-size", "-b", min=1,
+        help="Number of hypotheses kept for each sentence.")] = None,
+    length_penalty: Annotated[Literal["none", "avg", "gnmt", "power"] | None, typer.Option(
+        help="Rank hypotheses by log P (none), log P / |y| (avg), log P / ((5 + |y|) / 6)^alpha (gnmt), or log P "
+        "/ |y|^alpha (power).")] = None,
+    alpha: Annotated[float | None, typer.Option(min=0.0,
+        help="Exponent of the length penalties gnmt and power.")] = None,
+    coverage_penalty: Annotated[float | None, typer.Option(min=0.0,
+        help="Weight of the penalty for source words without attention: beta in Wu et al. 2016.")] = None,
+    max_len_a: Annotated[float | None, typer.Option(min=0.0,
+        help="A translation has at most A * source words + B words; this is A.")] = None,
+    max_len_b: Annotated[int | None, typer.Option(min=1,
+        help="A translation has at most A * source words + B words; this is B.")] = None,
+    stop: Annotated[Literal["all", "bound", "first"] | None, typer.Option(
+        help="When to end the search for a sentence: when no better translation can come (all), when none is likely to "
+        "(bound), or at the first finished hypothesis (first).")] = None,
+    n_best: Annotated[int | None, typer.Option(min=1,
+        help="Write the N best translations of each line as 'line ||| text ||| score'.")] = None,
+    sample: Annotated[bool, typer.Option("--sample",
+        help="Sample a translation from the model instead of searching for the best.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, show_default=False,
+        help="Random seed of --sample.  [default: 1]")] = None,
+    prefix: Annotated[Path | None, typer.Option(
+        help="File with the words that each translation must begin with, one line per input line.")] = None,
+    score_reference: Annotated[Path | None, typer.Option(
+        help="File with a given translation of each input line, to score instead of translating.")] = None,
+    scores: Annotated[Literal["none", "sentence", "token"], typer.Option(
+        help="Write the score of each translation and a tab before it (sentence), and also a tab and the scores of its "
+        "tokens after it (token).")] = "none",
+    alignment: Annotated[bool, typer.Option("--alignment",
+        help="Write the word alignment after each translation: a tab and source-target pairs.")] = False,
+    attention: Annotated[Path | None, typer.Option(
+        help="File (.npz) to write the attention weights and the tokens of each translation to.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object per translation, for scripts.")] = False,
-    replace_unk: Annotated[
-        bool,
-        typer.Option(
-            "--replace-unk",
-            help="Replace unknown words by their translation in the lexicon, or else by a copy of the source word.",
-        ),
-    ] = False,
-    unk_origin: Annotated[
-        Literal["matched", "papers"] | None,
-        typer.Option(
-            help="How to find the source word of an unknown word: by attention alone (papers), or among the source "
-            "words whose translation is not in the target vocabulary (matched).  [default: matched]",
-            show_default=False,
-        ),
-    ] = None,
-    lexicon: Annotated[
-        Path | None,
-        typer.Option(help="Lexicon made by nmtkit align.  [default: the model's own]", show_default=False),
-    ] = None,
-    shortlist: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Choose among the N most frequent target words and the lexicon's translations of the source only.",
-        ),
-    ] = None,
-    max_input_length: Annotated[
-        int | None,
-        typer.Option(
-            min=1, show_default=False, help="Translate a line of more tokens than this in pieces.  [default: 250]"
-        ),
-    ] = None,
-    tokenized: Annotated[
-        bool,
-        typer.Option(
-            "--tokenized", help="Read and write tokens, segmented as in the data folder, instead of plain text."
-        ),
-    ] = False,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="Batch size: source tokens times beam size. A smaller batch needs less memory."),
-    ] = None,
+    replace_unk: Annotated[bool, typer.Option("--replace-unk",
+        help="Replace unknown words by their translation in the lexicon, or else by a copy of "
+        "the source word.")] = False,
+    unk_origin: Annotated[Literal["matched", "papers"] | None, typer.Option(show_default=False,
+        help="How to find the source word of an unknown word: by attention alone (papers), or among the source words "
+        "whose translation is not in the target vocabulary (matched).  [default: matched]")] = None,
+    lexicon: Annotated[Path | None, typer.Option(show_default=False,
+        help="Lexicon made by nmtkit align.  [default: the model's own]")] = None,
+    shortlist: Annotated[int | None, typer.Option(min=0, metavar="N",
+        help="Choose among the N most frequent target words and the lexicon's translations of "
+        "the source only.")] = None,
+    max_input_length: Annotated[int | None, typer.Option(min=1, show_default=False,
+        help="Translate a line of more tokens than this in pieces.  [default: 250]")] = None,
+    tokenized: Annotated[bool, typer.Option("--tokenized",
+        help="Read and write tokens, segmented as in the data folder, instead of plain text.")] = False,
+    max_tokens: Annotated[int | None, typer.Option(min=1,
+        help="Batch size: source tokens times beam size. A smaller batch needs less memory.")] = None,
     combine: Combine = None,
     weights: Weights = None,
-    precision: Annotated[
-        Literal["float32", "int8"],
-        typer.Option(help="Number format of the output layer; int8 is faster on a CPU."),
-    ] = "float32",
+    precision: Annotated[Literal["float32", "int8"], typer.Option(
+        help="Number format of the output layer; int8 is faster on a CPU.")] = "float32",
     device: Device = "auto",
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Number of processes for a long text.  [default: one per core, or 1 on a GPU]",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
+    jobs: Annotated[int | None, typer.Option(min=1, show_default=False,
+        help="Number of processes for a long text.  [default: one per core, or 1 on a GPU]")] = None,
+) -> None:  # fmt: skip
     """Translate text line by line: one output line for each input line, and a blank line for a blank line.
 
       nmtkit translate < in.txt > out.txt

@@ -20,27 +20,16 @@ if TYPE_CHECKING:
 def tune(
     model: OneModel = Path("run"),
     data: DataFolder = Path("data"),
-    beam_size: Annotated[
-        int | None,
-        typer.Option(
-            "--beam-size",
-            "-b",
-            min=1,
-            help="Beam size, and the length of the n-best lists.  [default: the model's]",
-            show_default=False,
-        ),
-    ] = None,
-    alphas: Annotated[
-        str, typer.Option(help="Exponents to try with the length penalties gnmt and power.")
-    ] = "0.2,0.4,0.6,0.8,1,1.2,1.4",
+    beam_size: Annotated[int | None, typer.Option("--beam-size", "-b", min=1, show_default=False,
+        help="Beam size, and the length of the n-best lists.  [default: the model's]")] = None,
+    alphas: Annotated[str, typer.Option(
+        help="Exponents to try with the length penalties gnmt and power.")] = "0.2,0.4,0.6,0.8,1,1.2,1.4",
     betas: Annotated[str, typer.Option(help="Coverage penalties to try.")] = "0,0.1,0.2,0.4",
-    metric: Annotated[
-        Literal["sacreBLEU-13a", "13a-lc", "mteval-lc", "chrF2"],
-        typer.Option(help="Metric to maximise; those with -lc ignore case, for models that write lower case."),
-    ] = "sacreBLEU-13a",
+    metric: Annotated[Literal["sacreBLEU-13a", "13a-lc", "mteval-lc", "chrF2"], typer.Option(
+        help="Metric to maximise; those with -lc ignore case, for models that write lower case.")] = "sacreBLEU-13a",
     as_json: AsJson = False,
     device: Device = "auto",
-) -> None:
+) -> None:  # fmt: skip
     """Find the best length and coverage penalties for a model on the development set.
 
     The development set is translated once with the model's own settings, and its n-best lists are ranked again under

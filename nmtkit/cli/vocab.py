@@ -11,36 +11,22 @@ from nmtkit.errors import UserError
 
 def vocab(
     data: DataFolder = Path("data"),
-    src_size: Annotated[
-        int | None,
-        typer.Option(min=5, help="Size of the source vocabulary, its 4 symbols included.  [default: all words]"),
-    ] = None,
-    tgt_size: Annotated[
-        int | None,
-        typer.Option(min=5, help="Size of the target vocabulary, its 4 symbols included.  [default: all words]"),
-    ] = None,
-    min_count: Annotated[
-        int, typer.Option(min=1, help="Leave out words that occur less often than this in the training text.")
-    ] = 1,
-    joint: Annotated[
-        bool, typer.Option("--joint", help="Make one vocabulary for both sides, from the words of both.")
-    ] = False,
-    unkpos: Annotated[
-        bool,
-        typer.Option(
-            "--unkpos", help="Replace unknown target words by symbols that point to the source words they translate."
-        ),
-    ] = False,
-    src_from: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Use the words of another toolkit's source vocabulary, in their order."),
-    ] = None,
-    tgt_from: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Use the words of another toolkit's target vocabulary, in their order."),
-    ] = None,
+    src_size: Annotated[int | None, typer.Option(min=5,
+        help="Size of the source vocabulary, its 4 symbols included.  [default: all words]")] = None,
+    tgt_size: Annotated[int | None, typer.Option(min=5,
+        help="Size of the target vocabulary, its 4 symbols included.  [default: all words]")] = None,
+    min_count: Annotated[int, typer.Option(min=1,
+        help="Leave out words that occur less often than this in the training text.")] = 1,
+    joint: Annotated[bool, typer.Option("--joint",
+        help="Make one vocabulary for both sides, from the words of both.")] = False,
+    unkpos: Annotated[bool, typer.Option("--unkpos",
+        help="Replace unknown target words by symbols that point to the source words they translate.")] = False,
+    src_from: Annotated[Path | None, typer.Option(metavar="FILE",
+        help="Use the words of another toolkit's source vocabulary, in their order.")] = None,
+    tgt_from: Annotated[Path | None, typer.Option(metavar="FILE",
+        help="Use the words of another toolkit's target vocabulary, in their order.")] = None,
     workers: Workers = None,
-) -> None:
+) -> None:  # fmt: skip
     """Make vocabularies from the training text, and encode the data folder for training.
 
       nmtkit vocab
