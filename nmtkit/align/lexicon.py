@@ -56,6 +56,7 @@ def load_translations(path: Path, most: int) -> dict[str, list[str]]:
                 f"{path}:{number}: expected source word, target word, probability and count with tabs between, "
                 f"as nmtkit align writes them; found {line!r}"
             ) from None
+        # Sorted here and not trusted to be: a lexicon may have been edited, or be of another tool.
         entries.setdefault(src, []).append((float(probability), tgt))
     return {
         src: [tgt for _, tgt in heapq.nlargest(most, translations, key=itemgetter(0))]

@@ -24,7 +24,7 @@ _AS_TYPED = re.compile(r"[+-]?\d+(?:[.,:/’'-]\d+)*%?|[^@\s]+@[^@\s]+\.[^@\s]+|
 
 
 class Unknown(NamedTuple):
-    """What became of the unknown words of a text: how many were ..."""
+    """The numbers of the unknown words of a text that were ..."""
 
     translated: int  # by the lexicon
     copied: int

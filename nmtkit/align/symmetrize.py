@@ -53,6 +53,7 @@ def _grow(forward: set[Link], reverse: set[Link]) -> set[Link]:
 def _add_new_words(links: set[Link], src: set[int], tgt: set[int], candidates: list[Link]) -> None:
     """Adds, one after the other, candidates with a source or a target word that has no link yet; src, tgt have some."""
     for s, t in candidates:
+        # One of the two is enough: the other may be a word that several are linked to.
         if s not in src or t not in tgt:
             links.add((s, t))
             src.add(s)

@@ -65,7 +65,7 @@ class ModelFolder:
 
     @property
     def log(self) -> Path:
-        """What a run said on the screen, with the time of each line."""
+        """The lines that a run has logged on the screen, each with its time."""
         return self.path / "train.log"
 
     @property
