@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup, for one, takes away from everything it starts
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which background jobs of a shell are born without
 
 hypothesis.settings.register_profile("nmtkit", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("nmtkit")
