@@ -39,6 +39,15 @@ collect() {
     mv "$out.part" "$out"
 }
 
+# collect_sets DEV TEST: raw/{train,DEV,TEST}.{en,de} of those in corpora/; the German test set comes last.
+collect_sets() {
+    local language set
+    for language in en de; do
+        collect raw/train.$language 2000 corpora/train.$language
+        for set in "$@"; do collect raw/$set.$language 20 corpora/$set.$language; done
+    done
+}
+
 # multi30k FOLDER: raw/{train,valid,test2016}.{en,de} of Multi30k, task 1 of https://github.com/multi30k/dataset, from
 # FOLDER/{train,valid,test2016}.{en,de}.gz, or downloaded if FOLDER is empty.
 multi30k() {
@@ -58,18 +67,14 @@ multi30k() {
     check_lines corpora/train.{en,de} 29000
     check_lines corpora/valid.{en,de} 1014
     check_lines corpora/test2016.{en,de} 1000
-    for language in en de; do
-        collect raw/train.$language 2000 corpora/train.$language
-        collect raw/valid.$language 20 corpora/valid.$language
-        collect raw/test2016.$language 20 corpora/test2016.$language
-    done
+    collect_sets valid test2016
 }
 
 # tatoeba FOLDER: raw/{train,valid,test}.{en,de}, short everyday sentences, from FOLDER/{train,valid,test}.{en,de}.gz, or
 # downloaded if FOLDER is empty. Of the archive's pairs, which are sorted by the English sentence, those of every 80th
 # sentence are for development and for testing, so that no test sentence is in training.
 tatoeba() {
-    local file set language
+    local file set
     if [ -e raw/test.de ]; then return; fi
     mkdir -p corpora
     if [ -n "$1" ]; then
@@ -83,11 +88,7 @@ tatoeba() {
               print $1 > ("corpora/" set ".en"); print $2 > ("corpora/" set ".de") }' corpora/deu.txt
     fi
     for set in train valid test; do check_lines corpora/$set.{en,de}; done
-    for language in en de; do
-        collect raw/train.$language 2000 corpora/train.$language
-        collect raw/valid.$language 20 corpora/valid.$language
-        collect raw/test.$language 20 corpora/test.$language
-    done
+    collect_sets valid test
 }
 
 # segments FILE: the sentences of an SGML or XML test set, one a line.
