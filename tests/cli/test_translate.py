@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmtkit.translation.jobs import translator_of
 from tests.echo import load_echo, write_folder
 
 PROJECT = Path(__file__).parents[2]
@@ -27,7 +26,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("nmtkit.translation.loading.load_model", load_echo)
     monkeypatch.chdir(tmp_path)
     write_folder(tmp_path / "run")
-    translator_of.cache_clear()  # another test's run has the same name
     return tmp_path
 
 
