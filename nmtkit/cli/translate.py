@@ -43,8 +43,8 @@ def translate(
     max_len_b: Annotated[int | None, typer.Option(min=1,
         help="A translation has at most A * source words + B words; this is B.")] = None,
     stop: Annotated[Literal["all", "bound", "first"] | None, typer.Option(
-        help="When to end the search for a sentence: when no better translation can come (all), when none is likely to "
-        "(bound), or at the first finished hypothesis (first).")] = None,
+        help="When to end the search for a sentence: when no better translation can come (all), or when none would "
+        "come if unfinished hypotheses grew by a few words at most (bound), or ended now (first).")] = None,
     n_best: Annotated[int | None, typer.Option(min=1,
         help="Write the N best translations of each line as 'line ||| text ||| score'.")] = None,
     sample: Annotated[bool, typer.Option("--sample",
