@@ -33,13 +33,18 @@ def load(
     weights: Sequence[float] | None = None,
     precision: Literal["float32", "int8"] = "float32",
     lexicon: Path | str | None = None,
+    checkpoint: str | int | None = None,
 ) -> "Translator":
     """The translator in a model or ensemble folder, or the ensemble of several folders.
 
     device: auto (a GPU if there is one), cpu, cuda, cuda:1, ... combine, weights: of an ensemble, see ``Ensemble``.
     precision: of the output layer. lexicon: a file of nmtkit align, for unknown words and shortlists, instead of the
-    model's own.
+    model's own. checkpoint: best, last or the number of an update; the best one is that of a folder, and a folder as
+    run/checkpoints/step-876 is that checkpoint.
     """
+    from nmtkit.training.folder import ModelFolder
     from nmtkit.translation import loading  # torch takes seconds to import; `nmtkit --help` does without
 
-    return loading.load(folder, device, combine, weights, precision, lexicon)
+    folders = [folder] if isinstance(folder, Path | str) else folder
+    chosen = [ModelFolder.at(Path(path), None if checkpoint is None else str(checkpoint)).named for path in folders]
+    return loading.load(chosen, device, combine, weights, precision, lexicon)

@@ -317,7 +317,7 @@ def test_the_lists_of_a_run(folder: Path, data: st.DataObject) -> None:
     small_run(folder / "lists")
     record = json.dumps({"kind": "train", "update": 3}).encode() + b"\n"
     survives(folder / "lists" / "best", data.draw(damaged(b"step-3\t1.5\nstep-2\t1\n")),
-             lambda: ModelFolder(folder / "lists").best_weights())  # fmt: skip
+             lambda: ModelFolder(folder / "lists").chosen_weights())  # fmt: skip
     (folder / "lists" / "metrics.jsonl").write_bytes(data.draw(damaged(record * 4)))
     rewind_metrics(ModelFolder(folder / "lists"), 2)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmtkit.cli.options import AsJson, Device, ErrorTypes, ModelFolders
+from nmtkit.cli.options import AsJson, Checkpoint, Device, ErrorTypes, ModelFolders, at_checkpoint
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
 
@@ -27,6 +27,7 @@ def contrast(
     types: ErrorTypes = None,
     as_json: AsJson = False,
     model: ModelFolders = None,
+    checkpoint: Checkpoint = None,
     device: Device = "auto",
 ) -> None:  # fmt: skip
     """Measure contrastive accuracy: how often the model prefers the correct translation to one with an error.
@@ -45,7 +46,7 @@ def contrast(
     from nmtkit.translation import loading
 
     # The sets are read before the models are loaded: a wrong name of a file is found at once.
-    tables = measure(loading.load(model or [Path("run")], device), entries)
+    tables = measure(loading.load(at_checkpoint(model or [Path("run")], checkpoint), device), entries)
     if as_json:
         print(json.dumps({name: list(map(_as_json, rows)) for name, rows in tables.items()}, indent=2))
     else:

@@ -11,7 +11,12 @@ from nmtkit.cli.options import Combine, Weights, parse_weights
 
 def ensemble(
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL", show_default=False, help="Model folders to combine.")
+        list[Path],
+        typer.Argument(
+            metavar="MODEL",
+            show_default=False,
+            help="Model folders to combine, or those of checkpoints, as run/checkpoints/step-876.",
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Ensemble folder to write.")] = Path("ensemble"),
     combine: Combine = None,

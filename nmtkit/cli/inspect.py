@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmtkit.cli.options import DataFolder, Device, Settings
+from nmtkit.cli.options import Checkpoint, DataFolder, Device, Settings
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
@@ -25,6 +25,7 @@ PROBE_WORDS = 64
 
 def inspect(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Preset or model folder to show.")] = "run",
+    checkpoint: Checkpoint = None,
     settings: Settings = None,
     shapes: Annotated[bool, typer.Option("--shapes", help="Also list every parameter with its shape.")] = False,
     gradients: Annotated[bool, typer.Option("--gradients",
@@ -39,8 +40,8 @@ def inspect(
     """Show the parts of a model, its parameters beside the paper's, and the memory and speed to expect of training.
 
     Sizes are computed for the vocabularies of the data folder, if it has any. --gradients takes a preset with the
-    initial weights of a training run, and a model folder with its best weights. The gradients are those of the mean
-    cross-entropy of some training pairs, without dropout; the norms are over the whole batch.
+    initial weights of a training run, and a model folder with those of a checkpoint. The gradients are those of the
+    mean cross-entropy of some training pairs, without dropout; the norms are over the whole batch.
 
       nmtkit inspect deep-att
       nmtkit inspect run --shapes
@@ -50,7 +51,8 @@ def inspect(
     if not gradients and (compare or plot):
         raise UserError("--compare and --plot go with --gradients")
     # A folder wins over a preset of its name.
-    trained = ModelFolder(Path(model)).config.exists()
+    folder = ModelFolder.at(Path(model), checkpoint)
+    trained = folder.config.exists()
     # Its weights fit its own configuration only.
     if trained and (settings or compare):
         raise UserError(f"{model}: a trained model stays as it is; --set and --compare are for presets")
@@ -59,7 +61,7 @@ def inspect(
 
     chosen = choose_device(device)
     if not gradients:
-        planned = _plan(model, settings or [])
+        planned = _plan(model, folder, settings or [])
         _print_parts(planned, data, shapes)
         _print_estimate(planned, data, chosen)
         return
@@ -68,8 +70,8 @@ def inspect(
     flows = {}
     # The model itself comes first, as what the others are compared with.
     for change in ("", *(compare or [])):
-        planned = _plan(model, [*(settings or []), *([change] if change else [])])
-        flows[change or model] = _flow(planned, batch, data, chosen, Path(model) if trained else None)
+        planned = _plan(model, folder, [*(settings or []), *([change] if change else [])])
+        flows[change or model] = _flow(planned, batch, data, chosen, folder.named if trained else None)
     _print_flows(flows)
     if plot:
         from nmtkit.evaluation.plots import plot_flows
@@ -77,15 +79,14 @@ def inspect(
         plot_flows(flows, plot)
 
 
-def _plan(model: str, settings: list[str]) -> "Experiment":
-    """The experiment of a preset with these settings, or of a model folder.
+def _plan(model: str, folder: ModelFolder, settings: list[str]) -> "Experiment":
+    """The experiment of a preset with these settings, or of a model folder, where ``model`` names one.
 
     Raises UserError for an ensemble and any other folder that is none.
     """
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
 
-    folder = ModelFolder(Path(model))
     # The default names no preset; in a new folder "no such preset" would be a riddle.
     if not folder.config.exists() and model == "run":
         raise UserError("run: no model there yet; name a preset, for example: nmtkit inspect deep-att")
@@ -159,7 +160,7 @@ def _batch(data: Path) -> "Batch":
 def _flow(
     planned: "Experiment", batch: "Batch", data: Path, device: "torch.device", folder: Path | None
 ) -> "list[Layer]":
-    """The gradient flow through a model with the best weights in ``folder``, or with initial ones if that is None."""
+    """The gradient flow through the model in ``folder``, or with initial ones if that is None."""
     import torch
 
     from nmtkit.evaluation.gradients import gradient_flow

@@ -15,12 +15,21 @@ import typer
 
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, file_of, read_lines
+from nmtkit.training.folder import ModelFolder
 
 T = TypeVar("T")
 
 # Where a command's own default depends on something else, it is None and the text says what happens. Two spaces stand
 # before such a default because typer puts as many before those that it writes itself.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        help="Checkpoint of the model folder: best, last, or the number of an update. The folder of a checkpoint, as "
+        "run/checkpoints/step-876, can also stand for the model.  [default: best]",
+        show_default=False,
+    ),
+]
 Combine = Annotated[
     Literal["prob", "logprob"] | None,
     typer.Option(
@@ -148,6 +157,11 @@ def open_output(output: str) -> Iterator[TextIO]:
     else:
         with atomic_write(output) as file:
             yield file
+
+
+def at_checkpoint(folders: Iterable[Path], checkpoint: str | None) -> list[Path]:
+    """The models in ``folders``, each at that checkpoint, by the paths that stand for them."""
+    return [ModelFolder.at(folder, checkpoint).named for folder in folders]
 
 
 def parse_weights(text: str | None) -> tuple[float, ...] | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def report(
     models: Annotated[list[Path] | None, typer.Argument(metavar="MODEL", show_default=False,
-        help="Model folders.  [default: run]")] = None,
+        help="Model folders, or those of checkpoints, as run/checkpoints/step-876.  [default: run]")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
     data: DataFolder = Path("data"),
     lines: Annotated[str | None, typer.Option(show_default=False,
@@ -67,7 +67,7 @@ def report(
     from nmtkit.translation.testset import translate_held_out
 
     # First, because a damaged history is found in a moment and translating takes minutes.
-    histories = [_history(ModelFolder(folder)) for folder in folders]
+    histories = [_history(ModelFolder.at(folder)) for folder in folders]
     with log_to_stderr():
         translated = [
             translate_held_out(folder, data, device, split="test", max_length=max_length, keep=False)
@@ -77,7 +77,7 @@ def report(
     histories = [
         replace(
             history,
-            test=_test_history(ModelFolder(folder), data, t) if checkpoints else [],
+            test=_test_history(ModelFolder.at(folder), data, t) if checkpoints else [],
             contrast=measure(t.translator, entries) if entries else {},
         )
         for history, folder, t in zip(histories, folders, translated, strict=True)

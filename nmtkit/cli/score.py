@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nmtkit.cli.options import AsJson, DataFolder, Device, MaxLength, OneModel, SubsetMetric, log_to_stderr
+from nmtkit.cli.options import (
+    AsJson,
+    Checkpoint,
+    DataFolder,
+    Device,
+    MaxLength,
+    OneModel,
+    SubsetMetric,
+    at_checkpoint,
+    log_to_stderr,
+)  # fmt: skip
 from nmtkit.cli.tables import print_table
 from nmtkit.data.settings import Side, TextFiles, Tokenizer, load_prep
 from nmtkit.errors import UserError
@@ -41,6 +51,7 @@ def score(
     as_json: AsJson = False,
     data: DataFolder = Path("data"),
     model: OneModel = Path("run"),
+    checkpoint: Checkpoint = None,
     split: Annotated[Literal["dev", "test"], typer.Option(
         help="Set of the data folder to translate and score.")] = "test",
     max_length: MaxLength = None,
@@ -68,17 +79,20 @@ def score(
     if files is None:
         if any((references, source, vocab, paired, seeds, language, tokenized)):
             raise UserError(
-                "only --data, --model, --split, --max-length and --device go without files; "
+                "only --data, --model, --checkpoint, --split, --max-length and --device go without files; "
                 "give some: nmtkit score HYP... REF"
             )
         from nmtkit.translation.testset import translate_held_out
 
         with log_to_stderr():
-            test = translate_held_out(model, data, device, split=split, max_length=max_length, keep=True)
+            [chosen] = at_checkpoint([model], checkpoint)
+            test = translate_held_out(chosen, data, device, split=split, max_length=max_length, keep=True)
         compared, ref_paths = test.compared, test.references
     else:
-        if max_length is not None or split != "test":
-            raise UserError("--split and --max-length are for a model's own translations; leave out the files")
+        if max_length is not None or split != "test" or checkpoint is not None:
+            raise UserError(
+                "--split, --max-length and --checkpoint are for a model's translations; leave the files out"
+            )
         # With -r every file is a translation; without, the last one is the reference.
         paths, ref_paths = (files, references) if references else (files[:-1], files[-1:])
         if not paths:

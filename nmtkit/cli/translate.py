@@ -9,10 +9,12 @@ from typing import Annotated, Literal
 import typer
 
 from nmtkit.cli.options import (
+    Checkpoint,
     Combine,
     Device,
     ModelFolders,
     Weights,
+    at_checkpoint,
     beside_lines,
     check_output,
     lines_done,
@@ -26,6 +28,7 @@ from nmtkit.translation.request import Request
 
 def translate(
     model: ModelFolders = None,
+    checkpoint: Checkpoint = None,
     input: Annotated[str, typer.Option("--input", "-i",
         help="File to translate (.gz and .zst too); - is standard input.")] = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; - is standard output.")] = "-",
@@ -155,7 +158,8 @@ def translate(
     from nmtkit.translation.stream import LARGEST_WINDOW, Stream, decoded, standard_input, windows
 
     # A value and not a loaded model, because worker processes load their own.
-    models = Models(tuple(model or [Path("run")]), device, combine, parse_weights(weights), precision, lexicon)
+    folders = at_checkpoint(model or [Path("run")], checkpoint)
+    models = Models(tuple(folders), device, combine, parse_weights(weights), precision, lexicon)
     translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
     # After loading, because the models' size says how many of them the memory holds.
     jobs = jobs or processes_for(translator_of(models))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nmtkit.cli.options import AsJson, DataFolder, Device, OneModel
+from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, OneModel, at_checkpoint
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def tune(
     model: OneModel = Path("run"),
+    checkpoint: Checkpoint = None,
     data: DataFolder = Path("data"),
     beam_size: Annotated[int | None, typer.Option("--beam-size", "-b", min=1, show_default=False,
         help="Beam size, and the length of the n-best lists.  [default: the model's]")] = None,
@@ -45,7 +46,8 @@ def tune(
     from nmtkit.translation.testset import read_held_out
 
     held_out = read_held_out(data, "dev")
-    translator = loading.load(model, device)
+    [chosen] = at_checkpoint([model], checkpoint)
+    translator = loading.load(chosen, device)
     if beam_size is not None:
         # A copy with other settings: a translator is never changed.
         translator = replace(translator, search=replace(translator.search, beam_size=beam_size))

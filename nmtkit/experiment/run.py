@@ -37,9 +37,12 @@ CHANGEABLE = ("paper", "data", "search", "training.max_updates", "training.max_e
 
 
 def load_model(path: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]:
-    """The model in a model folder with its best weights, ready to search, and its experiment."""
-    folder = ModelFolder(path)
-    weights = folder.best_weights()
+    """The model in a model folder, ready to search, and its experiment.
+
+    Its weights are those of its best checkpoint, or of the checkpoint whose folder ``path`` is.
+    """
+    folder = ModelFolder.at(path)
+    weights = folder.chosen_weights()
     experiment = load_experiment(folder)
     # Built as shapes and filled from the file: initial values would be computed for nothing.
     with torch.device("meta"):

@@ -19,6 +19,9 @@ from nmtkit.training import checksums
 # the configuration is no reason: who does not know it says so.
 FORMAT_VERSION = "1"
 
+_CHECKPOINT = re.compile("step-([0-9]{1,18})")  # the name of a checkpoint's folder
+_SHOWN = 20  # checkpoints in a message
+
 
 @dataclass(frozen=True)
 class ModelFolder:
@@ -29,9 +32,55 @@ class ModelFolder:
     """
 
     path: Path
+    update: int | None = None  # of the checkpoint that is meant; None: the best one
 
     def __str__(self) -> str:
-        return str(self.path)
+        return str(self.named)
+
+    @classmethod
+    def at(cls, path: Path, checkpoint: str | None = None) -> "ModelFolder":
+        """The model at ``path``: a model folder, or the folder of a checkpoint in one, as run/checkpoints/step-876.
+
+        checkpoint: best, last or the number of an update. Raises UserError, with the checkpoints that there are, for
+        one that is not there.
+        """
+        real = real_path(path)  # of a link, and of step-876 in the folder of the checkpoints
+        folder = cls(path)
+        match = _CHECKPOINT.fullmatch(real.name) if real.parent.name == folder.checkpoints.name else None
+        if match and not folder.config.exists():
+            if checkpoint is not None:
+                raise UserError(f"{path}: is a checkpoint itself; leave `checkpoint` {checkpoint} out")
+            # As it was typed, where that says it all.
+            folder = cls(path.parent.parent if path.parent.name == real.parent.name else real.parent.parent)
+            return cls(folder.path, folder._existing(int(match[1]), str(path)))
+        if checkpoint is None:
+            return folder
+        if folder.bundle.exists():
+            raise UserError(f"{path}: an ensemble, whose members have one checkpoint each; leave `checkpoint` out")
+        folder.check()
+        if checkpoint == "best":
+            return cls(path, folder.best_update())
+        if checkpoint == "last":
+            return cls(path, max(folder.updates(), default=None) or folder.best_update())
+        update = int(checkpoint) if checkpoint.isdecimal() else None
+        return cls(path, folder._existing(update, f"`checkpoint` {checkpoint}"))
+
+    def _existing(self, update: int | None, wanted: str) -> int:
+        """``update`` if there is a checkpoint of it; raises UserError about what was ``wanted`` if there is none."""
+        updates = self.updates()
+        best = self.best_update()
+        if update is None or update not in updates:
+            shown = ", ".join(map(str, updates[-_SHOWN:]))
+            more = "..., " if len(updates) > _SHOWN else ""
+            raise UserError(
+                f"{wanted}: not there; the checkpoints of {self.path} are {more}{shown}, the best one {best}"
+            )
+        return update
+
+    @property
+    def named(self) -> Path:
+        """The path by which ``at`` finds the same again."""
+        return self.path if self.update is None else self.checkpoint(self.update)
 
     @property
     def config(self) -> Path:
@@ -75,7 +124,7 @@ class ModelFolder:
 
     def translations(self, split: Literal["dev", "test"]) -> Path:
         """A set of the data folder as this model translates it."""
-        return self.path / f"{split}.hyp"
+        return self.named / f"{split}.hyp"
 
     @property
     def bundle(self) -> Path:
@@ -107,8 +156,8 @@ class ModelFolder:
     def updates(self) -> list[int]:
         """The updates after which there is a complete checkpoint, oldest first."""
         # A folder that somebody has renamed or put there is none of the run's.
-        names = (path.name.removeprefix("step-") for path in self.checkpoints.glob("step-*"))
-        return sorted(int(name) for name in names if re.fullmatch("[0-9]{1,18}", name))
+        matches = (_CHECKPOINT.fullmatch(path.name) for path in self.checkpoints.glob("step-*"))
+        return sorted(int(match[1]) for match in matches if match)
 
     def best_updates(self) -> list[int]:
         """The updates of the checkpoints that were best when validated, as far as they were kept, best first."""
@@ -117,14 +166,18 @@ class ModelFolder:
         names = [line.partition("\t")[0] for line in read_text(self.ranking).splitlines()]
         return [there[name] for name in names if name in there]
 
-    def best_weights(self) -> Path:
-        """The weights a model folder stands for: its best checkpoint, or its last when nothing was validated."""
-        self.check()
+    def best_update(self) -> int:
+        """The update of the best checkpoint, or of the last when nothing was validated. Raises UserError for none."""
         # An average has one checkpoint and no ranking.
         updates = self.best_updates() or self.updates()[::-1]
         if not updates:
-            raise UserError(f"{self}: no checkpoint yet; nmtkit train makes one")
-        return self.weights(updates[0])
+            raise UserError(f"{self.path}: no checkpoint yet; nmtkit train makes one")
+        return updates[0]
+
+    def chosen_weights(self) -> Path:
+        """The weights that are meant: those of the checkpoint that was named, or else of the best one."""
+        self.check()
+        return self.weights(self.best_update() if self.update is None else self.update)
 
     def check(self) -> None:
         """Raise UserError when this is not the folder of one model, whole and in a form that this version reads.
@@ -132,12 +185,14 @@ class ModelFolder:
         Weights are checked when they are loaded.
         """
         if self.members.is_dir():
-            raise UserError(f"{self}: an ensemble, where one model is needed; its members are in {self.members}")
+            raise UserError(f"{self.path}: an ensemble, where one model is needed; its members are in {self.members}")
         if not self.config.exists():
-            raise UserError(f"{self}: not a model folder (no {self.config.name}); `nmtkit train` makes one")
+            raise UserError(f"{self.path}: not a model folder (no {self.config.name}); `nmtkit train` makes one")
         version = read_text(self.format_version).strip()[:20]
         if version != FORMAT_VERSION:
-            raise UserError(f"{self}: format_version is {version or 'missing'}, this nmtkit reads {FORMAT_VERSION}")
+            raise UserError(
+                f"{self.path}: format_version is {version or 'missing'}, this nmtkit reads {FORMAT_VERSION}"
+            )
         self.check_sums()
 
     def check_sums(self) -> None:
@@ -189,8 +244,8 @@ class ModelFolder:
         checksums.write_checksums(output.path, self._sums())  # of what was read: a copy that went wrong is noticed
 
     def copy_model(self, output: "ModelFolder") -> None:
-        """Put into ``output`` what translates: everything but history, with the best weights only."""
-        weights = self.best_weights()
+        """Put into ``output`` what translates: everything but history, with the weights that are meant only."""
+        weights = self.chosen_weights()
         self.copy_settings(output)
         target = output.checkpoints / weights.parent.name
         target.mkdir(parents=True)

@@ -56,6 +56,8 @@ def load(
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
 
+    The folder of a checkpoint stands for its model with these weights.
+
     Raises UserError for models that cannot be loaded or combined, for a device that cannot be used, and for a precision
     that the device does not have.
     """
@@ -77,12 +79,14 @@ def load(
         check_int8(chosen)
     # Members that read alike share a source, so that a line is tokenised once for all of them.
     members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
-    for path in paths:
+    # Checkpoints of one model have its text files in common.
+    texts = [TextFiles(ModelFolder.at(path).path) for path in paths]
+    for path, text in zip(paths, texts, strict=True):
         members.append(load_model(path, chosen))
-        check_target(paths[0], path)
-        key = _reading(path)
-        vocabulary = Vocabulary.load(TextFiles(path).vocabulary("src"))
-        readers.setdefault(key, Source(TextPipeline.load(path, "src"), vocabulary))
+        check_target(texts[0].folder, text.folder)
+        key = _reading(text)
+        vocabulary = Vocabulary.load(text.vocabulary("src"))
+        readers.setdefault(key, Source(TextPipeline.load(text.folder, "src"), vocabulary))
         reads.append(list(readers).index(key))
     models = [model for model, _ in members]
     searched = [model.int8() for model in models] if precision == "int8" else models
@@ -90,7 +94,7 @@ def load(
     if len(models) > 1:
         scorer = Ensemble(searched, reads, weights or [1.0] * len(models), combine or "prob")
     # Members write the same words, so the first one's text files are as good as any.
-    text = TextFiles(paths[0])
+    text = texts[0]
     words = Path(lexicon) if lexicon is not None else text.lexicon if text.lexicon.is_file() else None
     return Translator(
         name,
@@ -99,7 +103,7 @@ def load(
         members[0][1].search,
         chosen,
         list(readers.values()),
-        TextPipeline.load(paths[0], "tgt"),
+        TextPipeline.load(text.folder, "tgt"),
         Vocabulary.load(text.vocabulary("tgt")),
         None if words is None else Lexicon(str(words), partial(load_translations, words, TRANSLATIONS)),
     )
@@ -118,7 +122,7 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     names = [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
     with ModelFolder(output).replaced() as new:
         for folder, name in zip(folders, names, strict=True):
-            ModelFolder(folder).copy_model(ModelFolder(new.members / name))
+            ModelFolder.at(folder).copy_model(ModelFolder(new.members / name))
         with atomic_write(new.bundle) as file:
             file.write(dump_yaml(to_dict(Bundle(tuple(names), combine, tuple(weights or [1.0] * len(names))))))
         new.seal()
@@ -143,11 +147,10 @@ def check_target(first: Path, other: Path) -> None:
             )
 
 
-def _reading(folder: Path) -> tuple[bytes, ...]:
+def _reading(text: TextFiles) -> tuple[bytes, ...]:
     """Everything that decides how a model reads its source: the same for two models that read alike."""
-    text = TextFiles(folder)
     files = [text.merges("src"), text.truecasing("src"), text.vocabulary("src")]
-    return (repr(load_prep(folder).src).encode(), *(path.read_bytes() if path.exists() else b"" for path in files))
+    return (repr(load_prep(text.folder).src).encode(), *(path.read_bytes() if path.exists() else b"" for path in files))
 
 
 def choose_device(name: str) -> torch.device:

@@ -95,11 +95,12 @@ def translate_held_out(
     """Translate a set of a data folder with a model; tokenised BLEU is counted on the model's own words.
 
     max_length: pairs with a longer side, in tokens of the model's, are left out of the cross-entropy. keep: write the
-    translations to MODEL/test.hyp (or dev.hyp) if the folder can be written. Raises UserError as ``read_held_out``.
+    translations to MODEL/test.hyp (or dev.hyp, and for a checkpoint in its own folder) if the folder
+    can be written. Raises UserError as ``read_held_out``.
     """
     held_out = read_held_out(data, split)
     sources, refs = held_out.sources, held_out.refs
-    translator, hyp_path = loading.load(model, device), ModelFolder(model).translations(split)
+    translator, hyp_path = loading.load(model, device), ModelFolder.at(model).translations(split)
     log.info(
         "translating the %d lines of %s with %s%s",
         len(sources), held_out.source_path, model, f" into {hyp_path}" if keep else "",

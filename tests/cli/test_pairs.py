@@ -180,6 +180,33 @@ def test_every_command_that_takes_a_model_takes_an_ensemble_or_says_that_it_does
         assert nmtkit(*command) == (1, "", f"nmtkit: error: {complaint}\n")
 
 
+def test_every_command_that_takes_a_model_takes_a_checkpoint_of_it(folder: Path, nmtkit: Nmtkit) -> None:
+    kept = sorted(int(path.name.removeprefix("step-")) for path in Path("run/checkpoints").iterdir())
+    first = f"run/checkpoints/step-{kept[0]}"
+    whole = nmtkit("translate", "-i", "raw/test.en", "--scores", "sentence").out
+    one = nmtkit("translate", "-m", first, "-i", "raw/test.en", "--scores", "sentence")
+    assert (one.status, one.err) == (0, "")
+    assert nmtkit("translate", "--checkpoint", kept[0], "-i", "raw/test.en", "--scores", "sentence") == one
+    other = nmtkit("translate", "--checkpoint", kept[-1], "-i", "raw/test.en", "--scores", "sentence").out
+    assert one.out != other
+    assert whole == nmtkit("translate", "--checkpoint", "best", "-i", "raw/test.en", "--scores", "sentence").out
+    assert nmtkit("score", "-m", first).status == 0
+    assert len(Path(first, "test.hyp").read_text().splitlines()) == SIZES["test"]
+    assert not Path("run/test.hyp").exists()
+    assert nmtkit("tune", "--checkpoint", "last", "--alphas", "1").status == 0
+    assert nmtkit("inspect", first, "--gradients").status == 0
+    reported = nmtkit("report", first, "run")
+    assert reported.status == 0, reported.err
+    assert nmtkit("ensemble", first, "run").status == 0
+    assert nmtkit("translate", "-m", "ensemble", "-i", "raw/test.en").out.count("\n") == SIZES["test"]
+    wrong = nmtkit("translate", "--checkpoint", "7")
+    shown = ", ".join(map(str, kept))
+    assert wrong.err.startswith(
+        f"nmtkit: error: --checkpoint 7: not there; the checkpoints of run are {shown}, the best"
+    )
+    assert nmtkit("score", "a", "b", "--checkpoint", "last").status == 1
+
+
 def test_translate_finds_what_tune_says_of_every_setting(folder: Path, nmtkit: Nmtkit) -> None:
     tuned = nmtkit("tune", "--alphas", "0.3,2", "--betas", "0,0.5", "--json")
     assert tuned.status == 0, tuned.err

@@ -172,12 +172,12 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         ),
         (
             ["--tokenized"],
-            "only --data, --model, --split, --max-length and --device go without files; "
+            "only --data, --model, --checkpoint, --split, --max-length and --device go without files; "
             "give some: nmtkit score HYP... REF",
         ),
         (
             ["hyp", "ref", "--max-length", "50"],
-            "--split and --max-length are for a model's own translations; leave out the files",
+            "--split, --max-length and --checkpoint are for a model's translations; leave the files out",
         ),
         ([], "data/test.raw.tgt: not there; prepare a test set, or give files: nmtkit score HYP... REF"),
     ],

@@ -78,13 +78,13 @@ def test_weights_of_another_shape_name_the_first_that_differs(tmp_path: Path) ->
 
 def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a model folder"):
-        ModelFolder(tmp_path).best_weights()
+        ModelFolder(tmp_path).chosen_weights()
     ModelFolder(tmp_path).write_config({})
     with pytest.raises(UserError, match="no checkpoint yet"):
-        ModelFolder(tmp_path).best_weights()
+        ModelFolder(tmp_path).chosen_weights()
     (tmp_path / "format_version").write_text("99\n")
     with pytest.raises(UserError, match="format_version is 99, this nmtkit reads 1"):
-        ModelFolder(tmp_path).best_weights()
+        ModelFolder(tmp_path).chosen_weights()
 
 
 def test_the_average_is_the_arithmetic_mean(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_the_average_is_the_arithmetic_mean(tmp_path: Path) -> None:
         written(tmp_path / "run", update, value)
     used = averaging.average(ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean"), [], last=3)
     assert [path.name for path in used] == ["step-3", "step-2", "step-1"]
-    weights = checkpoint.load_weights(ModelFolder(tmp_path / "mean").best_weights())
+    weights = checkpoint.load_weights(ModelFolder(tmp_path / "mean").chosen_weights())
     assert all((tensor == 3.0).all() for tensor in weights.values())
 
 
@@ -106,7 +106,7 @@ def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -
         chosen = {"named": [], "best": None, "last": None, **which}
         output = ModelFolder(tmp_path / "mean")
         averaging.average(ModelFolder(run), output, chosen["named"], chosen["best"], chosen["last"])  # type: ignore[arg-type]
-        return float(checkpoint.load_weights(output.best_weights())["bias"][0])
+        return float(checkpoint.load_weights(output.chosen_weights())["bias"][0])
 
     assert mean() == 1.5
     assert mean(best=1) == 2.0

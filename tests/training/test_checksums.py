@@ -43,7 +43,7 @@ def models(run: Path, tmp_path: Path) -> dict[str, Path]:
 
 def files(folder: Path) -> set[str]:
     """Everything in a model folder that has a checksum, weights included."""
-    weights = ModelFolder(folder).best_weights()
+    weights = ModelFolder(folder).chosen_weights()
     sums = json.loads((folder / checksums.NAME).read_text()).keys()
     return {*sums, str(weights.relative_to(folder))}
 

@@ -67,7 +67,7 @@ def test_the_best_and_the_last_checkpoints_are_kept(data: Path, tmp_path: Path) 
     run_with_scores(tmp_path, data, [5, 9, 7, 1, 2, 3], keep_best=2, keep_last=1)
     assert ModelFolder(tmp_path).updates() == [2, 3, 6]
     assert ModelFolder(tmp_path).best_updates() == [2, 3]
-    assert ModelFolder(tmp_path).best_weights() == ModelFolder(tmp_path).weights(2)
+    assert ModelFolder(tmp_path).chosen_weights() == ModelFolder(tmp_path).weights(2)
 
 
 def test_the_clipping_threshold_shrinks_at_each_validation_without_improvement(

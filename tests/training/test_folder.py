@@ -1,0 +1,88 @@
+from pathlib import Path
+
+import pytest
+
+from nmtkit.errors import UserError
+from nmtkit.training.folder import ModelFolder
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelFolder:
+    """A run with the checkpoints 10, 20 and 30, of which 20 is the best, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    folder = ModelFolder(Path("run"))
+    for update in (10, 20, 30):
+        folder.checkpoint(update).mkdir(parents=True)
+    folder.write_config({})
+    folder.write_ranking([[20, 30.0, 1.5], [10, 20.0, 1.6]])
+    return folder
+
+
+def test_a_path_stands_for_the_model_or_for_one_checkpoint_of_it(run: ModelFolder) -> None:
+    assert ModelFolder.at(Path("run")) == run
+    assert ModelFolder.at(Path("run")).chosen_weights() == run.weights(20)
+    for path in ("run/checkpoints/step-30", "run/checkpoints/step-30/", "./run/checkpoints/../checkpoints/step-30"):
+        chosen = ModelFolder.at(Path(path))
+        assert chosen.chosen_weights().resolve() == run.weights(30).resolve()
+        assert ModelFolder.at(chosen.named) == chosen
+    Path("mine").symlink_to("run/checkpoints/step-10")
+    assert ModelFolder.at(Path("mine")).chosen_weights() == run.weights(10).resolve()
+
+
+def test_a_checkpoint_may_be_named_from_within_its_folder(run: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.checkpoints)
+    assert ModelFolder.at(Path("step-10")).chosen_weights().resolve() == Path("step-10/model.safetensors").resolve()
+
+
+@pytest.mark.parametrize(("name", "update"), [("best", 20), ("last", 30), ("10", 10)])
+def test_a_checkpoint_is_the_best_the_last_or_a_number(run: ModelFolder, name: str, update: int) -> None:
+    chosen = ModelFolder.at(Path("run"), name)
+    assert chosen.chosen_weights() == run.weights(update)
+    assert str(chosen) == f"run/checkpoints/step-{update}"
+    assert chosen.translations("test") == run.checkpoint(update) / "test.hyp"
+
+
+@pytest.mark.parametrize(
+    ("path", "checkpoint", "wanted"),
+    [("run", "40", "`checkpoint` 40"), ("run", "newest", "`checkpoint` newest"),
+     ("run/checkpoints/step-40", None, "run/checkpoints/step-40")],
+)  # fmt: skip
+def test_a_checkpoint_that_is_not_there_is_told_which_are(
+    run: ModelFolder, path: str, checkpoint: str | None, wanted: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        ModelFolder.at(Path(path), checkpoint)
+    assert str(refused.value) == f"{wanted}: not there; the checkpoints of run are 10, 20, 30, the best one 20"
+
+
+def test_of_many_checkpoints_the_newest_are_named(run: ModelFolder) -> None:
+    for update in range(100, 130):
+        run.checkpoint(update).mkdir()
+    with pytest.raises(UserError, match=r"are \.\.\., 110, 111, .* 128, 129, the best one 20"):
+        ModelFolder.at(Path("run"), "40")
+
+
+def test_what_has_no_checkpoint_to_choose_says_so(run: ModelFolder) -> None:
+    with pytest.raises(
+        UserError, match=r"^run/checkpoints/step-10: is a checkpoint itself; leave `checkpoint` last out$"
+    ):
+        ModelFolder.at(run.checkpoint(10), "last")
+    Path("empty").mkdir()
+    with pytest.raises(UserError, match=r"^empty: not a model folder"):
+        ModelFolder.at(Path("empty"), "last")
+    ModelFolder(Path("empty")).write_config({})
+    for path, checkpoint in (("empty", "last"), ("empty", "10"), ("empty/checkpoints/step-10", None)):
+        with pytest.raises(UserError, match=r"^empty: no checkpoint yet; nmtkit train makes one$"):
+            ModelFolder.at(Path(path), checkpoint)
+    (Path("empty") / "ensemble.yaml").touch()
+    with pytest.raises(
+        UserError, match=r"^empty: an ensemble, whose members have one checkpoint each; leave `checkpoint`"
+    ):
+        ModelFolder.at(Path("empty"), "last")
+
+
+def test_a_model_folder_may_have_the_name_of_a_checkpoint(tmp_path: Path) -> None:
+    folder = ModelFolder(tmp_path / "checkpoints" / "step-5")
+    folder.checkpoint(7).mkdir(parents=True)
+    folder.write_config({})
+    assert ModelFolder.at(folder.path).chosen_weights() == folder.weights(7)
