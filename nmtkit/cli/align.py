@@ -8,7 +8,7 @@ import typer
 from nmtkit.align.pharaoh import read_alignment, read_gold
 from nmtkit.align.quality import measure
 from nmtkit.align.symmetrize import Heuristic
-from nmtkit.cli.options import DataFolder, log_to_stderr
+from nmtkit.cli.options import DataFolder, log, say_next
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines
 
@@ -59,12 +59,14 @@ def align(
 
     # Not ``or``: a threshold of 0 keeps every pair that is linked at all.
     threshold = THRESHOLD if threshold is None else threshold
-    with log_to_stderr():
-        if pharaoh is not None:
-            report = take_alignment(data, pharaoh, threshold)
-        else:
-            report = align_with_program(data, symmetrize or HEURISTIC, threshold)
-    typer.echo(report, err=True)
+    if pharaoh is not None:
+        report = take_alignment(data, pharaoh, threshold)
+    else:
+        report = align_with_program(data, symmetrize or HEURISTIC, threshold)
+    log.info(report)
+    # The corpus may be encoded already, and aligned for the lexicon alone.
+    if not (data / "ids.json").exists():
+        say_next("vocab", ("-d", data, "data"))
 
 
 def _score(alignment: Path, gold: Path) -> None:

@@ -1,12 +1,11 @@
 """``nmtkit average``: the mean of several checkpoints, as a model folder."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import OneModel
+from nmtkit.cli.options import OneModel, log, say_next_of_model
 
 
 def average(
@@ -34,5 +33,5 @@ def average(
     from nmtkit.training.folder import ModelFolder
 
     used = averaging.average(ModelFolder(model), ModelFolder(output), checkpoints or [], best, last)
-    # On stderr, like everything that is not the result of a filter.
-    print(f"{output}: mean of {', '.join(path.name for path in used)}", file=sys.stderr)
+    log.info(f"{output}: mean of {', '.join(path.name for path in used)}")
+    say_next_of_model(output)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import DataFolder, Raw, SourceLanguage, TargetLanguage, log_to_stderr
+from nmtkit.cli.options import DataFolder, Raw, SourceLanguage, TargetLanguage, log, say_next
 
 
 def doctor(
@@ -32,20 +32,21 @@ def doctor(
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.experiment.size import examine_memory
 
-    with log_to_stderr():
-        files, src, tgt = find_raw(raw, src_lang, tgt_lang)
-        # Text first: what is wrong there is wrong in everything that is made of it.
-        findings = examine_text(files, src, tgt)
-        # The folder's vocabularies can be judged only when nmtkit vocab has made them; without them the text alone is.
-        if (data / "ids.json").exists():
-            findings += examine_ids(data)
-        if model is not None:
-            # With the folder's vocabularies if it has any, because these decide most of the size.
-            planned = build_experiment(load_preset(model), model)
-            findings += examine_memory(planned, data, model)
+    files, src, tgt = find_raw(raw, src_lang, tgt_lang)
+    # Text first: what is wrong there is wrong in everything that is made of it.
+    findings = examine_text(files, src, tgt)
+    # The folder's vocabularies can be judged only when nmtkit vocab has made them; without them the text alone is.
+    if (data / "ids.json").exists():
+        findings += examine_ids(data)
+    if model is not None:
+        # With the folder's vocabularies if it has any, because these decide most of the size.
+        planned = build_experiment(load_preset(model), model)
+        findings += examine_memory(planned, data, model)
     for finding in findings:
         typer.echo(finding)
     # The summary is on stderr, so that stdout has the findings and nothing else.
-    typer.echo(f"{len(findings)} findings" if findings else "nothing found", err=True)
+    log.info(f"{len(findings)} findings" if findings else "nothing found")
     if any(finding.fatal for finding in findings):
         raise typer.Exit(1)
+    if not (data / "manifest.json").exists():
+        say_next(f"prep -s {src} -t {tgt}", ("--raw", raw, "raw"), ("-o", data, "data"))

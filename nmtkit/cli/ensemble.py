@@ -1,12 +1,11 @@
 """``nmtkit ensemble``: several models in one folder."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import Combine, Weights, parse_weights
+from nmtkit.cli.options import Combine, Weights, log, parse_weights, say_next_of_model
 
 
 def ensemble(
@@ -38,4 +37,5 @@ def ensemble(
 
     # The option's default is None because ``translate`` shares it, where an ensemble folder has a say.
     write_ensemble(models, output, combine or "prob", parse_weights(weights))
-    print(f"{output}: {', '.join(map(str, models))}", file=sys.stderr)
+    log.info(f"{output}: {', '.join(map(str, models))}")
+    say_next_of_model(output)

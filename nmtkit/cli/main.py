@@ -20,6 +20,7 @@ import typer
 
 from nmtkit.cli.align import align
 from nmtkit.cli.average import average
+from nmtkit.cli.command import Command, with_volume
 from nmtkit.cli.contrast import contrast
 from nmtkit.cli.doctor import doctor
 from nmtkit.cli.ensemble import ensemble
@@ -63,7 +64,8 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 for command in COMMANDS:
     # typer would cut the summary at a width of its own; the first sentence is whole.
     text = _help(command)
-    app.command(help=text, short_help=re.split(r"(?<=\.)\s", text)[0])(command)  # its first sentence
+    first = re.split(r"(?<=\.)\s", text)[0]
+    app.command(cls=Command, help=text, short_help=first)(with_volume(command))
 
 
 def _print_version(wanted: bool) -> None:

@@ -4,6 +4,7 @@ import io
 import logging
 import math
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,8 @@ from nmtkit.lines import atomic_write, file_of, read_lines
 from nmtkit.training.folder import ModelFolder
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 # Where a command's own default depends on something else, it is None and the text says what happens. Two spaces stand
 # before such a default because typer puts as many before those that it writes itself.
@@ -43,7 +46,13 @@ Device = Annotated[
     str, typer.Option(help="Device to run on: cpu, cuda, cuda:1, ..., or auto for a GPU if there is one.")
 ]
 ErrorTypes = Annotated[
-    list[str] | None, typer.Option("--type", "-t", help="Use only contrastive errors of this type; may be repeated.")
+    list[str] | None, typer.Option("--type", help="Use only contrastive errors of this type; may be repeated.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs", "-j", min=1, help="Number of processes.  [default: one per core, or 1 on a GPU]", show_default=False
+    ),
 ]
 MaxLength = Annotated[
     int | None,
@@ -93,23 +102,23 @@ Weights = Annotated[
         show_default=False,
     ),
 ]
-Workers = Annotated[
-    int | None,
-    typer.Option("--workers", "-j", help="Number of processes.  [default: one per core]", show_default=False),
-]
 
 
-@contextmanager
-def log_to_stderr() -> Iterator[None]:
-    """Show what nmtkit logs, from notes on progress upwards, as plain lines on stderr."""
-    # The library only logs; whether that is shown, and where, is for the command to say.
-    logger, handler = logging.getLogger("nmtkit"), logging.StreamHandler()
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
+def say_next(command: str, *options: tuple[str, Path, str]) -> None:
+    """Say on stderr which command comes next, as in "next: nmtkit vocab -d other".
+
+    options: of that command, each with the folder to give it and the one that it takes when none is given.
+    """
+    given = "".join(f" {name} {shlex.quote(str(path))}" for name, path, default in options if path != Path(default))
+    log.info(f"next: nmtkit {command}{given}")
+
+
+def say_next_of_model(folder: Path) -> None:
+    """Say on stderr what comes next for a finished model: to score the test set if there is one, else to translate."""
+    if Path("data/test.src").exists():
+        say_next("score", ("-m", folder, "run"))
+    else:
+        log.info(f"next: nmtkit translate -m {shlex.quote(str(folder))} < in.txt > out.txt")
 
 
 def beside_lines(lines: Iterable[T], path: Path, input: str) -> Iterator[tuple[T, str]]:

@@ -16,11 +16,11 @@ from nmtkit.symbols import SPELLINGS, UNK
 
 
 def posunk(
-    source: Annotated[Path, typer.Option("--source", "-s",
+    source: Annotated[Path, typer.Option("--source",
         help="The source text of the translations, tokenised, with its words spelled as they should be copied.")],
-    alignment: Annotated[Path | None, typer.Option("--alignment", "-a",
+    alignment: Annotated[Path | None, typer.Option("--alignment",
         help="Word alignment of each line: source-target pairs, counted from 0.")] = None,
-    lexicon: Annotated[Path | None, typer.Option("--lexicon", "-l", show_default=False,
+    lexicon: Annotated[Path | None, typer.Option("--lexicon", show_default=False,
         help="Lexicon made by nmtkit align.  [default: none, every word is copied]")] = None,
     vocab: Annotated[Path | None, typer.Option(
         help="Target vocabulary; no unknown word comes from a source word that becomes one of these.")] = None,

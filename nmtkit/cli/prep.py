@@ -8,7 +8,7 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from nmtkit.cli.options import Raw, SourceLanguage, TargetLanguage, Workers, log_to_stderr
+from nmtkit.cli.options import Jobs, Raw, SourceLanguage, TargetLanguage, log, say_next
 from nmtkit.data.settings import Cleaning, Development, Drop, Prep, Side, Tokenizer
 from nmtkit.errors import UserError
 
@@ -67,7 +67,7 @@ def prep(
         help="Make the data folder from all parts made with --shard.")] = False,
     verify: Annotated[bool, typer.Option("--verify",
         help="Only compare the files in the data folder with its manifest.")] = False,
-    workers: Workers = None,
+    jobs: Jobs = None,
 ) -> None:  # fmt: skip
     """Make a data folder from raw parallel text: normalise, tokenise, clean, learn and apply BPE.
 
@@ -109,47 +109,46 @@ def prep(
 
     # Reads the folder alone: neither raw text nor settings are needed.
     if verify:
-        typer.echo(manifest.verify(output), err=True)
+        log.info(manifest.verify(output))
         return
-    with log_to_stderr():
-        # Named files take the place of the folder as a whole, so that no set of it slips in.
-        if train is None:
-            files, src, tgt = find_raw(raw, src_lang, tgt_lang)
-        else:
-            given = {"train": train, "dev": dev, "test": test}
-            files = {split: Files(*pair) for split, pair in given.items() if pair}
-            # europarl.en.gz says its language in its name.
-            src, tgt = src_lang or language_of(train[0]), tgt_lang or language_of(train[1])
-        # What a user says of one language leaves the other one at its default.
-        tokenizers = dict.fromkeys((src, tgt), "moses") | _by_language("--tokenizer", tokenizer or [], (src, tgt))
-        commands = _by_language("--tokenizer-command", tokenizer_command or [], (src, tgt))
-        # The dataclasses check their own values; here their ValueError becomes the user's one line.
-        try:
-            both = Side(
-                "",
-                aggressive_hyphens=aggressive_hyphens,
-                protected=tuple(protect or ()),
-                escape=escape,
-                lowercase=lowercase,
-                truecase=truecase,
-                segmentation="words" if words else "bpe",
-            )
-            settings = Prep(
-                _side(both, src, tokenizers, commands.get(src), normalize),
-                _side(both, tgt, tokenizers, commands.get(tgt), normalize),
-                merges=Prep.merges if bpe is None else bpe,
-                joint=Prep.joint if joint is None else joint,
-                cleaning=Cleaning(max_length, max_ratio, _rules(drop)),
-            )
-        except ValueError as error:
-            raise UserError(str(error)) from None
-        # Not a part of Prep: it says what the sets are, not how text becomes tokens.
-        development = Development(tuple(dev_reference or ()), dev_size, seed)
-        if shard:
-            done = prepare_part(files, output, settings, workers, _part(shard), development)
-        else:
-            done = str(prepare(files, output, settings, workers, keep_rejected, merge, development))
-    typer.echo(done, err=True)
+    # Named files take the place of the folder as a whole, so that no set of it slips in.
+    if train is None:
+        files, src, tgt = find_raw(raw, src_lang, tgt_lang)
+    else:
+        given = {"train": train, "dev": dev, "test": test}
+        files = {split: Files(*pair) for split, pair in given.items() if pair}
+        # europarl.en.gz says its language in its name.
+        src, tgt = src_lang or language_of(train[0]), tgt_lang or language_of(train[1])
+    # What a user says of one language leaves the other one at its default.
+    tokenizers = dict.fromkeys((src, tgt), "moses") | _by_language("--tokenizer", tokenizer or [], (src, tgt))
+    commands = _by_language("--tokenizer-command", tokenizer_command or [], (src, tgt))
+    # The dataclasses check their own values; here their ValueError becomes the user's one line.
+    try:
+        both = Side(
+            "",
+            aggressive_hyphens=aggressive_hyphens,
+            protected=tuple(protect or ()),
+            escape=escape,
+            lowercase=lowercase,
+            truecase=truecase,
+            segmentation="words" if words else "bpe",
+        )
+        settings = Prep(
+            _side(both, src, tokenizers, commands.get(src), normalize),
+            _side(both, tgt, tokenizers, commands.get(tgt), normalize),
+            merges=Prep.merges if bpe is None else bpe,
+            joint=Prep.joint if joint is None else joint,
+            cleaning=Cleaning(max_length, max_ratio, _rules(drop)),
+        )
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    # Not a part of Prep: it says what the sets are, not how text becomes tokens.
+    development = Development(tuple(dev_reference or ()), dev_size, seed)
+    if shard:
+        log.info(prepare_part(files, output, settings, jobs, _part(shard), development))
+        return
+    log.info(prepare(files, output, settings, jobs, keep_rejected, merge, development))
+    say_next("vocab", ("-d", output, "data"))
 
 
 def _side(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmtkit.cli.contrast import measure, read_entries
-from nmtkit.cli.options import DataFolder, Device, ErrorTypes, MaxLength, SubsetMetric, log_to_stderr
+from nmtkit.cli.options import DataFolder, Device, ErrorTypes, MaxLength, SubsetMetric
 from nmtkit.config import load_yaml
 from nmtkit.data.settings import TextFiles
 from nmtkit.errors import UserError
@@ -68,11 +68,9 @@ def report(
 
     # First, because a damaged history is found in a moment and translating takes minutes.
     histories = [_history(ModelFolder.at(folder)) for folder in folders]
-    with log_to_stderr():
-        translated = [
-            translate_held_out(folder, data, device, split="test", max_length=max_length, keep=False)
-            for folder in folders
-        ]
+    translated = [
+        translate_held_out(folder, data, device, split="test", max_length=max_length, keep=False) for folder in folders
+    ]
     # After translating, because that is what finds out whether models and data folder fit together.
     histories = [
         replace(

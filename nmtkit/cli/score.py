@@ -1,7 +1,6 @@
 """``nmtkit score``: metrics of translations, each printed with what it means."""
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +16,7 @@ from nmtkit.cli.options import (
     OneModel,
     SubsetMetric,
     at_checkpoint,
-    log_to_stderr,
+    log,
 )  # fmt: skip
 from nmtkit.cli.tables import print_table
 from nmtkit.data.settings import Side, TextFiles, Tokenizer, load_prep
@@ -84,9 +83,8 @@ def score(
             )
         from nmtkit.translation.testset import translate_held_out
 
-        with log_to_stderr():
-            [chosen] = at_checkpoint([model], checkpoint)
-            test = translate_held_out(chosen, data, device, split=split, max_length=max_length, keep=True)
+        [chosen] = at_checkpoint([model], checkpoint)
+        test = translate_held_out(chosen, data, device, split=split, max_length=max_length, keep=True)
         compared, ref_paths = test.compared, test.references
     else:
         if max_length is not None or split != "test" or checkpoint is not None:
@@ -138,12 +136,12 @@ def _read_files(
     refs, texts = ([next(every) for _ in group] for group in (ref_paths, paths))
     prep = load_prep(data) if TextFiles(data).settings.exists() and not tokenized else None
     if not (tokenized or prep or language):
-        _note("tokenised BLEU takes the text for English; --language names another")
+        log.info("nmtkit: tokenised BLEU takes the text for English; --language names another")
     # Plain text seldom ends in a full stop of its own: when most lines do, it was tokenised, and BLEU would be of text
     # that is tokenised twice.
     for path, hyps in zip(paths, texts, strict=True):
         if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
-            _note(f"{path} looks tokenised; if it is, say --tokenized, because plain text is expected here")
+            log.warning(f"nmtkit: {path} looks tokenised; if it is, say --tokenized: plain text is expected here")
 
     def pipeline(language: str) -> TextPipeline:
         """Text as whole words, unchanged but for the tokenizer, which papers' BLEU is computed on."""
@@ -168,11 +166,6 @@ def _read_files(
 def _spaced(sentences: list[list[str]]) -> list[str]:
     """Sentences as text with spaces between the words, which is what the metrics of words read."""
     return [" ".join(words) for words in sentences]
-
-
-def _note(text: str) -> None:
-    """Say something on stderr, so that stdout has the results and nothing else."""
-    print(f"nmtkit: {text}", file=sys.stderr)
 
 
 def _print(

@@ -1,7 +1,6 @@
 """``nmtkit train``: train a preset; the same command again goes on where it stopped."""
 
 import logging
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nmtkit.cli.options import DataFolder, Device, Settings
+from nmtkit.cli.options import DataFolder, Device, Settings, log, say_next
 from nmtkit.config import dump_yaml, load_yaml, merge, parse_settings, parse_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.training.folder import ModelFolder
 
 if TYPE_CHECKING:
     from nmtkit.experiment.schema import Experiment
-
-log = logging.getLogger(__name__)
 
 
 def train(
@@ -89,6 +86,8 @@ def train(
         outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
         best = "".join(f"; best {planned.training.ranked_by} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
         log.info("%s after update %d%s", outcome, progress.update, best)
+        if progress.finished:
+            say_next("average", ("-m", output, "run"))
 
 
 def _print_sizes(planned: "Experiment", data: Path) -> None:
@@ -127,31 +126,19 @@ def _where(model: str | None, config: Path | None, output: Path) -> str:
 
 @contextmanager
 def _log_to(folder: Path, rank: int) -> Iterator[None]:
-    """Log lines go to train.log and to stderr, on a terminal through rich so that they stand above the progress bar.
-
-    Of many processes only the first one, of rank 0, logs.
-    """
+    """Log lines go to train.log, too. Of many processes only the first one, of rank 0, says more than warnings."""
+    logger = logging.getLogger("nmtkit")
     if rank:
+        logger.setLevel(logging.WARNING)
         yield
         return
-    screen: logging.Handler = logging.StreamHandler()
-    if sys.stderr.isatty():
-        from rich.logging import RichHandler
-
-        from nmtkit.training.display import CONSOLE  # the bar's own: log lines stand above it
-
-        screen = RichHandler(console=CONSOLE, show_path=False, show_level=False, log_time_format="%H:%M:%S")
     # The file comes with the first line, when the configuration has been found good and the folder is there.
     file = logging.FileHandler(ModelFolder(folder).log, encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logging.raiseExceptions = False  # a full disk is reported once, by what cannot do without it
-    logger = logging.getLogger("nmtkit")
-    logger.setLevel(logging.INFO)
-    for handler in (screen, file):
-        logger.addHandler(handler)
+    logger.addHandler(file)
     try:
         yield
     finally:
-        for handler in (screen, file):
-            logger.removeHandler(handler)
-            handler.close()
+        logger.removeHandler(file)
+        file.close()

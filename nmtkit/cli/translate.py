@@ -12,6 +12,7 @@ from nmtkit.cli.options import (
     Checkpoint,
     Combine,
     Device,
+    Jobs,
     ModelFolders,
     Weights,
     at_checkpoint,
@@ -88,8 +89,7 @@ def translate(
     precision: Annotated[Literal["float32", "int8"], typer.Option(
         help="Number format of the output layer; int8 is faster on a CPU.")] = "float32",
     device: Device = "auto",
-    jobs: Annotated[int | None, typer.Option(min=1, show_default=False,
-        help="Number of processes for a long text.  [default: one per core, or 1 on a GPU]")] = None,
+    jobs: Jobs = None,
 ) -> None:  # fmt: skip
     """Translate text line by line: one output line for each input line, and a blank line for a blank line.
 

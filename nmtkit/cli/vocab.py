@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import DataFolder, Workers, log_to_stderr
+from nmtkit.cli.options import DataFolder, Jobs, log
 from nmtkit.errors import UserError
 
 
@@ -25,7 +25,7 @@ def vocab(
         help="Use the words of another toolkit's source vocabulary, in their order.")] = None,
     tgt_from: Annotated[Path | None, typer.Option(metavar="FILE",
         help="Use the words of another toolkit's target vocabulary, in their order.")] = None,
-    workers: Workers = None,
+    jobs: Jobs = None,
 ) -> None:  # fmt: skip
     """Make vocabularies from the training text, and encode the data folder for training.
 
@@ -54,6 +54,5 @@ def vocab(
     # One vocabulary has one size, by whichever name it was given.
     if joint:
         src_size = tgt_size = src_size or tgt_size
-    with log_to_stderr():
-        report = encode(data, src_size, tgt_size, min_count, joint, workers, unkpos, src_from, tgt_from)
-    typer.echo(report, err=True)
+    report = encode(data, src_size, tgt_size, min_count, joint, jobs, unkpos, src_from, tgt_from)
+    log.info(report)

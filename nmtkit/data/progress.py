@@ -21,7 +21,7 @@ from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 30.0
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("nmtkit.progress")  # whoever wants no bars disables it
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], No
     A bar on a terminal; elsewhere, if it takes long, a line in the log every half minute.
     """
     console = Console(stderr=True)
-    if not (sys.stderr.isatty() and console.is_terminal):
+    if log.disabled or not (sys.stderr.isatty() and console.is_terminal):
         yield _logged_progress(task, total)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())

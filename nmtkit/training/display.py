@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from nmtkit.training import distributed
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("nmtkit.progress")  # whoever wants no bar disables it
 
 PLAIN_SECONDS = 20.0  # between plain lines
 CONSOLE = Console(stderr=True)
@@ -50,7 +50,7 @@ class Display:
 @contextmanager
 def display(total: int | None, done: int) -> Iterator[Display]:
     """A progress bar on stderr if that is a terminal. Log lines written meanwhile appear above it."""
-    if distributed.rank() or not (sys.stderr.isatty() and CONSOLE.is_terminal):
+    if log.disabled or distributed.rank() or not (sys.stderr.isatty() and CONSOLE.is_terminal):
         yield Display(None, total, done)
         return
     # Without a total the bar only moves; a number that is missing would be printed as None.

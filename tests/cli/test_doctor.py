@@ -18,12 +18,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_where_nothing_is_wrong_nothing_is_printed(nmtkit: Run) -> None:
-    assert nmtkit("doctor", "-s", "en") == (0, "", "nothing found\n")
+    assert nmtkit("doctor", "-s", "en") == (0, "", "nothing found\nnext: nmtkit prep -s en -t fr\n")
 
 
 def test_a_finding_is_a_line_on_stdout(nmtkit: Run, folder: Path) -> None:
     (folder / "raw" / "dev.fr").write_text("c dev\n\n")
-    assert nmtkit("doctor", "-s", "en") == (0, "raw/dev.fr:2: blank\n", "1 findings\n")
+    assert nmtkit("doctor", "-s", "en") == (0, "raw/dev.fr:2: blank\n", "1 findings\nnext: nmtkit prep -s en -t fr\n")
 
 
 def test_what_prep_would_refuse_is_a_failure(nmtkit: Run, folder: Path) -> None:

@@ -14,7 +14,11 @@ def test_a_bundle_translates_like_its_models(
     for seed, preset in enumerate(["rnnsearch", "deep-ed"]):
         write_model(tmp_path / preset, preset, seed)
     (tmp_path / "in").write_text("a b\n\nlower c\n")
-    assert nmtkit("ensemble", "rnnsearch", "deep-ed") == (0, "", "ensemble: rnnsearch, deep-ed\n")
+    assert nmtkit("ensemble", "rnnsearch", "deep-ed") == (
+        0,
+        "",
+        "ensemble: rnnsearch, deep-ed\nnext: nmtkit translate -m ensemble < in.txt > out.txt\n",
+    )
     bundled = nmtkit("translate", "-i", "in", "-m", "ensemble", "--scores", "sentence", "--max-len-b", "3")
     options = ["-m", "rnnsearch", "-m", "deep-ed", "--scores", "sentence", "--max-len-b", "3"]
     assert nmtkit("translate", "-i", "in", *options) == bundled

@@ -181,7 +181,7 @@ def test_every_option_explains_itself_in_a_sentence_or_a_phrase_that_stands_alon
 
 @pytest.mark.parametrize(
     "name",
-    ["--device", "--data", "--type", "--set", "--combine", "--weights", "--raw", "--workers", "--subset-metric"],
+    ["--device", "--data", "--type", "--set", "--combine", "--weights", "--raw", "--jobs", "--subset-metric"],
 )
 def test_an_option_of_several_commands_has_one_text_and_one_short_name(name: str) -> None:
     texts = [(tuple(option.opts), option.help) for _, option in options() if name in option.opts]

@@ -26,8 +26,8 @@ def filtered(folder: Path, nmtkit: Run) -> Run:
         for name, text in (("translations", translations), ("source", source), ("links", alignment)):
             if text is not None:
                 (folder / name).write_text(text + "\n", encoding="utf-8")
-        aligned = [] if alignment is None else ["-a", "links"]
-        return nmtkit("posunk", "-i", "translations", "-s", "source", *aligned, *arguments)
+        aligned = [] if alignment is None else ["--alignment", "links"]
+        return nmtkit("posunk", "-i", "translations", "--source", "source", *aligned, *arguments)
 
     return run
 
@@ -40,7 +40,7 @@ def test_positions_and_links_lead_to_the_lexicons_translation_or_to_a_copy(filte
         ("la <unk> de <unk>", "0-0 1-1 3-3"),
         ("la <unkpos_0> de <unk>", "0-1 3-3"),
     ):
-        assert filtered(translation, source, links, "-l", "lexicon") == (0, "la maison de Pontypridd\n", "")
+        assert filtered(translation, source, links, "--lexicon", "lexicon") == (0, "la maison de Pontypridd\n", "")
     assert filtered("la <unkpos_0> de <unkpos_0>", source).out == "la house de Pontypridd\n"
 
 
@@ -52,8 +52,8 @@ def test_with_the_vocabulary_no_unknown_word_comes_from_a_word_that_becomes_a_kn
     (folder / "vocab.tgt").write_text(f"{symbols}la\t9\nmaison\t9\nde\t9\n")
     source = "the house of Pontypridd"
     for translation, links in (("la maison de <unkpos_1>", None), ("la maison de <unk>", "2-3")):
-        assert filtered(translation, source, links, "-l", "lexicon").out == "la maison de de\n"
-        matched = filtered(translation, source, links, "-l", "lexicon", "--vocab", "vocab.tgt")
+        assert filtered(translation, source, links, "--lexicon", "lexicon").out == "la maison de de\n"
+        matched = filtered(translation, source, links, "--lexicon", "lexicon", "--vocab", "vocab.tgt")
         assert matched == (0, "la maison de Pontypridd\n", "")
 
 
@@ -117,13 +117,13 @@ def test_translating_in_one_go_equals_translating_then_replacing(
     columns = [line.split("\t") for line in aligned.split("\n")]
     assert columns[0] == ["a <unk> b", "0-0 1-1 2-2"]
     texts, links = ("\n".join(column) for column in zip(*columns[:-1], strict=True))
-    assert filtered(texts, (folder / "in").read_text()[:-1], links, "-l", "run/lexicon.tsv").out == at_once.out
+    assert filtered(texts, (folder / "in").read_text()[:-1], links, "--lexicon", "run/lexicon.tsv").out == at_once.out
 
 
 def test_closed_standard_input_is_an_error(folder: Path, nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "source").write_text("a\n")
     monkeypatch.setattr("sys.stdin", None)
-    assert nmtkit("posunk", "-s", "source") == (1, "", "nmtkit: error: standard input is closed; name a file\n")
+    assert nmtkit("posunk", "--source", "source") == (1, "", "nmtkit: error: standard input is closed; name a file\n")
 
 
 @pytest.mark.parametrize("name", ["translations", "source", "links"])

@@ -89,7 +89,7 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
         ("--protect ( -s en", "protected: '(' is no regular expression: missing ), unterminated subpattern"),
         ("--shard 3/2 -s en", "--shard 3/2: give the number of the part and how many there are, as in 1/8"),
         ("--shard 1/2 --merge", "--shard: --merge and --keep-rejected are for the command that comes after every"),
-        ("-s en -j0", "--workers 0: at least one process"),
+        ("-s en -j0", "Invalid value for '--jobs' / '-j'"),
     ],
 )
 def test_mistakes_are_one_line_on_stderr_and_make_nothing(

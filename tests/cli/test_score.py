@@ -136,9 +136,7 @@ def test_text_that_looks_tokenised_is_pointed_out(nmtkit: Run) -> None:
     write("ref", ["It rains.", "It does not rain.", "Why?"])
     outcome = nmtkit("score", "hyp", "ref", "-l", "en")
     assert outcome.status == 0
-    assert outcome.err == (
-        "nmtkit: hyp looks tokenised; if it is, say --tokenized, because plain text is expected here\n"
-    )
+    assert outcome.err == ("nmtkit: hyp looks tokenised; if it is, say --tokenized: plain text is expected here\n")
 
 
 def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:

@@ -1,0 +1,122 @@
+"""What every command has in common: --quiet and --verbose, and a help that puts its options into groups."""
+
+import functools
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from nmtkit.errors import UserError
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but warnings and errors.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say more on stderr, each line with its time and where it comes from.")
+]
+COMMON = "Of every command"
+
+# The options of a command that has many, in groups by their long names. What most users need is in no group, and stands
+# before them all. A test looks for names that are no options.
+GROUPS = {
+    "translate": {
+        "Search": "--length-penalty --alpha --coverage-penalty --max-len-a --max-len-b --stop --sample --seed --prefix "
+        "--score-reference",
+        "Output": "--scores --alignment --attention --json --tokenized",
+        "Unknown words and large vocabularies": "--replace-unk --unk-origin --lexicon --shortlist",
+        "Ensembles": "--combine --weights",
+        "Speed and memory": "--device --precision --jobs --max-tokens --max-input-length",
+    },
+    "train": {
+        "How long": "--max-updates --max-epochs --patience",
+        "Speed and memory": "--device --precision --max-tokens",
+    },
+    "prep": {
+        "Sets": "--train --dev --test --dev-reference --dev-size --seed",
+        "Tokens": "--tokenizer --tokenizer-command --aggressive-hyphens --protect --escape --normalize --lowercase "
+        "--truecase",
+        "Segmentation": "--bpe --joint --words",
+        "Cleaning": "--max-length --max-ratio --drop --keep-rejected",
+        "Large text": "--shard --merge --verify --jobs",
+    },
+    "score": {
+        "Translations in files": "--reference --source --vocab --paired --seeds --language --tokenized",
+        "A model's own translations": "--data --model --checkpoint --split --max-length --device",
+    },
+}
+
+
+class Command(TyperCommand):
+    """A command whose help lists its options in groups, so that it begins with what most users need."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, then options without a group, then each group, then what every command has."""
+        groups = GROUPS.get(self.name or "", {}) | {COMMON: "--quiet --verbose --help"}
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], **{name: [] for name in groups}}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                group = (name for name, options in groups.items() if {*options.split()} & {*parameter.opts})
+                kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                sections[next(group, kind)].append(record)
+        for name, records in sections.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
+
+
+class _Screen(logging.Handler):
+    """Log lines on whatever is stderr at that moment: a progress bar takes its place, and stands below them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the line."""
+        try:
+            print(self.format(record), file=sys.stderr, flush=True)
+        except (OSError, ValueError):  # stderr is full or closed, which must not end what is being done
+            self.handleError(record)
+
+
+def with_volume(function: Callable[..., None]) -> Callable[..., None]:
+    """The command ``function`` with the options --quiet and --verbose, of which it need not know itself.
+
+    While it runs, what nmtkit logs is shown on stderr: notes and warnings, or less, or more.
+    """
+    extra = {"quiet": Quiet, "verbose": Verbose}
+    own = inspect.signature(function)
+
+    @functools.wraps(function)
+    def command(quiet: bool, verbose: bool, **options: Any) -> None:
+        if quiet and verbose:
+            raise UserError("--quiet and --verbose: leave one of the two out")
+        with _shown(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO):
+            function(**options)
+
+    # typer reads both: the names and defaults here, the types there.
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [inspect.Parameter(name, keyword, default=False, annotation=kind) for name, kind in extra.items()]
+    vars(command)["__signature__"] = own.replace(parameters=[*own.parameters.values(), *added])
+    command.__annotations__ = {**function.__annotations__, **extra}
+    return command
+
+
+@contextmanager
+def _shown(level: int) -> Iterator[None]:
+    """Show on stderr what nmtkit logs from this level upwards."""
+    # The library only logs; whether that is shown, and where, is for the command line to say.
+    logger, bars, handler = logging.getLogger("nmtkit"), logging.getLogger("nmtkit.progress"), _Screen(level)
+    if level == logging.DEBUG:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    before = logger.level, bars.disabled
+    logger.addHandler(handler)
+    # Notes are made however quiet the screen is, for train.log.
+    logger.setLevel(min(level, logging.INFO))
+    bars.disabled = level > logging.INFO
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        bars.disabled = before[1]

@@ -1,0 +1,157 @@
+"""What every command has in common: how much it says, its options in groups, and one name for one thing."""
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from nmtkit.cli import main
+from nmtkit.cli.command import COMMON, GROUPS
+from nmtkit.errors import UserError
+
+Run = Callable[..., Any]  # the command line of tests/conftest.py
+
+PARAMETERS: dict[str, Any] = {
+    name: command.params for name, command in vars(typer.main.get_command(main.app))["commands"].items()
+}
+
+
+def speak(name: str = "x") -> None:
+    """Log a note, a warning and a detail."""
+    log = logging.getLogger("nmtkit.mouth")
+    log.info(f"note {name}")
+    log.warning("warning")
+    log.debug("detail")
+
+
+@pytest.fixture
+def speaker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The command line with the commands ``speak``, and ``fail``, which ends with a user's mistake."""
+
+    def fail() -> None:
+        logging.getLogger("nmtkit").info("note")
+        raise UserError("mistake")
+
+    app = typer.Typer(callback=lambda: None)
+    for function in (speak, fail):
+        app.command()(main.with_volume(function))
+    monkeypatch.setattr(main, "app", app)
+    logger = logging.getLogger("nmtkit")
+    before = logger.level, [*logger.handlers]
+    yield
+    assert (logger.level, logger.handlers) == before  # whatever was said, the next command begins anew
+    assert not logging.getLogger("nmtkit.progress").disabled
+
+
+@pytest.mark.usefixtures("speaker")
+def test_notes_and_warnings_are_shown_on_stderr(nmtkit: Run) -> None:
+    assert nmtkit("speak", "--name", "y") == (0, "", "note y\nwarning\n")
+
+
+@pytest.mark.usefixtures("speaker")
+@pytest.mark.parametrize("option", ["-q", "--quiet"])
+def test_a_quiet_command_warns_and_fails_and_says_no_more(nmtkit: Run, option: str) -> None:
+    assert nmtkit("speak", option) == (0, "", "warning\n")
+    assert nmtkit("fail", option) == (1, "", "nmtkit: error: mistake\n")
+
+
+@pytest.mark.usefixtures("speaker")
+@pytest.mark.parametrize("option", ["-v", "--verbose"])
+def test_a_verbose_command_gives_details_with_time_and_place(nmtkit: Run, option: str) -> None:
+    lines = nmtkit("speak", option).err.splitlines()
+    assert [line.split(": ")[1] for line in lines] == ["note x", "warning", "detail"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ nmtkit\.mouth: note x", lines[0])
+
+
+@pytest.mark.usefixtures("speaker")
+def test_a_command_cannot_be_both_quiet_and_verbose(nmtkit: Run) -> None:
+    assert nmtkit("speak", "-q", "-v") == (1, "", "nmtkit: error: --quiet and --verbose: leave one of the two out\n")
+
+
+@pytest.mark.parametrize("command", PARAMETERS)
+def test_every_command_can_be_quiet_or_verbose(command: str) -> None:
+    options = {name for parameter in PARAMETERS[command] for name in parameter.opts}
+    assert {"--quiet", "--verbose"} <= options
+
+
+@pytest.mark.parametrize("command", GROUPS)
+def test_a_group_has_options_of_its_command_and_none_is_in_two(command: str) -> None:
+    options = {name for parameter in PARAMETERS[command] for name in parameter.opts}
+    grouped = [name for names in GROUPS[command].values() for name in names.split()]
+    assert set(grouped) <= options
+    assert len(set(grouped)) == len(grouped)
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        ("translate", "--model --checkpoint --input --output --beam-size --n-best"),
+        ("train", "--model --config --set --data --output --seed --dry-run"),
+        ("prep", "--src-lang --tgt-lang --raw --output"),
+    ],
+)
+def test_help_begins_with_what_most_need_and_ends_with_what_all_commands_have(
+    nmtkit: Run, command: str, first: str
+) -> None:
+    sections = re.split(r"\n(?=\S.*:\n)", nmtkit(command, "--help").out)
+    headings = [section.partition(":\n")[0] for section in sections[1:]]
+    assert headings == ["Options", *GROUPS[command], COMMON]
+    named = [re.findall(r"^  (?:-\w, )?(--[a-z-]+)", section, re.MULTILINE) for section in sections[1:]]
+    assert named[0] == first.split()
+    assert named[-1] == ["--quiet", "--verbose", "--help"]
+
+
+def test_a_letter_means_one_thing_in_every_command() -> None:
+    letters: dict[str, set[str]] = {}
+    for parameters in PARAMETERS.values():
+        for parameter in parameters:
+            long = [name for name in parameter.opts if name.startswith("--")]
+            for short in set(parameter.opts) - set(long) - {parameter.name}:
+                letters.setdefault(short, set()).update(long)
+    assert all(len(names) == 1 for names in letters.values()), letters
+    expected = {"-s": "--src-lang", "-t": "--tgt-lang", "-d": "--data", "-m": "--model", "-i": "--input"}
+    expected |= {"-o": "--output", "-j": "--jobs"}
+    assert {short: names.pop() for short, names in letters.items() if short in expected} == expected
+
+
+@pytest.mark.parametrize("name", ["src-lang", "tgt-lang", "data", "model", "input", "output", "jobs"])
+def test_what_has_a_letter_has_it_in_every_command(name: str) -> None:
+    found = [set(p.opts) for parameters in PARAMETERS.values() for p in parameters if f"--{name}" in p.opts]
+    assert len(found) > 1
+    assert all(options == found[0] and len(options) == 2 for options in found)
+
+
+def test_a_message_of_the_library_still_finds_the_options_of_a_command() -> None:
+    assert main.in_options("`data`: no", ["vocab"]) == "--data: no"
+
+
+@pytest.fixture
+def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with raw text of each split in English and French."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw").mkdir()
+    for split in ("train", "dev", "test"):
+        for language, text in (("en", "the cat\na dog\n"), ("fr", "le chat\nun chien\n")):
+            (tmp_path / "raw" / f"{split}.{language}").write_text(text * 9)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("raw")
+def test_each_command_names_the_next_one_with_its_folder(nmtkit: Run) -> None:
+    last = [
+        nmtkit(*command.split()).err.splitlines()[-1]
+        for command in (
+            "doctor -s en",
+            "prep -s en --words -o my_data",
+            "align -d my_data --pharaoh raw/none --threshold 0",
+            "vocab -d my_data",
+        )
+    ]
+    assert last[0] == "next: nmtkit prep -s en -t fr"
+    assert last[1] == "next: nmtkit vocab -d my_data"
+    assert last[2].startswith("nmtkit: error: ")  # after a mistake nothing comes next
+    assert nmtkit("prep", "-s", "en", "--words", "-o", "my_data", "--quiet").err == ""
