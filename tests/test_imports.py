@@ -15,6 +15,7 @@ PACKAGE = Path(nmtkit.__file__).parent
 # design.md's picture, from the top down. nmtkit/__init__.py and __main__.py stand above everything.
 RANKS = [
     {"cli"},
+    {"serving"},
     {"translation"},
     {"experiment"},
     {"training", "evaluation"},

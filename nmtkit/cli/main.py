@@ -30,6 +30,7 @@ from nmtkit.cli.posunk import posunk
 from nmtkit.cli.prep import prep
 from nmtkit.cli.report import report
 from nmtkit.cli.score import score
+from nmtkit.cli.serve import serve
 from nmtkit.cli.train import train
 from nmtkit.cli.translate import translate
 from nmtkit.cli.tune import tune
@@ -58,7 +59,7 @@ def _help(function: Callable[..., None]) -> str:
 
 # In the order in which they are used; --help lists them in this order.
 COMMANDS: tuple[Callable[..., None], ...] = (
-    doctor, prep, align, vocab, train, average, ensemble, tune, translate, posunk, score, contrast, report,
+    doctor, prep, align, vocab, train, average, ensemble, tune, translate, serve, posunk, score, contrast, report,
     inspect_model, models,
 )  # fmt: skip
 for command in COMMANDS:

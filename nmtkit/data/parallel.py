@@ -59,15 +59,9 @@ class Workers:
 
     def __enter__(self) -> "Workers":
         if self.count > 1:
-            # Spawned, not forked: a fork copies locks that another thread may hold.
-            context = multiprocessing.get_context("spawn")
             with _signals_later():
                 for _ in range(self.count):
-                    ours, theirs = context.Pipe()
-                    self._processes.append(context.Process(target=_work, args=(theirs,)))
-                    self._processes[-1].start()
-                    theirs.close()  # so that the pipe breaks when the process ends
-                    self._idle.put(ours)
+                    self._idle.put(self._started())
             self._threads = ThreadPoolExecutor(self.count)
         return self
 
@@ -97,20 +91,27 @@ class Workers:
         waiting: deque[Future[B]] = deque()
         # Four items for each process, so that none is idle while a slow one is waited for, and memory stays bounded.
         for item in items:
-            waiting.append(self._threads.submit(self._call, function, item))
+            waiting.append(self._threads.submit(self.call, function, item))
             while len(waiting) > 4 * self.count or (waiting and not at_hand()):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
-    def _call(self, function: Callable[[A], B], item: A) -> B:
-        """In a thread: ``function(item)``, done by a process that is idle. There are as many threads as processes."""
+    def call(self, function: Callable[[A], B], item: A) -> B:
+        """``function(item)``, done by the next process that is idle; may be called by many threads at once.
+
+        Raises UserError if that process dies. Another has its place then.
+        """
+        if self._threads is None:
+            return function(item)
         connection = self._idle.get()
         try:
             # Pickled by name: the process imports the function, which is why it must be importable.
             connection.send((function, item))
             result, error, where = connection.recv()
         except (EOFError, ConnectionError):
+            connection.close()
+            connection = self._started()
             raise UserError("a worker process was killed, perhaps for lack of memory; use fewer processes") from None
         finally:
             self._idle.put(connection)
@@ -119,6 +120,17 @@ class Workers:
             raise error from RuntimeError(f"in a worker process:\n{where}")
         answer: B = result
         return answer
+
+    def _started(self) -> Connection:
+        """The pipe to a new process."""
+        # Spawned, not forked: a fork copies locks that another thread may hold.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs,))
+        process.start()
+        self._processes.append(process)
+        theirs.close()  # so that the pipe breaks when the process ends
+        return ours
 
 
 def _work(connection: Connection) -> None:

@@ -17,8 +17,8 @@ from nmtkit.errors import UserError
 Run = Callable[..., Any]  # the command line of tests/conftest.py
 
 COMMANDS = (
-    "doctor prep align vocab train average ensemble tune translate posunk score contrast report inspect models".split()
-)
+    "doctor prep align vocab train average ensemble tune translate serve posunk score contrast report inspect models"
+).split()
 
 
 @pytest.fixture

@@ -1,0 +1,141 @@
+"""The API of nmtkit's own page: ``POST /v1/translate`` says everything, ``GET /v1/models`` what there is.
+
+Places in a text are counted in Unicode code points from 0. Attention weights are rows of target tokens, each over the
+source tokens; the last row and the last column are those of the end-of-sentence marks.
+"""
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, fields
+from typing import Any
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+
+from nmtkit.config import build, unknown_key
+from nmtkit.errors import UserError
+from nmtkit.serving.engine import Kind
+from nmtkit.serving.languages import direction, language_name
+from nmtkit.serving.limits import Limits
+from nmtkit.serving.search import Answer, Description
+from nmtkit.serving.sentences import Span, between, sentences, whole_lines
+from nmtkit.serving.service import Service
+from nmtkit.translation.request import Request
+
+# Fields of a Request that are for the server to say, and those that are lists of texts here.
+_HIDDEN, _LISTS = {"max_tokens"}, {"prefixes", "references"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The parts of a JSON request that are no fields of ``Request``."""
+
+    model: str | None = None
+    text: str | None = None  # either this, or
+    lines: tuple[str, ...] | None = None  # these, one translation for each
+    split: bool | None = None  # whether these are split into sentences; None: a text, if the server does, lines not
+    prefixes: tuple[str, ...] | None = None  # what the translation of each line begins with
+    references: tuple[str, ...] | None = None  # the translation of each line, to be scored
+
+    def __post_init__(self) -> None:
+        if (self.text is None) == (self.lines is None):
+            raise ValueError("`text` or `lines`: give one of them")
+        for name in sorted(_LISTS):
+            texts = getattr(self, name)
+            if texts is not None and (self.lines is None or self.split or len(texts) != len(self.lines)):
+                raise ValueError(f"`{name}`: give one for each of the `lines`, which are not `split` then")
+
+
+async def models(service: Service, http: HttpRequest) -> Response:
+    """The translators that there are, and what a request may have."""
+    limits = service.limits
+    most = {name: getattr(limits, name) for name in ("body", "characters", "lines", "attention", "beam")}
+    return JSONResponse(
+        {
+            "models": [_described(each) for each in service.models.values()],
+            "limits": most,
+            "n_best": limits.beam,
+            "split": service.split,
+            "key": service.key is not None,
+        }
+    )
+
+
+async def translate(service: Service, http: HttpRequest) -> Response:
+    """A text, or lines, translated. See the README for the names."""
+    began = time.monotonic()
+    service.check_key(http)
+    values = await service.json(http)
+    asked, request = read(values, service.request, service.limits)
+    model = service.description(asked.model)
+    if asked.lines is not None and not asked.split:
+        text, spans = "\n".join(asked.lines), whole_lines(asked.lines)
+    else:
+        text = asked.text if asked.text is not None else "\n".join(asked.lines or ())
+        service.check_text(text, [], request)
+        spans = sentences(text, model.source, service.split if asked.split is None else asked.split)
+    service.check_text(text, spans, request)
+    sources = [text[span.start : span.end] for span in spans]
+    beside = asked.prefixes if asked.prefixes is not None else asked.references
+    answers = await service.answers(http, Kind(model.name, request, full=True), sources, beside)
+    content = await _written(model, text, spans, answers, began)
+    return Response(content, media_type="application/json")
+
+
+def read(values: dict[str, Any], own: Request, limits: Limits) -> tuple[Asked, Request]:
+    """What a JSON object asks for. own: the server's request, of which it says what is different.
+
+    Raises UserError for keys that there are not, for values that cannot be, and for those beyond the limits.
+    """
+    names = {field.name for field in fields(Asked)}
+    settings = [field.name for field in fields(Request) if field.name not in _HIDDEN | _LISTS]
+    for key in values:
+        if key not in names and key not in settings:
+            raise UserError(f"the request: {unknown_key('', key[:60], [*sorted(names), *settings])}")
+    asked = build(Asked, {key: value for key, value in values.items() if key in names}, "the request")
+    changed = {key: value for key, value in values.items() if key in settings}
+    kept = {field.name: getattr(own, field.name) for field in fields(Request)}
+    lists = {name: getattr(asked, name) is not None for name in _LISTS}
+    request = build(Request, {**kept, **changed, **lists}, "the request")
+    most = {
+        "n_best": limits.beam, "beam_size": limits.beam, "max_input_length": own.limit, "max_len_a": limits.length,
+        "max_len_b": 100,
+    }  # fmt: skip
+    for name, bound in most.items():
+        value = getattr(request, name)
+        if name in changed and value is not None and value > bound:
+            raise UserError(f"`{name}`: {value} is more than {bound}, which this server allows")
+    return asked, request
+
+
+async def _written(model: Description, text: str, spans: list[Span], answers: list[Answer], began: float) -> bytes:
+    """The answer as JSON, put together of what the workers made."""
+    best = [answer.texts[0] for answer in answers]
+    gaps = between(text, spans, model.target)
+    whole = "".join(part for pair in zip(gaps, [*best, ""], strict=True) for part in pair)
+    parts = []
+    for number, (span, before, answer) in enumerate(zip(spans, gaps, answers, strict=False)):
+        place = {"source": text[span.start : span.end], "start": span.start, "end": span.end, "before": before}
+        parts.append(f"{_dumped(place)[:-1]},{answer.fields}}}")
+        if number % 100 == 99:
+            await asyncio.sleep(0)  # others may have something to do
+    head = _dumped(
+        {"model": model.name, "text": whole, "after": gaps[-1], "seconds": round(time.monotonic() - began, 3)}
+    )
+    return f'{head[:-1]},"sentences":[{",".join(parts)}]}}'.encode()
+
+
+def _described(model: Description) -> dict[str, Any]:
+    """What clients are told of a translator."""
+    codes = {"source": model.source, "target": model.target}
+    return {
+        **model._asdict(),
+        "names": {side: language_name(code) for side, code in codes.items()},
+        "direction": {side: direction(code) for side, code in codes.items()},
+    }
+
+
+def _dumped(value: object) -> str:
+    """JSON without unnecessary spaces."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,60 @@
+"""Texts as sentences: where they stand, and how their translations are put together again, with nothing lost."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sentencex import segment
+
+_LINE = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_SPACELESS = {"bo", "ja", "km", "lo", "my", "th", "yue", "zh"}  # languages without spaces between sentences
+
+
+class Span(NamedTuple):
+    """The characters of a text that are one sentence: from ``start`` up to ``end``."""
+
+    start: int
+    end: int
+
+
+def sentences(text: str, language: str, split: bool) -> list[Span]:
+    """The sentences of a text, or its lines if it is not to be ``split``; all that is not white space is in one.
+
+    A line break of any kind ends a sentence. Sentences are those of sentencex, which knows the abbreviations of many
+    languages, and takes the rules of a related one, or English ones, for the others.
+    """
+    spans = []
+    for start, line in _lines(text):
+        for piece in segment(language, line) if split else [line]:
+            if stripped := piece.strip():
+                first = start + piece.index(stripped)
+                spans.append(Span(first, first + len(stripped)))
+            start += len(piece)
+    return spans
+
+
+def between(text: str, spans: Sequence[Span], language: str) -> list[str]:
+    """What stands before the translation of each sentence, and after the last: what is there in the text.
+
+    Sentences of a target ``language`` with spaces get one where the source has nothing between two, as Chinese has.
+    """
+    starts, ends = [*(span.start for span in spans), len(text)], [0, *(span.end for span in spans)]
+    gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
+    space = "" if language in _SPACELESS else " "
+    return [gap or (space if 0 < number < len(spans) else "") for number, gap in enumerate(gaps)]
+
+
+def whole_lines(lines: Sequence[str]) -> list[Span]:
+    """The lines in a text that has them one below the other, each of them a sentence whatever is in it."""
+    ends = itertools.accumulate((len(line) + 1 for line in lines), initial=0)
+    return [Span(start, start + len(line)) for start, line in zip(ends, lines, strict=False)]
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Each line with the place where it starts, without its end."""
+    start = 0
+    for line_break in _LINE.finditer(text):
+        yield start, text[start : line_break.start()]
+        start = line_break.end()
+    yield start, text[start:]

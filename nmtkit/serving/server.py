@@ -1,0 +1,153 @@
+"""The process of a server: its socket, its workers, its connections, and how it ends."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import FrameType
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from nmtkit.data.parallel import Workers
+from nmtkit.errors import UserError
+from nmtkit.serving.app import make_app
+from nmtkit.serving.engine import Engine
+from nmtkit.serving.limits import Limits
+from nmtkit.serving.metrics import Metrics
+from nmtkit.serving.search import Offer, describe, search, translators_of
+from nmtkit.serving.service import Service
+from nmtkit.translation.jobs import processes_for
+from nmtkit.translation.request import Request
+
+LEAST_READ = 1 << 16  # bytes that a client has to read in the time that it has for it
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises UserError for an address that cannot be had."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"`host` {host} and `port` {port}: {reason}; give others") from None
+
+
+def serve(
+    offers: tuple[Offer, ...],
+    listener: socket.socket,
+    *,
+    request: Request,
+    limits: Limits,
+    split: bool,
+    key: str | None,
+    origins: Sequence[str],
+    jobs: int | None,
+    ready: Callable[[int], None],
+) -> None:
+    """Serve until a signal comes. Then what is being searched is finished, and the rest refused.
+
+    ready: is told the number of workers when the server answers. Raises UserError for models that cannot be used.
+    """
+    # Here as well as in the workers, because whatever is wrong with them should be known before these are started.
+    models = {each.name: each for each in describe(offers, request)}
+    jobs = jobs or min(processes_for(translator) for translator in translators_of(offers).values())
+    if jobs > 1:
+        translators_of.cache_clear()
+    with Workers(jobs) as workers:
+        # Each of them loads the models, and searches once, before anybody waits for it.
+        with ThreadPoolExecutor(jobs) as threads:
+            list(threads.map(lambda _: workers.call(partial(describe, offers), request), range(jobs)))
+        metrics = Metrics()
+        engine = Engine(lambda batch: workers.call(partial(search, offers), batch), jobs, limits, metrics)
+        service = Service(models, engine, limits, metrics, request, split, key)
+
+        class Connection(_Connection):
+            seconds = limits.transfer
+
+        config = uvicorn.Config(
+            make_app(service, origins), loop="asyncio", http=Connection, ws="none",
+            log_config=None, log_level="error", access_log=False, server_header=False,
+            limit_concurrency=limits.connections, timeout_keep_alive=limits.keep_alive,
+            timeout_graceful_shutdown=int(limits.transfer) + 60,
+        )  # fmt: skip
+        _Server(config, engine, partial(ready, jobs)).run([listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is ready, and whose end begins with the queue's."""
+
+    def __init__(self, config: uvicorn.Config, engine: Engine, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._engine, self._ready = engine, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._engine.stop()
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Remember that a signal came. SIGTERM is how a server is ended, and no failure; Ctrl-C is raised again."""
+        if sig == signal.SIGTERM:
+            self.should_exit = True
+        else:
+            super().handle_exit(sig, frame)
+
+
+class _Connection(H11Protocol):
+    """A connection whose client has so many seconds to send the head of a request, and to read some of an answer.
+
+    Without that a client could hold a connection for ever with a byte now and then.
+    """
+
+    seconds: float
+    _sending: asyncio.TimerHandle | None = None  # until the head of a request has to be there
+    _reading: asyncio.TimerHandle | None = None  # until some of the answer has to be read
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._sending = self.loop.call_later(self.seconds, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._in_time()
+        elif self._sending is None:  # the first bytes of another head
+            self._sending = self.loop.call_later(self.seconds, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._read_by(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._in_time()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _in_time(self) -> None:
+        """Note that the head of the request is there."""
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
+
+    def _read_by(self, unread: int) -> None:
+        """Give up a client that has not read ``LEAST_READ`` of these bytes when the time is over."""
+        self._reading = self.loop.call_later(self.seconds, self._check_read, unread)
+
+    def _check_read(self, before: int) -> None:
+        unread = self.transport.get_write_buffer_size()
+        if unread > before - LEAST_READ:
+            self.transport.abort()
+        else:
+            self._read_by(unread)

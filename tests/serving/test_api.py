@@ -1,0 +1,78 @@
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.serving.conftest import Start
+
+
+def test_the_models_say_their_languages_and_what_they_can(start: Start) -> None:
+    told = start("run", "blind").get("/v1/models").json()
+    assert [(model["name"], model["attention"]) for model in told["models"]] == [("run", True), ("blind", False)]
+    assert told["models"][0] | {"megabytes": 0} == {
+        "name": "run", "source": "en", "target": "en", "members": 1, "megabytes": 0, "attention": True, "beam_size": 3,
+        "lexicon": False, "names": {"source": "English", "target": "English"},
+        "direction": {"source": "ltr", "target": "ltr"},
+    }  # fmt: skip
+    assert told["limits"]["lines"] == 10_000
+    assert (told["n_best"], told["split"], told["key"]) == (20, True, False)
+
+
+def test_a_text_is_translated_sentence_by_sentence_with_its_own_white_space(start: Start) -> None:
+    text = "  a lower.  Er ah!\r\n\n\te f \n"
+    answer = start().post("/v1/translate", json={"text": text}).json()
+    assert [text[s["start"] : s["end"]] for s in answer["sentences"]] == ["a lower.", "Er ah!", "e f"]
+    assert [s["before"] for s in answer["sentences"]] == ["  ", "  ", "\r\n\n\t"]
+    assert answer["after"] == " \n"
+    parts = [f"{s['before']}{s['translations'][0]['text']}" for s in answer["sentences"]]
+    assert answer["text"] == "".join(parts) + answer["after"]
+    assert answer["text"].endswith("\r\n\n\te f \n")
+
+
+def test_lines_are_translated_as_they_are(start: Start) -> None:
+    answer = start().post("/v1/translate", json={"lines": [" a  b", "", "lower! A lower."]}).json()
+    assert [s["source"] for s in answer["sentences"]] == [" a  b", "", "lower! A lower."]
+    best = [s["translations"][0]["text"] for s in answer["sentences"]]
+    assert best[:2] == ["a b", ""]
+    assert answer["text"] == "\n".join(best)
+
+
+def test_everything_about_a_translation_is_there_if_it_is_asked_for(start: Start) -> None:
+    asked = {"text": "a lower z", "n_best": 2, "attention": True, "alignment": True, "replace_unk": True}
+    [sentence] = start().post("/v1/translate", json=asked).json()["sentences"]
+    assert sentence["tokens"] == ["a", "low@@", "er", "z"]
+    best, second = sentence["translations"]
+    assert best["score"] >= second["score"]
+    assert (best["text"], best["tokens"]) == ("a lower z", ["a", "low@@", "er", "<unk>"])
+    assert best["alignment"] == [[0, 0], [1, 1], [2, 2]]
+    assert len(best["log_probs"]) == 5
+    assert best["attention"] == [[float(s == t) for s in range(5)] for t in range(5)]
+    assert best["unknown"] == {"translated": 0, "copied": 1, "left": 0}
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({}, "the request: `text` or `lines`: give one of them"),
+        ({"text": "a", "beamsize": 3}, "the request: beamsize: unknown key; did you mean beam_size?"),
+        ({"text": 3}, "the request: text: expected text, found int 3"),
+        ({"text": "a", "n_best": 0}, "`n_best`: 0 is less than 1"),
+        ({"text": "a", "beam_size": 50}, "`beam_size`: 50 is more than 20, which this server allows"),
+        ({"text": "a", "model": "x"}, "`model`: there is no 'x'; there are run, blind"),
+        ({"text": "a", "model": "blind", "attention": True}, "this model cannot align"),
+        ({"text": "\ud800"}, "`text`: character 0 is half of a surrogate pair"),
+    ],
+)
+def test_a_mistake_is_answered_with_a_sentence(start: Start, values: dict[str, Any], complaint: str) -> None:
+    answer = start("run", "blind").post("/v1/translate", content=json.dumps(values))
+    assert answer.status_code == 400
+    assert re.match(re.escape(complaint), answer.json()["error"])
+
+
+def test_the_page_allows_its_own_style_and_script_and_nothing_else(start: Start) -> None:
+    answer = start().get("/")
+    assert answer.headers["content-type"].startswith("text/html")
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
