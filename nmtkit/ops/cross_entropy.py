@@ -3,6 +3,10 @@
 The gradient is computed with the loss: one pass over the chunks does the product, the softmax, and the products with
 the softmax's gradient, softmax(logits) - target. Backward only multiplies what is there by the gradient of the loss.
 
+A chunk is what the three products take at once: many rows, because each chunk passes over the whole gradient of the
+weight. What lies between the products goes over the logits some eight times, and is done in blocks of a chunk that stay
+in a processor's cache.
+
 Letters: R rows (sentences x target words), H hidden, V words.
 """
 
@@ -14,11 +18,13 @@ from torch.autograd.function import once_differentiable
 
 
 def chunk_rows(words: int) -> int:
-    """The number of rows whose logits are held at once: 16 MB in float32 up to 65,000 words, then 64 rows.
+    """The number of rows whose logits are held at once: 64 MB in float32 up to 262,000 words, then 64 rows."""
+    return max(64, (1 << 24) // words)
 
-    Small chunks stay in the cache, but each one passes over the whole gradient of the weight.
-    """
-    return max(64, (1 << 22) // words)
+
+def block_rows(words: int) -> int:
+    """The number of rows of a chunk that are worked on together: about 1 MB in float32."""
+    return max(1, (1 << 18) // words)
 
 
 def linear_cross_entropy(
@@ -54,6 +60,12 @@ def _chunks(hidden: Tensor, weight: Tensor) -> list[slice]:
     return [slice(start, start + rows) for start in range(0, max(1, len(hidden)), rows)]
 
 
+def _blocks(logits: Tensor) -> tuple[Tensor, ...]:
+    """A chunk's logits (R, V), block by block. A GPU is given all at once: to it, it is launching that costs time."""
+    blocks: tuple[Tensor, ...] = logits.split(max(1, len(logits)) if logits.is_cuda else block_rows(logits.shape[1]))
+    return blocks
+
+
 def _logits(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """A chunk's logits (R, V) in float32, with the product in the dtype of hidden."""
     if hidden.dtype == bias.dtype == weight.dtype == torch.float32:
@@ -66,41 +78,28 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, label_smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        words = len(weight)
         needed = any(ctx.needs_input_grad[:3])
         compute = weight.to(hidden.dtype)
         # Sums over a whole batch are kept in float64, so that the size of the chunks hardly matters.
-        total = torch.zeros((), dtype=torch.float64, device=hidden.device)
-        total_nll = torch.zeros_like(total)
+        total, total_nll = torch.zeros(2, dtype=torch.float64, device=hidden.device)
         d_hidden = torch.empty_like(hidden) if needed else None
         d_weight = torch.zeros_like(weight) if needed else None
         d_bias = torch.zeros_like(bias) if needed else None
-        rest = label_smoothing / (words - 1)  # what each wrong word is given
         for rows in _chunks(hidden, weight):
-            logits = _logits(hidden[rows], compute, bias)
-            column = target[rows].unsqueeze(1)
-            log_z = logits.logsumexp(dim=-1, keepdim=True)
-            nll = (log_z - logits.gather(1, column)).sum(dtype=torch.float64)
-            total_nll += nll
-            total += nll
-            if label_smoothing:
-                # The sum of -log p over all words is V log Z less their logits; the target's own part goes.
-                others = (words * log_z.squeeze(1) - logits.sum(dim=-1)).sum(dtype=torch.float64) - nll
-                total += rest * others - label_smoothing * nll
-            if d_hidden is not None and d_weight is not None and d_bias is not None:
-                d_logits = logits.sub_(log_z).exp_()  # the softmax, in the memory of the logits
-                if label_smoothing:
-                    d_logits.sub_(rest)
-                # The target was counted as a wrong word above: it has 1 - e instead.
-                d_logits.scatter_add_(1, column, d_logits.new_full(column.shape, rest - (1 - label_smoothing)))
-                d_bias += d_logits.sum(dim=0)
-                low = d_logits.to(hidden.dtype)
-                torch.mm(low, compute, out=d_hidden[rows])
+            logits = hidden[rows] @ compute.t()
+            blocks = _blocks(logits)
+            for block, words in zip(blocks, target[rows].split(len(blocks[0])), strict=True):
+                # Blocks of logits become blocks of their gradient, in the same memory.
+                loss, nll = _block(block, bias, words, label_smoothing, d_bias)
+                total += loss
+                total_nll += nll
+            if d_hidden is not None and d_weight is not None:
+                torch.mm(logits, compute, out=d_hidden[rows])
                 # In bfloat16 the chunk's product is rounded once, and the sum over chunks stays in float32.
-                if low.dtype == d_weight.dtype:
-                    d_weight.addmm_(low.t(), hidden[rows])
+                if logits.dtype == d_weight.dtype:
+                    d_weight.addmm_(logits.t(), hidden[rows])
                 else:
-                    d_weight += low.t() @ hidden[rows]
+                    d_weight += logits.t() @ hidden[rows]
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
         ctx.mark_non_differentiable(total_nll)
         return total, total_nll
@@ -112,3 +111,27 @@ class _LinearCrossEntropy(torch.autograd.Function):
         # In place where the tensor is as large as the vocabulary; autograd calls this once.
         scale = grad.to(d_weight.dtype)
         return d_hidden * scale, d_weight.mul_(scale), d_bias.mul_(scale), None, None
+
+
+def _block(
+    logits: Tensor, bias: Tensor, target: Tensor, label_smoothing: float, d_bias: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Summed loss and negative log-likelihood, float64, of a block: logits (R, V) without bias (V,), target (R,).
+
+    If there is a ``d_bias`` (V,), the gradient of the bias is added to it, and the logits' replaces them.
+    """
+    column, others = target.unsqueeze(1), len(bias) - 1
+    log_p = (logits + bias).log_softmax(dim=-1)  # in float32, as the bias is
+    loss = nll = -log_p.gather(1, column).sum(dtype=torch.float64)
+    rest = label_smoothing / others  # what each wrong word is given
+    if label_smoothing:
+        # The sum of -log p over all words, without the target's own part.
+        wrong = -log_p.sum(dim=-1).sum(dtype=torch.float64) - nll
+        loss = (1 - label_smoothing) * nll + rest * wrong
+    if d_bias is not None:
+        d_logits = log_p.exp_().sub_(rest)  # the softmax, in the memory of its logarithm, less what is wanted
+        # The target was counted as a wrong word above: it has 1 - e instead.
+        d_logits.scatter_add_(1, column, d_logits.new_full(column.shape, rest - (1 - label_smoothing)))
+        d_bias += d_logits.sum(dim=0)
+        logits.copy_(d_logits)
+    return loss, nll

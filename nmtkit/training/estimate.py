@@ -67,7 +67,7 @@ def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int
     return Estimate(
         FLOAT * parameters,
         int(FLOAT * parameters * (1 + share)),
-        saved * training.pass_tokens // src.numel() + 3 * FLOAT * chunk_rows(tgt_words) * tgt_words,
+        saved * training.pass_tokens // src.numel() + FLOAT * chunk_rows(tgt_words) * tgt_words,
         src.numel() / seconds,
     )
 

@@ -19,7 +19,7 @@ from nmtkit.training.run import Run
 from tests.training.conftest import small_experiment, small_run
 
 CPU = torch.device("cpu")
-CHUNKS = 3 * 4 * 1000 * chunk_rows(1000)
+CHUNKS = 4 * 1000 * chunk_rows(1000)
 
 
 def estimated(words: int = 1000, **training: object) -> Estimate:
