@@ -71,11 +71,18 @@ class TextPipeline:
 
     def tokens(self, line: str) -> list[str]:
         """The tokens of a raw line, words that the model does not know included. A blank line gives []."""
-        return self.segment(self.truecase(self.tokenize(line)))
+        return self.read(self.written(line))
+
+    def read(self, written: list[str]) -> list[str]:
+        """The tokens of the words that ``written`` gives."""
+        return self.segment(self.truecase(self._lowercase(written)))
 
     def tokenize(self, line: str) -> list[str]:
         """The words of a raw line, lower-cased if the settings say so, but neither truecased nor split."""
-        words = self.written(line)
+        return self._lowercase(self.written(line))
+
+    def _lowercase(self, words: list[str]) -> list[str]:
+        """The words in lower case, if the settings say so."""
         return [word.lower() for word in words] if self.side.lowercase else words
 
     def written(self, line: str) -> list[str]:

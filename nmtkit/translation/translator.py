@@ -196,13 +196,20 @@ class Translator:
         others = None if beside is None else _texts(name, beside)
         if others is not None and len(others) != len(lines):
             raise UserError(f"`{name}`: {len(others)} of them for {len(lines)} lines; give one for each")
-        # Each source of an ensemble reads the raw lines for itself.
-        read = [[_tokens(line, source.pipeline, request.tokenized) for line in lines] for source in self.sources]
+        # Each source of an ensemble reads the raw lines for itself. What is written there is kept, since words may be
+        # copied: tokenising a line again would cost more than all else that is done for its unknown words.
+        written = [[_written(line, source.pipeline, request.tokenized) for line in lines] for source in self.sources]
+        read = written
+        if not request.tokenized:
+            of_sources = zip(self.sources, written, strict=True)
+            read = [[source.pipeline.read(words) for words in texts] for source, texts in of_sources]
         targets = None if others is None else [self._target(other, request.tokenized) for other in others]
         if request.references and targets is not None and others is not None:
             scored = self._scored(read, targets, request)
             return [[replace(best, text=text)] for best, text in zip(scored, others, strict=True)]
-        return self._searched(lines, read, targets, request)
+        # Pieces of words have no other spelling.
+        spelled = read[0] if self.sources[0].pipeline.segmenter else written[0]
+        return self._searched(spelled, read, targets, request)
 
     def check(self, request: Request) -> None:
         """Raise UserError for search settings that no search has, and for a shortlist that cannot be made.
@@ -244,9 +251,16 @@ class Translator:
         return scored
 
     def _searched(
-        self, lines: list[str], read: list[list[list[str]]], prefixes: list[list[int]] | None, request: Request
+        self,
+        written: list[list[str]],
+        read: list[list[list[str]]],
+        prefixes: list[list[int]] | None,
+        request: Request,
     ) -> list[list[Translation]]:
-        """The translations of every line, which the sources have read as these tokens."""
+        """The translations of every line, which the sources have read as these tokens.
+
+        written: the tokens of the first source as the user spelled them.
+        """
         search, n = request.search(self.search), request.n_best or 1
         # From here on a piece is what a sentence is for search; a line that is short enough is its own only piece.
         of_line = [self._pieces(i, list(tokens), request.limit) for i, tokens in enumerate(zip(*read, strict=True))]
@@ -263,13 +277,12 @@ class Translator:
             self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced, seed=request.seed,
             others=ids[1:], shortlists=self._shortlists([piece.tokens[0] for piece in pieces], request),
         )  # fmt: skip
-        spelled = list(map(self._spelled, lines, read[0])) if request.replace_unk and not request.tokenized else read[0]
         # Attention weights, unless they are asked for, go as soon as it is known what they say.
         parts: dict[int, list[Part]] = {}
         for i, hypotheses in each:
             source = pieces[i].tokens[0]
-            written = spelled[pieces[i].line][pieces[i].start :][: len(source)]
-            parts[i] = [self._part(hypothesis, request, source, written) for hypothesis in hypotheses]
+            spelled = written[pieces[i].line][pieces[i].start :][: len(source)]
+            parts[i] = [self._part(hypothesis, request, source, spelled) for hypothesis in hypotheses]
         # The other way round: translations of pieces become those of lines.
         found, numbers = [], iter(range(len(pieces)))
         for group in of_line:
@@ -314,12 +327,8 @@ class Translator:
 
     def _target(self, text: str, tokenized: bool) -> list[int]:
         """The ids (T,) of a target text."""
-        return self.tgt_vocab.ids(_tokens(text, self.tgt_pipeline, tokenized))
-
-    def _spelled(self, line: str, tokens: list[str]) -> list[str]:
-        """The tokens of a raw line as the user spelled them; pieces of words have no other spelling."""
-        pipeline = self.sources[0].pipeline
-        return tokens if pipeline.side.segmentation == "bpe" else pipeline.written(line)
+        words = _written(text, self.tgt_pipeline, tokenized)
+        return self.tgt_vocab.ids(words if tokenized else self.tgt_pipeline.read(words))
 
     def _part(self, hypothesis: Hypothesis, request: Request, source: list[str], written: list[str]) -> Part:
         """A hypothesis as a translation. source: the tokens that it translates; written: their spelling."""
@@ -439,9 +448,9 @@ def _refuse_string(texts: Iterable[str], name: str = "lines") -> None:
         raise UserError(f"`{name}`: a single text, where several are expected; put it into a list")
 
 
-def _tokens(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
-    """The tokens of a line, which are there already if it is ``tokenized``."""
-    return [token for token in line.split(" ") if token] if tokenized else pipeline.tokens(line)
+def _written(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
+    """The words of a line as they are spelled there; the tokens, if it is ``tokenized``."""
+    return [token for token in line.split(" ") if token] if tokenized else pipeline.written(line)
 
 
 def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
