@@ -54,6 +54,13 @@ Jobs = Annotated[
         "--jobs", "-j", min=1, help="Number of processes.  [default: one per core, or 1 on a GPU]", show_default=False
     ),
 ]
+ReplaceUnk = Annotated[
+    bool,
+    typer.Option(
+        "--replace-unk",
+        help="Replace unknown words by their translation in the lexicon, or else by a copy of the source word.",
+    ),
+]
 MaxLength = Annotated[
     int | None,
     typer.Option(

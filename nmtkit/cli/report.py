@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmtkit.cli.contrast import measure, read_entries
-from nmtkit.cli.options import DataFolder, Device, ErrorTypes, MaxLength, SubsetMetric
+from nmtkit.cli.options import DataFolder, Device, ErrorTypes, MaxLength, ReplaceUnk, SubsetMetric
 from nmtkit.config import load_yaml
 from nmtkit.data.settings import TextFiles
 from nmtkit.errors import UserError
@@ -40,6 +40,7 @@ def report(
         help="Also evaluate every checkpoint that was kept on the test set.")] = False,
     subset_metric: SubsetMetric = "multi-bleu",
     max_length: MaxLength = None,
+    replace_unk: ReplaceUnk = False,
     device: Device = "auto",
 ) -> None:  # fmt: skip
     """Write a report about models as one self-contained HTML page.
@@ -69,7 +70,10 @@ def report(
     # First, because a damaged history is found in a moment and translating takes minutes.
     histories = [_history(ModelFolder.at(folder)) for folder in folders]
     translated = [
-        translate_held_out(folder, data, device, split="test", max_length=max_length, keep=False) for folder in folders
+        translate_held_out(
+            folder, data, device, split="test", max_length=max_length, replace_unk=replace_unk, keep=False
+        )
+        for folder in folders
     ]
     # After translating, because that is what finds out whether models and data folder fit together.
     histories = [

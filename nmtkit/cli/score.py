@@ -14,6 +14,7 @@ from nmtkit.cli.options import (
     Device,
     MaxLength,
     OneModel,
+    ReplaceUnk,
     SubsetMetric,
     at_checkpoint,
     log,
@@ -34,9 +35,11 @@ def score(
         help="Translations, then the reference; - is standard input.")] = None,
     references: Annotated[list[Path] | None, typer.Option("--reference", "-r",
         help="Reference, instead of REF; may be repeated for several references.")] = None,
-    source: Annotated[Path | None, typer.Option(help="Source text, to score by sentence length in words.")] = None,
+    source: Annotated[Path | None, typer.Option(
+        help="Source text, to score by sentence length in words and to count names.")] = None,
     vocab: Annotated[Path | None, typer.Option(
-        help="Target vocabulary of words, to score the sentences whose references have no unknown word.")] = None,
+        help="Target vocabulary of words, to score the sentences whose references have no unknown word, and to count "
+        "the names that it does not have.")] = None,
     subset_metric: SubsetMetric = "multi-bleu",
     paired: Annotated[Literal["bs", "ar"] | None, typer.Option(
         help="Significance test against the first system: paired bootstrap (bs) or "
@@ -54,6 +57,7 @@ def score(
     split: Annotated[Literal["dev", "test"], typer.Option(
         help="Set of the data folder to translate and score.")] = "test",
     max_length: MaxLength = None,
+    replace_unk: ReplaceUnk = False,
     device: Device = "auto",
 ) -> None:  # fmt: skip
     """Score translations with tokenised BLEU (as in the papers), sacreBLEU, chrF and TER.
@@ -62,7 +66,12 @@ def score(
     cross-entropy of the reference; the translations are kept in the model folder, as run/test.hyp.
     Files are plain text in the target language, one sentence per line.
 
+    With the source, names are counted as well: capitalised words of the source, other than the first of a sentence,
+    which stand in a reference, and those of them that stand in the translation; and the same for the names that are not
+    in the target vocabulary, where that is known.
+
       nmtkit score
+      nmtkit score --replace-unk
       nmtkit score --split dev --max-length 50
       nmtkit score output.txt reference.txt
       nmtkit score one.txt two.txt reference.txt --language de --source source.txt --paired bs
@@ -78,18 +87,20 @@ def score(
     if files is None:
         if any((references, source, vocab, paired, seeds, language, tokenized)):
             raise UserError(
-                "only --data, --model, --checkpoint, --split, --max-length and --device go without files; "
-                "give some: nmtkit score HYP... REF"
+                "only --data, --model, --checkpoint, --split, --max-length, --replace-unk and --device go without "
+                "files; give some: nmtkit score HYP... REF"
             )
         from nmtkit.translation.testset import translate_held_out
 
         [chosen] = at_checkpoint([model], checkpoint)
-        test = translate_held_out(chosen, data, device, split=split, max_length=max_length, keep=True)
+        test = translate_held_out(
+            chosen, data, device, split=split, max_length=max_length, replace_unk=replace_unk, keep=True
+        )
         compared, ref_paths = test.compared, test.references
     else:
-        if max_length is not None or split != "test" or checkpoint is not None:
+        if max_length is not None or replace_unk or split != "test" or checkpoint is not None:
             raise UserError(
-                "--split, --max-length and --checkpoint are for a model's translations; leave the files out"
+                "--split, --max-length, --replace-unk and --checkpoint are for a model; leave the files out"
             )
         # With -r every file is a translation; without, the last one is the reference.
         paths, ref_paths = (files, references) if references else (files[:-1], files[-1:])
@@ -128,6 +139,7 @@ def _read_files(
     from nmtkit.data.text import TextPipeline
     from nmtkit.data.vocab import Vocabulary
     from nmtkit.evaluation.comparison import Compared, System
+    from nmtkit.evaluation.names import UnknownWords, count_symbols
     from nmtkit.evaluation.subsets import unknown_free
     from nmtkit.translation.testset import describe, read_set
 
@@ -156,11 +168,20 @@ def _read_files(
     on = "words as given" if tokenized else describe(tgt.side)
     # Plain text allows both kinds of metrics, words only those of words.
     systems = [
-        System(str(path), on, _spaced(hyps), list(map(_spaced, ref_words)), *(() if tokenized else (text, refs)))
+        System(
+            str(path),
+            on,
+            _spaced(hyps),
+            list(map(_spaced, ref_words)),
+            None if tokenized else text,
+            None if tokenized else refs,
+            unknown=UnknownWords(None, None, count_symbols(text)),
+        )
         for path, hyps, text in zip(paths, hyp_words, texts, strict=True)
     ]
-    lengths = [len(reader.tokenize(line)) for line in next(every, [])]
-    return Compared(systems, lengths, unknown_free(ref_words, Vocabulary.load(vocab).known) if vocab else None)
+    sources = [reader.tokenize(line) for line in next(every, [])]
+    known = Vocabulary.load(vocab).known if vocab else None
+    return Compared(systems, sources, unknown_free(ref_words, known) if known is not None else None, known)
 
 
 def _spaced(sentences: list[list[str]]) -> list[str]:
@@ -192,6 +213,7 @@ def _print(
     _print_parts(f"{metric} by length of the source in words", "words", comparison.bins, names)
     _print_parts(f"{metric} of the sources longer than that many words", "words", comparison.longer, names)
     _print_parts(f"{metric} of the sentences whose references have no unknown word", "", comparison.unknown_free, names)
+    _print_unknown(comparison)
     if paired:
         print()
         rows = [
@@ -223,6 +245,19 @@ def _print_parts(title: str, kind: str, parts: "list[Part]", names: list[str]) -
         print_table(title, [kind, "sentences", *names], rows)
 
 
+def _print_unknown(comparison: "Comparison") -> None:
+    """Print what became of unknown words and names in every system's translations, if there were any."""
+    from nmtkit.evaluation.comparison import unknown_columns
+
+    if table := unknown_columns(comparison):
+        print()
+        rows = [
+            [system.name, *cells]
+            for system, cells in zip(comparison.systems, zip(*table.values(), strict=True), strict=True)
+        ]
+        print_table("what became of unknown words, and of names that a reference has, too", ["system", *table], rows)
+
+
 def _interval(tested: "Tested") -> list[str]:
     """The cells of mean and half the interval, both blank where the test has none."""
     return ["" if value is None else f"{value:.2f}" for value in (tested.mean, tested.interval)]
@@ -238,8 +273,12 @@ def _json(comparison: "Comparison", refs: list[Path]) -> dict[str, Any]:
                 for metric, on, score in measured
             },
             "cross_entropy": system.forced and {**asdict(system.forced), **system.forced.units()},
+            "unknown_words": system.unknown and system.unknown._asdict(),
+            # Names of the source that a reference has, too; None where the source, or the vocabulary, is not known.
+            "names": comparison.names[i]._asdict() if comparison.names else None,
+            "unknown_names": comparison.unknown_names[i]._asdict() if comparison.unknown_names else None,
         }
-        for system, measured in zip(comparison.systems, comparison.measured, strict=True)
+        for i, (system, measured) in enumerate(zip(comparison.systems, comparison.measured, strict=True))
     ]
     metrics = [m.metric for m in comparison.measured[0]]
     return {

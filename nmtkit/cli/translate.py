@@ -14,6 +14,7 @@ from nmtkit.cli.options import (
     Device,
     Jobs,
     ModelFolders,
+    ReplaceUnk,
     Weights,
     at_checkpoint,
     beside_lines,
@@ -67,9 +68,7 @@ def translate(
     attention: Annotated[Path | None, typer.Option(
         help="File (.npz) to write the attention weights and the tokens of each translation to.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object per translation, for scripts.")] = False,
-    replace_unk: Annotated[bool, typer.Option("--replace-unk",
-        help="Replace unknown words by their translation in the lexicon, or else by a copy of "
-        "the source word.")] = False,
+    replace_unk: ReplaceUnk = False,
     unk_origin: Annotated[Literal["matched", "papers"] | None, typer.Option(show_default=False,
         help="How to find the source word of an unknown word: by attention alone (papers), or among the source words "
         "whose translation is not in the target vocabulary (matched).  [default: matched]")] = None,

@@ -83,10 +83,12 @@ def _n_best(translator: "Translator", sources: list[str], attention: bool) -> "l
     """The n-best list of every line, as long as the beam is wide; without ``attention`` their coverage is 0."""
     from nmtkit.evaluation.tuning import Candidate
     from nmtkit.search.beam import coverage
+    from nmtkit.translation.request import Request
     from nmtkit.translation.testset import translate_each
 
     n_best = []
-    for translations in translate_each(translator, sources, translator.search.beam_size, attention=attention):
+    request = Request(n_best=translator.search.beam_size, attention=attention)
+    for translations in translate_each(translator, sources, request):
         candidates = []
         for t in translations:
             looked = 0.0 if t.attention is None else coverage(t.attention[::-1, :-1])

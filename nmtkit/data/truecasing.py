@@ -34,15 +34,20 @@ class Truecaser:
 
     def apply(self, words: list[str]) -> list[str]:
         """A sentence truecased as by Moses' truecase.perl: inside it, known forms stay as they are."""
-        result = []
-        first = True
-        for word in words:
-            # Inside a sentence, a form that was seen there is right as it is: Bush and bush are two words.
-            if first or word not in self.known:
-                word = self.best.get(word.lower(), word)
-            result.append(word)
-            first = word in _SENTENCE_END or (first and word in _BEFORE_SENTENCE)
-        return result
+        # Inside a sentence, a form that was seen there is right as it is: Bush and bush are two words.
+        return [
+            self.best.get(word.lower(), word) if first or word not in self.known else word
+            for word, first in zip(words, sentence_starts(words), strict=True)
+        ]
+
+
+def sentence_starts(words: Sequence[str]) -> list[bool]:
+    """For each word, True if a sentence may begin with it, by the rule of Moses' truecase.perl."""
+    starts, first = [], True
+    for word in words:
+        starts.append(first)
+        first = word in _SENTENCE_END or (first and word in _BEFORE_SENTENCE)
+    return starts
 
 
 def count_cases(sentences: Iterable[list[str]]) -> Counter[str]:

@@ -1,12 +1,13 @@
 """Systems side by side on one test set: every metric, parts of the set, and tests of the differences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, References, Score, score
 from nmtkit.evaluation.forced import CrossEntropy
+from nmtkit.evaluation.names import Names, UnknownWords, names_kept
 from nmtkit.evaluation.significance import Test, Tested, mean_and_deviation, paired_test
 from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
 
@@ -22,14 +23,16 @@ class System:
     texts: list[str] | None = None  # plain text, if there is any
     refs: list[list[str]] | None = None
     forced: CrossEntropy | None = None  # of the first reference, if the model is at hand
+    unknown: UnknownWords | None = None  # in its translations, if anybody knows
 
 
 class Compared(NamedTuple):
     """The input of a comparison: systems on one test set, and what is known of its sentences."""
 
     systems: Sequence[System]
-    lengths: Sequence[int]  # of the sources in words; empty if nobody knows
+    sources: Sequence[Sequence[str]]  # the words of each, cased; empty if nobody knows
     free: Subset | None  # the sentences without unknown words, if anybody knows
+    known: Container[str] | None  # the target vocabulary, if anybody knows
 
 
 class Measured(NamedTuple):
@@ -66,6 +69,8 @@ class Comparison:
     bins: list[Part]  # by length of the source, disjoint
     longer: list[Part]  # by length of the source, nested
     unknown_free: list[Part]  # one, or none
+    names: list[Names]  # of each system; empty without sources
+    unknown_names: list[Names]  # of these, the names that the target vocabulary does not have
     differences: list[Difference]  # of the systems to the first, by metric
     spread: list[tuple[float, float]]  # mean and standard deviation of each metric
 
@@ -83,16 +88,39 @@ def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: s
         raise UserError(f"`subset_metric` {subset_metric}: not one of {', '.join(known)}")
     measured = [measure(system) for system in systems]
     by_metric = [[m.score.value for m in scores] for scores in zip(*measured, strict=True)]
+    lengths = [len(words) for words in compared.sources]
+    named = systems if compared.sources else []
     return Comparison(
         systems,
         measured,
         subset_metric=subset_metric,
-        bins=[part(systems, subset, subset_metric) for subset in length_bins(compared.lengths)],
-        longer=[part(systems, subset, subset_metric) for subset in longer_than(compared.lengths)],
+        bins=[part(systems, subset, subset_metric) for subset in length_bins(lengths)],
+        longer=[part(systems, subset, subset_metric) for subset in longer_than(lengths)],
         unknown_free=[part(systems, compared.free, subset_metric)] if compared.free else [],
+        names=[_names_kept(compared, system, ()) for system in named],
+        unknown_names=[_names_kept(compared, system, compared.known) for system in named if compared.known is not None],
         differences=differences(systems, test) if test else [],
         spread=[mean_and_deviation(values) for values in by_metric] if seeds else [],
     )
+
+
+def unknown_columns(comparison: Comparison) -> dict[str, list[str]]:
+    """Columns of a table: what became of unknown words and of names, a cell for each system.
+
+    There are those about which something is known, and none where there is nothing to tell: no unknown word, no name.
+    """
+    unknown = [system.unknown for system in comparison.systems if system.unknown is not None]
+    columns = dict[str, list[str]]()
+    if any(any(counts) for counts in unknown):
+        for name, figures in zip(UnknownWords._fields, zip(*unknown, strict=True), strict=True):
+            columns[f"unknown words {name}"] = ["-" if figure is None else str(figure) for figure in figures]
+    for heading, names in (
+        ("names kept", comparison.names),
+        ("of these, not in the vocabulary", comparison.unknown_names),
+    ):
+        if any(count.total for count in names):
+            columns[heading] = [f"{count.kept} of {count.total}" for count in names]
+    return columns
 
 
 def measure(system: System) -> list[Measured]:
@@ -109,6 +137,12 @@ def part(systems: Sequence[System], subset: Subset, metric: str) -> Part:
         _, hyps, refs = _metrics(system)[metric]
         values.append(score(metric, subset.of(hyps), [subset.of(ref) for ref in refs]).value)
     return Part(subset.name, len(subset.numbers), values)
+
+
+def _names_kept(compared: Compared, system: System, but: Container[str]) -> Names:
+    """The names that a system keeps, apart from those in ``but``."""
+    refs = [list(map(str.split, ref)) for ref in system.ref_words]
+    return names_kept(compared.sources, refs, list(map(str.split, system.words)), but)
 
 
 def differences(systems: Sequence[System], test: Test) -> list[Difference]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import sentence_chrf
 from nmtkit.evaluation.charts import Series, heat_map, line_chart
-from nmtkit.evaluation.comparison import Comparison, Part
+from nmtkit.evaluation.comparison import Comparison, Part, unknown_columns
 from nmtkit.evaluation.contrast import Accuracy
 from nmtkit.evaluation.page import folded, note, page, table, terms, verbatim
 from nmtkit.lines import raw_lines
@@ -156,6 +156,7 @@ def render(
             ("Contrastive accuracy", _contrast(histories)),
             ("By length of the source", _lengths(names, comparison)),
             ("Without unknown words", _unknown_free(names, comparison)),
+            ("Unknown words and names", _unknown(names, comparison)),
             ("Are the differences chance?", _differences(names, comparison)),
             ("Where they look", _looking(looks)),
             ("Most different", _listing(names, different) if len(names) > 1 else ""),
@@ -300,6 +301,18 @@ def _unknown_free(names: Sequence[str], comparison: Comparison) -> str:
     # A list of one part: this subset has no complement that papers report.
     cells = [_cells(part) for part in comparison.unknown_free]
     return note(text) + table(["part of the test set", "sentences", *names], cells)
+
+
+def _unknown(names: Sequence[str], comparison: Comparison) -> str:
+    """What became of unknown words and names; nothing where there were none."""
+    columns = unknown_columns(comparison)
+    if not columns:
+        return ""
+    text = (
+        "Names are capitalised words of the source, other than the first of a sentence, that stand in the reference, "
+        "too; those are kept that stand in the translation."
+    )
+    return note(text) + table(["", *names], [[heading, *cells] for heading, cells in columns.items()])
 
 
 def _differences(names: Sequence[str], comparison: Comparison) -> str:

@@ -6,16 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from nmtkit.align.posunk import UNKNOWN
 from nmtkit.data.manifest import reference_files
 from nmtkit.data.progress import progress
 from nmtkit.data.settings import Side
 from nmtkit.errors import UserError
 from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import cross_entropy
+from nmtkit.evaluation.names import UnknownWords
 from nmtkit.evaluation.subsets import unknown_free
 from nmtkit.lines import atomic_write, read_lines
 from nmtkit.training.folder import ModelFolder
 from nmtkit.translation import loading
+from nmtkit.translation.request import Request
 from nmtkit.translation.stream import windows
 from nmtkit.translation.translator import Translation, Translator
 
@@ -78,25 +81,24 @@ def read_held_out(data: Path, split: Split) -> HeldOut:
     return HeldOut(sources, refs, source, [first, *others])
 
 
-def translate_each(
-    translator: Translator, sources: Sequence[str], n: int, *, attention: bool
-) -> Iterator[list[Translation]]:
-    """The n best translations of every line, in order, with a progress bar."""
+def translate_each(translator: Translator, sources: Sequence[str], request: Request) -> Iterator[list[Translation]]:
+    """The translations of every line, in order, with a progress bar."""
     with progress("translating", len(sources)) as advance:
         # In windows that grow, so that the bar moves soon.
         for window in windows(sources, lambda: True):
-            yield from translator.n_best(window, n, attention=attention)
+            yield from translator.answer(window, request)
             advance(len(window))
 
 
 def translate_held_out(
-    model: Path, data: Path, device: str, *, split: Split, max_length: int | None, keep: bool
+    model: Path, data: Path, device: str, *, split: Split, max_length: int | None, replace_unk: bool, keep: bool
 ) -> Translated:
     """Translate a set of a data folder with a model; tokenised BLEU is counted on the model's own words.
 
-    max_length: pairs with a longer side, in tokens of the model's, are left out of the cross-entropy. keep: write the
-    translations to MODEL/test.hyp (or dev.hyp, and for a checkpoint in its own folder) if the folder
-    can be written. Raises UserError as ``read_held_out``.
+    max_length: pairs with a longer side, in tokens of the model's, are left out of the cross-entropy. replace_unk:
+    unknown words are replaced, as for a ``Request``. keep: write the translations to MODEL/test.hyp (or dev.hyp, and
+    for a checkpoint in its own folder) if the folder can be written. Raises UserError as ``read_held_out``, and for a
+    model that cannot replace unknown words.
     """
     held_out = read_held_out(data, split)
     sources, refs = held_out.sources, held_out.refs
@@ -106,7 +108,7 @@ def translate_held_out(
         len(sources), held_out.source_path, model, f" into {hyp_path}" if keep else "",
     )  # fmt: skip
     # One translation of each, so that no n-best list is held.
-    translations = [best for [best] in translate_each(translator, sources, 1, attention=False)]
+    translations = [best for [best] in translate_each(translator, sources, Request(replace_unk=replace_unk))]
     texts = [translation.text for translation in translations]
     if long := sum(translation.pieces > 1 for translation in translations):
         log.warning("%d of the lines are so long that they were translated in pieces", long)
@@ -125,16 +127,27 @@ def translate_held_out(
     system = System(
         str(hyp_path),
         describe(writer.side),
-        [" ".join(writer.words(translation.tokens)) for translation in translations],
+        [" ".join(writer.words(translation.written)) for translation in translations],
         [[" ".join(words) for words in ref] for ref in ref_words],
         texts,
         refs,
         cross_entropy([log_probs for [log_probs] in scored]) if pairs else None,
+        _unknown(translations),
     )
-    lengths = [len(reader.tokenize(line)) for line in sources]  # before BPE
+    known = translator.tgt_vocab.known
     # In the model's tokens: with BPE hardly any is unknown.
-    free = unknown_free([[writer.segment(words) for words in ref] for ref in ref_words], translator.tgt_vocab.known)
-    return Translated(translator, held_out.ref_paths, sources, Compared([system], lengths, free))
+    free = unknown_free([[writer.segment(words) for words in ref] for ref in ref_words], known)
+    compared = Compared([system], [reader.written(line) for line in sources], free, known)
+    return Translated(translator, held_out.ref_paths, sources, compared)
+
+
+def _unknown(translations: Sequence[Translation]) -> UnknownWords:
+    """What became of the unknown words of the translations; where they were not to be replaced, they were left."""
+    counts = [
+        translation.unknown or (0, 0, sum(token in UNKNOWN for token in translation.tokens))
+        for translation in translations
+    ]
+    return UnknownWords(*map(sum, zip(*counts, strict=True)))
 
 
 def _within(source: int, target: int, max_length: int | None) -> bool:

@@ -35,6 +35,7 @@ class Translation:
     text: str  # one line, without its end
     score: float  # log-probability (base e) under the penalties: what translations are ranked by
     tokens: list[str]  # (T,) as the model produced them
+    written: list[str]  # (T,) the same with unknown words replaced, if that was asked for
     log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark; of a line in pieces, all its marks
     source: list[str]  # (S,) as the model read them; an ensemble's are those of its first member
     alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
@@ -383,10 +384,12 @@ class Translator:
             score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
         counts = [part.unknown for part in parts if part.unknown is not None]
         looks = tuple(part.attention for part in parts if part.attention is not None)
+        written = [token for part in parts for token in part.written]
         return Translation(
-            text=self._text([token for part in parts for token in part.written], request.tokenized),
+            text=self._text(written, request.tokenized),
             score=score,
             tokens=tokens,
+            written=written,
             log_probs=log_probs,
             source=source,
             alignment=self._alignment(parts, sources, source, tokens, request) if request.alignment else None,

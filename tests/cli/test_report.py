@@ -84,8 +84,8 @@ def test_a_page_has_every_part_and_needs_nothing_else(nmtkit: Run) -> None:
     page = Page(text)
     headings = re.findall(r"<h2>(.*?)</h2>", text)
     assert headings == ["Scores", "Training", "By length of the source", "Without unknown words",
-                        "Are the differences chance?", "Where they look", "Most different", "Worst",
-                        "Configurations"]  # fmt: skip
+                        "Unknown words and names", "Are the differences chance?", "Where they look",
+                        "Most different", "Worst", "Configurations"]  # fmt: skip
     assert all(link.startswith("#s") for link in page.loads)
     assert page.counts["figure"] == 6 + 2 + 3  # training, lengths, attention of the model that looks
     assert "script" not in page.counts
@@ -103,6 +103,19 @@ def test_one_model_is_enough_and_lines_can_be_chosen(nmtkit: Run) -> None:
     assert "chance?" not in text
     assert "Most different" not in text
     assert text.count("<dl>") == 2 + 1
+
+
+def test_what_became_of_unknown_words_and_names_is_told(nmtkit: Run, folder: Path) -> None:
+    (folder / "data/test.raw.src").write_text("a Xi Yo b\n" + "a\n" * 4)
+    (folder / "data/test.raw.tgt").write_text("a Xi Yi b\n" + "a\n" * 4)
+    told = {}
+    for arguments in ([], ["--replace-unk"]):
+        assert nmtkit("report", *arguments).status == 0
+        text = Path("report.html").read_text("utf-8")
+        told[bool(arguments)] = dict(re.findall(r"<tr>.*?>([^<>]+)</t.><t.[^>]*>([^<>]+)</td></tr>", text))
+    rows = ("unknown words copied", "unknown words left", "names kept", "of these, not in the vocabulary")
+    assert [told[False][row] for row in rows] == ["0", "4", "0 of 1", "0 of 1"]  # pieces
+    assert [told[True][row] for row in rows] == ["4", "0", "1 of 1", "1 of 1"]
 
 
 def test_a_model_without_history_has_scores(nmtkit: Run) -> None:

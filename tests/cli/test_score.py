@@ -10,9 +10,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pytest
 
+from nmtkit.align.posunk import Unknown
 from nmtkit.data.settings import Side
 from nmtkit.data.text import TextPipeline
 from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, score
+from nmtkit.translation.request import Request
 
 HYP = ["The cat sat on the mat.", "Hello, big world, it's me!", "", "It rains cats and dogs today."]
 REF = ["The cat sat on a mat.", "Hello, big world, it's me!", "Blank.", "It rains cats and dogs Today."]
@@ -170,12 +172,15 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         ),
         (
             ["--tokenized"],
-            "only --data, --model, --checkpoint, --split, --max-length and --device go without files; "
+            "only --data, --model, --checkpoint, --split, --max-length, --replace-unk and --device go without files; "
             "give some: nmtkit score HYP... REF",
         ),
-        (
-            ["hyp", "ref", "--max-length", "50"],
-            "--split, --max-length and --checkpoint are for a model's translations; leave the files out",
+        *(
+            (
+                ["hyp", "ref", *option],
+                "--split, --max-length, --replace-unk and --checkpoint are for a model; leave the files out",
+            )
+            for option in (["--max-length", "50"], ["--replace-unk"])
         ),
         ([], "data/test.raw.tgt: not there; prepare a test set, or give files: nmtkit score HYP... REF"),
     ],
@@ -285,9 +290,28 @@ def test_files_of_one_sentence(nmtkit: Run) -> None:
     assert result == {m: pytest.approx(0.0 if m == "TER" else 100.0) for m in result}
 
 
+def test_names_and_what_is_left_unknown_are_counted_in_files(nmtkit: Run) -> None:
+    write("src", ["Tom met Zoë and Zoë in Rome.", 'He said: "Ann saw I."', "One. Two."])
+    write("ref", ["Tom traf Zoë in Rom.", "Er sagte, Ann habe ihn gesehen.", "Eins. Two."])
+    write("hyp", ["Tom traf Zoë und <unk> in Rom.", "Er sah <unk>.", "<unkpos_-1>. Two."])
+    write("vocab", ["<pad>\t0", "<s>\t0", "</s>\t0", "<unk>\t0", "Ann\t1"])
+    command = ["score", "hyp", "-r", "ref", "--language", "de", "--json"]
+    [system] = json.loads(nmtkit(*command).out)["systems"]
+    assert system["unknown_words"] == {"translated": None, "copied": None, "left": 3}
+    assert (system["names"], system["unknown_names"]) == (None, None)
+    [system] = json.loads(nmtkit(*command, "--source", "src").out)["systems"]
+    assert (system["names"], system["unknown_names"]) == ({"total": 1, "kept": 1}, None)
+    [system] = json.loads(nmtkit(*command, "--source", "src", "--vocab", "vocab").out)["systems"]
+    assert system["unknown_names"] == {"total": 1, "kept": 1}
+    table = nmtkit(*command[:-1], "--source", "src").out.split("\n\n")[-1]
+    assert table.splitlines()[2].split() == ["hyp", "-", "-", "3", "1", "of", "1"]
+
+
 class Translation(NamedTuple):
     text: str
     tokens: list[str]
+    written: list[str]
+    unknown: Unknown | None
     pieces: int = 1
 
 
@@ -304,10 +328,14 @@ class ShoutingTranslator:
         found = [[self.tgt_pipeline.tokens(candidate) for candidate in group] for group in candidates]
         return [[np.full(len(tokens) + 1, -math.log(2)) for tokens in group] for group in found]
 
-    def n_best(self, lines: list[str], n: int, *, attention: bool) -> list[list[Translation]]:
-        pipeline = self.tgt_pipeline
-        found = [["<unk>" if len(word) > 6 else word for word in pipeline.tokens(line)] for line in lines]
-        return [[Translation(pipeline.text(tokens), tokens)] for tokens in found]
+    def answer(self, lines: list[str], request: Request) -> list[list[Translation]]:
+        """Every unknown word is one that the lexicon translates as itself, if that is asked for."""
+        pipeline, answers = self.tgt_pipeline, []
+        for words in map(pipeline.tokens, lines):
+            tokens = ["<unk>" if len(word) > 6 else word for word in words]
+            written, unknown = (words, Unknown(tokens.count("<unk>"), 0, 0)) if request.replace_unk else (tokens, None)
+            answers.append([Translation(pipeline.text(written), tokens, written, unknown)])
+        return answers
 
 
 @pytest.fixture
@@ -347,6 +375,15 @@ def test_tokenised_bleu_of_a_model_is_counted_on_its_own_words(nmtkit: Run, mode
     [result] = scores(nmtkit("score", "--json"))
     words = ["a <unk> is <unk> here ."], ["a mother-in-law is grandmotherly here ."]
     assert result["multi-bleu"] == score("multi-bleu", words[0], [words[1]]).value
+
+
+def test_unknown_words_are_counted_and_can_be_replaced(nmtkit: Run, model: SimpleNamespace) -> None:
+    write("data/test.raw.src", ["A mother-in-law is grandmotherly here."])
+    write("data/test.raw.tgt", ["A mother-in-law is grandmotherly here."])
+    plain, replaced = (nmtkit("score", "--json", *option) for option in ([], ["--replace-unk"]))
+    counts = [json.loads(outcome.out)["systems"][0]["unknown_words"] for outcome in (plain, replaced)]
+    assert counts == [{"translated": 0, "copied": 0, "left": 2}, {"translated": 2, "copied": 0, "left": 0}]
+    assert scores(plain)[0]["multi-bleu"] < scores(replaced)[0]["multi-bleu"] == pytest.approx(100)
 
 
 def test_a_model_is_also_measured_by_length_unknown_words_and_cross_entropy(
