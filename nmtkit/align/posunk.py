@@ -31,6 +31,21 @@ class Unknown(NamedTuple):
     left: int  # as <unk>, since they come from nowhere
 
 
+class Replacement(NamedTuple):
+    """What became of one unknown word."""
+
+    target: int  # its place
+    source: int | None  # the place of the source word that it comes from; None: it comes from nowhere and is left
+    translated: bool  # by the lexicon; otherwise the source word was copied
+
+
+def counts(replacements: Iterable[Replacement]) -> Unknown:
+    """The number of unknown words of each fate."""
+    every = list(replacements)
+    placed = [each.translated for each in every if each.source is not None]
+    return Unknown(sum(placed), len(placed) - sum(placed), len(every) - len(placed))
+
+
 def nearest(links: Iterable[Link]) -> dict[int, int]:
     """One source word for each linked target word: the nearest place, of two as near the left one (our ruling)."""
     # Of equal keys the last one stays in a dictionary, so the nearest comes last.
@@ -56,7 +71,7 @@ def replace_unknown(
     read: Sequence[str],
     written: Sequence[str],
     lexicon: Mapping[str, str],
-) -> tuple[list[str], Unknown]:
+) -> tuple[list[str], list[Replacement]]:
     """``target`` with its unknown words replaced by the translation, else by a copy, of the source word of each.
 
     An ``unkpos_d`` says itself where that is, a plain ``<unk>`` has it from ``links``: the papers' rule. ``read`` are
@@ -74,7 +89,7 @@ def match_unknown(
     written: Sequence[str],
     lexicon: Mapping[str, str],
     known: Container[str],
-) -> tuple[list[str], Unknown]:
+) -> tuple[list[str], list[Replacement]]:
     """``replace_unknown``, but from where the unknown words can come from; numbers and addresses are copied as typed.
 
     An unknown target word cannot come from a source word that becomes one of the ``known`` target words: the model
@@ -131,22 +146,20 @@ def _named(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int
 
 def _replaced(
     target: Sequence[str], origins: Mapping[int, int], entries: Sequence[str | None], written: Sequence[str]
-) -> tuple[list[str], Unknown]:
+) -> tuple[list[str], list[Replacement]]:
     """``target`` with the lexicon's entries (S,), or else what is written (S,), at the origins of unknown words."""
-    words, translated, copied, left = list(target), 0, 0, 0
+    words, replacements = list(target), list[Replacement]()
     for t, word in enumerate(target):
         if word not in UNKNOWN:
             continue
         if t not in origins:
             words[t] = SPELLINGS[UNK]
-            left += 1
-        elif (entry := entries[origins[t]]) is None:
-            words[t] = written[origins[t]]
-            copied += 1
+            replacements.append(Replacement(t, None, False))
         else:
-            words[t] = entry
-            translated += 1
-    return words, Unknown(translated, copied, left)
+            entry = entries[origins[t]]
+            words[t] = written[origins[t]] if entry is None else entry
+            replacements.append(Replacement(t, origins[t], entry is not None))
+    return words, replacements
 
 
 def _place(symbol: str, t: int) -> int:

@@ -140,6 +140,17 @@ def _values(translation: Translation) -> dict[str, Any]:
         values["attention"] = [[round(each, 3) for each in row] for row in weights.tolist()]
     if translation.unknown is not None:
         values["unknown"] = translation.unknown._asdict()
+    if translation.replaced is not None:
+        values["replaced"] = [
+            {
+                "token": token,
+                "by": translation.written[token],
+                "how": "translated" if translated else "copied",
+                "source": source,
+            }
+            for token, source, translated in translation.replaced
+            if source is not None
+        ]
     return values
 
 

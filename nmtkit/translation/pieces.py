@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from nmtkit.align.posunk import Unknown
+from nmtkit.align.posunk import Replacement
 from nmtkit.data.text import TextPipeline
 from nmtkit.search.beam import Floats
 
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
     tokens: list[str]  # (T,) as the model produced them
     written: list[str]  # (T,) the same with unknown words replaced, if that is asked for
-    unknown: Unknown | None  # how these were replaced
+    replaced: list[Replacement] | None  # what became of these
     score: float
     log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark
     links: list[tuple[int, int]]  # (source token, target token), as far as the model said where it looked

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from nmtkit.align.posunk import UNKNOWN, Unknown, match_unknown, nearness, replace_unknown
+from nmtkit.align.posunk import UNKNOWN, Replacement, Unknown, counts, match_unknown, nearness, replace_unknown
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -41,12 +41,17 @@ class Translation:
     alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
     looks: tuple[Floats, ...] | None  # attention weights of each piece, (tokens + 1, source tokens + 1) of that piece
     pieces: int  # in which the line was translated
-    unknown: Unknown | None  # what became of its unknown words, if they were to be replaced
+    replaced: list[Replacement] | None  # what became of each unknown word, if they were to be replaced
 
     @property
     def log_prob(self) -> float:
         """The log-probability of the whole translation."""
         return sum(self.log_probs)
+
+    @property
+    def unknown(self) -> Unknown | None:
+        """How many unknown words were translated, copied and left, if they were to be replaced."""
+        return None if self.replaced is None else counts(self.replaced)
 
     @property
     def attention(self) -> Floats | None:
@@ -334,7 +339,7 @@ class Translator:
     def _part(self, hypothesis: Hypothesis, request: Request, source: list[str], written: list[str]) -> Part:
         """A hypothesis as a translation. source: the tokens that it translates; written: their spelling."""
         tokens = words = self.tgt_vocab.tokens(hypothesis.ids)
-        unknown = None
+        replaced = None
         blind = bool(tokens) and hypothesis.attention is None
         # Only known when the first hypothesis is there: whether a model looks is nowhere in its configuration.
         if blind and (request.alignment or request.attention):
@@ -346,9 +351,9 @@ class Translator:
                     "this model cannot replace unknown words: it has no attention, so it does not say where they come "
                     "from; train it on a data folder whose vocabulary says so (`unkpos`)"
                 )
-            words, unknown = self._replaced(tokens, links, hypothesis.attention, request, source, written)
+            words, replaced = self._replaced(tokens, links, hypothesis.attention, request, source, written)
         kept = hypothesis.attention if request.attention else None
-        return Part(tokens, words, unknown, hypothesis.score, hypothesis.log_probs, links, kept)
+        return Part(tokens, words, replaced, hypothesis.score, hypothesis.log_probs, links, kept)
 
     def _replaced(
         self,
@@ -358,11 +363,11 @@ class Translator:
         request: Request,
         source: list[str],
         written: list[str],
-    ) -> tuple[list[str], Unknown]:
+    ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with unknown words replaced. attention: (T + 1, S + 1), if the model looked."""
         lexicon = self.lexicon.best if self.lexicon else {}
         if UNKNOWN.isdisjoint(tokens):
-            return tokens, Unknown(0, 0, 0)
+            return tokens, []
         if request.unk_origin == "papers":
             return replace_unknown(tokens, links, source, written, lexicon)
         looks = nearness(tokens, [], len(source))  # an annotated model says where they come from, wherever it looked
@@ -382,9 +387,8 @@ class Translator:
             # What is left of a part's score without its length penalty is its coverage penalty.
             coverage = sum(p.score - search.score(sum(p.log_probs), len(p.log_probs)) for p in parts)
             score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
-        counts = [part.unknown for part in parts if part.unknown is not None]
-        looks = tuple(part.attention for part in parts if part.attention is not None)
         written = [token for part in parts for token in part.written]
+        looks = tuple(part.attention for part in parts if part.attention is not None)
         return Translation(
             text=self._text(written, request.tokenized),
             score=score,
@@ -395,7 +399,7 @@ class Translator:
             alignment=self._alignment(parts, sources, source, tokens, request) if request.alignment else None,
             looks=looks or None,
             pieces=len(parts),
-            unknown=Unknown(*map(sum, zip(*counts, strict=True))) if counts else None,
+            replaced=_renumbered(parts, sources) if request.replace_unk else None,
         )
 
     def _alignment(
@@ -421,6 +425,18 @@ class Translator:
         """The tokens of a translation as one line of text, whatever the words of a vocabulary or lexicon contain."""
         text = " ".join(tokens) if tokenized or not tokens else self.tgt_pipeline.text(tokens)
         return text.replace("\r", " ").replace("\n", " ")
+
+
+def _renumbered(parts: Sequence[Part], sources: Sequence[list[str]]) -> list[Replacement]:
+    """What became of the unknown words of the parts, their places and those of their origins counted over the line."""
+    replaced, t, s = list[Replacement](), 0, 0
+    for part, read in zip(parts, sources, strict=True):
+        for each in part.replaced or ():
+            replaced.append(
+                Replacement(t + each.target, None if each.source is None else s + each.source, each.translated)
+            )
+        t, s = t + len(part.tokens), s + len(read)
+    return replaced
 
 
 def _chosen(pieces: list[list[Part]], n: int, seed: int | None) -> Sequence[Sequence[Part]]:

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from nmtkit.align.posunk import (
     LEAST,
     UNKNOWN,
-    Unknown,
+    Replacement,
     annotate,
+    counts,
     match,
     match_unknown,
     nearest,
@@ -78,9 +79,11 @@ def matched(target: str, source: str, looks: dict[int, list[float]], links: list
     read = source.lower().split()
     known = {"die", "in", "kommt"}
     lexicon = LEXICON | {"the": "die", "in": "in", "comes": "kommt"}
-    words, unknown = match_unknown(target.split(), links, looks, read, source.split(), lexicon, known)
-    assert unknown.left == words.count("<unk>")
-    assert sum(unknown) == sum(word in UNKNOWN for word in target.split())
+    words, replacements = match_unknown(target.split(), links, looks, read, source.split(), lexicon, known)
+    assert counts(replacements).left == words.count("<unk>")
+    assert sum(counts(replacements)) == sum(word in UNKNOWN for word in target.split())
+    for t, s, translated in replacements:
+        assert words[t] == ("<unk>" if s is None else lexicon[read[s]] if translated else source.split()[s])
     return " ".join(words)
 
 
@@ -124,14 +127,14 @@ def test_a_place_whose_word_cannot_be_the_origin_is_corrected_nearby() -> None:
 )
 def test_numbers_dates_and_addresses_are_copied_as_typed(typed: str) -> None:
     result = match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed.lower()], [typed], {typed.lower(): "other"}, set())
-    assert result == ([typed], Unknown(0, 1, 0))
+    assert result == ([typed], [Replacement(0, 0, False)])
 
 
 @pytest.mark.parametrize("typed", ["1990s", "B2B", "@", "x@", "www.", "A.B"])
 def test_other_words_are_translated_by_the_lexicon(typed: str) -> None:
     assert match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed], [typed], {typed: "other"}, set()) == (
         ["other"],
-        Unknown(1, 0, 0),
+        [Replacement(0, 0, True)],
     )
 
 

@@ -49,6 +49,7 @@ def test_everything_about_a_translation_is_there_if_it_is_asked_for(start: Start
     assert len(best["log_probs"]) == 5
     assert best["attention"] == [[float(s == t) for s in range(5)] for t in range(5)]
     assert best["unknown"] == {"translated": 0, "copied": 1, "left": 0}
+    assert best["replaced"] == [{"token": 3, "by": "z", "how": "copied", "source": 3}]
 
 
 @pytest.mark.parametrize(
