@@ -80,7 +80,7 @@ def write_model(folder: Path, preset: str, seed: int = 0) -> Path:
 
 
 def load_echo(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace]:
-    """Instead of ``experiment.load_model``."""
+    """Instead of ``experiment.model.load_model``."""
     return Echo(folder.name != "blind"), SimpleNamespace(search=Search(beam_size=3, length_penalty="none"))
 
 

@@ -126,7 +126,7 @@ def test_a_right_import_is_left_alone(part: str, source: str) -> None:
     assert wrong_imports(part, source) == []
 
 
-SLOW = ("torch", "sacremoses", "sacrebleu")
+SLOW = ("torch", "sacremoses", "sacrebleu", "rich")
 
 
 @pytest.mark.parametrize(
@@ -143,3 +143,24 @@ def test_help_and_the_list_of_presets_do_not_import_what_is_slow(run: str) -> No
     code = f"try:\n    {run}\nexcept SystemExit: pass\n{report}"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-1] == "slow:"
+
+
+# PyTorch's compiler takes two seconds; what trains, evaluates or draws tables is not for a filter.
+NOT_FOR_A_FILTER = (
+    "torch._dynamo", "torch._inductor", "sacrebleu", "rich", "nmtkit.experiment.run", "nmtkit.training.loop",
+    "nmtkit.evaluation.bleu",
+)  # fmt: skip
+
+
+def test_translating_a_line_loads_no_compiler_and_nothing_of_training(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("a b\n")
+    model = Path(__file__).parent / "training" / "made_by_0.1" / "run"
+    code = (
+        "import sys, nmtkit.cli.main as m\n"
+        f"sys.argv = ['nmtkit', 'translate', '-m', {str(model)!r}, '-i', 'in', '-o', 'out']\n"
+        "try: m.main()\nexcept SystemExit as end: assert not end.code, end.code\n"
+        f"print('loaded:', *(m for m in {NOT_FOR_A_FILTER} if m in sys.modules), 'torch' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert (tmp_path / "out").read_text().count("\n") == 1
+    assert result.stdout == "loaded: True\n"

@@ -164,7 +164,7 @@ def _flow(
     import torch
 
     from nmtkit.evaluation.gradients import gradient_flow
-    from nmtkit.experiment.run import load_model
+    from nmtkit.experiment.model import load_model
     from nmtkit.experiment.size import vocabulary_sizes
     from nmtkit.training import optimizers
 

@@ -136,7 +136,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
     from nmtkit.data import batches
     from nmtkit.data.corpus import Corpus
     from nmtkit.data.vocab import Vocabulary
-    from nmtkit.experiment.run import load_model
+    from nmtkit.experiment.model import load_model
     from nmtkit.training.checkpoint import load_into
     from nmtkit.training.validation import teacher_forced
 

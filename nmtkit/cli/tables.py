@@ -4,11 +4,6 @@ import re
 import sys
 from collections.abc import Sequence
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 _FIGURE = re.compile(r"[-+<>]?[\d.,]*(e[-+]\d+)?")  # or a dash, or nothing
 
 
@@ -19,6 +14,12 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     if not sys.stdout.isatty():
         print("\n".join([title, *_plain(header, rows, figures)]))
         return
+    # Here, because a pipe, and whatever prints no table, does without.
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for name, figure in zip(header, figures, strict=True):
         table.add_column(Text(name), justify="right" if figure else "left")

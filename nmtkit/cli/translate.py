@@ -151,15 +151,18 @@ def translate(
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
 
-    # These take seconds, because they import torch.
-    from nmtkit.translation import formats
-    from nmtkit.translation.jobs import SHARED_WINDOW, Job, Models, answers, processes_for, translator_of
-    from nmtkit.translation.stream import LARGEST_WINDOW, Stream, decoded, standard_input, windows
+    from nmtkit.data.parallel import loading
 
-    # A value and not a loaded model, because worker processes load their own.
-    folders = at_checkpoint(model or [Path("run")], checkpoint)
-    models = Models(tuple(folders), device, combine, parse_weights(weights), precision, lexicon)
-    translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
+    with loading():
+        # These take seconds, because they import torch.
+        from nmtkit.translation import formats
+        from nmtkit.translation.jobs import SHARED_WINDOW, Job, Models, answers, processes_for, translator_of
+        from nmtkit.translation.stream import LARGEST_WINDOW, Stream, decoded, standard_input, windows
+
+        # A value and not a loaded model, because worker processes load their own.
+        folders = at_checkpoint(model or [Path("run")], checkpoint)
+        models = Models(tuple(folders), device, combine, parse_weights(weights), precision, lexicon)
+        translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
     # After loading, because the models' size says how many of them the memory holds.
     jobs = jobs or processes_for(translator_of(models))
     stream = Stream(standard_input()) if input == "-" else None

@@ -1,4 +1,4 @@
-"""Train an experiment in a folder, from the start or from where it stopped, and load the model that came of it."""
+"""Train an experiment in a folder, from the start or from where it stopped."""
 
 import json
 import logging
@@ -34,22 +34,6 @@ log = logging.getLogger(__name__)
 CHANGEABLE = ("paper", "data", "search", "training.max_updates", "training.max_epochs", "training.patience",
               "training.valid_every", "training.keep_best", "training.keep_last", "training.save_every",
               "training.pass_tokens", "training.precision")  # fmt: skip
-
-
-def load_model(path: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]:
-    """The model in a model folder, ready to search, and its experiment.
-
-    Its weights are those of its best checkpoint, or of the checkpoint whose folder ``path`` is.
-    """
-    folder = ModelFolder.at(path)
-    weights = folder.chosen_weights()
-    experiment = load_experiment(folder)
-    # Built as shapes and filled from the file: initial values would be computed for nothing.
-    with torch.device("meta"):
-        model = experiment.build(*(len(Vocabulary.load(folder.text.vocabulary(side))) for side in SIDES))
-    model.to_empty(device=device)
-    checkpoint.load_into(model, weights)
-    return model.eval(), experiment
 
 
 def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch.device) -> Progress:

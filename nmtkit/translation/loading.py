@@ -18,7 +18,7 @@ from nmtkit.data.settings import TextFiles, load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.experiment.run import load_model
+from nmtkit.experiment.model import load_model
 from nmtkit.lines import atomic_write, real_path
 from nmtkit.ops.int8 import check_int8
 from nmtkit.ops.matrix import Precision
@@ -83,7 +83,8 @@ def load(
     texts = [TextFiles(ModelFolder.at(path).path) for path in paths]
     for path, text in zip(paths, texts, strict=True):
         members.append(load_model(path, chosen))
-        check_target(texts[0].folder, text.folder)
+        if text is not texts[0]:
+            check_target(texts[0].folder, text.folder)
         key = _reading(text)
         vocabulary = Vocabulary.load(text.vocabulary("src"))
         readers.setdefault(key, Source(TextPipeline.load(text.folder, "src"), vocabulary))

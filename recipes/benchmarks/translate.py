@@ -27,7 +27,7 @@ from shared import CLOCK, RandomCorpus, options, peak_memory, plan, seconds
 from nmtkit.data.settings import TextFiles
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.experiment.run import load_model
+from nmtkit.experiment.model import load_model
 from nmtkit.lines import read_lines
 from nmtkit.ops.matrix import Precision
 from nmtkit.search.batching import translate_ids

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmtkit.errors import UserError
-from nmtkit.experiment.run import load_model, run_experiment
+from nmtkit.experiment.model import load_model
+from nmtkit.experiment.run import run_experiment
 from nmtkit.training import averaging, checkpoint, checksums
 from nmtkit.training.folder import ModelFolder
 from nmtkit.translation.loading import load, write_ensemble

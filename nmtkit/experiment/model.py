@@ -1,0 +1,52 @@
+"""The model that a training left in its folder, loaded without anything of training itself."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from nmtkit.data.settings import SIDES
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.experiment.schema import Experiment, load_experiment
+from nmtkit.models.base import Seq2Seq
+from nmtkit.training import checkpoint
+from nmtkit.training.folder import ModelFolder
+
+
+class Unfilled(TorchFunctionMode):
+    """A mode in which tensors that would be filled at random stay as they are; what they hold is arbitrary.
+
+    The device "meta" would not fill them either, but there PyTorch imports its compiler, which takes two seconds.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The result of ``func``, but of a function that draws or makes orthogonal the tensor that it was given."""
+        kwargs = kwargs or {}
+        # Of torch.nn.init and methods of tensors alike. What is missing here is done, and costs time alone.
+        if func.__name__ in ("normal_", "uniform_", "kaiming_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        if func is torch.linalg.qr:
+            return args[0], args[0]
+        return func(*args, **kwargs)
+
+
+def load_model(path: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]:
+    """The model in a model folder, ready to search, and its experiment.
+
+    Its weights are those of its best checkpoint, or of the checkpoint whose folder ``path`` is.
+    """
+    folder = ModelFolder.at(path)
+    weights = folder.chosen_weights()
+    experiment = load_experiment(folder)
+    with Unfilled():
+        model = experiment.build(*(len(Vocabulary.load(folder.text.vocabulary(side))) for side in SIDES))
+    checkpoint.load_into(model, weights)
+    return model.to(device).eval(), experiment
