@@ -29,8 +29,12 @@ def models(
     the list, "trained here" names the model folders in the current folder that were trained with the preset.
     The JSON also has the number of parameters of each preset as nmtkit builds it.
 
+    Every preset has a small form, as deep-att-small, for 10,000 to 200,000 sentence pairs: narrower, with more dropout
+    and a learning rate for few updates. The list leaves them out.
+
       nmtkit models
       nmtkit models dtmt2
+      nmtkit models dtmt2-small
       nmtkit models dtmt2 > mine.yaml
       nmtkit models --json
     """
@@ -59,6 +63,7 @@ def _print_list(papers: dict[str, dict[str, Any]]) -> None:
         print_table("\n".join(textwrap.fill(text, 100) for text in heading), HEADER, rows)
         print()
     print("BLEU and millions of parameters (M) are the paper's; `nmtkit models NAME` shows one with ours.")
+    print("Each has a form for 10,000 to 200,000 pairs, of 5 to 15 M parameters: `nmtkit models NAME-small`.")
 
 
 def _cells(name: str, paper: dict[str, Any], trained: list[tuple[str, dict[str, Any]]]) -> list[str]:
@@ -104,11 +109,16 @@ def _record(name: str, trained: list[tuple[str, dict[str, Any]]]) -> dict[str, A
 
 
 def _size(name: str) -> str:
-    """The size of the preset's model, beside what the paper says it is."""
+    """The size of the preset's model, beside what the paper says it is; with a small form's BLEU."""
     from nmtkit.experiment.presets import find_preset
 
-    stated = find_preset(name).paper["parameters"]
-    return f"{_millions(name):.2f} M parameters, the paper says " + ("nothing" if stated is None else f"{stated:g} M")
+    preset = find_preset(name)
+    stated, score = preset.paper["parameters"], preset.paper["score"]
+    size = f"{_millions(name):.2f} M parameters"
+    if preset.small is not None:
+        return f"{size}, the paper says " + ("nothing" if stated is None else f"{stated:g} M")
+    # A small form is in no paper, and its score, if any, was measured here.
+    return f"{size}; " + ("not trained here" if score is None else f"{score:.2f} BLEU here, recipes/multi30k/README.md")
 
 
 def _millions(name: str) -> float:

@@ -2,6 +2,8 @@
 
 A file reads like its paper's tables. ``base`` is a complete experiment, every value with its section; each of
 ``systems`` is a row of a table and only what differs from the base, which is merged into it as ``--config`` would be.
+Every system has a small form for 10,000 to 200,000 pairs, called NAME-small: the system with the values of the file's
+``small`` in their place, and then those of its own ``small``. The former makes no size of a model larger.
 """
 
 import copy
@@ -17,12 +19,19 @@ from nmtkit import config as configs
 from nmtkit.errors import UserError
 
 # What a system says of its row in the paper; ``task`` names one of the file's ``tasks``.
-_ROW = ("section", "task", "score", "parameters")
+_ROW = ("section", "task", "score", "parameters", "small")
 # The parts of an experiment in which a system may differ from its base.
 _PARTS = ("model", "data", "training", "search")
 # The parts of a file, and of its base; neither has one that may be left out.
-_FILE = ("paper", "tasks", "base", "systems")
+_FILE = ("paper", "tasks", "base", "small", "systems")
 _BASE = ("task", "architecture", *_PARTS)
+
+SMALL = "-small"  # ends the name of a small form
+# The block ``paper`` of a small form has these as its task. Its score is ours, and null where it was not trained.
+TRAINED = (
+    "Multi30k English-German, 29,000 pairs, trained here (recipes/multi30k/README.md); test2016, sacreBLEU 13a, cased"
+)
+UNTRAINED = "10,000 to 200,000 pairs; not trained here"
 
 
 @dataclass(frozen=True)
@@ -33,20 +42,25 @@ class Preset:
     paper: dict[str, Any]  # the block ``paper`` of an experiment
     base: dict[str, Any]  # the other blocks, complete, as the file's base has them
     changes: dict[str, Any]  # what this system has in their place
+    small: "Preset | None"  # the system's small form; a small form has none
 
 
 def preset_names() -> list[str]:
-    """The names of all presets, paper by paper, in the order of the tables."""
+    """The names of all published systems, paper by paper, in the order of the tables; each has a small form, too."""
     return list(_presets())
 
 
 def find_preset(name: str) -> Preset:
     """The preset of this name. Raises UserError with the nearest names where there is none."""
     presets = _presets()
+    system = presets.get(name.removesuffix(SMALL))
+    if system is not None and system.small is not None and name.endswith(SMALL):
+        return system.small
     if name not in presets:
         # Names like the whole of it, else names that it is a part of: rnnsearch is too long to be like rnn.
         inside = [other for other in presets if len(name) > 2 and name in other]
-        near = difflib.get_close_matches(name, presets, n=3) or inside[:3]
+        like = difflib.get_close_matches(name.removesuffix(SMALL), presets, n=3)
+        near = [other + SMALL * name.endswith(SMALL) for other in like] or inside[:3]
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise UserError(f"`model` {name}: no such preset; {hint}`nmtkit models` lists them")
     return presets[name]
@@ -62,10 +76,19 @@ def load_preset(name: str) -> dict[str, Any]:
 def describe_preset(name: str) -> str:
     """The whole preset as YAML, which ``load_preset`` would give as values, with the comments of its file.
 
-    ``(base: VALUE)`` in a comment marks a value that differs from the base, whose lines and comments these are.
+    ``(base: VALUE)`` in a comment marks a value that differs from the base, whose lines and comments these are, and
+    ``(new)`` one that the base has not. Where the file's ``small`` has a comment on a value of a small form, it counts.
     """
-    preset = find_preset(name)
-    changes, text = configs.flatten(preset.changes), _text(preset.file)
+    preset, small = find_preset(name), name.endswith(SMALL)
+    text = _text(preset.file)
+    comments = {
+        key.removeprefix("small."): text[place.stop : text.index("\n", place.stop)].partition("#")[2]
+        for key, place in configs.places(text).items()
+        if small and key.startswith("small.")
+    }
+    for key, value in _additions(preset.changes, preset.base):
+        text = _insert(text, key, value, next((c for k, c in comments.items() if f"{k}.".startswith(f"{key}.")), ""))
+    changes = {k: v for k, v in configs.flatten(preset.changes).items() if k in configs.flatten(preset.base)}
     places = {key.removeprefix("base."): place for key, place in configs.places(text).items() if key[:5] == "base."}
     # The base's own lines; from the last change to the first, so that the places before it stay where they are.
     for key in sorted(changes, key=lambda key: places[key].start, reverse=True):
@@ -73,11 +96,33 @@ def describe_preset(name: str) -> str:
         begin, end = text.rindex("\n", 0, place.start) + 1, text.index("\n", place.stop)
         # What may follow the value on its line: the brace of {kind: constant}, and the comment.
         rest, _, comment = text[place.stop : end].partition("#")
+        comment = comments.get(key) or comment
         line = f"{text[begin : place.start]}{configs.inline_yaml(changes[key])}{rest}".rstrip()
         text = f"{text[:begin]}{line:<31}  # (base: {text[place]}){comment}{text[end:]}"
     # From the line after ``task`` to the next one that is not indented.
     [base] = re.findall(r"(?ms)^base:\n  task: .*?\n(.*?)^\S", text)
     return configs.dump_yaml({"paper": preset.paper}) + re.sub(r"(?m)^  ", "", base).rstrip() + "\n"
+
+
+def _additions(changes: Mapping[str, Any], base: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted key and the value of everything in ``changes`` that ``base`` has not."""
+    for key, value in changes.items():
+        if key not in base:
+            yield path + key, value
+        elif isinstance(value, Mapping) and isinstance(base[key], Mapping):
+            yield from _additions(value, base[key], f"{path}{key}.")
+
+
+def _insert(text: str, key: str, value: Any, comment: str) -> str:
+    """The text of a file with another value in its base: at the end of the mapping that the key is to stand in."""
+    parent, _, name = f"base.{key}".rpartition(".")
+    last = max(place.stop for other, place in configs.places(text).items() if other.startswith(f"{parent}."))
+    begin, end = text.rindex("\n", 0, last) + 1, text.index("\n", last)
+    # A mapping within braces goes on within them, any other one on a line of its own.
+    if f"{parent.rpartition('.')[2]}: {{" in text[begin:last]:
+        return f"{text[:last]}, {name}: {configs.inline_yaml(value)}{text[last:]}"
+    line = f"{'  ' * key.count('.')}  {name}: {configs.inline_yaml(value)}"
+    return f"{text[:end]}\n{line:<31}  # (new){comment}{text[end:]}"
 
 
 @cache
@@ -116,7 +161,44 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
         # What a paper does not say is null, as in the schema.
         row = {key: system.get(key) for key in ("section", "score", "parameters")}
         paper = {"title": content["paper"], "section": row.pop("section"), "task": content["tasks"][task], **row}
-        yield name, Preset(file, paper, base, {part: system[part] for part in _PARTS if part in system})
+        changes = {part: system[part] for part in _PARTS if part in system}
+        own = system.get("small", {})
+        score = own.get("score")
+        measured: dict[str, Any] = {
+            "section": f"small form of {name}, {paper['section']}",
+            "task": TRAINED if score else UNTRAINED,
+        }
+        measured |= {"score": score, "parameters": None}
+        values = _shrink(configs.merge(base, changes), content["small"], {k: v for k, v in own.items() if k in _PARTS})
+        small = Preset(file, paper | measured, base, _difference(values, base), None)
+        yield name, Preset(file, paper, base, changes, small)
+
+
+def _shrink(values: Mapping[str, Any], small: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a system's small form: with those of ``small``, and then those of its own, in their place."""
+    sizes = {key: value for key, value in small.get("model", {}).items() if type(value) is int}
+    # What the system has not, as Deep-ED its attention, stays null.
+    kept = {key: (old := values["model"][key]) and min(old, most) for key, most in sizes.items()}
+    shrunk = configs.merge(configs.merge(configs.merge(values, small), {"model": kept}), own)
+    groups = shrunk["training"].get("groups")
+    # null: of a group of parameters that this system has not.
+    if groups is not None:
+        shrunk["training"]["groups"] = {name: group for name, group in groups.items() if group is not None}
+    return shrunk
+
+
+def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """What has to be merged into ``base`` to give ``values``."""
+    changes = {}
+    for key, value in values.items():
+        old = base.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            value = _difference(value, old)
+            if value:
+                changes[key] = value
+        elif key not in base or value != old:
+            changes[key] = value
+    return changes
 
 
 def _unknown(values: Mapping[str, Any], known: Mapping[str, Any], path: str = "") -> Iterator[str]:

@@ -2,7 +2,7 @@
 
     python recipes/benchmarks/train.py rnnsearch --vocab 10000 10000 --set model.embedding=256 --set model.hidden=512
     python recipes/benchmarks/train.py deep-att --length 30 --updates 1
-    python recipes/benchmarks/train.py dtmt1 --config recipes/multi30k/dtmt1.yaml --vocab 8000 8000
+    python recipes/benchmarks/train.py dtmt1-small --vocab 8000 8000
     python recipes/benchmarks/train.py rnnsearch --device cuda
     torchrun --nproc-per-node 2 recipes/benchmarks/train.py rnnsearch
 

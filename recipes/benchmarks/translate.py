@@ -1,6 +1,6 @@
 """Speed and memory of beam search: of a preset on random sentences, or of a trained model on real ones.
 
-    python recipes/benchmarks/translate.py dtmt1 --config recipes/multi30k/dtmt1.yaml --vocab 8500 8500
+    python recipes/benchmarks/translate.py dtmt1-small --vocab 8500 8500
     python recipes/benchmarks/translate.py --model run-dtmt1 --text test2016.en
     OMP_NUM_THREADS=4 python recipes/benchmarks/translate.py rnnsearch      # four threads in one process
     python recipes/benchmarks/translate.py rnnsearch --jobs 4               # four processes with a thread each

@@ -1,4 +1,4 @@
-"""Training, translation and memory of every system that has a YAML file in recipes/multi30k, in one table.
+"""Training, translation and memory of every system of recipes/multi30k, in its small form, in one table.
 
     python recipes/benchmarks/zoo.py
     python recipes/benchmarks/zoo.py rnnsearch dtmt1 --updates 5 --sentences 100
@@ -11,14 +11,17 @@ import argparse
 import statistics
 from collections import defaultdict
 
-from shared import HERE, figures, print_table
+from shared import figures, print_table
 
-CONFIGS = HERE.parent / "multi30k"
+from nmtkit.experiment.presets import SMALL, find_preset, preset_names
+
+# Those whose small form was trained.
+SYSTEMS = sorted(name for name in preset_names() if find_preset(name + SMALL).paper["score"])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("systems", nargs="*", default=sorted(path.stem for path in CONFIGS.glob("*.yaml")))
+    parser.add_argument("systems", nargs="*", default=SYSTEMS)
     parser.add_argument("--updates", type=int, default=3)
     parser.add_argument("--sentences", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=2)
@@ -27,7 +30,7 @@ def main() -> None:
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for _ in range(args.rounds):
         for name in args.systems:
-            model = (name, "--config", str(CONFIGS / f"{name}.yaml"), "--vocab", "8500", "8500")
+            model = (name + SMALL, "--vocab", "8500", "8500")
             train = figures("train.py", *model, *batch, "--updates", str(args.updates))
             translate = figures("translate.py", *model, "--sentences", str(args.sentences), "--rounds", "2")
             for key, value in [*train.items(), *((f"translate_{key}", value) for key, value in translate.items())]:

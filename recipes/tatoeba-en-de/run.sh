@@ -43,7 +43,7 @@ fi
 for system in deep-att:data deep-att:data-unkpos deep-ed:data-unkpos; do
     model=${system%:*} data=${system#*:}
     run=run-$model${data#data}
-    nmtkit train --model "$model" --config "$recipe/$model.yaml" --data "$data" --output "$run" "${tiny_training[@]}"
+    nmtkit train --model "$model-small" --config "$recipe/$model.yaml" --data "$data" --output "$run" "${tiny_training[@]}"
     nmtkit translate --model "$run" < raw/test.en > "$run.plain.de"
     nmtkit translate --model "$run" --replace-unk --unk-origin papers < raw/test.en > "$run.posunk.de"
     echo "$model of $data: as it is, then with PosUnk"

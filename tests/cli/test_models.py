@@ -52,6 +52,20 @@ def test_a_preset_is_shown_whole_as_what_train_takes(nmtkit: Run, folder: Path) 
     assert nmtkit("train", "--config", "mine.yaml", "--dry-run").out == nmtkit("train", "-m", "dtmt2", "--dry-run").out
 
 
+@pytest.mark.parametrize(
+    ("preset", "said"),
+    [
+        ("bideep-small", "8.16 M parameters; 38.49 BLEU here, recipes/multi30k/README.md"),
+        ("bideep-large-small", "12.52 M parameters; not trained here"),
+    ],
+)
+def test_a_small_form_is_shown_with_what_it_reached_here(nmtkit: Run, preset: str, said: str) -> None:
+    shown = nmtkit("models", preset).out
+    assert shown.startswith(f"# {preset}, from nmtkit/presets/bideep.yaml; {said}\n")
+    assert parse_yaml(shown, "shown") == load_preset(preset)
+    assert "`nmtkit models NAME-small`" in nmtkit("models").out
+
+
 def test_one_preset_for_scripts_is_a_list_of_one(nmtkit: Run) -> None:
     assert [row["preset"] for row in json.loads(nmtkit("models", "dtmt4", "--json").out)] == ["dtmt4"]
 

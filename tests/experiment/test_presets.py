@@ -8,9 +8,18 @@ import torch
 
 from nmtkit.config import build, dump_yaml, flatten, parse_yaml, places, to_dict
 from nmtkit.errors import UserError
-from nmtkit.experiment.presets import describe_preset, find_preset, load_preset, preset_names, read_presets
+from nmtkit.experiment.presets import (
+    SMALL,
+    TRAINED,
+    UNTRAINED,
+    describe_preset,
+    find_preset,
+    load_preset,
+    preset_names,
+    read_presets,
+)  # fmt: skip
 from nmtkit.experiment.schema import Experiment, build_experiment
-from nmtkit.models.base import Seq2Seq, count_parameters
+from nmtkit.models.base import Seq2Seq, count_parameters, groups
 
 every_preset = pytest.mark.parametrize("preset", preset_names())
 
@@ -75,6 +84,59 @@ def test_what_is_shown_of_a_preset_is_all_of_it(preset: str) -> None:
     assert shown.count("# (base: ") == len(flatten(find_preset(preset).changes))
 
 
+@every_preset
+def test_every_system_has_a_small_form_of_a_size_that_little_text_carries(preset: str) -> None:
+    experiment = build_experiment(load_preset(preset + SMALL), preset)
+    model = full_size(preset + SMALL)
+    assert 5 < count_parameters(model) / 1e6 < 16
+    unmatched = [name for name, found in groups(model, experiment.training.groups).items() if not found]
+    assert set(unmatched) <= {"other"}  # or training would refuse the group
+    training = experiment.training
+    assert (training.max_epochs, training.patience, training.valid_every) == (30, 5, None)
+    assert training.batch_sentences in (32, 80)
+
+
+@every_preset
+def test_no_size_of_a_small_form_is_above_that_of_its_system(preset: str) -> None:
+    system, small = load_preset(preset)["model"], load_preset(preset + SMALL)["model"]
+    sizes = [name for name, value in system.items() if type(value) is int and "dropout" not in name]
+    assert [name for name in sizes if small[name] > system[name]] == []
+    # What the system has not, and what it is about, stays as it is.
+    words = [name for name, value in system.items() if type(value) in (bool, str, type(None)) and name != "tied"]
+    assert [name for name in words if small[name] != system[name]] == []
+
+
+@every_preset
+def test_a_small_form_is_shown_whole_with_what_differs_and_what_is_new(preset: str) -> None:
+    shown, small = describe_preset(preset + SMALL), find_preset(preset + SMALL)
+    assert parse_yaml(shown, "shown") == load_preset(preset + SMALL)
+    base, changes = flatten(small.base), flatten(small.changes)
+    assert [key for key in changes if key in base and changes[key] == base[key]] == []
+    assert shown.count("# (base: ") + shown.count("# (new)") >= len(set(changes) & set(base)) > 0
+
+
+def test_a_small_form_says_whether_it_was_trained() -> None:
+    trained, untrained = find_preset("bideep-small").paper, find_preset("bideep-large-small").paper
+    assert (trained["task"], trained["score"], trained["parameters"]) == (TRAINED, 38.49, None)
+    assert (untrained["task"], untrained["score"]) == (UNTRAINED, None)
+    assert trained["section"] == "small form of bideep, Table 4, BiDeep"
+    assert sum(find_preset(name + SMALL).paper["score"] is not None for name in preset_names()) == 16
+
+
+def test_a_small_form_keeps_what_its_system_is_about_and_has_a_say_of_its_own() -> None:
+    assert load_preset("deep-att-small")["model"]["encoder_layers"] == 3
+    assert load_preset("deep-att-2x2-small")["model"]["encoder_layers"] == 2  # a size in ``small`` is a limit
+    assert load_preset("deep-ed-small")["model"]["attention"] is None
+    assert load_preset("dtmt4-plain-small")["model"]["dropout"] == 0  # its row takes dropout away
+    assert load_preset("rnnsearch-30-small")["training"]["max_length"] == 30
+
+
+@pytest.mark.parametrize(("name", "near"), [("rnnsaerch-small", "rnnsearch-small"), ("rnnsearch-small-small", "rnn")])
+def test_a_small_form_that_is_not_there_is_answered_with_its_neighbours(name: str, near: str) -> None:
+    with pytest.raises(UserError, match=rf"^`model` {name}: no such preset; did you mean {near}"):
+        load_preset(name)
+
+
 def rounding(parameters: float, architecture: str) -> float:
     """By how many million a size may differ from the one that is printed."""
     if architecture == "densenmt":
@@ -124,9 +186,9 @@ def test_a_key_that_the_base_does_not_have_is_named_with_its_file_and_system(sys
 @pytest.mark.parametrize(
     ("line", "instead", "message"),
     [
-        ("tasks:", "task:", "tasks: missing; every file of presets has paper, tasks, base, systems"),
-        ("systems:", "system:", "systems: missing; every file of presets has paper, tasks, base, systems"),
-        ("  search:", "  find:", "base.search: missing; every file of presets has paper, tasks, base, systems"),
+        ("tasks:", "task:", "tasks: missing; every file of presets has paper, tasks, base, small, systems"),
+        ("systems:", "system:", "systems: missing; every file of presets has paper, tasks, base, small, systems"),
+        ("  search:", "  find:", "base.search: missing; every file of presets has paper, tasks, base, small, systems"),
         ("  task: en-fr", "  task: fr-en", "rnnsearch-30: task: fr-en-12m is not one of en-fr-12m"),
         (
             "  rnnsearch: {",
