@@ -30,6 +30,14 @@ GROUPS = {
         "Ensembles": "--combine --weights",
         "Speed and memory": "--device --precision --jobs --max-tokens --max-input-length",
     },
+    "serve": {
+        "Search": "--length-penalty --alpha --coverage-penalty --max-len-a --max-len-b --stop",
+        "Unknown words and large vocabularies": "--replace-unk --unk-origin --lexicon --shortlist",
+        "Ensembles": "--ensemble --combine --weights",
+        "Speed and memory": "--device --precision --jobs --max-input-length",
+        "Limits": "--limit-body --limit-characters --limit-lines --limit-attention --limit-beam --limit-queue "
+        "--limit-wait --limit-search --limit-transfer --limit-connections --keep-alive",
+    },
     "train": {
         "How long": "--max-updates --max-epochs --patience",
         "Speed and memory": "--device --precision --max-tokens",

@@ -110,6 +110,61 @@ Weights = Annotated[
     ),
 ]
 
+# Of search.
+BeamSize = Annotated[
+    int | None, typer.Option("--beam-size", "-b", min=1, help="Number of hypotheses kept for each sentence.")
+]
+LengthPenalty = Annotated[
+    Literal["none", "avg", "gnmt", "power"] | None,
+    typer.Option(
+        help="Rank hypotheses by log P (none), log P / |y| (avg), log P / ((5 + |y|) / 6)^alpha (gnmt), or log P "
+        "/ |y|^alpha (power)."
+    ),
+]
+Alpha = Annotated[float | None, typer.Option(min=0.0, help="Exponent of the length penalties gnmt and power.")]
+CoveragePenalty = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="Weight of the penalty for source words without attention: beta in Wu et al. 2016."),
+]
+MaxLenA = Annotated[
+    float | None, typer.Option(min=0.0, help="A translation has at most A * source words + B words; this is A.")
+]
+MaxLenB = Annotated[
+    int | None, typer.Option(min=1, help="A translation has at most A * source words + B words; this is B.")
+]
+Stop = Annotated[
+    Literal["all", "bound", "first"] | None,
+    typer.Option(
+        help="When to end the search for a sentence: when no better translation can come (all), or when none would "
+        "come if unfinished hypotheses grew by a few words at most (bound), or ended now (first)."
+    ),
+]
+UnkOrigin = Annotated[
+    Literal["matched", "papers"] | None,
+    typer.Option(
+        show_default=False,
+        help="How to find the source word of an unknown word: by attention alone (papers), or among the source words "
+        "whose translation is not in the target vocabulary (matched).  [default: matched]",
+    ),
+]
+LexiconFile = Annotated[
+    Path | None, typer.Option(show_default=False, help="Lexicon made by nmtkit align.  [default: the model's own]")
+]
+Shortlist = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Choose among the N most frequent target words and the lexicon's translations of the source only.",
+    ),
+]
+MaxInputLength = Annotated[
+    int | None,
+    typer.Option(
+        min=1, show_default=False, help="Translate a line of more tokens than this in pieces.  [default: 250]"
+    ),
+]
+
 
 def say_next(command: str, *options: tuple[str, Path, str]) -> None:
     """Say on stderr which command comes next, as in "next: nmtkit vocab -d other".

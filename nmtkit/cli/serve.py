@@ -1,14 +1,40 @@
 """``nmtkit serve``: translators behind a page and an API, until a signal comes."""
 
-import sys
+import ipaddress
+import logging
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from nmtkit.cli.options import Device
+from nmtkit.cli.options import (
+    Alpha,
+    BeamSize,
+    Combine,
+    CoveragePenalty,
+    Device,
+    Jobs,
+    LengthPenalty,
+    LexiconFile,
+    MaxInputLength,
+    MaxLenA,
+    MaxLenB,
+    ReplaceUnk,
+    Shortlist,
+    Stop,
+    UnkOrigin,
+    Weights,
+    parse_weights,
+)  # fmt: skip
 from nmtkit.errors import UserError
+from nmtkit.lines import real_path
+from nmtkit.serving.limits import Limits
 from nmtkit.translation.request import Request
+
+log = logging.getLogger(__name__)
+
+USUAL = Limits()
 
 
 def serve(
@@ -17,36 +43,118 @@ def serve(
     ensemble: Annotated[bool, typer.Option("--ensemble",
         help="Offer one translator, the ensemble of all models.")] = False,
     host: Annotated[str, typer.Option(
-        help="Address to listen at; 0.0.0.0 is every one of this machine.")] = "127.0.0.1",
+        help="Address to listen at: 127.0.0.1 is for this machine alone, 0.0.0.0 for every one that reaches it.",
+        )] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 is any that is free.")] = 8080,
+    api_key: Annotated[str | None, typer.Option(envvar="NMTKIT_API_KEY", show_envvar=False, show_default=False,
+        help="Key that clients have to give. Other users of this machine can read it here, but not in the environment "
+        "as NMTKIT_API_KEY.")] = None,
+    cors: Annotated[list[str] | None, typer.Option(metavar="ORIGIN", show_default=False,
+        help="Origin of web pages that may use the API from a browser, as https://example.org, or * for all; may be "
+        "repeated.")] = None,
+    split: Annotated[bool, typer.Option(help="Split a text into sentences, and not only into lines.")] = True,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    alpha: Alpha = None,
+    coverage_penalty: CoveragePenalty = None,
+    max_len_a: MaxLenA = None,
+    max_len_b: MaxLenB = None,
+    stop: Stop = None,
+    replace_unk: ReplaceUnk = False,
+    unk_origin: UnkOrigin = None,
+    lexicon: LexiconFile = None,
+    shortlist: Shortlist = None,
+    max_input_length: MaxInputLength = None,
+    combine: Combine = None,
+    weights: Weights = None,
+    precision: Annotated[Literal["float32", "int8"], typer.Option(
+        help="Number format of the output layer; int8 is faster on a CPU.")] = "float32",
     device: Device = "auto",
+    jobs: Jobs = None,
+    limit_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request.")] = USUAL.body,
+    limit_characters: Annotated[int, typer.Option(min=1,
+        help="Most characters of a text, times the number of translations of each sentence.")] = USUAL.characters,
+    limit_lines: Annotated[int, typer.Option(min=1, help="Most lines or sentences of a text.")] = USUAL.lines,
+    limit_attention: Annotated[int, typer.Option(min=1,
+        help="Most characters, counted likewise, of a text for attention weights.")] = USUAL.attention,
+    limit_beam: Annotated[int, typer.Option(min=1,
+        help="Largest beam, and longest n-best list, that a client may ask for.")] = USUAL.beam,
+    limit_queue: Annotated[int, typer.Option(min=1,
+        help="Most characters that may wait; who comes then is told to come later (503).")] = USUAL.queue,
+    limit_wait: Annotated[float, typer.Option(min=0.001,
+        help="Seconds that a request may wait until it is searched for (504).")] = USUAL.wait,
+    limit_search: Annotated[float, typer.Option(min=0.001,
+        help="Seconds that the search for a request may take (504).")] = USUAL.search,
+    limit_transfer: Annotated[float, typer.Option(min=0.001,
+        help="Seconds that a client may take to send a request, and to read each 64 kB of an answer.")]
+        = USUAL.transfer,
+    limit_connections: Annotated[int, typer.Option(min=1, help="Most connections at a time.")] = USUAL.connections,
+    keep_alive: Annotated[int, typer.Option(min=1,
+        help="Seconds that a connection without a request stays open.")] = USUAL.keep_alive,
 ) -> None:  # fmt: skip
     """Serve translations: a page for people at http://127.0.0.1:8080, and an API for programs.
 
-    nmtkit serve -m averaged
+      nmtkit serve -m averaged
+
+      nmtkit serve -m rnnsearch -m bideep --port 8081
+
+    Each model or ensemble is offered under the name of its folder, and the page shows two of them side by side. What
+    comes while sentences are searched is searched together next, a sentence of each request in turn, so that nobody
+    waits for somebody else's long text. Search options hold where a client asks for nothing else.
+
+    POST /v1/translate takes JSON with a text or lines, and with the options of nmtkit translate by their names in
+    Python (n_best, attention, alignment, replace_unk, ...). POST /translate and GET /languages are those of
+    LibreTranslate, for clients that know it. GET /health and GET /metrics are for those who keep it running.
+
+    The texts that people send are not logged. SIGTERM finishes what is being searched, and refuses the rest.
     """
+    if api_key is not None and not api_key.strip():
+        raise UserError("--api-key: is empty; give one, or leave it out")
     try:
-        from nmtkit.serving.limits import Limits
-        from nmtkit.serving.search import Offer
-        from nmtkit.serving.server import bound
-        from nmtkit.serving.server import serve as run
+        from nmtkit.serving.server import Server, listen
     except ModuleNotFoundError as error:
         raise UserError(f"serving needs {error.name}; install it with: pip install 'nmtkit[serve]'") from None
+    from nmtkit.serving.search import Offer
     from nmtkit.translation.jobs import Models
 
-    listener = bound(host, port)
+    folders = model or [Path("run")]
+    request = Request(
+        replace_unk=replace_unk, unk_origin=unk_origin, shortlist=shortlist, max_input_length=max_input_length,
+        beam_size=beam_size, length_penalty=length_penalty, alpha=alpha, coverage_penalty=coverage_penalty,
+        max_len_a=max_len_a, max_len_b=max_len_b, stop=stop,
+    )  # fmt: skip
+    limits = Limits(
+        body=limit_body, characters=limit_characters, lines=limit_lines, attention=limit_attention, beam=limit_beam,
+        queue=limit_queue, wait=limit_wait, search=limit_search, transfer=limit_transfer, keep_alive=keep_alive,
+        connections=limit_connections,
+    )  # fmt: skip
+    together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
+    names = ["ensemble"] if ensemble else shortest_names(folders)
     offers = tuple(
-        Offer(folder.name, Models((folder,), device, None, None, "float32", None)) for folder in model or [Path("run")]
+        Offer(name, Models(group, device, combine, parse_weights(weights), precision, lexicon))
+        for name, group in zip(names, together, strict=True)
     )
-    address = listener.getsockname()
-    run(
-        offers,
-        listener,
-        request=Request(),
-        limits=Limits(),
-        split=True,
-        key=None,
-        origins=(),
-        jobs=1,
-        ready=lambda jobs: print(f"http://{address[0]}:{address[1]}", file=sys.stderr),
-    )
+    # First, so that an address that is taken is noticed before models are loaded.
+    with listen(host, port) as listener:
+        address = listener.getsockname()
+        server = Server(offers, request, limits, split, api_key, tuple(cors or ()), jobs)
+        models = ", ".join(f"{each.name} ({each.source} to {each.target})" for each in server.models)
+        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        if api_key is None and not ipaddress.ip_address(address[0]).is_loopback:
+            log.warning("nmtkit: warning: whoever reaches this machine can translate; --api-key asks them for a key")
+        server.run(listener, lambda: log.info(f"{models}: http://{shown}:{address[1]} (Ctrl-C ends it)"))
+
+
+def shortest_names(folders: Sequence[Path]) -> list[str]:
+    """A name for each folder: its own, with as many of those above it as tell it from the others.
+
+    Raises UserError for a folder that is there twice.
+    """
+    paths = [real_path(folder) for folder in folders]
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
+            raise UserError(f"`model`: {folders[number]} is given twice; leave it out once")
+    depth = 1
+    while len({path.parts[-depth:] for path in paths}) < len(paths):
+        depth += 1
+    return ["/".join(path.parts[-depth:]) for path in paths]

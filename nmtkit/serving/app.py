@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from nmtkit.errors import UserError
-from nmtkit.serving import api
+from nmtkit.serving import api, libre
 from nmtkit.serving.engine import Busy, Late, log_places
 from nmtkit.serving.page import load_page
 from nmtkit.serving.service import HttpError, Service
@@ -42,6 +42,9 @@ def make_app(service: Service, origins: Sequence[str]) -> Starlette:
         ("/metrics", "GET", metrics),
         ("/v1/models", "GET", api.models),
         ("/v1/translate", "POST", api.translate),
+        ("/translate", "POST", libre.translate),
+        ("/languages", "GET", libre.languages),
+        ("/frontend/settings", "GET", libre.settings),
     ]
     cross = Middleware(
         CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"],

@@ -25,58 +25,68 @@ from nmtkit.translation.request import Request
 LEAST_READ = 1 << 16  # bytes that a client has to read in the time that it has for it
 
 
-def bound(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """A socket that listens there. Raises UserError for an address that cannot be had."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=2048)
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UserError(f"`host` {host} and `port` {port}: {reason}; give others") from None
 
 
-def serve(
-    offers: tuple[Offer, ...],
-    listener: socket.socket,
-    *,
-    request: Request,
-    limits: Limits,
-    split: bool,
-    key: str | None,
-    origins: Sequence[str],
-    jobs: int | None,
-    ready: Callable[[int], None],
-) -> None:
-    """Serve until a signal comes. Then what is being searched is finished, and the rest refused.
+class Server:
+    """A server with its models loaded.
 
-    ready: is told the number of workers when the server answers. Raises UserError for models that cannot be used.
+    jobs: processes that search, each with a copy of the models; with 1, a thread of this one does. Raises UserError for
+    models that cannot be used, or not for what ``request`` asks.
     """
-    # Here as well as in the workers, because whatever is wrong with them should be known before these are started.
-    models = {each.name: each for each in describe(offers, request)}
-    jobs = jobs or min(processes_for(translator) for translator in translators_of(offers).values())
-    if jobs > 1:
-        translators_of.cache_clear()
-    with Workers(jobs) as workers:
-        # Each of them loads the models, and searches once, before anybody waits for it.
-        with ThreadPoolExecutor(jobs) as threads:
-            list(threads.map(lambda _: workers.call(partial(describe, offers), request), range(jobs)))
-        metrics = Metrics()
-        engine = Engine(lambda batch: workers.call(partial(search, offers), batch), jobs, limits, metrics)
-        service = Service(models, engine, limits, metrics, request, split, key)
 
-        class Connection(_Connection):
-            seconds = limits.transfer
+    def __init__(
+        self,
+        offers: tuple[Offer, ...],
+        request: Request,
+        limits: Limits,
+        split: bool,
+        key: str | None,
+        origins: Sequence[str],
+        jobs: int | None,
+    ) -> None:
+        self.models = describe(offers, request)
+        self._offers, self._request, self._limits, self._split = offers, request, limits, split
+        self._key, self._origins = key, origins
+        self._jobs = jobs or min(map(processes_for, translators_of(offers).values()))
 
-        config = uvicorn.Config(
-            make_app(service, origins), loop="asyncio", http=Connection, ws="none",
-            log_config=None, log_level="error", access_log=False, server_header=False,
-            limit_concurrency=limits.connections, timeout_keep_alive=limits.keep_alive,
-            timeout_graceful_shutdown=int(limits.transfer) + 60,
-        )  # fmt: skip
-        _Server(config, engine, partial(ready, jobs)).run([listener])
+    def run(self, listener: socket.socket, ready: Callable[[], None]) -> None:
+        """Answer whoever comes until a signal does. Then what is being searched is finished, and the rest refused.
+
+        ready: is called when the first may come.
+        """
+        if self._jobs > 1:
+            translators_of.cache_clear()  # the processes have their own
+        with Workers(self._jobs) as workers:
+            # Each of them loads the models and searches once before anybody waits for it.
+            with ThreadPoolExecutor(self._jobs) as threads:
+                warm = partial(describe, self._offers)
+                list(threads.map(lambda _: workers.call(warm, self._request), range(self._jobs)))
+            metrics, function = Metrics(), partial(search, self._offers)
+            engine = Engine(lambda batch: workers.call(function, batch), self._jobs, self._limits, metrics)
+            models = {each.name: each for each in self.models}
+            service = Service(models, engine, self._limits, metrics, self._request, self._split, self._key)
+
+            class Connection(_Connection):
+                seconds = self._limits.transfer
+
+            config = uvicorn.Config(
+                make_app(service, self._origins), loop="asyncio", http=Connection, ws="none", log_config=None,
+                log_level="critical", access_log=False, server_header=False,
+                limit_concurrency=self._limits.connections, timeout_keep_alive=self._limits.keep_alive,
+                timeout_graceful_shutdown=int(self._limits.transfer) + 60,
+            )  # fmt: skip
+            _Uvicorn(config, engine, ready).run([listener])
 
 
-class _Server(uvicorn.Server):
+class _Uvicorn(uvicorn.Server):
     """A server that says when it is ready, and whose end begins with the queue's."""
 
     def __init__(self, config: uvicorn.Config, engine: Engine, ready: Callable[[], None]) -> None:

@@ -1,0 +1,90 @@
+import re
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+from libretranslatepy import LibreTranslateAPI
+from starlette.testclient import TestClient
+
+from tests.serving.conftest import Start
+
+
+@pytest.fixture
+def address(start: Start) -> Iterator[str]:
+    """A server on a port of this machine, which asks for a key."""
+    app = start(key="secret").app
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="off", ws="none"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def test_the_client_from_pypi_works_unchanged(address: str) -> None:
+    client = LibreTranslateAPI(address, api_key="secret")
+    assert client.translate("a b\n\nlower", "en", "en") == "a b\n\nlower"
+    assert client.languages() == [{"code": "en", "name": "English", "targets": ["en"]}]
+
+
+def test_a_key_is_asked_for_in_the_body_too(start: Start) -> None:
+    client = start(key="schlüssel")
+    asked = {"q": "a", "source": "en", "target": "en"}
+    for values, status in ((asked, 403), (asked | {"api_key": "no"}, 403), (asked | {"api_key": "schlüssel"}, 200)):
+        assert client.post("/translate", json=values).status_code == status
+        assert client.post("/translate", data=values).status_code == status
+    assert client.get("/frontend/settings").json()["keyRequired"] is True
+
+
+@pytest.fixture
+def client(start: Start) -> TestClient:
+    return start()
+
+
+def test_a_list_of_texts_has_a_list_of_translations(client: TestClient) -> None:
+    asked = {"q": [" a b ", "", "c\n"], "source": "en", "target": "en", "format": "text"}
+    assert client.post("/translate", json=asked).json() == {"translatedText": [" a b ", "", "c\n"]}
+
+
+def test_alternatives_are_further_translations_of_the_whole_text(client: TestClient) -> None:
+    asked = {"q": "a b", "source": "auto", "target": "en", "alternatives": 2}
+    answer = client.post("/translate", json=asked).json()
+    assert answer["translatedText"] == "a b"
+    assert len({"a b", *answer["alternatives"]}) == 3
+    assert answer["detectedLanguage"] == {"confidence": 100, "language": "en"}
+    assert client.post("/translate", data=asked).json() == answer
+
+
+def test_html_keeps_its_tags_and_what_is_no_text(client: TestClient) -> None:
+    html = "<p class='a b'>a <b>b</b></p><!-- c > d --><SCRIPT>if (a < b) c</SCRIPT ><style>a > b {}</style> &lt; d<br"
+    answer = client.post("/translate", json={"q": html, "source": "en", "target": "en", "format": "html"})
+    assert answer.json()["translatedText"] == html.replace("&lt;", "&lt;unk&gt;")
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"source": "en", "target": "en"}, "`q`: a text or a list of texts is missing"),
+        ({"q": ["a", 1], "source": "en", "target": "en"}, "`q`: a text or a list"),
+        ({"q": "a", "source": "en"}, "the request: target: missing"),
+        ({"q": "a", "source": "en", "target": "fr"}, "there is no model from en to fr; there are: en to en"),
+        ({"q": "a", "source": "en", "target": "en", "format": "pdf"}, "the request: format: expected one of"),
+        ({"q": "a", "source": "en", "target": "en", "alternatives": 20}, "`alternatives`: 20 is not less than 20"),
+        ({"q": "a", "source": "en", "target": "en", "alternatives": -1}, "the request: alternatives: -1 is less"),
+    ],
+)
+def test_a_mistake_is_answered_with_a_sentence(client: TestClient, values: dict[str, object], complaint: str) -> None:
+    answer = client.post("/translate", json=values)
+    assert answer.status_code == 400
+    assert re.match(re.escape(complaint), answer.json()["error"])
+
+
+def test_a_form_that_cannot_be_read_is_answered_with_a_sentence(client: TestClient) -> None:
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    for content, reason in ((b"q=%ff", "the form is not UTF-8"), (b"a=&" * 30, "the form has more than 20 fields")):
+        answer = client.post("/translate", content=content, headers=form)
+        assert (answer.status_code, answer.json()) == (400, {"error": reason})
