@@ -31,16 +31,17 @@ def load(
     *,
     combine: Literal["prob", "logprob"] | None = None,
     weights: Sequence[float] | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto",
     lexicon: Path | str | None = None,
     checkpoint: str | int | None = None,
 ) -> "Translator":
     """The translator in a model or ensemble folder, or the ensemble of several folders.
 
     device: auto (a GPU if there is one), cpu, cuda, cuda:1, ... combine, weights: of an ensemble, see ``Ensemble``.
-    precision: of the output layer. lexicon: a file of nmtkit align, for unknown words and shortlists, instead of the
-    model's own. checkpoint: best, last or the number of an update; the best one is that of a folder, and a folder as
-    run/checkpoints/step-876 is that checkpoint.
+    precision: of the products in search; auto is bfloat16 where the device multiplies that faster, else float32.
+    Translations that are given are scored in float32, unless another precision is named. lexicon: a file of nmtkit
+    align, for unknown words and shortlists, instead of the model's own. checkpoint: best, last or the number of an
+    update; the best one is that of a folder, and a folder as run/checkpoints/step-876 is that checkpoint.
     """
     from nmtkit.training.folder import ModelFolder
     from nmtkit.translation import loading  # torch takes seconds to import; `nmtkit --help` does without

@@ -15,6 +15,7 @@ from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.settings import Prep, Side
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import build_experiment
+from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import Tree
 from nmtkit.search.beam import Search
 from nmtkit.symbols import SPELLINGS, UNK
@@ -34,7 +35,7 @@ class Echo:
     def parameters(self) -> list[Tensor]:
         return []
 
-    def int8(self) -> "Echo":
+    def for_search(self, precision: Products) -> "Echo":
         """Itself: it multiplies nothing."""
         return self
 

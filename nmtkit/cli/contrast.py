@@ -46,7 +46,9 @@ def contrast(
     from nmtkit.translation import loading
 
     # The sets are read before the models are loaded: a wrong name of a file is found at once.
-    tables = measure(loading.load(at_checkpoint(model or [Path("run")], checkpoint), device), entries)
+    tables = measure(
+        loading.load(at_checkpoint(model or [Path("run")], checkpoint), device, precision="float32"), entries
+    )
     if as_json:
         print(json.dumps({name: list(map(_as_json, rows)) for name, rows in tables.items()}, indent=2))
     else:

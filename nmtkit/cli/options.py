@@ -79,6 +79,13 @@ ModelFolders = Annotated[
     ),
 ]
 OneModel = Annotated[Path, typer.Option("--model", "-m", help="Model folder.")]
+Precision = Annotated[
+    Literal["auto", "float32", "bfloat16", "int8"],
+    typer.Option(
+        help="Number format of the products in search: auto is bfloat16 where the device multiplies it faster, else "
+        "float32; int8 is fast on a CPU."
+    ),
+]
 Raw = Annotated[
     Path,
     typer.Option(help="Folder with {train,dev,test}.LANGUAGE or {train,dev,test}.SRC-TGT.tsv; also .gz and .zst."),

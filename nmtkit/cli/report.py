@@ -71,7 +71,7 @@ def report(
     histories = [_history(ModelFolder.at(folder)) for folder in folders]
     translated = [
         translate_held_out(
-            folder, data, device, split="test", max_length=max_length, replace_unk=replace_unk, keep=False
+            folder, data, device, "auto", split="test", max_length=max_length, replace_unk=replace_unk, keep=False
         )
         for folder in folders
     ]

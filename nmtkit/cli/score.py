@@ -14,6 +14,7 @@ from nmtkit.cli.options import (
     Device,
     MaxLength,
     OneModel,
+    Precision,
     ReplaceUnk,
     SubsetMetric,
     at_checkpoint,
@@ -58,6 +59,7 @@ def score(
         help="Set of the data folder to translate and score.")] = "test",
     max_length: MaxLength = None,
     replace_unk: ReplaceUnk = False,
+    precision: Precision = "auto",
     device: Device = "auto",
 ) -> None:  # fmt: skip
     """Score translations with tokenised BLEU (as in the papers), sacreBLEU, chrF and TER.
@@ -87,20 +89,20 @@ def score(
     if files is None:
         if any((references, source, vocab, paired, seeds, language, tokenized)):
             raise UserError(
-                "only --data, --model, --checkpoint, --split, --max-length, --replace-unk and --device go without "
-                "files; give some: nmtkit score HYP... REF"
+                "only --data, --model, --checkpoint, --split, --max-length, --replace-unk, --precision and --device "
+                "go without files; give some: nmtkit score HYP... REF"
             )
         from nmtkit.translation.testset import translate_held_out
 
         [chosen] = at_checkpoint([model], checkpoint)
         test = translate_held_out(
-            chosen, data, device, split=split, max_length=max_length, replace_unk=replace_unk, keep=True
+            chosen, data, device, precision, split=split, max_length=max_length, replace_unk=replace_unk, keep=True
         )
         compared, ref_paths = test.compared, test.references
     else:
-        if max_length is not None or replace_unk or split != "test" or checkpoint is not None:
+        if max_length is not None or replace_unk or split != "test" or checkpoint is not None or precision != "auto":
             raise UserError(
-                "--split, --max-length, --replace-unk and --checkpoint are for a model; leave the files out"
+                "--split, --max-length, --replace-unk, --checkpoint and --precision are for a model; leave files out"
             )
         # With -r every file is a translation; without, the last one is the reference.
         paths, ref_paths = (files, references) if references else (files[:-1], files[-1:])

@@ -4,7 +4,7 @@ import ipaddress
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ from nmtkit.cli.options import (
     MaxInputLength,
     MaxLenA,
     MaxLenB,
+    Precision,
     ReplaceUnk,
     Shortlist,
     Stop,
@@ -67,8 +68,7 @@ def serve(
     max_input_length: MaxInputLength = None,
     combine: Combine = None,
     weights: Weights = None,
-    precision: Annotated[Literal["float32", "int8"], typer.Option(
-        help="Number format of the output layer; int8 is faster on a CPU.")] = "float32",
+    precision: Precision = "auto",
     device: Device = "auto",
     jobs: Jobs = None,
     limit_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request.")] = USUAL.body,

@@ -22,6 +22,7 @@ from nmtkit.cli.options import (
     MaxLenA,
     MaxLenB,
     ModelFolders,
+    Precision,
     ReplaceUnk,
     Shortlist,
     Stop,
@@ -81,8 +82,7 @@ def translate(
         help="Batch size: source tokens times beam size. A smaller batch needs less memory.")] = None,
     combine: Combine = None,
     weights: Weights = None,
-    precision: Annotated[Literal["float32", "int8"], typer.Option(
-        help="Number format of the output layer; int8 is faster on a CPU.")] = "float32",
+    precision: Precision = "auto",
     device: Device = "auto",
     jobs: Jobs = None,
 ) -> None:  # fmt: skip
@@ -116,6 +116,10 @@ def translate(
     best translations of each of its source words in the lexicon, and the source words themselves. The lexicon has
     whole words, with or without BPE. Probabilities then sum to one over the words of the shortlist, and a translation
     may depend slightly on the other lines of its batch.
+
+    bfloat16 and int8 round the numbers that are multiplied, so that scores differ slightly, and now and then a
+    translation. What --precision auto takes depends on the machine; in float32 all machines agree but for the last
+    digits. Given translations are scored in float32, unless --precision names another format.
 
     A line of more tokens than --max-input-length is cut into pieces: at the end of a sentence, or else at other
     punctuation, or else between words. Its pieces are translated and joined, and nothing is left out.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, OneModel, at_checkpoint
+from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, OneModel, Precision, at_checkpoint
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
 
@@ -29,6 +29,7 @@ def tune(
     metric: Annotated[Literal["sacreBLEU-13a", "13a-lc", "mteval-lc", "chrF2"], typer.Option(
         help="Metric to maximise; those with -lc ignore case, for models that write lower case.")] = "sacreBLEU-13a",
     as_json: AsJson = False,
+    precision: Precision = "auto",
     device: Device = "auto",
 ) -> None:  # fmt: skip
     """Find the best length and coverage penalties for a model on the development set.
@@ -47,7 +48,7 @@ def tune(
 
     held_out = read_held_out(data, "dev")
     [chosen] = at_checkpoint([model], checkpoint)
-    translator = loading.load(chosen, device)
+    translator = loading.load(chosen, device, precision=precision)
     if beam_size is not None:
         # A copy with other settings: a translator is never changed.
         translator = replace(translator, search=replace(translator.search, beam_size=beam_size))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
@@ -72,7 +73,8 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     # Beside the error on the development set it shows how much the model has learnt by heart.
     _, train_errors = teacher_forced(run.model, run.corpus, seen, max_tokens, run.dtype)
     shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
-    beams = translate_ids(run.model, shared, search, device=run.device)
+    scorer = run.model.for_search("bfloat16" if run.dtype == torch.bfloat16 else "float32")
+    beams = translate_ids(scorer, shared, search, device=run.device)
     translations = distributed.gather([beam[0].ids for beam in beams])
     # As plain text, so that BLEU is comparable between segmentations, and with what ``score`` prints.
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]

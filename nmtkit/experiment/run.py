@@ -21,9 +21,9 @@ from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, locked
 from nmtkit.models.base import Seq2Seq, count_parameters
-from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers, precision
+from nmtkit.ops.precision import TrainingPrecision, dtype_of
+from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers
 from nmtkit.training.folder import ModelFolder
-from nmtkit.training.precision import Precision
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run, sample_pairs
 from nmtkit.training.threads import choose_threads
@@ -117,12 +117,12 @@ def _resume(
     return progress
 
 
-def _precision(wanted: Precision, progress: Progress, device: torch.device) -> torch.dtype:
+def _precision(wanted: TrainingPrecision, progress: Progress, device: torch.device) -> torch.dtype:
     """The number format of the products. A run keeps what ``auto`` chose when it began; the first process chooses."""
     if wanted == "auto" and progress.precision:
         # Else a run could change its number format half-way, where the processor was measured at another moment.
         wanted = "bfloat16" if progress.precision == "bfloat16" else "float32"
-    low = distributed.rank() == 0 and precision.resolve(wanted, device) == torch.bfloat16
+    low = distributed.rank() == 0 and dtype_of(wanted, device) == torch.bfloat16
     return torch.bfloat16 if distributed.highest(low) else torch.float32
 
 

@@ -26,13 +26,14 @@ class NormedLinear(nn.Module):
     @property
     def weight(self) -> Tensor:
         """The matrix W (E, D), with which the loss of an output layer multiplies."""
-        return self.v * self._scale().unsqueeze(1)
+        return self.v * self.scale().unsqueeze(1)
 
     def forward(self, x: Tensor) -> Tensor:
         """The map of x (..., D): (..., E) in float32."""
-        return functional.linear(x, self.v).float() * self._scale() + self.bias
+        return functional.linear(x, self.v).float() * self.scale() + self.bias
 
-    def _scale(self) -> Tensor:
+    def scale(self) -> Tensor:
+        """The factors g / |v| (E,) of the product with v."""
         scale: Tensor = self.g / self.v.norm(dim=1)
         return scale
 
@@ -42,7 +43,7 @@ class GatedConv(nn.Module):
 
     def __init__(self, in_features: int, out_features: int, kernel: int, *, dropout: float):
         super().__init__()
-        self.kernel, self.dropout = kernel, dropout
+        self.kernel, self.in_features, self.dropout = kernel, in_features, dropout
         # 4 (1 - p) / (k D): the gate halves what goes through.
         self.product = NormedLinear(kernel * in_features, 2 * out_features, dropout=dropout, gain=4.0)
 
@@ -58,7 +59,7 @@ class GatedConv(nn.Module):
         """The last inputs (N, k-1, D) before the first one, zeros for N = ``rows``, or None for k = 1."""
         if self.kernel == 1:
             return None
-        return like.new_zeros(rows, self.kernel - 1, self.product.v.shape[1] // self.kernel)
+        return like.new_zeros(rows, self.kernel - 1, self.in_features)
 
     def step(self, x: Tensor, last: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The next output (N, E), seeing only what came before, from x (N, D) and the last inputs (N, k-1, D)."""

@@ -4,8 +4,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.ops.int8 import pack
-from nmtkit.ops.matrix import product
 from nmtkit.symbols import BOS
 
 
@@ -71,20 +69,3 @@ class TiedOutputLayer(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """Logits (N, V) for hidden (N, E), in autocast's dtype or float32."""
         return functional.linear(hidden, self.weight, self.bias)
-
-
-class Int8OutputLayer(nn.Module):
-    """An output layer whose product is done in 8-bit integers (``ops/int8.py``), for search.
-
-    Its ``weight`` (V, H) and ``bias`` (V,) stay as they are, for a shortlist. Multi30k test2016, BLEU lost: RNNsearch
-    0.07 and Deep-Att 0.05; with every weight of the decoder in 8 bits it would be 0.17 and 0.23.
-    """
-
-    def __init__(self, weight: Tensor, bias: Tensor):
-        super().__init__()
-        self.weight, self.bias = weight, bias
-        self.packed = pack(weight.detach().t())
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Logits (N, V) in float32 for hidden (N, H) in float32."""
-        return product(hidden, self.packed).add_(self.bias)

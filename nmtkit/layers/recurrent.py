@@ -30,6 +30,8 @@ class LSTMState(NamedTuple):
 class PeepholeLSTM(nn.Module):
     """The LSTM of Zhou et al. 2016, eq. 4, with peepholes and without an input matrix."""
 
+    MATRICES = ("weight",)
+
     def __init__(self, width: int):
         super().__init__()
         self.width = width
@@ -59,6 +61,8 @@ class PeepholeLSTM(nn.Module):
 class GRU(nn.Module):
     """The GRU of Bahdanau et al. 2015, A.1.1: the reset gate acts before the product."""
 
+    MATRICES = "gates", "weight"
+
     def __init__(self, width: int):
         super().__init__()
         self.gates = nn.Parameter(torch.empty(width, 2 * width))  # U_r, U_z
@@ -84,6 +88,8 @@ class LAU(nn.Module):
 
     f_t is 1 - r_t, as there. The biases are held here, because that of the candidate stands outside r_t and f_t.
     """
+
+    MATRICES = ("weight",)
 
     def __init__(self, width: int):
         super().__init__()

@@ -8,15 +8,16 @@ with every step, has one row per hypothesis, and follows the beam. Both are tree
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nmtkit.layers.conv import NormedLinear
-from nmtkit.layers.embedding import Int8OutputLayer, OutputLayer, TiedOutputLayer
+from nmtkit.layers.converted import Linear, for_search, linear
+from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
+from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import Tree
 from nmtkit.symbols import BOS
 
@@ -72,7 +73,7 @@ class Seq2Seq(nn.Module):
         encoder: nn.Module,
         tgt: nn.Module,
         decoder: Decoder[Any, Any, Any],
-        output: OutputLayer | TiedOutputLayer | NormedLinear | Int8OutputLayer,
+        output: OutputLayer | TiedOutputLayer | NormedLinear,
     ):
         super().__init__()
         self.embedding = nn.ModuleDict({"src": src, "tgt": tgt})
@@ -102,33 +103,55 @@ class Seq2Seq(nn.Module):
         step = self.decoder.step(memory, state, self.embedding["tgt"](y))
         return self.output(step.hidden).float().log_softmax(dim=-1), step.state, step.attention
 
-    def int8(self) -> "Seq2Seq":
-        """The same model for search, sharing all parts but its output layer, which is in 8-bit integers."""
-        output = Int8OutputLayer(self.output.weight, self.output.bias)
-        return Seq2Seq(self.embedding["src"], self.encoder, self.embedding["tgt"], self.decoder, output).eval()
+    def for_search(self, precision: Products) -> "ForSearch":
+        """The model as search drives it, its products in this precision; it shares whatever is not converted."""
+        return ForSearch(
+            self.embedding["src"],
+            for_search(self.encoder, precision),
+            self.embedding["tgt"],
+            for_search(self.decoder, precision),
+            self.output,
+            linear(self.output, precision),
+            precision,
+            None,
+        )
 
-    def over(self, words: Tensor) -> "Narrowed":
+    def over(self, words: Tensor) -> "ForSearch":
         """As ``search.shortlist.Narrowing`` asks: the model, choosing among the target words ``words`` (C,) alone."""
-        return Narrowed(self, words)
+        return self.for_search("float32").over(words)
 
 
-class Narrowed:
-    """A model as a ``Scorer`` of some of its target words alone: ``words`` (C,)."""
+@dataclass(frozen=True, eq=False)
+class ForSearch:
+    """A model as a ``Scorer`` whose weights were converted once; in float32 its results are the model's.
 
-    def __init__(self, model: Seq2Seq, words: Tensor):
-        self.model, self.words = model, words
-        self.weight, self.bias = model.output.weight[words], model.output.bias[words]
+    It has no gradients, and no way to many steps at once.
+    """
 
+    src: nn.Module
+    encoder: nn.Module
+    tgt: nn.Module
+    decoder: Decoder[Any, Any, Any]
+    output: OutputLayer | TiedOutputLayer | NormedLinear  # of the model
+    logits: Linear  # the same in this precision, of the words that can be chosen
+    precision: Products
+    words: Tensor | None  # (C,) those words, if they are not all; ids of search are then places in it
+
+    @torch.inference_mode()
     def begin(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
         """As ``Seq2Seq.begin``: ids src (B, S) and mask (B, S) -> memory and first state, B rows each."""
-        return self.model.begin(src, mask)
+        return self.decoder.begin(self.encoder(self.src(src), mask), mask)
 
+    @torch.inference_mode()
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
-        """As ``Seq2Seq.step``, but y (N,) and the columns of the log-probabilities (N, C) are places in ``words``."""
-        previous = self.model.embedding["tgt"](self.words[y])
-        step = self.model.decoder.step(memory, state, previous)
-        logits = functional.linear(step.hidden, self.weight, self.bias).float()
-        return logits.log_softmax(dim=-1), step.state, step.attention
+        """As ``Seq2Seq.step``: previous words y (N,) -> log-probabilities (N, V or C), state, attention (N, S)."""
+        previous = y if self.words is None else self.words[y]
+        step = self.decoder.step(memory, state, self.tgt(previous))
+        return self.logits(step.hidden).float().log_softmax(dim=-1), step.state, step.attention
+
+    def over(self, words: Tensor) -> "ForSearch":
+        """As ``search.shortlist.Narrowing`` asks: the same over the target words ``words`` (C,) alone."""
+        return replace(self, logits=linear(self.output, self.precision, words), words=words)
 
 
 def rows_of(memory: Tensor, rows: int) -> Tensor:

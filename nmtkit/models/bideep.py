@@ -69,6 +69,8 @@ class Map(nn.Module):
     and any other from N(0, 0.01^2). The result is normalised in parts of the widths ``norms``.
     """
 
+    MATRICES = ("weight",)
+
     def __init__(self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: bool):
         super().__init__()
         blocks = [torch.empty(rows, columns) for columns in matrices]

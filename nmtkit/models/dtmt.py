@@ -81,6 +81,8 @@ def _keep(h: Tensor, dropout: float, *, training: bool) -> Tensor | None:
 class TGRU(nn.Module):
     """The transition GRU of eqs. 10 to 13, which reads nothing but the state."""
 
+    MATRICES = ("weight",)
+
     def __init__(self, config: Config):
         super().__init__()
         self.dropout = config.candidate_dropout
@@ -101,6 +103,8 @@ class Cell(nn.Module):
     lgru  eqs. 14 to 16: r, z, l, candidate, H(x); a GRU whose candidate has l * H(x) beside the tanh
     lau   Wang et al. 2017 with this paper's normalised gates and candidate dropout: r, z, g, candidate, H(x)
     """
+
+    MATRICES = ("weight",)
 
     def __init__(self, kind: Literal["gru", "lau", "lgru"], inputs: int, config: Config):
         super().__init__()

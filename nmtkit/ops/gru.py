@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import recurrence, trusted
+from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
@@ -32,13 +33,16 @@ def step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
 
 
 def sequence(
-    x: Tensor, u_gates: Tensor, u: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
+    x: Tensor, u_gates: Matrix, u: Matrix, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
 ) -> tuple[Tensor, Tensor]:
     """All steps: h (T, B, H) in the dtype of x, and the last h (B, H) in float32.
 
     x (T, B, 3H), u_gates (H, 2H), u (H, H), first state h0 (B, H), mask (T, B) True at real steps. ``reverse`` runs
     from the last step to the first.
     """
+    if not (isinstance(u_gates, Tensor) and isinstance(u, Tensor)):  # in search
+        outputs = scan(lambda x, h, weights: step(x, h, *weights), x, h0, mask, reverse, [u_gates, u])
+        return outputs, outputs[0 if reverse else -1]
     steps = trusted.choose(PLAIN, _fused, _compare, x)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h = _Sequence.apply(x, u_gates.to(x.dtype), u.to(x.dtype), h0, mask, reverse, steps)

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import recurrence, trusted
+from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
@@ -35,13 +36,16 @@ def step(x: Tensor, h: Tensor, u: Matrix, bias: Tensor) -> Tensor:
 
 
 def sequence(
-    x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
+    x: Tensor, u: Matrix, bias: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
 ) -> tuple[Tensor, Tensor]:
     """All steps: h (T, B, H) in the dtype of x, and the last h (B, H) in float32.
 
     x (T, B, 5H), u (H, 4H), bias (4H,), first state h0 (B, H), mask (T, B) True at real steps. ``reverse`` runs from
     the last step to the first.
     """
+    if not isinstance(u, Tensor):  # in search
+        outputs = scan(lambda x, h, weights: step(x, h, weights[0], bias), x, h0, mask, reverse, [u])
+        return outputs, outputs[0 if reverse else -1]
     steps = trusted.choose(PLAIN, _fused, _compare, x)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h = _Sequence.apply(x, u.to(x.dtype), bias, h0, mask, reverse, steps)

@@ -76,15 +76,19 @@ def scan(
     first: Tensor,
     mask: Tensor | None,
     reverse: bool,
-    weights: Sequence[Tensor],
+    weights: Sequence[Matrix],
 ) -> Tensor:
     """A recurrence over a sequence: h_t = step(x_t, h_t-1, weights), whose steps share the weights.
 
     x (T, B, G) transformed inputs, first (B, H), mask (T, B) True at real steps; a masked step hands the state on
-    unchanged. ``reverse`` runs from the last step to the first. Gives h (T, B, H) in float32.
+    unchanged. ``reverse`` runs from the last step to the first. Gives h (T, B, H) in float32. Weights that are
+    converted already, as a search has them, get no gradient.
     """
     # States are float32 whatever the products' dtype: errors would add up from step to step.
-    h, shared = share(first.float(), *weights)
+    h, shared = first.float(), weights
+    tensors = [weight for weight in weights if isinstance(weight, Tensor)]
+    if len(tensors) == len(weights):
+        h, shared = share(h, *tensors)
     inputs = x.float().unbind()
     outputs = list(inputs)  # of the right length; every place is written once
     full = full_steps(mask, len(x))

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import recurrence, trusted
+from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
@@ -37,13 +38,23 @@ def step(f: Tensor, h: Tensor, s: Tensor, w_r: Matrix, peepholes: Tensor) -> tup
 
 
 def sequence(
-    f: Tensor, w_r: Tensor, peepholes: Tensor, h0: Tensor, s0: Tensor, mask: Tensor | None = None, reverse: bool = False
+    f: Tensor, w_r: Matrix, peepholes: Tensor, h0: Tensor, s0: Tensor, mask: Tensor | None = None, reverse: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """All steps: h (T, B, H) in the dtype of f, and the last h and s (B, H) in float32.
 
     f (T, B, 4H), w_r (H, 4H), peepholes (3, H), first states h0 and s0 (B, H), mask (T, B) True at real steps.
     ``reverse`` runs from the last step to the first.
     """
+    if not isinstance(w_r, Tensor):  # in search: a scan, whose state is h and s side by side
+
+        def both(f: Tensor, state: Tensor, weights: Sequence[Matrix]) -> Tensor:
+            h, s = state.chunk(2, dim=-1)
+            return torch.cat(step(f, h, s, weights[0], peepholes), dim=-1)
+
+        states = scan(both, f, torch.cat([h0, s0], dim=-1), mask, reverse, [w_r])
+        outputs, cells = states.chunk(2, dim=-1)
+        last = 0 if reverse else -1
+        return outputs, outputs[last], cells[last]
     steps = trusted.choose(PLAIN, _fused, _compare, f)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h, s = _Sequence.apply(f, w_r.to(f.dtype), peepholes, h0, s0, mask, reverse, steps)

@@ -2,14 +2,19 @@
 
 The equations of cells and decoders say ``product(h, u)``; what ``u`` is decides how that is computed. A tensor is
 multiplied by PyTorch, in autocast's dtype where that is on. Any other ``Converted`` matrix brings its own way:
-``loop.Shared`` in training's loops, whose gradient is one product after the loop; ``int8.Packed`` in search.
+``loop.Shared`` in training's loops, whose gradient is one product after the loop; in search what ``convert`` makes of a
+weight once, in bfloat16 or 8-bit integers.
 """
 
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
+import torch
 from torch import Tensor
 
-Precision = Literal["float32", "int8"]  # of the output layer in search
+from nmtkit.ops import bfloat16, int8
+from nmtkit.ops.precision import Precision, Products, resolve
+
+SMALL = 2**14  # elements of a weight
 
 
 class Converted(Protocol):
@@ -26,3 +31,21 @@ Matrix: TypeAlias = Tensor | Converted
 def product(rows: Tensor, matrix: Matrix) -> Tensor:
     """Rows (..., D) times a matrix (D, E) -> (..., E)."""
     return rows @ matrix if isinstance(matrix, Tensor) else matrix.product(rows)
+
+
+def usable(precision: Precision, device: torch.device) -> Products:
+    """What a precision comes to on this device. Raises UserError for one that it does not have."""
+    products = resolve(precision, device)
+    if products == "int8":
+        int8.check_int8(device)
+    return products
+
+
+def convert(weight: Tensor, precision: Products) -> Matrix:
+    """A weight (D, E) as it is multiplied many times in this precision, with results in float32.
+
+    A small weight stays as it is: converting the rows would cost more than it saves.
+    """
+    if precision == "float32" or weight.numel() < SMALL:
+        return weight
+    return bfloat16.pack(weight) if precision == "bfloat16" else int8.pack(weight)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nmtkit.config import require_at_least
+from nmtkit.ops.precision import TrainingPrecision
 from nmtkit.training.optimizers import Group, Optimizer
-from nmtkit.training.precision import Precision
 from nmtkit.training.schedules import Schedule
 
 Metric = Literal["bleu", "cross_entropy"]  # of the development set
@@ -40,7 +40,7 @@ class Training:
     keep_best: int = 3  # what `nmtkit average` averages
     keep_last: int = 1
     save_every: float | None = 30.0  # minutes; such a checkpoint is to go on from, and the next one replaces it
-    precision: Precision = "auto"
+    precision: TrainingPrecision = "auto"
     seed: int = 1  # what these three are unless they are given
     init_seed: int | None = None  # of the initial weights
     order_seed: int | None = None  # of the order of the data

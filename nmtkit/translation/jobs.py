@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 
 from nmtkit.data.parallel import Workers, available_cores
-from nmtkit.ops.matrix import Precision
+from nmtkit.ops.precision import Precision
 from nmtkit.search.ensemble import Combine
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request

@@ -20,8 +20,8 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.model import load_model
 from nmtkit.lines import atomic_write, real_path
-from nmtkit.ops.int8 import check_int8
-from nmtkit.ops.matrix import Precision
+from nmtkit.ops.matrix import usable
+from nmtkit.ops.precision import Precision
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.scorer import Scorer
 from nmtkit.training.folder import ModelFolder
@@ -51,7 +51,7 @@ def load(
     device: str,
     combine: Combine | None = None,
     weights: Sequence[float] | None = None,
-    precision: Precision = "float32",
+    precision: Precision = "auto",
     lexicon: Path | str | None = None,
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
@@ -75,8 +75,7 @@ def load(
     # Of the members, when an ensemble's folder was named: their number is known only now.
     if weights and len(weights) != len(paths):
         raise UserError(f"`weights`: {len(weights)} of them for {len(paths)} models; give one for each")
-    if precision == "int8":
-        check_int8(chosen)
+    products = usable(precision, chosen)
     # Members that read alike share a source, so that a line is tokenised once for all of them.
     members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
     # Checkpoints of one model have its text files in common.
@@ -90,16 +89,15 @@ def load(
         readers.setdefault(key, Source(TextPipeline.load(text.folder, "src"), vocabulary))
         reads.append(list(readers).index(key))
     models = [model for model, _ in members]
-    searched = [model.int8() for model in models] if precision == "int8" else models
-    scorer: Scorer = searched[0]
-    if len(models) > 1:
-        scorer = Ensemble(searched, reads, weights or [1.0] * len(models), combine or "prob")
+    searched = [model.for_search(products) for model in models]
+    together = partial(_together, reads=reads, weights=weights or [1.0] * len(models), combine=combine or "prob")
     # Members write the same words, so the first one's text files are as good as any.
     text = texts[0]
     words = Path(lexicon) if lexicon is not None else text.lexicon if text.lexicon.is_file() else None
     return Translator(
         name,
-        scorer,
+        together(searched),
+        together(models if precision in ("auto", "float32") else searched),
         sum(weight.nbytes for model in models for weight in model.parameters()),
         members[0][1].search,
         chosen,
@@ -110,6 +108,11 @@ def load(
     )
 
 
+def _together(scorers: Sequence[Scorer], reads: Sequence[int], weights: Sequence[float], combine: Combine) -> Scorer:
+    """The ensemble of several members, with the arguments of ``Ensemble``, or the only one of them."""
+    return scorers[0] if len(scorers) == 1 else Ensemble(scorers, reads, weights, combine)
+
+
 def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: Sequence[float] | None) -> None:
     """Write an ensemble's folder, whole in itself: every command that translates takes it like a model folder.
 
@@ -118,7 +121,7 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: is there already; give another `output` folder, or remove it")
     # On the CPU: a check must not need the GPU that somebody else may be using.
-    load(folders, "cpu", combine, weights)  # every check that translating makes
+    load(folders, "cpu", combine, weights, "float32")  # every check that translating makes
     # With a number, because two runs in different places may have the same name.
     names = [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
     with ModelFolder(output).replaced() as new:

@@ -16,6 +16,7 @@ from nmtkit.evaluation.forced import cross_entropy
 from nmtkit.evaluation.names import UnknownWords
 from nmtkit.evaluation.subsets import unknown_free
 from nmtkit.lines import atomic_write, read_lines
+from nmtkit.ops.precision import Precision
 from nmtkit.training.folder import ModelFolder
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
@@ -91,7 +92,15 @@ def translate_each(translator: Translator, sources: Sequence[str], request: Requ
 
 
 def translate_held_out(
-    model: Path, data: Path, device: str, *, split: Split, max_length: int | None, replace_unk: bool, keep: bool
+    model: Path,
+    data: Path,
+    device: str,
+    precision: Precision,
+    *,
+    split: Split,
+    max_length: int | None,
+    replace_unk: bool,
+    keep: bool,
 ) -> Translated:
     """Translate a set of a data folder with a model; tokenised BLEU is counted on the model's own words.
 
@@ -102,7 +111,7 @@ def translate_held_out(
     """
     held_out = read_held_out(data, split)
     sources, refs = held_out.sources, held_out.refs
-    translator, hyp_path = loading.load(model, device), ModelFolder.at(model).translations(split)
+    translator, hyp_path = loading.load(model, device, precision=precision), ModelFolder.at(model).translations(split)
     log.info(
         "translating the %d lines of %s with %s%s",
         len(sources), held_out.source_path, model, f" into {hyp_path}" if keep else "",

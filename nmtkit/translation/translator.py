@@ -121,7 +121,8 @@ class Translator:
     """
 
     name: str  # the folders of its models
-    model: Scorer
+    model: Scorer  # searches, in the precision that was asked for
+    given: Scorer  # scores translations that are given: in float32, unless another precision was asked for by name
     model_bytes: int  # of its weights
     search: Search
     device: torch.device
@@ -234,7 +235,7 @@ class Translator:
         """The log-probabilities (T + 1,) of the tokens and the end mark of each candidate of every line."""
         sources = [[source.vocab.ids(source.pipeline.tokens(line)) for line in lines] for source in self.sources]
         targets = [[self._target(candidate, tokenized=False) for candidate in group] for group in candidates]
-        return score_candidates(self.model, sources, targets, device=self.device, max_tokens=self.search.max_tokens)
+        return score_candidates(self.given, sources, targets, device=self.device, max_tokens=self.search.max_tokens)
 
     def _scored(self, read: list[list[list[str]]], targets: list[list[int]], request: Request) -> list[Translation]:
         """The targets, ids of each line, as if they had been found."""
@@ -243,7 +244,7 @@ class Translator:
         search = replace(request.search(self.search), beam_size=1)
         hypotheses = dict(
             translate_each(
-                self.model, ids[0], search, device=self.device, n_best=1, attention=False,
+                self.given, ids[0], search, device=self.device, n_best=1, attention=False,
                 forced=[[*target, EOS] for target in targets], seed=None, others=ids[1:], shortlists=None,
             )
         )  # fmt: skip

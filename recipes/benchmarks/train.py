@@ -23,7 +23,8 @@ import torch
 from shared import RandomCorpus, clock_of, options, peak_memory, plan, product_rate, seconds
 
 from nmtkit.models.base import count_parameters
-from nmtkit.training import distributed, optimizers, precision
+from nmtkit.ops.precision import dtype_of
+from nmtkit.training import distributed, optimizers
 from nmtkit.training.folder import ModelFolder
 from nmtkit.training.gradient import accumulate, clip
 from nmtkit.training.progress import Progress
@@ -39,7 +40,7 @@ def main(args: argparse.Namespace, device: torch.device) -> None:
     optimizers.initialise(model, training.groups)
     model.to(device)
     optimizer = optimizers.build_optimizer(model, training.optimizer, training.groups)
-    dtype = precision.resolve(training.precision, device)
+    dtype = dtype_of(training.precision, device)
     run = Run(model, optimizer, training, corpus, ModelFolder(Path()), Progress(), dtype)
     rows = np.lexsort(corpus.lengths(np.arange(size)))
 

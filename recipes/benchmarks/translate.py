@@ -29,7 +29,7 @@ from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.model import load_model
 from nmtkit.lines import read_lines
-from nmtkit.ops.matrix import Precision
+from nmtkit.ops.precision import Precision, resolve
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
 from nmtkit.search.scorer import Scorer
@@ -60,7 +60,7 @@ def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | Non
             model.output.bias[EOS] = NEVER
         share, constant = (0.0, args.words - 1) if args.words else (1.0, 1)  # the end mark is a word, too
         search = replace(search, max_len_a=share, max_len_b=constant)
-    scorer = model.int8() if args.precision == "int8" else model
+    scorer = model.for_search(resolve(args.precision, torch.device("cpu")))
     return scorer, search, sentences, args.shortlist
 
 
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=200, help="how many [200]")
     parser.add_argument("--words", type=int, help="target words of every sentence, end mark included")
     parser.add_argument("--shortlist", type=int, help="search among this many words, the first of the vocabulary")
-    parser.add_argument("--precision", choices=get_args(Precision), default="float32", help="of the output layer")
+    parser.add_argument("--precision", choices=get_args(Precision), default="auto", help="of the products [auto]")
     parser.add_argument("--beam-size", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--wall", action="store_true", help="time a single thread by the clock on the wall, too")

@@ -172,15 +172,15 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         ),
         (
             ["--tokenized"],
-            "only --data, --model, --checkpoint, --split, --max-length, --replace-unk and --device go without files; "
-            "give some: nmtkit score HYP... REF",
+            "only --data, --model, --checkpoint, --split, --max-length, --replace-unk, --precision and --device "
+            "go without files; give some: nmtkit score HYP... REF",
         ),
         *(
             (
                 ["hyp", "ref", *option],
-                "--split, --max-length, --replace-unk and --checkpoint are for a model; leave the files out",
+                "--split, --max-length, --replace-unk, --checkpoint and --precision are for a model; leave files out",
             )
-            for option in (["--max-length", "50"], ["--replace-unk"])
+            for option in (["--max-length", "50"], ["--replace-unk"], ["--precision", "int8"])
         ),
         ([], "data/test.raw.tgt: not there; prepare a test set, or give files: nmtkit score HYP... REF"),
     ],
@@ -343,8 +343,8 @@ def model(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A working folder with a test set and a model; where the model was looked for."""
     asked = SimpleNamespace()
 
-    def load(folder: Path, device: str) -> ShoutingTranslator:
-        asked.folder, asked.device = folder, device
+    def load(folder: Path, device: str, precision: str) -> ShoutingTranslator:
+        asked.folder, asked.device, asked.precision = folder, device, precision
         return ShoutingTranslator()
 
     monkeypatch.setattr("nmtkit.translation.loading.load", load)
@@ -357,7 +357,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def test_without_files_the_test_set_is_translated_and_scored(nmtkit: Run, model: SimpleNamespace) -> None:
     outcome = nmtkit("score", "--json")
     assert outcome.err.rstrip() == "translating the 4 lines of data/test.raw.src with run into run/test.hyp"
-    assert (model.folder, model.device) == (Path("run"), "auto")
+    assert (model.folder, model.device, model.precision) == (Path("run"), "auto", "auto")
     assert json.loads(outcome.out)["systems"][0]["hypothesis"] == "run/test.hyp"
 
     hyps = Path("run/test.hyp").read_text().splitlines()
@@ -436,8 +436,8 @@ def test_in_a_model_folder_that_cannot_be_written_the_scores_are_printed_all_the
 def test_folders_and_device_can_be_named(nmtkit: Run, model: SimpleNamespace) -> None:
     Path("data").rename("elsewhere")
     Path("run").rename("mine")
-    assert nmtkit("score", "--data", "elsewhere", "-m", "mine", "--device", "cpu").status == 0
-    assert (model.folder, model.device) == (Path("mine"), "cpu")
+    assert nmtkit("score", "--data", "elsewhere", "-m", "mine", "--device", "cpu", "--precision", "int8").status == 0
+    assert (model.folder, model.device, model.precision) == (Path("mine"), "cpu", "int8")
     assert Path("mine/test.hyp").exists()
 
 

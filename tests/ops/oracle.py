@@ -121,8 +121,8 @@ def cross_entropy(
     return (1 - label_smoothing) * nll + label_smoothing * others, nll.detach()
 
 
-def int8_product(x: Tensor, weight: Tensor) -> Tensor:
-    """As ``int8.pack(weight)``: rows of x (N, D) and columns of weight (D, E) in 90ths of their largest elements."""
-    step_x = x.abs().amax(dim=1, keepdim=True) / 90
-    step_w = weight.abs().amax(dim=0) / 90
+def int8_product(x: Tensor, weight: Tensor, largest: int) -> Tensor:
+    """As ``int8.pack(weight)``: rows of x (N, D), columns of weight (D, E), in ``largest`` parts of their largest."""
+    step_x = x.abs().amax(dim=1, keepdim=True) / largest
+    step_w = weight.abs().amax(dim=0) / largest
     return ((x / step_x).round() * step_x) @ ((weight / step_w).round() * step_w)

@@ -1,6 +1,9 @@
 """Products in 8-bit integers equal their plain form, row by row."""
 
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -24,7 +27,7 @@ def factors(rows: int, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
 def test_a_product_equals_the_plain_form_and_is_near_the_exact_one(sizes: tuple[int, int, int]) -> None:
     x, weight = factors(*sizes)
     found = product(x, pack(weight))
-    torch.testing.assert_close(found, oracle.int8_product(x, weight), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found, oracle.int8_product(x, weight, int8.largest()), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(found, x @ weight, rtol=0, atol=0.1 * math.sqrt(sizes[1]))
 
 
@@ -34,6 +37,21 @@ def test_a_row_does_not_depend_on_the_others() -> None:
     together = product(x, pack(weight))
     for row, found in zip(x, together, strict=True):
         assert torch.equal(product(row[None], pack(weight))[0], found)
+
+
+def test_the_range_is_the_widest_that_this_processor_adds_up_exactly() -> None:
+    ones = torch.ones(64, 64)
+    exact = [torch.allclose(int8._pack(ones, n).product(ones), 64 * ones) for n in (int8.NARROW, int8.WIDE)]
+    assert exact == [True, int8.largest() == int8.WIDE]
+
+
+@pytest.mark.parametrize("limited", ["AVX2", "AVX512_CORE", "AVX2_VNNI"])
+def test_a_processor_without_vnni_has_the_narrow_range(limited: str) -> None:
+    # oneDNN is held to a kind of processor when it is first used, so in another process.
+    asked = "from nmtkit.ops.int8 import largest; print(largest())"
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": limited}
+    ran = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True)
+    assert int(ran.stdout) in ((int8.NARROW, int8.largest()) if limited == "AVX2_VNNI" else (int8.NARROW,))
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

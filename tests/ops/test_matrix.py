@@ -1,13 +1,15 @@
 """What a matrix is decides how rows are multiplied with it."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from nmtkit.layers.recurrent import GRU, LAU, LSTMState, PeepholeLSTM
-from nmtkit.ops.int8 import pack
+from nmtkit.ops import bfloat16, int8
 from nmtkit.ops.loop import share
-from nmtkit.ops.matrix import Matrix, product
+from nmtkit.ops.matrix import SMALL, Matrix, convert, product
 
 
 class Doubled:
@@ -48,6 +50,33 @@ def test_every_cell_takes_its_step_with_weights_of_any_kind(kind: type[PeepholeL
     exact = next_state(cell, x, h, [*cell.weights()])
     first, shared = share(h, *cell.weights())
     assert torch.equal(next_state(cell, x, first, [*shared]), exact)
-    near = next_state(cell, x, h, [pack(weight) for weight in cell.weights()])
-    assert not torch.equal(near, exact)
-    torch.testing.assert_close(near, exact, rtol=0, atol=0.05)
+    for module in (bfloat16, int8):
+        near = next_state(cell, x, h, [module.pack(weight) for weight in cell.weights()])
+        assert not torch.equal(near, exact)
+        torch.testing.assert_close(near, exact, rtol=0, atol=0.05)
+
+
+@pytest.mark.parametrize(("kind", "terms"), [(PeepholeLSTM, 4), (GRU, 3), (LAU, 5)])
+@pytest.mark.parametrize("reverse", [False, True])
+@torch.no_grad()
+def test_a_sequence_with_converted_weights_is_the_loop_over_the_steps(
+    kind: type[PeepholeLSTM | GRU | LAU], terms: int, reverse: bool
+) -> None:
+    torch.manual_seed(0)
+    cell, x, zero = kind(16), torch.randn(5, 3, terms * 16), torch.zeros(3, 16)
+    mask = torch.arange(5)[:, None] < torch.tensor([5, 3, 1])
+    first: Any = LSTMState(zero, zero) if isinstance(cell, PeepholeLSTM) else zero
+    exact = cell(x, first, mask, reverse)
+    for name in cell.MATRICES:
+        weight = Doubled(getattr(cell, name) / 2)  # no tensor, and yet the same products
+        delattr(cell, name)
+        setattr(cell, name, weight)
+    torch.testing.assert_close(cell(x, first, mask, reverse), exact)
+
+
+def test_a_weight_is_converted_unless_it_is_small_or_float32_is_asked_for() -> None:
+    large, small = torch.randn(128, SMALL // 128), torch.randn(127, SMALL // 128)
+    assert convert(large, "float32") is large
+    for precision, kinds in (("bfloat16", (bfloat16.Low, bfloat16.LaidOut)), ("int8", (int8.Packed,))):
+        assert isinstance(convert(large, precision), kinds)
+        assert convert(small, precision) is small

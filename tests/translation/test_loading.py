@@ -7,6 +7,9 @@ import torch
 
 import nmtkit
 from nmtkit.errors import UserError
+from nmtkit.ops import matrix
+from nmtkit.ops import precision as precisions
+from nmtkit.ops.precision import Products
 from nmtkit.translation import loading
 from nmtkit.translation.translator import Translator
 from tests.echo import load_echo, write_folder, write_model
@@ -108,9 +111,27 @@ def test_the_lexicon_is_that_of_the_model_folder(tmp_path: Path, monkeypatch: py
     assert given.best == {"a": "b"}
 
 
-def test_members_may_be_in_8_bit_integers(models: list[Path]) -> None:
-    exact, near = (loading.load(models, "cpu", precision=precision) for precision in ("float32", "int8"))
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_members_may_be_in_other_precisions(
+    models: list[Path], precision: Products, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "SMALL", 0)
+    exact, near = (loading.load(models, "cpu", precision=each) for each in ("float32", precision))
     [[a]], [[b]] = exact.n_best(["a b"], 1), near.n_best(["a b"], 1)
     assert a.log_prob != b.log_prob
     assert math.isclose(a.log_prob, b.log_prob, abs_tol=0.2)
     assert near.model_bytes == exact.model_bytes > 0
+    assert near.forced(["a b"], ["b a"])[0].score != exact.forced(["a b"], ["b a"])[0].score
+
+
+def test_auto_is_what_the_device_is_measured_to_multiply_fastest_and_scores_in_float32(
+    models: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "SMALL", 0)
+    for low, expected in ((1.0, "float32"), (0.1, "bfloat16")):
+        monkeypatch.setattr(precisions, "_seconds", {torch.float32: 1.0, torch.bfloat16: low}.get)
+        auto, named = (loading.load(models, "cpu", precision=each) for each in ("auto", expected))
+        exact = loading.load(models, "cpu", precision="float32")
+        assert auto.n_best(["a b"], 1)[0][0].score == named.n_best(["a b"], 1)[0][0].score
+        assert auto.forced(["a b"], ["b a"]) == exact.forced(["a b"], ["b a"])
+        assert torch.equal(*(torch.tensor(each.score_candidates(["a b"], [["b a"]])[0][0]) for each in (auto, exact)))

@@ -1,0 +1,73 @@
+"""A part of a model as search has it: a copy whose products are done in one precision, with weights converted once."""
+
+import copy
+from typing import Protocol, TypeVar, runtime_checkable
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nmtkit.layers.conv import NormedLinear
+from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
+from nmtkit.ops.matrix import Matrix, convert, product
+from nmtkit.ops.precision import Products
+
+Part = TypeVar("Part", bound=nn.Module)
+
+
+@runtime_checkable
+class Multiplying(Protocol):
+    """A module that multiplies by parameters of its own, with ``product``."""
+
+    MATRICES: tuple[str, ...]  # the names of these parameters, (D, E) each
+
+
+class Linear(nn.Module):
+    """(x W) scale + b for search, where W is any ``Matrix`` (D, E), scale and b are (E,) or None."""
+
+    def __init__(self, weight: Matrix, scale: Tensor | None, bias: Tensor | None):
+        super().__init__()
+        self.weight, self.scale, self.bias = weight, scale, bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The map of x (..., D): (..., E) in float32."""
+        if isinstance(self.weight, Tensor) and self.scale is None:
+            return functional.linear(x, self.weight.t(), self.bias)
+        result = product(x, self.weight)
+        if self.scale is not None:
+            result.mul_(self.scale)
+        return result if self.bias is None else result.add_(self.bias)
+
+
+def linear(
+    layer: nn.Linear | NormedLinear | OutputLayer | TiedOutputLayer, precision: Products, outputs: Tensor | None = None
+) -> Linear:
+    """A layer for search, with all of its outputs or with ``outputs`` (C,) alone.
+
+    The scale of a normed one, which training computes anew in every product, is computed once.
+    """
+    if outputs is not None:
+        return Linear(convert(layer.weight[outputs].t(), precision), None, layer.bias[outputs])
+    if precision == "float32" and isinstance(layer, NormedLinear):
+        return Linear(layer.v.t(), layer.scale(), layer.bias)
+    return Linear(convert(layer.weight.t(), precision), None, layer.bias)
+
+
+def for_search(part: Part, precision: Products) -> Part:
+    """A copy of ``part`` that multiplies in this precision and shares all else; in float32 it gives the same results.
+
+    It is for ``forward`` and single steps. A fast way to many steps that takes a layer's weight for itself, as
+    ``Decoder.unroll`` does, is for training.
+    """
+    # The parameters of the copy are those of the part, but without gradients, which what follows could not give.
+    shared = {id(each): nn.Parameter(each.detach(), requires_grad=False) for each in part.parameters()}
+    twin = copy.deepcopy(part, shared).eval()
+    for module in list(twin.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear | NormedLinear):
+                setattr(module, name, linear(child, precision))
+        if isinstance(module, Multiplying):
+            for name in module.MATRICES:
+                weight = convert(getattr(module, name), precision)
+                delattr(module, name)  # a parameter's place takes nothing else
+                setattr(module, name, weight)
+    return twin

@@ -1,0 +1,53 @@
+"""Products with weights in bfloat16, for search: up to seven times as fast as float32 on a processor that has them.
+
+A weight is converted once, and on a CPU laid out as oneDNN reads it, which it would otherwise do in every product. The
+rows are converted in every product. The results are float32, but rounded to bfloat16.
+
+A ``Low`` weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight))``.
+
+Letters: N rows, D inputs, E outputs.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nmtkit.ops.blocks import BLOCK, by_blocks
+
+
+class Low(NamedTuple):
+    """A weight (D, E) in bfloat16."""
+
+    weight: Tensor  # (E, D)
+
+    def product(self, rows: Tensor) -> Tensor:
+        """Rows (..., D) times this weight -> (..., E) in float32."""
+        return functional.linear(rows.bfloat16(), self.weight).float()
+
+
+class LaidOut(NamedTuple):
+    """A weight (D, E) in bfloat16, in a layout of oneDNN's own."""
+
+    weight: Tensor  # (E, D) to PyTorch
+
+    def product(self, rows: Tensor) -> Tensor:
+        """Rows (..., D) times this weight -> (..., E) in float32."""
+        return by_blocks(self._multiply, rows, self.weight.shape[0])
+
+    def _multiply(self, rows: Tensor, place: Tensor) -> None:
+        """Writes the products of the first R of the rows (P, D) to ``place`` (R, E)."""
+        result = torch.ops.mkldnn._linear_pointwise(rows.bfloat16(), self.weight, None, "none", [], "")
+        place.copy_(result[: len(place)])
+
+
+def pack(weight: Tensor) -> Low | LaidOut:
+    """A weight (D, E) of any floating dtype, converted once for many products."""
+    low = weight.detach().t().bfloat16().contiguous()
+    if weight.device.type == "cpu":
+        try:
+            return LaidOut(torch.ops.mkldnn._reorder_linear_weight(low, BLOCK))
+        except (AttributeError, RuntimeError):
+            pass  # a processor without bfloat16, or a PyTorch without oneDNN: slow, but right
+    return Low(low)

@@ -1,0 +1,114 @@
+"""Every architecture is searched in every precision: in float32 with the model's own results, else nearly so."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nmtkit.models.base import Seq2Seq
+from nmtkit.ops import matrix
+from nmtkit.ops.precision import Products
+from nmtkit.search.beam import Search, beam_search
+from nmtkit.search.scorer import Scorer
+from nmtkit.symbols import BOS
+from tests.models.test_contracts import LENGTHS, leaves, one_of_each_architecture, repeat, sources, toy_model
+
+every_architecture = pytest.mark.parametrize("preset", one_of_each_architecture())
+low_precision = pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+aten = torch.ops.aten
+
+
+@pytest.fixture(autouse=True)
+def small_weights_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "SMALL", 0)
+
+
+def first_step(scorer: Scorer) -> list[Tensor]:
+    """All that two hypotheses of every sentence get: log-probabilities first, then states and attention weights."""
+    memory, state = scorer.begin(*sources())
+    return leaves(scorer.step(memory, repeat(state, 2), torch.full((2 * len(LENGTHS),), BOS)))
+
+
+@every_architecture
+@torch.inference_mode()
+def test_in_float32_it_is_the_model_to_the_last_bit(preset: str) -> None:
+    model = toy_model(preset)
+    for ours, theirs in zip(first_step(model.for_search("float32")), first_step(model), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@low_precision
+@every_architecture
+@torch.inference_mode()
+def test_in_other_precisions_it_is_nearly_the_model(preset: str, precision: Products) -> None:
+    model = toy_model(preset)
+    near, exact = first_step(model.for_search(precision)), first_step(model)
+    assert not torch.equal(near[0], exact[0])
+    assert (near[0].exp() - exact[0].exp()).abs().max() < 0.1
+    for ours, theirs in zip(near[1:], exact[1:], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0.05, atol=0.2)
+
+
+@low_precision
+@every_architecture
+def test_every_architecture_is_searched(preset: str, precision: Products) -> None:
+    model = toy_model(preset)
+    config = Search(beam_size=3, length_penalty="none", max_len_a=0, max_len_b=4)
+    exact, near = (beam_search(scorer, *sources(), config) for scorer in (model, model.for_search(precision)))
+    for [a], [b] in zip(exact, near, strict=True):
+        assert abs(a.score - b.score) < 0.3
+
+
+class WeightsMultiplied(TorchDispatchMode):
+    """Notes every product with a matrix of float32; a product of a batch of matrices is attention's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[torch.Size] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in (aten.mm.default, aten.addmm.default) and args[-1].dtype == torch.float32:
+            self.sizes.append(args[-1].shape)
+        return function(*args, **(kwargs or {}))
+
+
+def multiplied(scorer: Scorer) -> list[torch.Size]:
+    with torch.no_grad(), WeightsMultiplied() as noted:
+        first_step(scorer)
+    return noted.sizes
+
+
+@low_precision
+@every_architecture
+def test_no_weight_is_multiplied_in_float32(preset: str, precision: Products) -> None:
+    model = toy_model(preset)
+    assert multiplied(model.for_search("float32"))
+    assert not multiplied(model.for_search(precision))
+
+
+@low_precision
+@every_architecture
+@torch.inference_mode()
+def test_a_shortlist_has_the_precision_too(preset: str, precision: Products) -> None:
+    model, words = toy_model(preset), torch.tensor([0, 1, 2, 3, 6, 9])
+    near, exact = (first_step(scorer.over(words))[0] for scorer in (model.for_search(precision), model))
+    assert near.shape == exact.shape == (2 * len(LENGTHS), len(words))
+    assert not torch.equal(near, exact)
+    assert (near.exp() - exact.exp()).abs().max() < 0.1
+
+
+def test_a_model_that_is_searched_in_low_precision_stays_as_it_was() -> None:
+    model = toy_model("rnnsearch")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    first_step(model.for_search("bfloat16"))
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_what_is_not_converted_is_shared() -> None:
+    model: Seq2Seq = toy_model("transformer-base")
+    own = {parameter.data_ptr() for parameter in model.parameters()}
+    searched = model.for_search("float32")
+    assert {each.data_ptr() for part in (searched.encoder, searched.decoder) for each in part.parameters()} <= own
