@@ -44,8 +44,8 @@ GROUPS = {
     },
     "prep": {
         "Sets": "--train --dev --test --dev-reference --dev-size --seed",
-        "Tokens": "--tokenizer --tokenizer-command --aggressive-hyphens --protect --escape --normalize --lowercase "
-        "--truecase",
+        "Tokens": "--like --tokenizer --tokenizer-command --aggressive-hyphens --protect --escape --normalize "
+        "--lowercase --truecase",
         "Segmentation": "--bpe --joint --words",
         "Cleaning": "--max-length --max-ratio --drop --keep-rejected",
         "Large text": "--shard --merge --verify --jobs",

@@ -11,6 +11,7 @@ import typer
 from nmtkit.cli.options import Jobs, Raw, SourceLanguage, TargetLanguage, log, say_next
 from nmtkit.data.settings import Cleaning, Development, Drop, Prep, Side, Tokenizer
 from nmtkit.errors import UserError
+from nmtkit.training.folder import ModelFolder
 
 TwoFiles = tuple[Path, Path]
 
@@ -29,6 +30,8 @@ def prep(
         help="Draw a development set of this many pairs from the training text.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of --dev-size.")] = Development.seed,
     output: Annotated[Path, typer.Option("--output", "-o", help="Data folder to write.")] = Path("data"),
+    like: Annotated[Path | None, typer.Option(metavar="FOLDER",
+        help="Tokenise and segment as in this data or model folder, whose BPE is used, too.")] = None,
     tokenizer: Annotated[list[str] | None, typer.Option(metavar="[LANGUAGE=]NAME", show_default=False,
         help="Tokenizer, for both languages or for one: moses; characters, for Chinese and Japanese; or none, for text "
         "whose words are separated by spaces already. May be repeated.  [default: moses]")] = None,
@@ -83,6 +86,8 @@ def prep(
 
       nmtkit prep -s de -t en --truecase --bpe 32000 --separate -o data-truecased
 
+      nmtkit prep --raw raw-news --like run -o data-news     (for nmtkit train --from run)
+
     Only training text is cleaned: pairs with control characters, an empty side, or too many words or too different
     lengths are left out, and with --drop also those with identical sides, in another script than the language's, that
     are in the development or test set, or that occurred before. The number of pairs and the first line numbers for each
@@ -97,6 +102,13 @@ def prep(
     """
     if words and (bpe is not None or joint is not None):
         raise UserError("--words: there is no BPE then; leave out --bpe, --joint and --separate")
+    chosen = {
+        "--tokenizer": tokenizer, "--tokenizer-command": tokenizer_command, "--aggressive-hyphens": aggressive_hyphens,
+        "--protect": protect, "--escape": escape, "--normalize": normalize, "--lowercase": lowercase,
+        "--truecase": truecase, "--bpe": bpe, "--joint": joint, "--words": words,
+    }  # fmt: skip
+    if like is not None and (given := [name for name, value in chosen.items() if value not in (None, False)]):
+        raise UserError(f"--like {like}: says how text is prepared; leave out {', '.join(given)}")
     if train is None and (dev or test):
         raise UserError("--dev and --test need --train; without it, all three are looked for in --raw")
     # A shard knows its own pairs only; what all of them make is for the command that merges.
@@ -104,21 +116,34 @@ def prep(
         raise UserError("--shard: --merge and --keep-rejected are for the command that comes after every shard")
 
     from nmtkit.data import manifest
-    from nmtkit.data.prep import prepare, prepare_part
+    from nmtkit.data.prep import prep_like, prepare, prepare_part
     from nmtkit.data.raw import Files, find_raw, language_of
 
     # Reads the folder alone: neither raw text nor settings are needed.
     if verify:
         log.info(manifest.verify(output))
         return
+    try:
+        cleaning = Cleaning(max_length, max_ratio, _rules(drop))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    folder = None if like is None else ModelFolder.at(like).path
+    alike = None if folder is None else prep_like(folder, cleaning)
+    if alike is not None:
+        src_lang, tgt_lang = src_lang or alike.src.language, tgt_lang or alike.tgt.language
+        if (src_lang, tgt_lang) != (alike.src.language, alike.tgt.language):
+            theirs = f"from {alike.src.language} to {alike.tgt.language}"
+            raise UserError(f"--like {like}: is {theirs}, not from {src_lang} to {tgt_lang}")
     # Named files take the place of the folder as a whole, so that no set of it slips in.
     if train is None:
         files, src, tgt = find_raw(raw, src_lang, tgt_lang)
     else:
-        given = {"train": train, "dev": dev, "test": test}
-        files = {split: Files(*pair) for split, pair in given.items() if pair}
+        named = {"train": train, "dev": dev, "test": test}
+        files = {split: Files(*pair) for split, pair in named.items() if pair}
         # europarl.en.gz says its language in its name.
         src, tgt = src_lang or language_of(train[0]), tgt_lang or language_of(train[1])
+    # Not a part of Prep: it says what the sets are, not how text becomes tokens.
+    development = Development(tuple(dev_reference or ()), dev_size, seed)
     # What a user says of one language leaves the other one at its default.
     tokenizers = dict.fromkeys((src, tgt), "moses") | _by_language("--tokenizer", tokenizer or [], (src, tgt))
     commands = _by_language("--tokenizer-command", tokenizer_command or [], (src, tgt))
@@ -133,21 +158,19 @@ def prep(
             truecase=truecase,
             segmentation="words" if words else "bpe",
         )
-        settings = Prep(
+        settings = alike or Prep(
             _side(both, src, tokenizers, commands.get(src), normalize),
             _side(both, tgt, tokenizers, commands.get(tgt), normalize),
             merges=Prep.merges if bpe is None else bpe,
             joint=Prep.joint if joint is None else joint,
-            cleaning=Cleaning(max_length, max_ratio, _rules(drop)),
+            cleaning=cleaning,
         )
     except ValueError as error:
         raise UserError(str(error)) from None
-    # Not a part of Prep: it says what the sets are, not how text becomes tokens.
-    development = Development(tuple(dev_reference or ()), dev_size, seed)
     if shard:
-        log.info(prepare_part(files, output, settings, jobs, _part(shard), development))
+        log.info(prepare_part(files, output, settings, jobs, _part(shard), development, folder))
         return
-    log.info(prepare(files, output, settings, jobs, keep_rejected, merge, development))
+    log.info(prepare(files, output, settings, jobs, keep_rejected, merge, development, folder))
     say_next("vocab", ("-d", output, "data"))
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 def train(
     model: Annotated[str | None, typer.Option("--model", "-m",
         help="Preset to train; nmtkit models lists them. Not needed to continue a run.")] = None,
+    start: Annotated[Path | None, typer.Option("--from", metavar="FOLDER",
+        help="Begin with the weights of this model, and with its configuration unless --model names a preset.")] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c",
         help="YAML file with values that replace those of the preset.")] = None,
     settings: Settings = None,
@@ -48,7 +50,16 @@ def train(
       nmtkit train --model rnnsearch --config small.yaml --set training.optimizer.lr=5e-4
       nmtkit train --model deep-att --dry-run
 
+      nmtkit train --from run --data data-news --output run-news --set training.optimizer.lr=1e-4
+
       torchrun --nproc-per-node 4 -m nmtkit train --model deep-att
+
+    --from fine-tunes a model, also one at a checkpoint (run/checkpoints/step-876), on other text: words that it knows
+    keep their weights by their spelling, and optimiser and learning rates begin anew. What was taken is shown, and the
+    folder is kept in origin.json. nmtkit prep --like prepares the text as the model's.
+
+    A run that goes on may change settings of the optimiser, the schedule, dropout and when to stop with --set; its text
+    and sizes, and the order of its data, stay.
 
     The last command shares every batch between 4 processes, on 4 GPUs or, without a GPU, on the cores of the processor.
     """
@@ -64,13 +75,13 @@ def train(
     # Read as YAML, so that a number is a number and auto is a word; a batch has one kind of limit, so the other goes.
     if max_tokens is not None:
         given |= {"batch_tokens": parse_yaml(max_tokens, "--max-tokens"), "batch_sentences": None}
-    values = merge(_base(model, config, output), parse_settings(settings or []))
+    values = merge(_base(model, config, output, start), parse_settings(settings or []))
     values = merge(values, {"training": given}) if given else values
 
     from nmtkit.experiment.run import run_experiment
     from nmtkit.experiment.schema import build_experiment
 
-    planned = build_experiment(values, _where(model, config, output))
+    planned = build_experiment(values, _where(model, config, output, start))
     if dry_run:
         # The same form as a preset and as a run's config.yaml: it can be kept, changed and trained.
         print(dump_yaml(to_dict(planned)))
@@ -81,7 +92,7 @@ def train(
 
     # Joined before anything is logged or written, because only the first process does either.
     with distributed.processes(choose_device(device)) as chosen, _log_to(output, distributed.rank()):
-        progress = run_experiment(planned, data, output, chosen)
+        progress = run_experiment(planned, data, output, chosen, start)
         # A run that was stopped by a signal is not finished, and the same command goes on.
         outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
         best = "".join(f"; best {planned.training.ranked_by} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
@@ -105,22 +116,26 @@ def _print_sizes(planned: "Experiment", data: Path) -> None:
     print(f"{'the paper says':<30}" + ("nothing" if stated is None else f"{stated:>10g} M"))
 
 
-def _base(model: str | None, config: Path | None, output: Path) -> dict[str, Any]:
-    """The preset with the values of the user's file in its place; without either, the configuration of the run."""
+def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:
+    """The values of the preset, or else of the run or the model that it begins with, with those of the user's file."""
     from nmtkit.experiment.presets import load_preset
 
-    over = load_yaml(config) if config else {}
+    over, run = load_yaml(config) if config else {}, ModelFolder(output)
     if model is not None:
         return merge(load_preset(model), over)
-    if config is None and not ModelFolder(output).config.exists():
+    if start is not None:
+        own = run if run.config.exists() else ModelFolder.at(start)
+        own.check()
+        return merge(load_yaml(own.config), over)
+    if config is None and not run.config.exists():
         raise UserError("which model? give a preset with --model NAME; `nmtkit models` lists them")
     # A file alone is complete: what `nmtkit models NAME` prints, changed, is one.
-    return over if config else load_yaml(ModelFolder(output).config)
+    return over if config else load_yaml(run.config)
 
 
-def _where(model: str | None, config: Path | None, output: Path) -> str:
+def _where(model: str | None, config: Path | None, output: Path, start: Path | None) -> str:
     """The sources of the values, for error messages."""
-    names = [name for name in (model, str(config) if config else None) if name]
+    names = [name for name in (model or (start and str(start)), str(config) if config else None) if name]
     return " + ".join(names) or str(ModelFolder(output).config)
 
 

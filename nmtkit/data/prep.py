@@ -23,8 +23,20 @@ from nmtkit.data.moses import has_moses_rules, moses_language
 from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.data.progress import progress
 from nmtkit.data.raw import Files
-from nmtkit.data.settings import ALIGN_FILES, SIDES, SPLITS, TWO_FILES, Development, Drop, Prep, SideName, TextFiles
-from nmtkit.data.text import TextPipeline
+from nmtkit.data.settings import (
+    ALIGN_FILES,
+    SIDES,
+    SPLITS,
+    TWO_FILES,
+    Cleaning,
+    Development,
+    Drop,
+    Prep,
+    SideName,
+    TextFiles,
+    load_prep,
+)
+from nmtkit.data.text import TextPipeline, copy_learnt
 from nmtkit.data.work import CHUNK_LINES, Work, join_lines, split_lines
 from nmtkit.errors import UserError
 from nmtkit.lines import (
@@ -51,13 +63,15 @@ def prepare(
     keep_rejected: Path | None = None,
     merge: bool = False,
     development: Development = TWO_FILES,
+    like: Path | None = None,
 ) -> PrepReport:
     """Make the data folder ``folder`` from the raw text of the splits: train, and dev and test if there are any.
 
     ``keep_rejected``: a file for the training pairs that are left out. ``merge``: only from what ``prepare_part`` left.
     ``development``: further references, or how many pairs to draw from the training text, which then does without them.
-    Raises UserError for text that cannot be used. Whatever ends it early, an older data folder stays as it was, and
-    the same call goes on with the first shard that is not finished.
+    ``like``: a data or model folder whose models of case and subwords are taken; ``prep`` has its settings, see
+    ``prep_like``. Raises UserError for text that cannot be used. Whatever ends it early, an older data folder stays as
+    it was, and the same call goes on with the first shard that is not finished.
     """
     if keep_rejected is not None and not keep_rejected.parent.is_dir():
         raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
@@ -66,7 +80,7 @@ def prepare(
     read = [real_path(file_of(path)[0]) for path in chain(development.references, *raw.values())]
     if keep_rejected is not None and real_path(keep_rejected) in read:
         raise UserError(f"{keep_rejected}: is read, too, and would be replaced; choose another `keep_rejected`")
-    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development) as work:
+    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, like) as work:
         _note_languages(prep)
         if merge:
             _check_merge(work)
@@ -81,17 +95,28 @@ def prepare_part(
     workers: int | None,
     part: tuple[int, int],
     development: Development = TWO_FILES,
+    like: Path | None = None,
 ) -> str:
     """Tokenise and clean part i of n of the training text, which is every n-th shard, and say how much is done.
 
     The shards stay in the data folder until ``prepare`` merges them. All parts must be given the same arguments.
     """
     prep = _settled(prep, development)
-    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, shared=True) as work:
+    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, like, shared=True) as work:
         _note_languages(prep)
         clean_shards(work, part, pool)
     done = sum(map(work.is_clean, work.shards))
     return f"{work.folder}: {done} of {len(work.shards)} shards are done; when all are, nmtkit prep --merge"
+
+
+def prep_like(folder: Path, cleaning: Cleaning) -> Prep:
+    """The settings of a data or model folder, whose text is to be followed by more that is prepared alike.
+
+    Cleaning is for each text to choose. Raises UserError for a folder that cannot prepare text.
+    """
+    for side in SIDES:  # which reads everything that is needed, and runs no program that the user does not know of
+        TextPipeline.load(folder, side)
+    return replace(load_prep(folder), cleaning=cleaning)
 
 
 def _settled(prep: Prep, development: Development) -> Prep:
@@ -157,6 +182,8 @@ def _make_files(work: Work, pool: Workers) -> None:
     kept = work.pairs - sum(rule["count"] for rule in lost.values())
     with atomic_write(TextFiles(work.folder).settings) as file:
         file.write(dump_yaml(to_dict(work.prep)))
+    if work.like is not None:  # what is there is not learnt
+        copy_learnt(work.like, work.folder)
     # In this order: merges are learnt on truecased words, and text is written with both.
     learn_truecasers(work, kept, pool)
     learn_segmenters(work, kept, pool)

@@ -46,6 +46,10 @@ class TextFiles:
         """Translations of single words, of ``nmtkit align``; not there unless that was run."""
         return self.folder / "lexicon.tsv"
 
+    def learnt(self, side: SideName) -> tuple[Path, ...]:
+        """What ``nmtkit prep`` learns from the text of a side, there or not."""
+        return self.merges(side), self.truecasing(side)
+
     def prepared(self) -> Iterator[Path]:
         """The files that ``nmtkit prep`` makes, there or not."""
         yield self.settings

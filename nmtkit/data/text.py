@@ -14,7 +14,7 @@ from sacremoses import MosesDetokenizer, MosesDetruecaser
 from nmtkit.data.bpe import Segmenter, join_pieces
 from nmtkit.data.command import Command
 from nmtkit.data.moses import make_tokenizer, moses_language, normalizations
-from nmtkit.data.settings import Side, SideName, TextFiles, load_prep
+from nmtkit.data.settings import SIDES, Side, SideName, TextFiles, load_prep
 from nmtkit.data.truecasing import Truecaser
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write
@@ -143,6 +143,15 @@ class TextPipeline:
         except TypeError:  # sacremoses 0.2 fails on Czech "x' - li"; a line is never lost
             text = " ".join(words)
         return _AROUND_CHARACTERS.sub("", text) if self.side.tokenizer == "characters" else text
+
+
+def copy_learnt(source: Path, target: Path) -> None:
+    """Give a folder the merges and truecasing models of another."""
+    for side in SIDES:
+        for path in TextFiles(source).learnt(side):
+            if path.is_file():
+                with atomic_write(target / path.name, "wb") as file:
+                    file.write(path.read_bytes())
 
 
 def copy_prep(data_folder: Path, model_folder: Path) -> None:

@@ -26,7 +26,7 @@ from nmtkit.data.manifest import is_data_file, versions
 from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.data.progress import progress
 from nmtkit.data.raw import Content, Files, read, read_all
-from nmtkit.data.settings import Development, Prep, SideName
+from nmtkit.data.settings import SIDES, Development, Prep, SideName, TextFiles
 from nmtkit.errors import UserError
 from nmtkit.lines import locked, raw_lines, real_path, report_write_errors
 from nmtkit.version import __version__
@@ -60,6 +60,7 @@ class Work:
     output: Path
     prep: Prep
     folder: Path  # inside the output, named after everything that decides what is made
+    like: Path | None  # a folder whose models of case and subwords are taken
 
     @classmethod
     @contextmanager
@@ -70,6 +71,7 @@ class Work:
         prep: Prep,
         pool: Workers,
         development: Development,
+        like: Path | None,
         shared: bool = False,
     ) -> "Iterator[Work]":
         """The run that makes ``output`` of ``raw``, with the lock of its folder; ``shared`` by the parts of one run.
@@ -86,6 +88,9 @@ class Work:
         contents = read_all(raw, development.references, pool)
         # Everything that decides what is made, versions included: another version may tokenise differently.
         key = [to_dict(prep), contents, development.size, development.seed, __version__, versions(), SHARD_LINES]
+        if like is not None:
+            learnt = [path for side in SIDES for path in TextFiles(like).learnt(side) if path.is_file()]
+            key += [hashlib.sha256(path.read_bytes()).hexdigest() for path in learnt]
         folder = output / f".prep-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]}"
         with locked(folder, "prep", shared):
             # A data folder has one unfinished run. Another's lock says that it is not left but at work.
@@ -101,7 +106,7 @@ class Work:
                 if not drawn.tgt.exists():  # which is written last
                     draw(raw["train"], contents["train"][0].lines, development.size, development.seed, prep, drawn)
                 raw, contents = {**raw, "dev": drawn}, {**contents, "dev": [read(path) for path in drawn]}
-            work = cls(raw, development, contents, output, prep, folder)
+            work = cls(raw, development, contents, output, prep, folder, like)
             done = sum(map(work.is_clean, work.shards))
             if done:
                 log.info(f"going on: {done} of {len(work.shards)} shards are clean already")

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.development import DevelopmentSet, validate
 from nmtkit.experiment.schema import Experiment, load_experiment
+from nmtkit.experiment.warm_start import Origin, check_origin, take_weights, write_origin
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, locked
 from nmtkit.models.base import Seq2Seq, count_parameters
@@ -30,14 +32,22 @@ from nmtkit.training.threads import choose_threads
 
 log = logging.getLogger(__name__)
 
-# What a run that goes on may change; everything else must be as it was.
-CHANGEABLE = ("paper", "data", "search", "training.max_updates", "training.max_epochs", "training.patience",
-              "training.valid_every", "training.keep_best", "training.keep_last", "training.save_every",
-              "training.pass_tokens", "training.precision")  # fmt: skip
+# What a run that goes on may change; everything else must be as it was. That has a name in the paper, ends the run or
+# bounds its memory ...
+FREE = re.compile(r"(paper|data|search)\..*|training\.(max_updates|max_epochs|patience|min_lr|valid_every|keep_best|"
+                  r"keep_last|save_every|pass_tokens|precision)")  # fmt: skip
+# ... and this is learnt with, but decides neither the order of the data nor the shape of anything.
+LEARNT_WITH = re.compile(r"model\.(\w+_)?dropout|training\.(optimizer\.(?!name$)\w+|groups\.\w+\.(lr|decay)|"
+                         r"schedule\.\w+|loss|label_smoothing|clip_norm|clip_factor|dropout_seed)")  # fmt: skip
 
 
-def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch.device) -> Progress:
-    """Train in the folder ``path`` on the data folder ``data``, from the start or from where an earlier run stopped."""
+def run_experiment(
+    experiment: Experiment, data: Path, path: Path, device: torch.device, start: Path | None = None
+) -> Progress:
+    """Train in the folder ``path`` on the data folder ``data``, from the start or from where an earlier run stopped.
+
+    start: a model whose weights a new run begins with, see warm_start.py.
+    """
     folder, config = ModelFolder(path), experiment.training
     corpus, development = Corpus.open(data, "train"), DevelopmentSet.load(data)
     vocabularies = {side: Vocabulary.load(TextFiles(data).vocabulary(side)) for side in SIDES}
@@ -58,7 +68,7 @@ def run_experiment(experiment: Experiment, data: Path, path: Path, device: torch
     # From here on something is written; of many processes the first one holds the lock for all.
     with nullcontext() if distributed.rank() else locked(path, "training"):
         experiment = _with_budget_of_run(experiment, folder)
-        progress = _resume(experiment, data, folder, model, optimizer)
+        progress = _resume(experiment, data, folder, model, optimizer, None if start is None else ModelFolder.at(start))
         dtype = _precision(config.precision, progress, device)
         progress.precision = str(dtype).removeprefix("torch.")
         # On a GPU the processor's threads hardly matter; several processes have shared the cores (distributed.py).
@@ -93,14 +103,22 @@ def _with_budget_of_run(experiment: Experiment, folder: ModelFolder) -> Experime
 
 
 def _resume(
-    experiment: Experiment, data: Path, folder: ModelFolder, model: Seq2Seq, optimizer: torch.optim.Optimizer
+    experiment: Experiment,
+    data: Path,
+    folder: ModelFolder,
+    model: Seq2Seq,
+    optimizer: torch.optim.Optimizer,
+    start: ModelFolder | None,
 ) -> Progress:
-    """Make ``folder`` ready, and put back the newest checkpoint in it if there is one."""
+    """Make ``folder`` ready, and put back the newest checkpoint in it, or else the weights of ``start``, if any."""
     first, saved_steps = distributed.rank() == 0, folder.updates()
     if first and saved_steps:
+        if start is not None:
+            check_origin(folder, start)
         check_unchanged(folder, experiment, data)
     if first:
-        prepare_folder(folder, experiment, data)
+        origin = None if start is None or saved_steps else take_weights(model, experiment, data, start)
+        prepare_folder(folder, experiment, data, origin)
     distributed.copy_first(model)  # the others wait here for the first one
     progress = Progress()
     if saved_steps:
@@ -126,8 +144,11 @@ def _precision(wanted: TrainingPrecision, progress: Progress, device: torch.devi
     return torch.bfloat16 if distributed.highest(low) else torch.float32
 
 
-def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path) -> None:
-    """Make ``folder`` self-contained: the resolved configuration, vocabularies and everything prep decided."""
+def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, origin: Origin | None) -> None:
+    """Make ``folder`` self-contained: the resolved configuration, vocabularies and everything prep decided.
+
+    origin: what a new run begins with, if not with random weights.
+    """
     folder.path.mkdir(parents=True, exist_ok=True)
     # Files change from here on, and hashes of the old ones would call them damaged.
     folder.unseal()
@@ -140,6 +161,10 @@ def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path) -> N
             lexicon.write(source.lexicon.read_bytes())
     with atomic_write(folder.corpus) as file:
         file.write(json.dumps(_texts(data)))
+    if origin is not None:
+        write_origin(folder, origin)
+    elif not folder.updates():  # of a run that ended before its first checkpoint
+        folder.origin.unlink(missing_ok=True)
     folder.write_config(configs.to_dict(experiment))
     folder.seal()
 
@@ -151,10 +176,10 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     old, new = configs.flatten(configs.to_dict(began)), configs.flatten(configs.to_dict(experiment))
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
     for key, before, after in changed:
-        if key.startswith(CHANGEABLE):
+        if FREE.fullmatch(key) or LEARNT_WITH.fullmatch(key):
             log.info("changed since the last start: %s %s -> %s", key, before, after)
     # All at once and as a table: with one message at a time it would take as many attempts.
-    fixed = [row for row in changed if not row[0].startswith(CHANGEABLE)]
+    fixed = [row for row in changed if not (FREE.fullmatch(row[0]) or LEARNT_WITH.fullmatch(row[0]))]
     ours, theirs = _read_texts(folder.corpus), _texts(data)
     fixed += [(f"text {name}", ours.get(name, "none")[:12], theirs.get(name, "none")[:12])
               for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]  # fmt: skip
@@ -164,6 +189,9 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
         if then.words != now.words:
             fixed.append((path.name, _summary(then), _summary(now)))
     if not fixed:
+        if any(LEARNT_WITH.fullmatch(key) for key, _, _ in changed):
+            log.info("from update %d on it learns with these settings: the same, bit for bit, as any run that changes "
+                     "them after this update, and not as one made in one go", folder.updates()[-1])  # fmt: skip
         return
     widths = [max(map(len, column)) for column in zip(*fixed, ("", "in the run", ""), strict=True)]
     for key, before, after in [("", "in the run", "now"), *fixed]:

@@ -105,7 +105,13 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
         crc = crc32(weights)
         if saved.get("crc32", crc) != crc:  # of another update, say, put there by hand
             raise ValueError("the weights beside it are not those it was saved with")
+        # Learning rates and the like are those of the settings, which a run that goes on may change.
+        settings = [
+            {name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups
+        ]
         optimizer.load_state_dict(saved["optimizer"])
+        for group, own in zip(optimizer.param_groups, settings, strict=True):
+            group.update(own)
         for parameter, state in optimizer.state.items():
             for name, value in state.items():
                 # Numbers of updates have no shape; whatever else an optimiser keeps has that of its parameter.

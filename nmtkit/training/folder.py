@@ -103,6 +103,11 @@ class ModelFolder:
         return self.path / "data.json"
 
     @property
+    def origin(self) -> Path:
+        """The checkpoint whose weights the run began with, as JSON; not there if they were random."""
+        return self.path / "origin.json"
+
+    @property
     def ranking(self) -> Path:
         """The best checkpoints with their metric, best first."""
         return self.path / "best"
@@ -213,7 +218,7 @@ class ModelFolder:
 
     def _sums(self) -> dict[str, int]:
         """The CRC-32 of each file that ``seal`` is about, by its name."""
-        files = (self.config, self.corpus, self.bundle, *self.text.all())
+        files = (self.config, self.corpus, self.origin, self.bundle, *self.text.all())
         return {file.name: checksums.crc32(file) for file in files if file.is_file()}
 
     def write_config(self, values: Any) -> None:

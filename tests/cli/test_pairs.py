@@ -207,6 +207,36 @@ def test_every_command_that_takes_a_model_takes_a_checkpoint_of_it(folder: Path,
     assert nmtkit("score", "a", "b", "--checkpoint", "last").status == 1
 
 
+def test_a_model_is_tuned_to_other_text_that_is_prepared_as_its_own(folder: Path, nmtkit: Nmtkit) -> None:
+    Path("more").mkdir()
+    for path in Path("raw").iterdir():
+        Path("more", path.name).write_text(path.read_text().replace("old", "red").replace("vieux", "rouge"))
+    prepared = nmtkit("prep", "--like", "run", "--raw", "more", "-o", "more/data", "-j", "1")
+    assert prepared.status == 0, prepared.err
+    assert nmtkit("vocab", "-d", "more/data", "-j", "1").status == 0
+    tuned = nmtkit("train", "--from", "run", "-d", "more/data", "-o", "tuned", "--max-epochs", "1")
+    assert tuned.status == 0, tuned.err
+    assert "starting with the weights of run/checkpoints/step-" in tuned.err
+    assert "words are the model's, 1 are new (red)" in tuned.err
+    assert nmtkit("translate", "-m", "tuned", "-i", "raw/test.en").out.count("\n") == SIZES["test"]
+    again = nmtkit("train", "--from", "run", "-d", "more/data", "-o", "tuned", "--max-epochs", "2", "--set",
+                   "training.optimizer.lr=0.001")  # fmt: skip
+    assert again.status == 0, again.err
+    assert "changed since the last start: training.optimizer.lr 0.02 -> 0.001" in again.err
+    # With the model's own vocabularies every number means what it meant.
+    own = ("--src-from", "run/vocab.src", "--tgt-from", "run/vocab.tgt")
+    assert nmtkit("vocab", "-d", "more/data", "-j", "1", *own).status == 0
+    for side in ("src", "tgt"):
+        words = [
+            [line.split("\t")[0] for line in Path(name, f"vocab.{side}").read_text().splitlines()]
+            for name in ("run", "more/data")
+        ]
+        assert words[0] == words[1]
+    other = nmtkit("train", "--from", "tuned", "-d", "more/data", "-o", "run")
+    assert (other.status, other.err.count("\n")) == (1, 1)
+    assert "error: run: the run there began with random weights; leave --from out to go on, or train into" in other.err
+
+
 def test_translate_finds_what_tune_says_of_every_setting(folder: Path, nmtkit: Nmtkit) -> None:
     tuned = nmtkit("tune", "--alphas", "0.3,2", "--betas", "0,0.5", "--json")
     assert tuned.status == 0, tuned.err

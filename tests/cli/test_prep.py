@@ -144,3 +144,44 @@ def test_a_text_without_a_development_set_gets_one_out_of_itself(nmtkit: Run, fo
     assert nmtkit("prep", *options.split(), "--seed", "3").status == 0
     assert (folder / "data" / "dev.src").read_text().count("\n") == 10
     assert (folder / "data" / "train.src").read_text().count("\n") == 90
+
+
+def test_more_text_can_be_prepared_like_a_model_s(nmtkit: Run, folder: Path) -> None:
+    assert (
+        nmtkit("prep", "-s", "en", "-t", "fr", "--truecase", "--bpe", 30, "--separate", "-o", "first", "-j1").status
+        == 0
+    )
+    for path in (folder / "raw").iterdir():
+        path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    outcome = nmtkit("prep", "--like", "first", "-o", "second", "--max-length", 50, "-j1")
+    assert outcome.status == 0, outcome.err
+    for name in ("bpe.src", "bpe.tgt", "truecase.src", "truecase.tgt"):
+        assert Path("second", name).read_bytes() == Path("first", name).read_bytes()
+    first, second = (load_prep(Path(name)) for name in ("first", "second"))
+    assert (second.src, second.tgt, second.merges, second.joint) == (first.src, first.tgt, 30, False)
+    assert second.cleaning.max_length == 50
+    dev = [Path(name, "dev.src").read_text().splitlines() for name in ("first", "second")]
+    assert dev[0] == dev[1][::-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--bpe", "9", "--lowercase"], "--like data: says how text is prepared; leave out --lowercase, --bpe"),
+        (["-s", "fr", "-t", "en"], "--like data: is from en to fr, not from fr to en"),
+        (["--like", "nowhere"], "nowhere/prep.yaml: not there; make the folder with nmtkit prep"),
+        (["--max-ratio", "0.5"], "max_ratio must be 0 or at least 1, not 0.5"),
+    ],
+)
+def test_what_contradicts_the_model_is_refused(nmtkit: Run, folder: Path, options: list[str], complaint: str) -> None:
+    assert nmtkit("prep", "-s", "en", "-t", "fr", "--bpe", 30, "-j1").status == 0
+    outcome = nmtkit("prep", "--like", "data", "-o", "second", *options)
+    assert (outcome.status, outcome.err) == (1, f"nmtkit: error: {complaint}\n")
+    assert not Path("second").exists()
+
+
+def test_a_program_of_a_foreign_model_is_not_run(nmtkit: Run, folder: Path) -> None:
+    assert nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-j1").status == 0
+    settings = Path("data/prep.yaml")
+    settings.write_text(settings.read_text().replace("command: null", "command: cat", 1))
+    assert "wants to run 'cat'" in nmtkit("prep", "--like", "data", "-o", "second").err

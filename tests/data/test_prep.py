@@ -623,7 +623,8 @@ from nmtkit.data.parallel import Workers
 from nmtkit.data.settings import Development, load_prep
 files, _, _ = raw.find_raw(Path(sys.argv[1]), "en", "fr")
 settings = load_prep(Path(sys.argv[2]))
-with Workers(1) as pool, work.Work.open(files, Path(sys.argv[3]), settings, pool, Development(), len(sys.argv) > 4):
+shared = len(sys.argv) > 4
+with Workers(1) as pool, work.Work.open(files, Path(sys.argv[3]), settings, pool, Development(), None, shared):
     print(flush=True)
     sys.stdin.read()
 """

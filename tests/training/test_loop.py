@@ -1,6 +1,7 @@
 """A run that stopped, was killed or had no room goes on as if nothing had been."""
 
 import json
+import logging
 import os
 import re
 import resource
@@ -8,20 +9,25 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from nmtkit import config as configs
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
+from nmtkit.experiment.run import run_experiment
 from nmtkit.training import checkpoint, loop
 from nmtkit.training.folder import ModelFolder
 from nmtkit.training.gradient import accumulate
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import dropout_seed, usable_pairs
 from tests.training.conftest import (
+    CPU,
     everything,
     metrics,
     small_experiment,
@@ -112,6 +118,60 @@ def test_raising_the_limit_of_a_finished_run_equals_the_longer_run(data: Path, t
     trained(tmp_path / "whole", data, max_updates=12, **plateau)
     whole = everything(tmp_path / "whole", 12)
     assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "pieces", 12).items())
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"optimizer": {"lr": 1e-3, "decay": 0.1}},
+    {"schedule": {"kind": "plateau", "warmup": 1000}},
+    {"groups": {"recurrent": {"lr": 1e-5}}},
+    {"loss": "sentences", "label_smoothing": 0.2, "clip_norm": 0.01, "dropout_seed": 9},
+]
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: "-".join(changes))
+def test_settings_that_are_learnt_with_may_change_and_count_from_the_next_update(
+    changes: dict[str, Any], data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for name in ("one", "other", "same"):
+        trained(tmp_path / name, data, max_updates=4)
+    for name in ("one", "other"):  # any run that makes the change there is the same
+        trained(tmp_path / name, data, **changes)
+    said = [record.getMessage() for record in caplog.records]
+    assert any("from update 4 on it learns with these settings" in line for line in said)
+    *_, (key, value) = configs.flatten({"training": changes}).items()
+    assert any(re.fullmatch(f"changed since the last start: {key} .* -> {value}", line) for line in said)
+    trained(tmp_path / "same", data)
+    one, other, same = (everything(tmp_path / name, 12) for name in ("one", "other", "same"))
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+    assert any(not torch.equal(tensor, same[name]) for name, tensor in one.items())
+    caplog.clear()
+    trained(tmp_path / "one", data, **changes, max_updates=13)
+    assert not any("it learns with these settings" in record.getMessage() for record in caplog.records)
+
+
+def test_a_changed_rate_is_the_one_that_is_used(data: Path, tmp_path: Path) -> None:
+    rates = []
+    for last, lr in ((2, 0.01), (4, 1e-7)):
+        trained(tmp_path, data, max_updates=last, optimizer={"lr": lr}, groups={})
+        saved = torch.load(ModelFolder(tmp_path).trainer(last), weights_only=True)
+        rates += [group["lr"] for group in saved["optimizer"]["param_groups"] if group["name"] == "other"]
+    assert rates == [0.01, 1e-7]
+
+
+def test_dropout_may_change_and_the_order_of_the_data_may_not(data: Path, tmp_path: Path) -> None:
+    trained(tmp_path, data, max_updates=2)
+    planned = small_experiment(max_updates=3)
+    wilder = replace(planned, model=replace(planned.model, dropout=0.5))
+    assert run_experiment(wilder, data, tmp_path, CPU).update == 3
+    fixed = {"seed": 2, "order_seed": 3, "max_length": 7, "batch_sentences": 9, "stop_metric": "cross_entropy"}
+    for name, value in fixed.items():
+        with pytest.raises(UserError, match=rf"other settings, see above: training\.{name}; put them back"):
+            run_experiment(
+                replace(wilder, training=replace(wilder.training, **{name: value})), data, tmp_path, CPU
+            )  # fmt: skip
+    with pytest.raises(UserError, match=r"see above: training\.optimizer\.name; put them back"):
+        trained(tmp_path, data, optimizer={"name": "sgd"})
 
 
 def test_a_run_does_not_go_on_with_another_text(data: Path, tmp_path: Path) -> None:
