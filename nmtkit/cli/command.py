@@ -46,7 +46,7 @@ GROUPS = {
         "Sets": "--train --dev --test --dev-reference --dev-size --seed",
         "Tokens": "--like --tokenizer --tokenizer-command --aggressive-hyphens --protect --escape --normalize "
         "--lowercase --truecase",
-        "Segmentation": "--bpe --joint --words",
+        "Segmentation": "--bpe --sentencepiece --joint --words",
         "Cleaning": "--max-length --max-ratio --drop --keep-rejected",
         "Large text": "--shard --merge --verify --jobs",
     },

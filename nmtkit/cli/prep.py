@@ -51,7 +51,9 @@ def prep(
     bpe: Annotated[int | None, typer.Option(min=1, show_default=False,
         help=f"Number of BPE merges to learn.  [default: {Prep.merges}]")] = None,
     joint: Annotated[bool | None, typer.Option("--joint/--separate", show_default=False,
-        help="Learn BPE on both languages together or on each alone.  [default: joint]")] = None,
+        help="Learn BPE or SentencePiece on both languages together or on each alone.  [default: joint]")] = None,
+    sentencepiece: Annotated[int | None, typer.Option(min=1, metavar="N",
+        help="Learn SentencePiece with N pieces instead of BPE, usually with --tokenizer none.")] = None,
     words: Annotated[bool, typer.Option("--words", help="Use whole words, without BPE.")] = False,
     max_length: Annotated[int, typer.Option(min=0,
         help="Leave out training pairs with more words (before BPE) than this on either side; "
@@ -86,6 +88,8 @@ def prep(
 
       nmtkit prep -s de -t en --truecase --bpe 32000 --separate -o data-truecased
 
+      nmtkit prep -s en -t fr --tokenizer none --sentencepiece 8000
+
       nmtkit prep --raw raw-news --like run -o data-news     (for nmtkit train --from run)
 
     Only training text is cleaned: pairs with control characters, an empty side, or too many words or too different
@@ -100,12 +104,14 @@ def prep(
 
       nmtkit prep -s en -t fr --merge
     """
-    if words and (bpe is not None or joint is not None):
-        raise UserError("--words: there is no BPE then; leave out --bpe, --joint and --separate")
+    if words and (bpe is not None or sentencepiece is not None or joint is not None):
+        raise UserError("--words: no word is split then; leave out --bpe, --sentencepiece, --joint and --separate")
+    if bpe is not None and sentencepiece is not None:
+        raise UserError("--bpe and --sentencepiece: words are split by one of them; leave the other out")
     chosen = {
         "--tokenizer": tokenizer, "--tokenizer-command": tokenizer_command, "--aggressive-hyphens": aggressive_hyphens,
         "--protect": protect, "--escape": escape, "--normalize": normalize, "--lowercase": lowercase,
-        "--truecase": truecase, "--bpe": bpe, "--joint": joint, "--words": words,
+        "--truecase": truecase, "--bpe": bpe, "--sentencepiece": sentencepiece, "--joint": joint, "--words": words,
     }  # fmt: skip
     if like is not None and (given := [name for name, value in chosen.items() if value not in (None, False)]):
         raise UserError(f"--like {like}: says how text is prepared; leave out {', '.join(given)}")
@@ -156,12 +162,13 @@ def prep(
             escape=escape,
             lowercase=lowercase,
             truecase=truecase,
-            segmentation="words" if words else "bpe",
+            segmentation="words" if words else "bpe" if sentencepiece is None else "sentencepiece",
         )
         settings = alike or Prep(
             _side(both, src, tokenizers, commands.get(src), normalize),
             _side(both, tgt, tokenizers, commands.get(tgt), normalize),
             merges=Prep.merges if bpe is None else bpe,
+            pieces=sentencepiece or Prep.pieces,
             joint=Prep.joint if joint is None else joint,
             cleaning=cleaning,
         )

@@ -1,7 +1,7 @@
 """``nmtkit align``: a data folder's words aligned, and a lexicon of single words counted from the links."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,9 +12,17 @@ from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
 from nmtkit.align.symmetrize import HEURISTICS, Heuristic
 from nmtkit.data.bpe import join_pieces
 from nmtkit.data.progress import progress
-from nmtkit.data.settings import ALIGN_FILES, Prep, TextFiles, load_prep
+from nmtkit.data.sentencepieces import join_sentencepieces
+from nmtkit.data.settings import ALIGN_FILES, Prep, Segmentation, TextFiles, load_prep
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
+
+# Words again, from the tokens of a segmentation.
+JOIN: dict[Segmentation, Callable[[list[str]], list[str]]] = {
+    "bpe": join_pieces,
+    "sentencepiece": join_sentencepieces,
+    "words": list,
+}
 
 
 class Aligned(NamedTuple):
@@ -89,7 +97,7 @@ def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentRepo
 
 
 def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str], list[str]]]:
-    """The pairs of a split as words, BPE undone: aligners and lexicons know words only.
+    """The pairs of a split as words, whatever they were split into: aligners and lexicons know words only.
 
     Raises UserError where the two files do not correspond.
     """
@@ -97,10 +105,9 @@ def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str]
     lines = [count_lines(path) for path in paths]
     if lines[0] != lines[1]:
         raise UserError(f"{paths[0]} has {lines[0]} lines but {paths[1]} has {lines[1]}; run nmtkit prep again")
-    src_bpe, tgt_bpe = prep.src.segmentation == "bpe", prep.tgt.segmentation == "bpe"
+    src_join, tgt_join = JOIN[prep.src.segmentation], JOIN[prep.tgt.segmentation]
     for src_line, tgt_line in zip(*map(read_lines, paths), strict=True):
-        src, tgt = src_line.split(), tgt_line.split()
-        yield join_pieces(src) if src_bpe else src, join_pieces(tgt) if tgt_bpe else tgt
+        yield src_join(src_line.split()), tgt_join(tgt_line.split())
 
 
 def _write(

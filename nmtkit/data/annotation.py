@@ -20,8 +20,8 @@ from nmtkit.symbols import UNK
 def check_annotation(folder: Path, tgt_size: int | None) -> None:
     """Raise UserError for a data folder that cannot be annotated, or a target vocabulary too small for the symbols."""
     prep = load_prep(folder)
-    if "bpe" in (prep.src.segmentation, prep.tgt.segmentation):
-        raise UserError(f"`unkpos`: {folder} has BPE, so no words are unknown; prepare it anew with whole words")
+    if {prep.src.segmentation, prep.tgt.segmentation} != {"words"}:
+        raise UserError(f"`unkpos`: {folder} has pieces of words, so none is unknown; prepare it anew with whole words")
     if not (folder / "train.align").is_file():
         raise UserError(f"{folder / 'train.align'}: not there, and `unkpos` needs it; make it with nmtkit align")
     if tgt_size is not None and tgt_size <= len(ALL_SYMBOLS):

@@ -3,7 +3,8 @@
 import contextlib
 import io
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from subword_nmt.apply_bpe import BPE
@@ -56,6 +57,15 @@ class Segmenter:
             pieces[-1:] = [pieces[-1][:-1] + _JOINED, pieces[-1][-1]]
         self._pieces[word] = pieces
         return pieces
+
+    def join(self, pieces: Iterable[str]) -> list[str]:
+        """The words that were split into ``pieces``; see ``join_pieces``."""
+        return join_pieces(pieces)
+
+    def numbers(self, pieces: Sequence[str]) -> list[int]:
+        """The number of the word that each piece is of, counted from 0."""
+        ends = (not piece.endswith(_JOINED) for piece in pieces[:-1])
+        return list(accumulate(ends, initial=0)) if pieces else []
 
 
 def join_pieces(pieces: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Learning from the clean training text, as ``nmtkit prep`` does: truecasing models and BPE merges."""
+"""Learning from the clean training text, as ``nmtkit prep`` does: truecasing models, BPE merges and SentencePiece."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,7 +10,8 @@ from nmtkit.data.bpe import learn_merges
 from nmtkit.data.counts import most_frequent, write_run
 from nmtkit.data.parallel import Chunk, Workers
 from nmtkit.data.progress import progress
-from nmtkit.data.settings import SIDES, SideName, TextFiles
+from nmtkit.data.sentencepieces import learn_sentencepieces
+from nmtkit.data.settings import SIDES, Prep, SideName, TextFiles
 from nmtkit.data.truecasing import Truecaser, count_cases, learn_truecaser
 from nmtkit.data.work import CHUNK_LINES, Work, split_lines
 from nmtkit.lines import atomic_write
@@ -32,30 +33,41 @@ def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
 
 
 def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
-    """Learn BPE merges on the truecased words, for both sides together or for each that asks for BPE."""
-    sides = [s for s, side in zip(SIDES, (work.prep.src, work.prep.tgt), strict=True) if side.segmentation == "bpe"]
-    if all((TextFiles(work.folder).merges(side)).exists() for side in sides):
-        return
-    groups = [sides] if work.prep.joint else [[side] for side in sides]  # each with merges of its own
-    runs = {}
-    for side in sides:
-        runs[side] = _count(work, side, "words", partial(_words, _truecase_model(work, side)), kept, pool)
-    # The counts of both sides are added up when the runs are merged: one list of merges for both.
-    tasks = [[run for side in group for run in runs[side]] for group in groups]
-    # Two groups may learn at the same time, and share the memory.
-    learn = partial(_learn_merges, work.prep.merges, _LEARNT_FROM // len(groups))
-    # In processes of their own: the memory that subword-nmt takes is free again before the next step.
-    with progress(f"learning {work.prep.merges:,} BPE merges"), Workers(min(pool.count, 2)) as learners:
-        learnt = list(learners.map(learn, tasks))
-    for group, merges in zip(groups, learnt, strict=True):
-        for side in group:
-            with atomic_write(TextFiles(work.folder).merges(side)) as file:
-                file.write(merges)
+    """Learn BPE or SentencePiece on the truecased words, for both sides together or for each that asks for it."""
+    prep, files = work.prep, TextFiles(work.folder)
+    for kind, path, learn, amount, what in (
+        ("bpe", files.merges, _learn_merges, prep.merges, "BPE merges"),
+        ("sentencepiece", files.sentencepieces, _learn_sentencepieces, prep.pieces, "SentencePiece pieces"),
+    ):
+        sides = [s for s, side in zip(SIDES, (prep.src, prep.tgt), strict=True) if side.segmentation == kind]
+        if all(path(side).exists() for side in sides):
+            continue
+        groups = [sides] if prep.joint else [[side] for side in sides]  # each with a model of its own
+        runs = {}
+        for side in sides:
+            runs[side] = _count(work, side, "words", partial(_words, _truecase_model(work, side)), kept, pool)
+        # The counts of both sides are added up when the runs are merged: one model for both.
+        tasks = [[run for side in group for run in runs[side]] for group in groups]
+        # Two groups may learn at the same time, and share the memory.
+        function = partial(learn, prep, _LEARNT_FROM // len(groups))
+        # In processes of their own: the memory that learning takes is free again before the next step.
+        with progress(f"learning {amount:,} {what}"), Workers(min(pool.count, 2)) as learners:
+            learnt = list(learners.map(function, tasks))
+        for group, model in zip(groups, learnt, strict=True):
+            for side in group:
+                with atomic_write(path(side), "wb") as file:
+                    file.write(model)
 
 
-def _learn_merges(merges: int, limit: int, runs: Sequence[Path]) -> str:
+def _learn_merges(prep: Prep, limit: int, runs: Sequence[Path]) -> bytes:
     """Merges from counts on disk, of which the ``limit`` most frequent words are read."""
-    return learn_merges(Counter(dict(most_frequent(runs, limit))), merges)
+    return learn_merges(Counter(dict(most_frequent(runs, limit))), prep.merges).encode()
+
+
+def _learn_sentencepieces(prep: Prep, limit: int, runs: Sequence[Path]) -> bytes:
+    """A unigram model from counts on disk, of which the ``limit`` most frequent words are read."""
+    counts = Counter(dict(most_frequent(runs, limit)))
+    return learn_sentencepieces(counts, prep.pieces, (prep.src.language, prep.tgt.language))
 
 
 def _count(

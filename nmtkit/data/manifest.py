@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nmtkit.data.rules import describe_rule
+from nmtkit.data.sentencepieces import package
 from nmtkit.data.settings import SIDES, SPLITS, Prep, TextFiles
 from nmtkit.errors import UserError
 from nmtkit.lines import raw_lines
@@ -54,6 +55,8 @@ class PrepReport:
 
     def _units(self) -> str:
         """A description of the tokens: words, or pieces of them by how many merges."""
+        if self.prep.tgt.segmentation == "sentencepiece":
+            return f"{'joint ' if self.prep.joint else ''}SentencePiece of at most {self.prep.pieces:,} pieces"
         merges = [
             f"{self.manifest['files'][name]['lines'] - 1:,}"  # the first line is a version
             for name in (TextFiles(self.folder).merges(side).name for side in SIDES)
@@ -71,9 +74,12 @@ def line_numbers(rule: Mapping[str, Any]) -> str:
     return f"{'lines' if rule['count'] > 1 else 'line'} {', '.join(map(str, shown))}{more}"
 
 
-def versions() -> dict[str, str]:
+def versions(prep: Prep) -> dict[str, str]:
     """The versions of the programs whose rules decide what becomes of a text."""
-    return {package: version(package) for package in ("sacremoses", "subword-nmt")}
+    packages = ["sacremoses", "subword-nmt"]
+    if "sentencepiece" in (prep.src.segmentation, prep.tgt.segmentation):
+        packages.append(package().__name__)  # which is an extra
+    return {name: version(name) for name in packages}
 
 
 def describe_file(path: Path) -> dict[str, Any]:

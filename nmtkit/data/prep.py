@@ -200,7 +200,7 @@ def _make_files(work: Work, pool: Workers) -> None:
         descriptions = list(pool.map(describe_file, [work.folder / name for name in made]))
     manifest = {
         "format_version": "1",
-        "made_with": versions(),
+        "made_with": versions(work.prep),
         "raw": {split: list(map(str, paths)) for split, paths in _origins(work).items()},
         "raw_sha256": {split: [content.sha256 for content in group] for split, group in work.contents.items()},
         "pairs": {split: group[0].lines for split, group in work.contents.items()},

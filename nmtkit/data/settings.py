@@ -16,6 +16,7 @@ Drop = Literal["identical", "script", "overlap", "duplicate"]
 # characters: every Chinese or Japanese one is a word, and the rest is as with moses.
 # none: the words are already separated by spaces.
 Tokenizer = Literal["moses", "characters", "none"]
+Segmentation = Literal["bpe", "sentencepiece", "words"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class TextFiles:
         """The merges of BPE, in subword-nmt's format; not there when a side is split into words."""
         return self.folder / f"bpe.{side}"
 
+    def sentencepieces(self, side: SideName) -> Path:
+        """The unigram model of SentencePiece; not there unless a side is split by it."""
+        return self.folder / f"sentencepiece.{side}"
+
     def truecasing(self, side: SideName) -> Path:
         """The usual case of each word, in Moses' format; not there unless a side is truecased."""
         return self.folder / f"truecase.{side}"
@@ -48,12 +53,13 @@ class TextFiles:
 
     def learnt(self, side: SideName) -> tuple[Path, ...]:
         """What ``nmtkit prep`` learns from the text of a side, there or not."""
-        return self.merges(side), self.truecasing(side)
+        return self.merges(side), self.sentencepieces(side), self.truecasing(side)
 
     def prepared(self) -> Iterator[Path]:
         """The files that ``nmtkit prep`` makes, there or not."""
         yield self.settings
         yield from map(self.merges, SIDES)
+        yield from map(self.sentencepieces, SIDES)
         yield from map(self.truecasing, SIDES)
 
     def all(self) -> Iterator[Path]:
@@ -80,7 +86,7 @@ class Side:
     escape: bool = False  # &apos; and the like, as Moses writes unless it is told -no-escape
     lowercase: bool = False
     truecase: bool = False
-    segmentation: Literal["bpe", "words"] = "bpe"
+    segmentation: Segmentation = "bpe"
 
     def __post_init__(self) -> None:
         if self.lowercase and self.truecase:
@@ -116,12 +122,15 @@ class Prep:
     src: Side
     tgt: Side
     merges: int = 10_000  # of BPE
-    joint: bool = True  # learn BPE on both sides together
+    pieces: int = 8_000  # of SentencePiece
+    joint: bool = True  # learn BPE or SentencePiece on both sides together
     cleaning: Cleaning = field(default_factory=Cleaning)
 
     def __post_init__(self) -> None:
         if self.merges < 1:
             raise ValueError(f"merges must be at least 1, not {self.merges}")
+        if self.pieces < 1:
+            raise ValueError(f"pieces must be at least 1, not {self.pieces}")
 
 
 @dataclass(frozen=True)

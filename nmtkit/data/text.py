@@ -11,9 +11,10 @@ from typing import Any
 
 from sacremoses import MosesDetokenizer, MosesDetruecaser
 
-from nmtkit.data.bpe import Segmenter, join_pieces
+from nmtkit.data.bpe import Segmenter
 from nmtkit.data.command import Command
 from nmtkit.data.moses import make_tokenizer, moses_language, normalizations
+from nmtkit.data.sentencepieces import MARK, SentencePieces
 from nmtkit.data.settings import SIDES, Side, SideName, TextFiles, load_prep
 from nmtkit.data.truecasing import Truecaser
 from nmtkit.errors import UserError
@@ -35,7 +36,9 @@ _PLACE = "THISISPROTECTED"  # stands for what is protected while Moses' rules lo
 class TextPipeline:
     """Raw lines to tokens and back, as prep.yaml says. ``load`` it from a data or model folder."""
 
-    def __init__(self, side: Side, truecaser: Truecaser | None = None, segmenter: Segmenter | None = None) -> None:
+    def __init__(
+        self, side: Side, truecaser: Truecaser | None = None, segmenter: Segmenter | SentencePieces | None = None
+    ) -> None:
         language = moses_language(side.language)
         self.side = side
         self.truecaser = truecaser
@@ -63,11 +66,13 @@ class TextPipeline:
                 f"{files.settings}: wants to run {settings.command!r}; "
                 f"if that is yours, say so with {RUN_COMMANDS}=1 in the environment"
             )
-        return cls(
-            settings,
-            Truecaser.load(files.truecasing(side)) if settings.truecase else None,
-            Segmenter.load(files.merges(side)) if settings.segmentation == "bpe" else None,
-        )
+        segmenter: Segmenter | SentencePieces | None = None
+        if settings.segmentation == "bpe":
+            segmenter = Segmenter.load(files.merges(side))
+        elif settings.segmentation == "sentencepiece":
+            segmenter = SentencePieces.load(files.sentencepieces(side))
+        truecaser = Truecaser.load(files.truecasing(side)) if settings.truecase else None
+        return cls(settings, truecaser, segmenter)
 
     def tokens(self, line: str) -> list[str]:
         """The tokens of a raw line, words that the model does not know included. A blank line gives []."""
@@ -124,15 +129,19 @@ class TextPipeline:
         return words if self.truecaser is None else self.truecaser.apply(words)
 
     def segment(self, words: list[str]) -> list[str]:
-        """The pieces that BPE splits the words into, if there are merges."""
+        """The pieces that BPE or SentencePiece splits the words into, if one of them does."""
         return words if self.segmenter is None else self.segmenter.apply(words)
 
     def words(self, tokens: list[str]) -> list[str]:
-        """The tokens with BPE undone: what tokenised BLEU is counted on."""
-        return tokens if self.segmenter is None else join_pieces(tokens)
+        """The words that the tokens are pieces of: what tokenised BLEU is counted on."""
+        return tokens if self.segmenter is None else self.segmenter.join(tokens)
+
+    def word_numbers(self, tokens: list[str]) -> list[int]:
+        """The number of the word that each token is a piece of, counted from 0."""
+        return [*range(len(tokens))] if self.segmenter is None else self.segmenter.numbers(tokens)
 
     def text(self, tokens: list[str]) -> str:
-        """Plain text for a reader: BPE and truecasing undone, punctuation back at its words."""
+        """Plain text for a reader: words joined, truecasing undone, punctuation back at its words."""
         words = self.words(tokens)
         if self.truecaser is not None:
             words = self._detruecaser.detruecase(" ".join(words))
@@ -145,8 +154,13 @@ class TextPipeline:
         return _AROUND_CHARACTERS.sub("", text) if self.side.tokenizer == "characters" else text
 
 
+def letters(token: str) -> str:
+    """A token without the marks by which BPE and SentencePiece tell where its word goes on or begins."""
+    return token.removesuffix("@@").removeprefix(MARK)
+
+
 def copy_learnt(source: Path, target: Path) -> None:
-    """Give a folder the merges and truecasing models of another."""
+    """Give a folder what another has learnt from its text: merges, SentencePiece's and truecasing models."""
     for side in SIDES:
         for path in TextFiles(source).learnt(side):
             if path.is_file():
@@ -155,7 +169,7 @@ def copy_learnt(source: Path, target: Path) -> None:
 
 
 def copy_prep(data_folder: Path, model_folder: Path) -> None:
-    """Give a model folder the settings, merges and truecasing models that it needs to read raw text by itself."""
+    """Give a model folder the settings, and what was learnt from the text, that it needs to read raw text by itself."""
     for source, copy in zip(TextFiles(data_folder).prepared(), TextFiles(model_folder).prepared(), strict=True):
         if source.is_file():
             with atomic_write(copy, "wb") as file:

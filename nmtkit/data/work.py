@@ -87,7 +87,7 @@ class Work:
             raise UserError(f"`dev_size` {development.size}: {raw['dev'].src} is there; leave one of the two out")
         contents = read_all(raw, development.references, pool)
         # Everything that decides what is made, versions included: another version may tokenise differently.
-        key = [to_dict(prep), contents, development.size, development.seed, __version__, versions(), SHARD_LINES]
+        key = [to_dict(prep), contents, development.size, development.seed, __version__, versions(prep), SHARD_LINES]
         if like is not None:
             learnt = [path for side in SIDES for path in TextFiles(like).learnt(side) if path.is_file()]
             key += [hashlib.sha256(path.read_bytes()).hexdigest() for path in learnt]

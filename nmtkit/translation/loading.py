@@ -153,7 +153,7 @@ def check_target(first: Path, other: Path) -> None:
 
 def _reading(text: TextFiles) -> tuple[bytes, ...]:
     """Everything that decides how a model reads its source: the same for two models that read alike."""
-    files = [text.merges("src"), text.truecasing("src"), text.vocabulary("src")]
+    files = [*text.learnt("src"), text.vocabulary("src")]
     return (repr(load_prep(text.folder).src).encode(), *(path.read_bytes() if path.exists() else b"" for path in files))
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from nmtkit.align.posunk import Replacement
-from nmtkit.data.text import TextPipeline
+from nmtkit.data.text import TextPipeline, letters
 from nmtkit.search.beam import Floats
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def end_of_piece(tokens: Sequence[str], start: int, limit: int, pipeline: TextPi
 
 def _goodness(tokens: Sequence[str], i: int, pipeline: TextPipeline) -> int:
     """The quality of a cut before token i: 3 between sentences, 2 after punctuation, 1 between words, 0 in a word."""
-    if len(pipeline.words([tokens[i - 1], tokens[i]])) == 1:
+    if pipeline.word_numbers([tokens[i - 1], tokens[i]])[-1] == 0:
         return 0
     before = "".join(tokens[max(0, i - 3) : i])  # a closing quote may follow the mark
     # A quote that closes a sentence belongs to it.
@@ -79,7 +79,7 @@ def same_cuts(starts: Sequence[int], tokens: Sequence[str], others: Sequence[str
     Both sides have the same share of their characters before such a place, or nearly so where they spell the line
     differently: lower-cased, say, or with other punctuation.
     """
-    read, read_by_other = (np.cumsum([0, *(len(t.removesuffix("@@")) for t in side)]) for side in (tokens, others))
+    read, read_by_other = (np.cumsum([0, *(len(letters(t)) for t in side)]) for side in (tokens, others))
     shares = read_by_other / max(1, read_by_other[-1])
     return [int(np.abs(shares - read[start] / max(1, read[-1])).argmin()) for start in starts]
 

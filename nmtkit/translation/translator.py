@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from nmtkit.align.posunk import UNKNOWN, Replacement, Unknown, counts, match_unknown, nearness, replace_unknown
-from nmtkit.data.text import TextPipeline
+from nmtkit.data.sentencepieces import MARK
+from nmtkit.data.text import TextPipeline, letters
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
@@ -101,8 +102,8 @@ class Lexicon:
 
     @cached_property
     def of_pieces(self) -> bool:
-        """True if some of its words are pieces of words, as BPE makes them."""
-        return any(word.endswith("@@") for word in self.translations)
+        """True if some of its words are pieces of words, as BPE and SentencePiece make them."""
+        return any(letters(word) != word for word in self.translations)
 
 
 class _Piece(NamedTuple):
@@ -366,7 +367,7 @@ class Translator:
         written: list[str],
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with unknown words replaced. attention: (T + 1, S + 1), if the model looked."""
-        lexicon = self.lexicon.best if self.lexicon else {}
+        lexicon = self._best_translations
         if UNKNOWN.isdisjoint(tokens):
             return tokens, []
         if request.unk_origin == "papers":
@@ -375,6 +376,14 @@ class Translator:
         if attention is not None:
             looks |= {t: attention[t, :-1].tolist() for t, word in enumerate(tokens) if word == SPELLINGS[UNK]}
         return match_unknown(tokens, links, looks, source, written, lexicon, self.tgt_vocab.known)
+
+    @cached_property
+    def _best_translations(self) -> Mapping[str, str]:
+        """The lexicon's first translation of each word, by the tokens that these are as a whole."""
+        best = self.lexicon.best if self.lexicon else {}
+        src, tgt = (MARK if pipeline.side.segmentation == "sentencepiece" else ""
+                    for pipeline in (self.sources[0].pipeline, self.tgt_pipeline))  # fmt: skip
+        return {src + word: tgt + text for word, text in best.items()} if src or tgt else best
 
     def _translation(
         self, parts: Sequence[Part], request: Request, search: Search, sources: Sequence[list[str]]
@@ -419,8 +428,11 @@ class Translator:
         if request.tokenized:
             return pairs
         # Links of several pieces of a word are one link of the word.
-        src_words, tgt_words = word_numbers(source, self.sources[0].pipeline), word_numbers(tokens, self.tgt_pipeline)
-        return sorted({(src_words[i], tgt_words[j]) for i, j in pairs}, key=lambda pair: pair[::-1])
+        src_words, tgt_words = self.sources[0].pipeline.word_numbers(source), self.tgt_pipeline.word_numbers(tokens)
+        # A mark of SentencePiece that no letters follow is of no word.
+        words = len(self.tgt_pipeline.words(tokens))
+        links = {(src_words[i], tgt_words[j]) for i, j in pairs if tgt_words[j] < words}
+        return sorted(links, key=lambda pair: pair[::-1])
 
     def _text(self, tokens: list[str], tokenized: bool) -> str:
         """The tokens of a translation as one line of text, whatever the words of a vocabulary or lexicon contain."""
@@ -480,9 +492,3 @@ def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
     looks = hypothesis.attention[:-1].argmax(axis=1)  # (T,) without the row of the end-of-sentence mark
     aligned = np.flatnonzero(looks < hypothesis.attention.shape[1] - 1)
     return [(int(looks[t]), int(t)) for t in aligned]
-
-
-def word_numbers(pieces: list[str], pipeline: TextPipeline) -> list[int]:
-    """The number of the word that each token is a piece of, counted from 0."""
-    new_word = [len(pipeline.words([a, b])) - 1 for a, b in itertools.pairwise(pieces)]
-    return list(itertools.accumulate(new_word, initial=0))

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from nmtkit.data.text import TextPipeline
 from nmtkit.evaluation.bleu import score
 
 Nmtkit = Callable[..., Any]  # the command line of tests/conftest.py
@@ -235,6 +236,57 @@ def test_a_model_is_tuned_to_other_text_that_is_prepared_as_its_own(folder: Path
     other = nmtkit("train", "--from", "tuned", "-d", "more/data", "-o", "run")
     assert (other.status, other.err.count("\n")) == (1, 1)
     assert "error: run: the run there began with random weights; leave --from out to go on, or train into" in other.err
+
+
+@pytest.mark.parametrize("options", ["--tokenizer none --joint", "--separate --truecase"])
+def test_sentencepiece_goes_from_prep_to_score(folder: Path, nmtkit: Nmtkit, options: str) -> None:
+    pytest.importorskip("sentencepiece", reason="pip install 'nmtkit[sentencepiece]'")
+    strange = ["", "ALT\u2581cat ☃☃ dog.", "cat @@ dog", "old " * 300]
+    with Path("raw/test.en").open("a") as file:
+        file.writelines(f"{line}\n" for line in strange)
+    with Path("raw/test.fr").open("a") as file:
+        file.writelines("chat chien.\n" for _ in strange)
+    prepared = nmtkit("prep", "-s", "en", "-t", "fr", "--sentencepiece", 60, *options.split(), "-o", "pieces", "-j", 1)
+    assert prepared.status == 0, prepared.err
+    assert "SentencePiece of at most 60 pieces" in prepared.err
+    models = [Path(f"pieces/sentencepiece.{side}").read_bytes() for side in ("src", "tgt")]
+    assert (models[0] == models[1]) == ("--joint" in options)
+    assert nmtkit("prep", "--verify", "-o", "pieces").status == 0
+    assert nmtkit("vocab", "-d", "pieces", "-j", 1).status == 0
+    small = ["--model", "rnnsearch", "--config", "small.yaml", "--max-epochs", 1]
+    trained = nmtkit("train", *small, "-d", "pieces", "-o", "split")
+    assert trained.status == 0, trained.err
+    assert {"sentencepiece.src", "sentencepiece.tgt"} < json.loads(Path("split/checksums.json").read_text()).keys()
+    outcome = nmtkit("translate", "-m", "split", "-i", "raw/test.en", "--alignment", "--replace-unk", "-j", 1)
+    assert outcome.status == 0, outcome.err
+    sources = Path("raw/test.en").read_text().splitlines()
+    lines = [line.split("\t") for line in outcome.out.splitlines()]
+    assert len(lines) == len(sources) == SIZES["test"] + len(strange)
+    assert "\u2581" not in outcome.out
+    reader = TextPipeline.load(Path("split"), "src")
+    for source, (text, links) in zip(sources, lines, strict=True):
+        # Words are counted as a reader counts them, not their pieces.
+        for link in links.split():
+            i, j = map(int, link.split("-"))
+            assert i < len(reader.tokenize(source))
+            assert "none" not in options or j < len(text.split())
+    assert nmtkit("score", "-m", "split", "-d", "pieces").status == 0
+    bundled = nmtkit("ensemble", "split", "split/checkpoints/step-20", "-o", "both")
+    assert bundled.status == 0, bundled.err
+    assert nmtkit("translate", "-m", "both", "-i", "raw/test.en", "-j", 1).out.count("\n") == len(sources)
+    pairs = len(Path("pieces/train.src").read_text().splitlines())
+    Path("links").write_text("0-0 1-1\n" * pairs)
+    aligned = nmtkit("align", "--pharaoh", "links", "-d", "pieces", "--threshold", 1)
+    assert aligned.status == 0, aligned.err
+    assert "cat\t" in Path("pieces/lexicon.tsv").read_text()
+    assert nmtkit("vocab", "-d", "pieces", "--unkpos").err == (
+        "nmtkit: error: --unkpos: pieces has pieces of words, so none is unknown; prepare it anew with whole words\n"
+    )
+    alike = nmtkit("prep", "--like", "split", "-o", "alike", "-j", 1)
+    assert alike.status == 0, alike.err
+    assert Path("alike/test.src").read_bytes() == Path("pieces/test.src").read_bytes()
+    Path("split/sentencepiece.src").write_bytes(b"")
+    assert "split/sentencepiece.src: not as it was written" in nmtkit("translate", "-m", "split").err
 
 
 def test_translate_finds_what_tune_says_of_every_setting(folder: Path, nmtkit: Nmtkit) -> None:

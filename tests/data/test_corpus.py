@@ -309,5 +309,7 @@ def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None
         annotated(data, 21)
     settings = (data / "prep.yaml").read_text().replace("segmentation: words", "segmentation: bpe")
     (data / "prep.yaml").write_text(settings)
-    with pytest.raises(UserError, match=r"`unkpos`: .*data has BPE, so no words are unknown; prepare it anew with"):
+    with pytest.raises(
+        UserError, match=r"`unkpos`: .*data has pieces of words, so none is unknown; prepare it anew with"
+    ):
         annotated(data, 21)

@@ -1,0 +1,92 @@
+"""SentencePiece: words split into pieces come together again, whatever the text; without the package, one line."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmtkit.data.sentencepieces import (
+    MARK,
+    SentencePieces,
+    join_sentencepieces,
+    learn_sentencepieces,
+    sentencepiece_numbers,
+)
+from nmtkit.errors import UserError
+
+COUNTS = Counter(
+    {"hello": 30, "held": 20, "help": 7, "world": 9, "word": 20, "sword": 3, "über": 3, "漢字": 2, ".": 40}
+)
+WORD = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1).filter(lambda word: word.split() == [word])
+
+
+@pytest.fixture(scope="module")
+def model() -> bytes:
+    pytest.importorskip("sentencepiece", reason="pip install 'nmtkit[sentencepiece]'")
+    return learn_sentencepieces(COUNTS, 40, ["en"])
+
+
+def test_the_same_words_give_the_same_model(model: bytes) -> None:
+    reversed_counts = Counter(dict(reversed(COUNTS.items())))
+    assert learn_sentencepieces(reversed_counts, 40, ["en"]) == model
+
+
+@given(words=st.lists(WORD))
+def test_words_come_together_again(words: list[str], model: bytes) -> None:
+    pieces = SentencePieces(model).apply(words)
+    assert all(piece.split() == [piece] for piece in pieces)
+    assert join_sentencepieces(pieces) == [word.replace(MARK, "_") for word in words]
+    numbers = sentencepiece_numbers(pieces)
+    assert sorted(set(numbers)) == [*range(len(words))]
+    assert numbers == sorted(numbers)
+
+
+@given(pieces=st.lists(st.sampled_from([MARK, f"{MARK}a", "b", "c", f"{MARK}{MARK}"])))
+def test_whatever_a_model_writes_is_words_with_numbers(pieces: list[str]) -> None:
+    words, numbers = join_sentencepieces(pieces), sentencepiece_numbers(pieces)
+    assert all(words)
+    assert "".join(words) == "".join(pieces).replace(MARK, "")
+    for number, word in enumerate(words):
+        mine = (piece for piece, own in zip(pieces, numbers, strict=True) if own == number)
+        assert "".join(mine).replace(MARK, "") == word
+    assert all(number <= len(words) for number in numbers)
+
+
+def test_unknown_characters_are_kept(model: bytes) -> None:
+    split = SentencePieces(model)
+    assert split.apply(["☃☃"]) == [MARK, "☃☃"]
+    assert 10 < split.size <= 40
+
+
+@pytest.mark.parametrize(
+    ("counts", "size", "complaint"),
+    [
+        (
+            COUNTS,
+            5,
+            r"^`sentencepiece` 5: cannot be learnt here \(Vocabulary size is smaller than required_chars. 5 vs",
+        ),
+        (Counter[str](), 40, r"^`sentencepiece` 40: cannot be learnt here \(it has no words\); try another number$"),
+    ],
+)
+def test_what_cannot_be_learnt_says_why(counts: Counter[str], size: int, complaint: str, model: bytes) -> None:
+    with pytest.raises(UserError, match=complaint):
+        learn_sentencepieces(counts, size, ["en"])
+
+
+def test_a_damaged_model_is_named(model: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "sentencepiece.src"
+    with pytest.raises(UserError, match=r"sentencepiece\.src: cannot be read: No such file or directory; make it with"):
+        SentencePieces.load(path)
+    path.write_bytes(b"junk")
+    with pytest.raises(UserError, match=r"sentencepiece\.src: not a SentencePiece model; make it with nmtkit prep"):
+        SentencePieces.load(path)
+
+
+def test_without_the_package_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(UserError, match=r"^SentencePiece is not installed; pip install 'nmtkit\[sentencepiece\]'$"):
+        learn_sentencepieces(COUNTS, 40, ["en"])
