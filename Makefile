@@ -6,7 +6,7 @@ BIN := .venv/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
 
 .DELETE_ON_ERROR:
-.PHONY: help env demo test lint check slow browser clean
+.PHONY: help env demo test lint check slow browser gpu clean
 
 help:
 	@echo 'make demo    the quickstart: prepare, train, translate and score, in minutes'
@@ -14,6 +14,7 @@ help:
 	@echo 'make check   linter, types, then the tests: what a change must pass'
 	@echo 'make slow    the tests that take minutes, for which Triton is installed'
 	@echo 'make browser the tests of the page of nmtkit serve in Chromium, which is installed unless it is there'
+	@echo 'make gpu     the tests that need an NVIDIA GPU, and the kernels on it'
 	@echo 'make env     only create .venv and install nmtkit in it'
 	@echo 'make clean   remove .venv and everything else that was made here'
 
@@ -55,6 +56,11 @@ browser: env
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || $(BIN)/playwright install chromium
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/browser
+
+gpu: env
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels]'
+	$(BIN)/pytest -m gpu tests/gpu
+	$(BIN)/pytest -m slow tests/ops/triton
 
 clean:
 	rm -rf .venv work build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,235 @@
+"""A GPU gives what the CPU gives: models, losses, search, training, files.
+
+    make gpu                                            # on a machine with an NVIDIA GPU
+    DEVICE=cpu .venv/bin/pytest -m gpu tests/gpu        # tries these tests themselves, without one
+
+All in float32 without TF32, unless a test says otherwise, so that what differs is the order of sums alone.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import nmtkit
+from nmtkit.config import dump_yaml, to_dict
+from nmtkit.data.batches import Batch
+from nmtkit.experiment.run import run_experiment
+from nmtkit.experiment.schema import Experiment
+from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.cross_entropy import linear_cross_entropy
+from nmtkit.ops.memory import is_full
+from nmtkit.search.beam import Hypothesis, Search, beam_search
+from nmtkit.search.ensemble import Ensemble
+from nmtkit.search.sampling import sample
+from nmtkit.training.loss import summed_loss
+from nmtkit.training.precision import resolve
+from tests.models.test_contracts import (
+    assert_same,
+    every_preset,
+    gradient,
+    leaves,
+    one_of_each,
+    one_of_each_architecture,
+    sources,
+    targets,
+    toy_model,
+)
+from tests.training.conftest import everything, make_data, metrics, small_experiment
+
+pytestmark = pytest.mark.gpu
+
+GPU = torch.device(os.environ.get("DEVICE", "cuda"))
+CPU = torch.device("cpu")
+SEARCH = Search(beam_size=3, length_penalty="avg", max_len_a=1, max_len_b=4)
+
+
+@pytest.fixture(autouse=True)
+def exact(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Full float32 in convolutions (in products it is the default), and the same algorithms every time."""
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_data(tmp_path_factory.mktemp("small"))
+
+
+def moved(*tensors: Tensor) -> list[Tensor]:
+    return [tensor.to(GPU) for tensor in tensors]
+
+
+def on_cpu(tree: object) -> list[Tensor]:
+    return [leaf.cpu() for leaf in leaves(tree)]
+
+
+def searched(model: Seq2Seq | Ensemble, device: torch.device) -> list[list[Hypothesis]]:
+    src, mask = sources()
+    return beam_search(model, src.to(device), mask.to(device), SEARCH, n_best=3, attention=True)
+
+
+def assert_same_hypotheses(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
+    for mine, other in zip(ours, theirs, strict=True):
+        assert [h.ids for h in mine] == [h.ids for h in other]
+        scores = [[h.score for h in hypotheses] for hypotheses in (mine, other)]
+        assert scores[0] == pytest.approx(scores[1], rel=1e-4, abs=1e-4)
+
+
+@every_preset
+def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
+    model, tgt = toy_model(preset), targets()
+    hidden = model(*sources(), tgt)
+    expected = hidden, gradient(model, hidden)
+    model.to(GPU)
+    hidden = model(*moved(*sources(), tgt))
+    weights = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(3)).to(GPU)
+    found = torch.autograd.grad(
+        (hidden.float() * weights).sum(), model.parameters(), allow_unused=True, materialize_grads=True
+    )
+    assert_same(on_cpu((hidden, found)), on_cpu(expected))
+
+
+@pytest.mark.parametrize("preset", one_of_each())
+def test_bfloat16_points_the_gradient_the_same_way(preset: str) -> None:
+    model = toy_model(preset).to(GPU)
+    batch, found = Batch(*sources(), targets()), []
+    for dtype in (torch.float32, torch.bfloat16):
+        model.zero_grad()
+        summed_loss(model, batch, 0.1, dtype)[0].backward()
+        found.append(torch.cat([p.grad.flatten().float() for p in model.parameters() if p.grad is not None]))
+    assert torch.nn.functional.cosine_similarity(*found, dim=0) > 0.99
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_over_a_vocabulary_is_that_of_the_cpu(smoothing: float) -> None:
+    random = torch.Generator().manual_seed(0)
+    shapes = [(300, 32), (5000, 32), (5000,)]
+    inputs = [torch.randn(shape, generator=random) for shape in shapes]
+    target = torch.randint(5000, (300,), generator=random)
+    results = []
+    for device in (CPU, GPU):
+        given = [x.to(device).requires_grad_() for x in inputs]
+        loss, nll = linear_cross_entropy(*given, target.to(device), smoothing)
+        results.append(on_cpu((loss.detach(), nll, torch.autograd.grad(loss, given))))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5 * theirs.abs().max().item())
+
+
+@every_preset
+def test_beam_search_finds_what_it_finds_on_the_cpu(preset: str) -> None:
+    model = toy_model(preset)
+    expected = searched(model, CPU)
+    assert_same_hypotheses(searched(model.to(GPU), GPU), expected)
+
+
+def test_an_ensemble_of_all_architectures_finds_what_it_finds_on_the_cpu() -> None:
+    names = one_of_each_architecture()
+
+    def ensemble(device: torch.device) -> Ensemble:
+        members = [toy_model(name).to(device) for name in names]
+        return Ensemble(members, [0] * len(members), [1.0] * len(members), "prob")
+
+    assert_same_hypotheses(searched(ensemble(GPU), GPU), searched(ensemble(CPU), CPU))
+
+
+def test_what_is_sampled_depends_on_the_seed_alone() -> None:
+    model = toy_model("rnnsearch").to(GPU)
+    src, mask = moved(*sources())
+
+    def drawn(seed: int) -> list[list[int]]:
+        generators = [np.random.default_rng([seed, i]) for i in range(len(src))]
+        return [hypothesis.ids for [hypothesis] in sample(model, src, mask, SEARCH, generators, 1)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+
+
+def planned(**training: object) -> Experiment:
+    """A small experiment in float32 without dropout, whose random numbers every device draws for itself."""
+    experiment = small_experiment(**{"precision": "float32", "valid_every": 4, **training})
+    return replace(experiment, model=replace(experiment.model, dropout=0.0))
+
+
+def losses(folder: Path) -> list[float]:
+    return [record["cross_entropy"] for record in metrics(folder) if record["kind"] == "validation"]
+
+
+@pytest.mark.parametrize(("first", "then"), [(GPU, GPU), (GPU, CPU), (CPU, GPU)], ids=["gpu", "from gpu", "to gpu"])
+def test_a_run_follows_that_of_the_cpu_also_when_it_changes_devices(
+    first: torch.device, then: torch.device, data: Path, tmp_path: Path
+) -> None:
+    run_experiment(planned(), data, tmp_path / "cpu", CPU)
+    run_experiment(planned(max_updates=8), data, tmp_path / "moved", first)
+    run_experiment(planned(), data, tmp_path / "moved", then)
+    assert losses(tmp_path / "moved") == pytest.approx(losses(tmp_path / "cpu"), rel=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_run_in_pieces_equals_a_run_in_one_go(precision: str, data: Path, tmp_path: Path) -> None:
+    """With dropout, and with deterministic algorithms, which a GPU does not use by itself."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        for last in (5, 12):
+            run_experiment(small_experiment(max_updates=last, precision=precision), data, tmp_path / "pieces", GPU)
+        run_experiment(small_experiment(precision=precision), data, tmp_path / "whole", GPU)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    pieces, whole = everything(tmp_path / "pieces", 12), everything(tmp_path / "whole", 12)
+    assert [name for name, tensor in whole.items() if not torch.equal(pieces[name], tensor)] == []
+
+
+@pytest.mark.skipif(GPU.type == "cpu", reason="it is a GPU's memory that this test makes small")
+def test_a_batch_that_the_memory_does_not_hold_is_done_in_parts(data: Path, tmp_path: Path) -> None:
+    total = torch.cuda.get_device_properties(GPU).total_memory
+    # Most of it taken away: what is left holds the model and a few sentences.
+    torch.cuda.set_per_process_memory_fraction(64 * 2**20 / total)
+    try:
+        run_experiment(planned(max_updates=1, batch_sentences=60), data, tmp_path / "small", GPU)
+        model = planned().build(14, 5000).to(GPU)
+        wide = torch.randn(100_000, 64, device=GPU)
+        assert model.output.weight.is_cuda
+        with pytest.raises(RuntimeError) as told:
+            wide @ wide.t()
+        assert is_full(told.value)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+        torch.cuda.empty_cache()
+
+
+@pytest.mark.skipif(GPU.type == "cpu", reason="NCCL is for GPUs")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_torchrun_starts_a_process_for_each_gpu(processes: int, data: Path, tmp_path: Path) -> None:
+    if torch.cuda.device_count() < processes:
+        pytest.skip(f"this machine has {torch.cuda.device_count()} GPUs")
+    config = tmp_path / "small.yaml"
+    config.write_text(dump_yaml(to_dict(planned(max_updates=4))))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    command = [*torchrun, "-m", "nmtkit", "train", "-c", config, "-d", data, "-o", tmp_path / "run"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    assert done.returncode == 0, done.stderr
+    assert f"float32 on cuda, {processes} x " in done.stderr
+
+
+def test_the_command_trains_and_translates_as_on_the_cpu(data: Path, tmp_path: Path) -> None:
+    run_experiment(planned(), data, tmp_path / "run", GPU)
+    lines = [line.strip() for line in (data.parent / "test.xx").read_text().splitlines()]
+    found = []
+    for device in (CPU, GPU):
+        translator = nmtkit.load(tmp_path / "run", str(device), precision="float32")
+        found.append(list(translator.translate(lines)))
+    assert found[0] == found[1]
+    assert len(found[0]) == len(lines)
+
+
+def test_the_best_number_format_is_chosen() -> None:
+    if GPU.type == "cuda":
+        assert resolve("auto", GPU) == (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32)
+    assert resolve("float32", GPU) == torch.float32
