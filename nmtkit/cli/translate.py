@@ -1,6 +1,7 @@
 """``nmtkit translate``: a filter from raw text to plain translations, one line out for every line in."""
 
 import sys
+import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -156,13 +157,15 @@ def translate(
     with loading():
         # These take seconds, because they import torch.
         from nmtkit.translation import formats
-        from nmtkit.translation.jobs import SHARED_WINDOW, Job, Models, answers, processes_for, translator_of
+        from nmtkit.translation.jobs import Job, Models, answers, processes_for, translator_of
         from nmtkit.translation.stream import LARGEST_WINDOW, Stream, decoded, standard_input, windows
 
         # A value and not a loaded model, because worker processes load their own.
         folders = at_checkpoint(model or [Path("run")], checkpoint)
         models = Models(tuple(folders), device, combine, parse_weights(weights), precision, lexicon)
         translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
+    # Another process takes as long to begin as this one did. Whoever asks for processes has them at once.
+    start = 0.0 if jobs else time.process_time()
     # After loading, because the models' size says how many of them the memory holds.
     jobs = jobs or processes_for(translator_of(models))
     stream = Stream(standard_input()) if input == "-" else None
@@ -170,15 +173,14 @@ def translate(
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
     lines = decoded(raw, "standard input" if input == "-" else input, _warn)
     pairs = beside_lines(lines, beside, input) if beside else ((line, "") for line in lines)
-    # One process sorts what is at hand by length, so that the more the better; several need windows to share out.
-    grouped = windows(pairs, at_hand, LARGEST_WINDOW if jobs == 1 else SHARED_WINDOW)
+    grouped = windows(pairs, at_hand, LARGEST_WINDOW)
     # No progress line where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
     line = formats.json_object if as_json else formats.moses if n_best else partial(formats.columns, scores)
     number = long = 0
     unknown = Counter[str]()
     with open_output(output) as file, formats.attention_arrays(attention) as keep, lines_done(shown) as report:
-        for found in answers(Job(models, request), grouped, jobs, at_hand):
+        for found in answers(Job(models, request), grouped, jobs, at_hand, start):
             for best in found:
                 file.writelines(f"{line(number, translation)}\n" for translation in best)
                 # Of the best translation alone, which is the only one that is asked for with --attention.

@@ -49,11 +49,12 @@ class Workers:
     process may be killed at any moment (the standard library's pool can wait for ever then, and leaves semaphores).
     """
 
-    def __init__(self, count: int | None) -> None:
+    def __init__(self, count: int | None, *, helping: bool = False) -> None:
+        """helping: this process is one of the ``count``: it does items of ``map`` instead of waiting for results."""
         count = available_cores() if count is None else count
         if count < 1:
             raise UserError(f"`workers` {count}: at least one process has to do the work")
-        self.count = count
+        self.count, self._helping = count, helping
         self._processes: list[SpawnProcess] = []
         self._threads: ThreadPoolExecutor | None = None
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()  # pipes to processes without an item
@@ -61,9 +62,9 @@ class Workers:
     def __enter__(self) -> "Workers":
         if self.count > 1:
             with _signals_later():
-                for _ in range(self.count):
+                for _ in range(self.count - self._helping):
                     self._idle.put(self._started())
-            self._threads = ThreadPoolExecutor(self.count)
+            self._threads = ThreadPoolExecutor(self.count - self._helping)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
@@ -89,14 +90,26 @@ class Workers:
         if self._threads is None:
             yield from map(function, items)
             return
-        waiting: deque[Future[B]] = deque()
+        waiting: deque[tuple[Future[B], A]] = deque()
         # Four items for each process, so that none is idle while a slow one is waited for, and memory stays bounded.
         for item in items:
-            waiting.append(self._threads.submit(self.call, function, item))
+            waiting.append((self._threads.submit(self.call, function, item), item))
             while len(waiting) > 4 * self.count or (waiting and not at_hand()):
-                yield waiting.popleft().result()
+                yield self._next(function, waiting)
         while waiting:
-            yield waiting.popleft().result()
+            yield self._next(function, waiting)
+
+    def _next(self, function: Callable[[A], B], waiting: deque[tuple[Future[B], A]]) -> B:
+        """The result of the first item, which leaves ``waiting``. Who is helping does items until it is there."""
+        while self._helping and not waiting[0][0].done():
+            # What can be cancelled has not been begun.
+            place = next((place for place, (future, _) in enumerate(waiting) if future.cancel()), None)
+            if place is None:
+                break
+            mine = Future[B]()
+            mine.set_result(function(waiting[place][1]))
+            waiting[place] = mine, waiting[place][1]
+        return waiting.popleft()[0].result()
 
     def call(self, function: Callable[[A], B], item: A) -> B:
         """``function(item)``, done by the next process that is idle; may be called by many threads at once.
@@ -139,7 +152,8 @@ def _work(connection: Connection) -> None:
     threading.Thread(target=_follow_parent, daemon=True).start()
     while True:
         try:
-            function, item = connection.recv()
+            with loading():  # which the import of the function is at first
+                function, item = connection.recv()
         except EOFError:
             return
         answer: tuple[Any, Exception | None, str]

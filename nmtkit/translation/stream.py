@@ -20,18 +20,18 @@ PAUSE = 0.1  # seconds: someone who has not sent the next line by then wants the
 WARNINGS = 5  # about lines that are not UTF-8
 
 
-def windows(lines: Iterable[T], at_hand: Callable[[], bool], largest: int = LARGEST_WINDOW) -> Iterator[list[T]]:
-    """The lines in windows that grow, so that the first answers come soon and later batches are full.
+def windows(lines: Iterable[T], at_hand: Callable[[], bool], first: int) -> Iterator[list[T]]:
+    """The lines in windows of ``first`` lines, twice as many, ... ``LARGEST_WINDOW``.
 
-    A window also ends when ``at_hand`` says that the next line would have to be waited for.
+    A window also ends when ``at_hand`` says that the next line would have to be waited for. Who can tell begins with
+    the largest: somebody who waits has sent no more lines. Who cannot begins with few, and is not slow for long.
     """
-    size, window = FIRST_WINDOW, list[T]()
+    size, window = first, list[T]()
     for line in lines:
         window.append(line)
         if len(window) == size or not at_hand():
             yield window
-            # The first batch is small because somebody may be waiting for it; after that, full batches are what counts.
-            size, window = min(2 * size, largest), []
+            size, window = min(2 * size, LARGEST_WINDOW), []
     if window:
         yield window
 

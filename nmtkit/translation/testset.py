@@ -20,7 +20,7 @@ from nmtkit.ops.precision import Precision
 from nmtkit.training.folder import ModelFolder
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
-from nmtkit.translation.stream import windows
+from nmtkit.translation.stream import FIRST_WINDOW, windows
 from nmtkit.translation.translator import Translation, Translator
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ def translate_each(translator: Translator, sources: Sequence[str], request: Requ
     """The translations of every line, in order, with a progress bar."""
     with progress("translating", len(sources)) as advance:
         # In windows that grow, so that the bar moves soon.
-        for window in windows(sources, lambda: True):
+        for window in windows(sources, lambda: True, FIRST_WINDOW):
             yield from translator.answer(window, request)
             advance(len(window))
 

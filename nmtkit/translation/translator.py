@@ -26,7 +26,7 @@ from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS, SPELLINGS, UNK
 from nmtkit.translation.pieces import Part, best_combinations, cuts, end_of_piece, same_cuts, slices
 from nmtkit.translation.request import Request
-from nmtkit.translation.stream import windows
+from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, windows
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,9 @@ class Translator:
         if request.n_best is not None:
             raise UserError("`n_best`: one text for each line is given here; call n_best() or answer() instead")
         _refuse_string(lines)
-        return (best[0].text for window in windows(lines, lambda: True) for best in self.answer(window, request))
+        # All of a list is at hand. What else there is may be made line by line, by somebody who waits for the answers.
+        grouped = windows(lines, lambda: True, LARGEST_WINDOW if isinstance(lines, Sequence) else FIRST_WINDOW)
+        return (best[0].text for window in grouped for best in self.answer(window, request))
 
     def n_best(
         self,

@@ -22,6 +22,11 @@ def die(number: int) -> int:
     return number
 
 
+def square_and_process(number: int) -> tuple[int, int]:
+    time.sleep(0.02)
+    return number * number, os.getpid()
+
+
 def refuse(number: int) -> int:
     raise UserError(f"file:{number}: wrong")
 
@@ -31,6 +36,30 @@ def test_results_come_in_the_order_of_the_items(count: int) -> None:
     with Workers(count) as workers:
         assert list(workers.map(slow_square, range(20))) == [n * n for n in range(20)]
         assert list(workers.map(slow_square, [])) == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_process_that_helps_is_one_of_them(count: int) -> None:
+    with Workers(count, helping=True) as workers:
+        done = list(workers.map(square_and_process, range(40)))
+    assert [square for square, _ in done] == [n * n for n in range(40)]
+    processes = {process for _, process in done}
+    assert os.getpid() in processes
+    assert len(processes) <= count
+
+
+def test_a_process_that_helps_answers_before_the_input_goes_on() -> None:
+    arrived = 0
+
+    def items() -> Iterator[int]:
+        nonlocal arrived
+        while arrived < 3:
+            arrived += 1
+            yield arrived
+
+    with Workers(2, helping=True) as workers:
+        for number, square in enumerate(workers.map(slow_square, items(), lambda: False), 1):
+            assert (arrived, square) == (number, number * number)
 
 
 @pytest.mark.parametrize("count", [1, 2])

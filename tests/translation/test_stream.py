@@ -2,12 +2,17 @@ from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, windows
 
 
 def test_windows_grow_and_lose_nothing() -> None:
-    sizes = [len(window) for window in windows(range(10_000), lambda: True)]
+    sizes = [len(window) for window in windows(range(10_000), lambda: True, FIRST_WINDOW)]
     assert sizes[:3] == [FIRST_WINDOW, 2 * FIRST_WINDOW, 4 * FIRST_WINDOW]
     assert max(sizes) == LARGEST_WINDOW
-    assert [i for window in windows(range(10_000), lambda: True) for i in window] == list(range(10_000))
+    assert [i for window in windows(range(10_000), lambda: True, FIRST_WINDOW) for i in window] == list(range(10_000))
 
 
 def test_a_window_ends_where_the_next_line_would_have_to_be_waited_for() -> None:
     at_hand = iter([True, False, False, True, False])
-    assert list(windows("abcde", lambda: next(at_hand))) == [["a", "b"], ["c"], ["d", "e"]]
+    assert list(windows("abcde", lambda: next(at_hand), FIRST_WINDOW)) == [["a", "b"], ["c"], ["d", "e"]]
+
+
+def test_windows_are_large_at_once_where_it_is_known_that_nobody_waits() -> None:
+    sizes = [len(window) for window in windows(range(5000), lambda: True, LARGEST_WINDOW)]
+    assert sizes == [LARGEST_WINDOW, LARGEST_WINDOW, 5000 - 2 * LARGEST_WINDOW]

@@ -1,0 +1,121 @@
+"""When several processes translate, and that nobody can tell from the answers."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+
+from nmtkit.translation import jobs
+from nmtkit.translation.jobs import SHARE, Job, Models, Parts, Window, answers, saved
+from nmtkit.translation.request import Request
+from nmtkit.translation.stream import LARGEST_WINDOW
+
+OLD = Path(__file__).parents[1] / "training" / "made_by_0.1" / "run"
+
+
+class Repeats:
+    """Instead of a job: its translation of a line is the line, and takes ``seconds`` for 1,000 lines by its clock."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._seconds, self.now = seconds, 0.0
+
+    def __call__(self, window: Window) -> Any:
+        self.now += self._seconds * len(window) / 1000
+        return [[line] for line, _ in window]
+
+
+class Crowd:
+    """Instead of ``Workers``: notes that it was asked for, and does everything here."""
+
+    asked: ClassVar[list[int]] = []
+
+    def __init__(self, count: int, *, helping: bool) -> None:
+        assert helping
+        self.asked.append(count)
+
+    def __enter__(self) -> "Crowd":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def map(self, function: Any, items: Iterator[Any], at_hand: Any) -> Iterator[Any]:
+        for item in items:
+            at_hand()
+            yield function(item)
+
+
+@pytest.fixture
+def crowd(monkeypatch: pytest.MonkeyPatch) -> type[Crowd]:
+    """The processes that were asked for, none of which is started."""
+    Crowd.asked = []
+    monkeypatch.setattr(jobs, "Workers", Crowd)
+    return Crowd
+
+
+def lines(number: int, first: int = 0) -> Window:
+    """Lines of many lengths."""
+    return [(f"{i} " + "x " * (i * 7 % 11), "") for i in range(first, first + number)]
+
+
+def texts(seconds: float, windows: list[Window], count: int, start: float) -> list[str]:
+    """The text of each line, as ``count`` processes translate it, of which one takes ``seconds`` for 1,000 lines."""
+    job: Any = Repeats(seconds)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "time", SimpleNamespace(perf_counter=lambda: job.now))
+        return [found[0] for best in answers(job, iter(windows), count, lambda: True, start) for found in best]
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-9, 1e9])
+def test_every_line_is_answered_in_its_place_whoever_translates_it(crowd: type[Crowd], start: float) -> None:
+    windows = [lines(3), lines(LARGEST_WINDOW, 3), lines(SHARE + 1, 5000), lines(1, 9000)]
+    assert texts(1.0, windows, 2, start) == [line for window in windows for line, _ in window]
+    assert crowd.asked == ([] if start > 1 else [2])
+
+
+def test_a_short_text_starts_no_process_and_a_long_or_slow_one_does(crowd: type[Crowd]) -> None:
+    texts(0.01, [lines(1000)], 2, 1.0)
+    assert crowd.asked == []
+    texts(0.01, [lines(1000)], 2, 1e-4)  # a sixth of 10 ms is saved
+    assert crowd.asked == [2]
+    texts(0.01, [lines(1000)], 1, 0.0)
+    texts(0.01, [lines(SHARE)], 2, 0.0)
+    assert crowd.asked == [2]
+
+
+def test_a_text_whose_end_is_not_in_sight_is_taken_to_be_twice_as_long(crowd: type[Crowd]) -> None:
+    start = saved(0.2 / 1000 * (LARGEST_WINDOW - SHARE), 2) * 1.1  # more than what is left of one window saves
+    texts(0.2, [lines(LARGEST_WINDOW - 1)], 2, start)
+    assert crowd.asked == []
+    texts(0.2, [lines(LARGEST_WINDOW)], 2, start)
+    assert crowd.asked == [2]
+
+
+def test_parts_have_lines_of_about_one_length_and_together_all() -> None:
+    window = lines(3 * SHARE + 5)
+    parts = Parts(window)
+    taken = []
+    while parts.left:
+        taken.append(parts.next())
+    assert sorted(line for part in taken for line in part) == sorted(window)
+    lengths = [[len(line) for line, _ in part] for part in taken]
+    assert all(min(longer) >= max(shorter) for longer, shorter in itertools.pairwise(lengths))
+    repeat: Any = Repeats()
+    for part in taken:
+        assert parts.done < parts.size
+        parts.put(repeat(part))
+    assert parts.done == parts.size
+    assert parts.answers == repeat(window)
+
+
+def test_processes_give_the_translations_of_one_and_leave_the_threads_as_they_were() -> None:
+    before = torch.get_num_threads()
+    job = Job(Models((OLD,), "cpu", None, None, "float32", None), Request(beam_size=2))
+    window = [(" ".join("abcde"[(i + j) % 5] for j in range(i % 4)), "") for i in range(SHARE + 40)]
+    [together] = answers(job, iter([window]), 2, lambda: True, 0.0)
+    assert [best[0].text for best in together] == [best[0].text for best in job(window)]
+    assert torch.get_num_threads() == before
