@@ -1,5 +1,7 @@
 """``nmtkit align``: word alignment of a data folder, and a lexicon from it."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +10,7 @@ import typer
 from nmtkit.align.pharaoh import read_alignment, read_gold
 from nmtkit.align.quality import measure
 from nmtkit.align.symmetrize import Heuristic
-from nmtkit.cli.options import DataFolder, log, say_next
+from nmtkit.cli.options import AsJson, DataFolder, log, say_next
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines
 
@@ -28,6 +30,7 @@ def align(
     gold: Annotated[Path | None, typer.Option(metavar="FILE",
         help="Only score the alignment against this gold standard, with sure links 0-1 and "
         "possible links 0p1.")] = None,
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Align the words of the training text with eflomal, and make a lexicon from the links.
 
@@ -50,7 +53,7 @@ def align(
     if gold is not None:
         if symmetrize is not None or threshold is not None:
             raise UserError("--gold only scores an alignment that is there; leave out --symmetrize and --threshold")
-        _score(pharaoh or data / "train.align", gold)
+        _score(pharaoh or data / "train.align", gold, as_json)
         return
     if pharaoh is not None and symmetrize is not None:
         raise UserError("--symmetrize: the links of --pharaoh are taken as they are; leave one of the two out")
@@ -64,12 +67,15 @@ def align(
     else:
         report = align_with_program(data, symmetrize or HEURISTIC, threshold)
     log.info(report)
+    if as_json:
+        splits = {split: aligned._asdict() for split, aligned in report.splits.items()}
+        print(json.dumps({**asdict(report), "folder": str(report.folder), "splits": splits}, indent=2))
     # The corpus may be encoded already, and aligned for the lexicon alone.
-    if not (data / "ids.json").exists():
+    elif not (data / "ids.json").exists():
         say_next("vocab", ("-d", data, "data"))
 
 
-def _score(alignment: Path, gold: Path) -> None:
+def _score(alignment: Path, gold: Path, as_json: bool) -> None:
     """Print precision, recall and AER of an alignment against a gold standard.
 
     Raises UserError where the two files differ in length.
@@ -81,4 +87,7 @@ def _score(alignment: Path, gold: Path) -> None:
             f"{alignment} has {lines[0]} lines but {gold} has {lines[1]}; they must align the same sentences"
         )
     quality = measure(read_alignment(alignment), read_gold(gold))
+    if as_json:
+        print(json.dumps({"precision": quality.precision, "recall": quality.recall, "aer": quality.aer}, indent=2))
+        return
     print(f"precision {quality.precision:.2%}  recall {quality.recall:.2%}  AER {quality.aer:.2%}  ({alignment})")

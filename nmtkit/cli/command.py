@@ -41,6 +41,7 @@ GROUPS = {
     "train": {
         "How long": "--max-updates --max-epochs --patience",
         "Speed and memory": "--device --precision --max-tokens",
+        "History": "--tensorboard --json",
     },
     "prep": {
         "Sets": "--train --dev --test --dev-reference --dev-size --seed",
@@ -52,7 +53,8 @@ GROUPS = {
     },
     "score": {
         "Translations in files": "--reference --source --vocab --paired --seeds --language --tokenized",
-        "A model's own translations": "--data --model --checkpoint --split --max-length --device",
+        "A model's own translations": "--data --model --checkpoint --split --max-length --replace-unk --precision "
+        "--device",
     },
 }
 

@@ -1,11 +1,13 @@
 """``nmtkit doctor``: problems of the text and of a plan, found before hours are spent on them."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import DataFolder, Raw, SourceLanguage, TargetLanguage, log, say_next
+from nmtkit.cli.options import AsJson, DataFolder, Raw, SourceLanguage, TargetLanguage, log, say_next
 
 
 def doctor(
@@ -14,8 +16,9 @@ def doctor(
     raw: Raw = Path("raw"),
     data: DataFolder = Path("data"),
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Also check whether training this preset fits into memory.")
+        str | None, typer.Option("--model", "-m", help="Also check whether this preset fits into memory and the text.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check raw text, the coverage of the vocabularies, and whether a preset fits into memory, before training.
 
@@ -26,8 +29,9 @@ def doctor(
     Each finding is a line on stdout: the file, the line number and what is wrong there. The vocabularies are checked if
     the data folder has any. The exit status is 1 if nmtkit prep or nmtkit train would fail, and 0 otherwise.
     """
-    from nmtkit.data.doctor import examine_ids, examine_text
+    from nmtkit.data.doctor import Finding, examine_ids, examine_text
     from nmtkit.data.raw import find_raw
+    from nmtkit.experiment.plan import examine_plan
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.experiment.size import examine_memory
@@ -42,11 +46,16 @@ def doctor(
         # With the folder's vocabularies if it has any, because these decide most of the size.
         planned = build_experiment(load_preset(model), model)
         findings += examine_memory(planned, data, model)
-    for finding in findings:
-        typer.echo(finding)
+        if (data / "ids.json").exists():
+            findings += [Finding(data, f"{model}: {what}") for what in examine_plan(planned, data)]
+    if as_json:
+        print(json.dumps([{**asdict(finding), "path": str(finding.path)} for finding in findings], indent=2))
+    else:
+        for finding in findings:
+            typer.echo(finding)
     # The summary is on stderr, so that stdout has the findings and nothing else.
     log.info(f"{len(findings)} findings" if findings else "nothing found")
     if any(finding.fatal for finding in findings):
         raise typer.Exit(1)
-    if not (data / "manifest.json").exists():
+    if not as_json and not (data / "manifest.json").exists():
         say_next(f"prep -s {src} -t {tgt}", ("--raw", raw, "raw"), ("-o", data, "data"))

@@ -1,11 +1,13 @@
 """``nmtkit inspect``: a model's parts and sizes, what it will cost, and how gradients flow through it."""
 
+import json
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmtkit.cli.options import Checkpoint, DataFolder, Device, Settings
+from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, Settings
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from nmtkit.data.batches import Batch
     from nmtkit.evaluation.gradients import Layer
     from nmtkit.experiment.schema import Experiment
+    from nmtkit.training.estimate import Estimate
 
 PAIRS, LONGEST = 32, 50  # sentence pairs, and tokens of their longer side, in the batch of --gradients
 # Words of each vocabulary of the model that is timed: time and memory of the real ones are added by calculation.
@@ -36,6 +39,7 @@ def inspect(
         help="With --gradients, also draw them to this file (.svg, .png or .pdf).")] = None,
     data: DataFolder = Path("data"),
     device: Device = "auto",
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Show the parts of a model, its parameters beside the paper's, and the memory and speed to expect of training.
 
@@ -62,6 +66,9 @@ def inspect(
     chosen = choose_device(device)
     if not gradients:
         planned = _plan(model, folder, settings or [])
+        if as_json:
+            print(json.dumps(_json(planned, data, shapes, chosen), indent=2, ensure_ascii=False))
+            return
         _print_parts(planned, data, shapes)
         _print_estimate(planned, data, chosen)
         return
@@ -72,7 +79,10 @@ def inspect(
     for change in ("", *(compare or [])):
         planned = _plan(model, folder, [*(settings or []), *([change] if change else [])])
         flows[change or model] = _flow(planned, batch, data, chosen, folder.named if trained else None)
-    _print_flows(flows)
+    if as_json:
+        print(json.dumps({name: [layer._asdict() for layer in layers] for name, layers in flows.items()}, indent=2))
+    else:
+        _print_flows(flows)
     if plot:
         from nmtkit.evaluation.plots import plot_flows
 
@@ -98,8 +108,6 @@ def _plan(model: str, folder: ModelFolder, settings: list[str]) -> "Experiment":
 
 def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
     """Print the parameters of each part, with our vocabularies and with the paper's, and with ``shapes`` each one."""
-    import torch
-
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
     # A count of parameters means nothing without the vocabularies; both are shown.
@@ -112,24 +120,53 @@ def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
     columns = [f"{src:,} and {tgt:,} words" for src, tgt in (words, paper_words)]
     print_table(f"{planned.paper.title}: millions of parameters", ["part", *columns, "the paper says"], rows)
     if shapes:
-        # On the meta device tensors have a shape and no memory: nothing is initialised, however large the model.
-        with torch.device("meta"):
-            parameters = planned.build(*words).named_parameters()
-        sizes = [[name, " x ".join(map(str, p.shape)), f"{p.numel():,}"] for name, p in parameters]
+        sizes = [[name, " x ".join(map(str, s)), f"{math.prod(s):,}"] for name, s in _shapes(planned, words).items()]
         print()
         print_table("every parameter", ["parameter", "shape", "numbers"], sizes)
 
 
-def _print_estimate(planned: "Experiment", data: Path, device: "torch.device") -> None:
-    """Print the memory and the speed to expect of training, from one update of a model with few words."""
+def _shapes(planned: "Experiment", words: tuple[int, int]) -> dict[str, list[int]]:
+    """The shape of every parameter of the model with so many source and target words, by its name."""
+    import torch
+
+    # On the meta device tensors have a shape and no memory: nothing is initialised, however large the model.
+    with torch.device("meta"):
+        return {name: list(parameter.shape) for name, parameter in planned.build(*words).named_parameters()}
+
+
+def _costs(planned: "Experiment", data: Path, device: "torch.device") -> "Estimate":
+    """The memory and the speed to expect of training, from one update of a model with few words."""
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
-    from nmtkit.training.estimate import LENGTH, SENTENCES, estimate
+    from nmtkit.training.estimate import estimate
 
     words = vocabulary_sizes(planned, data)
     parameters = parameters_by_part(planned, *words)["total"]
     # The full vocabularies would take much memory and say little: their part is added by calculation.
     small = planned.build(PROBE_WORDS, PROBE_WORDS)
-    costs = estimate(small, planned.training, parameters, words[1], device)
+    return estimate(small, planned.training, parameters, words[1], device)
+
+
+def _json(planned: "Experiment", data: Path, shapes: bool, device: "torch.device") -> dict[str, Any]:
+    """The parts and the costs of a model as plain values for scripts; memory is in bytes."""
+    from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
+
+    words, paper_words = vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
+    return {
+        "paper": planned.paper.title,
+        "words": dict(zip(("src", "tgt"), words, strict=True)),
+        "parameters": parameters_by_part(planned, *words),
+        "parameters_with_words_of_paper": parameters_by_part(planned, *paper_words),
+        "millions_in_paper": planned.paper.parameters,
+        "shapes": _shapes(planned, words) if shapes else {},
+        "training": {"device": str(device), **_costs(planned, data, device)._asdict()},
+    }
+
+
+def _print_estimate(planned: "Experiment", data: Path, device: "torch.device") -> None:
+    """Print the memory and the speed to expect of training."""
+    from nmtkit.training.estimate import LENGTH, SENTENCES
+
+    costs = _costs(planned, data, device)
     total = costs.weights + costs.optimizer + costs.activations
     rows = [
         ["weights", f"{costs.weights / 2**30:.2f} GiB"],

@@ -1,5 +1,6 @@
 """``nmtkit prep``: raw parallel text to a data folder."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,7 +9,7 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from nmtkit.cli.options import Jobs, Raw, SourceLanguage, TargetLanguage, log, say_next
+from nmtkit.cli.options import AsJson, Jobs, Raw, SourceLanguage, TargetLanguage, log, say_next
 from nmtkit.data.settings import Cleaning, Development, Drop, Prep, Side, Tokenizer
 from nmtkit.errors import UserError
 from nmtkit.training.folder import ModelFolder
@@ -73,6 +74,7 @@ def prep(
     verify: Annotated[bool, typer.Option("--verify",
         help="Only compare the files in the data folder with its manifest.")] = False,
     jobs: Jobs = None,
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Make a data folder from raw parallel text: normalise, tokenise, clean, learn and apply BPE.
 
@@ -118,6 +120,8 @@ def prep(
     if train is None and (dev or test):
         raise UserError("--dev and --test need --train; without it, all three are looked for in --raw")
     # A shard knows its own pairs only; what all of them make is for the command that merges.
+    if as_json and (shard or verify):
+        raise UserError("--json: is of a whole data folder; leave out --shard and --verify")
     if shard and (merge or keep_rejected):
         raise UserError("--shard: --merge and --keep-rejected are for the command that comes after every shard")
 
@@ -177,8 +181,13 @@ def prep(
     if shard:
         log.info(prepare_part(files, output, settings, jobs, _part(shard), development, folder))
         return
-    log.info(prepare(files, output, settings, jobs, keep_rejected, merge, development, folder))
-    say_next("vocab", ("-d", output, "data"))
+    report = prepare(files, output, settings, jobs, keep_rejected, merge, development, folder)
+    log.info(report)
+    if as_json:
+        # What is kept in manifest.json, too.
+        print(json.dumps({"folder": str(output), **report.manifest}, indent=2, ensure_ascii=False))
+    else:
+        say_next("vocab", ("-d", output, "data"))
 
 
 def _side(

@@ -1,5 +1,6 @@
 """``nmtkit train``: train a preset; the same command again goes on where it stopped."""
 
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,14 +41,18 @@ def train(
     device: Device = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run",
         help="Print the configuration and parameter counts, then stop.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard",
+        help="Also write the history to OUTPUT/tensorboard, for TensorBoard (extra: nmtkit[tensorboard]).")] = False,
+    as_json: Annotated[bool, typer.Option("--json",
+        help="Print the history on stdout as it comes, a JSON object in each line.")] = False,
 ) -> None:  # fmt: skip
     """Train a model on a data folder. Ctrl-C stops after the current update, and the same command continues the run.
 
     The configuration is that of the preset, with the values of --config and then those of the command line in its
     place. Options without a default here have the preset's.
 
-      nmtkit train --model deep-att
-      nmtkit train --model rnnsearch --config small.yaml --set training.optimizer.lr=5e-4
+      nmtkit train --model bideep-small
+      nmtkit train --model rnnsearch --config mine.yaml --set training.optimizer.lr=5e-4
       nmtkit train --model deep-att --dry-run
 
       nmtkit train --from run --data data-news --output run-news --set training.optimizer.lr=1e-4
@@ -78,6 +83,7 @@ def train(
     values = merge(_base(model, config, output, start), parse_settings(settings or []))
     values = merge(values, {"training": given}) if given else values
 
+    from nmtkit.experiment.plan import examine_plan
     from nmtkit.experiment.run import run_experiment
     from nmtkit.experiment.schema import build_experiment
 
@@ -91,14 +97,58 @@ def train(
     from nmtkit.translation.loading import choose_device
 
     # Joined before anything is logged or written, because only the first process does either.
-    with distributed.processes(choose_device(device)) as chosen, _log_to(output, distributed.rank()):
-        progress = run_experiment(planned, data, output, chosen, start)
-        # A run that was stopped by a signal is not finished, and the same command goes on.
-        outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
-        best = "".join(f"; best {planned.training.ranked_by} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
-        log.info("%s after update %d%s", outcome, progress.update, best)
-        if progress.finished:
-            say_next("average", ("-m", output, "run"))
+    with distributed.processes(choose_device(device)) as chosen:
+        # Before it costs anything; a run that goes on has been told, and one that fine-tunes may be short.
+        if start is None and not distributed.rank() and not ModelFolder(output).updates():
+            findings = examine_plan(planned, data)
+            if findings:
+                log.warning(f"this plan can hardly work: {'; '.join(findings)}; {_remedy(model)}")
+        with _log_to(output, distributed.rank()), _records(ModelFolder(output), tensorboard, as_json):
+            progress = run_experiment(planned, data, output, chosen, start)
+            # A run that was stopped by a signal is not finished, and the same command goes on.
+            outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
+            best = "".join(f"; best {planned.training.ranked_by} {v:.2f} at {int(u)}" for u, v, _ in progress.best[:1])
+            log.info("%s after update %d%s", outcome, progress.update, best)
+            if as_json and not distributed.rank():
+                print(json.dumps({"kind": "end", "update": progress.update, "finished": progress.finished or None}))
+            elif progress.finished:
+                say_next("average", ("-m", output, "run"))
+
+
+def _remedy(model: str | None) -> str:
+    """What to do about a plan that can hardly work, with the name of the preset's small form if there is one."""
+    if model is None or model.endswith("-small"):
+        return "more epochs, smaller batches and smaller sizes of the model are for little text"
+    return f"`nmtkit train --model {model}-small` is for little text"
+
+
+@contextmanager
+def _records(folder: ModelFolder, tensorboard: bool, as_json: bool) -> Iterator[None]:
+    """Pass the records of a run to TensorBoard and, as JSON, to standard output."""
+    from nmtkit.training.metrics import RECORDS
+    from nmtkit.training.tensorboard import TensorBoard
+
+    handlers: list[logging.Handler] = [TensorBoard(folder)] if tensorboard else []
+    handlers += [_JsonLines()] if as_json else []
+    level = RECORDS.level
+    RECORDS.setLevel(logging.INFO)  # whatever the screen shows
+    for handler in handlers:
+        RECORDS.addHandler(handler)
+    try:
+        yield
+    finally:
+        RECORDS.setLevel(level)
+        for handler in handlers:
+            RECORDS.removeHandler(handler)
+            handler.close()
+
+
+class _JsonLines(logging.Handler):
+    """Prints each record of a run as a JSON object in a line of its own."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the record at once: somebody waits for it."""
+        print(json.dumps(record.msg), flush=True)
 
 
 def _print_sizes(planned: "Experiment", data: Path) -> None:

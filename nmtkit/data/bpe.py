@@ -3,7 +3,7 @@
 import contextlib
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -80,16 +80,31 @@ def join_pieces(pieces: Iterable[str]) -> list[str]:
     return [*words, word] if word else words
 
 
-def learn_merges(counts: Counter[str], merges: int) -> str:
+class _Merges(io.StringIO):
+    """The text that subword-nmt writes, merge by merge as it finds them; ``found`` is called for each."""
+
+    def __init__(self, found: Callable[[], object]) -> None:
+        super().__init__()
+        self._found = found
+
+    def write(self, text: str) -> int:
+        """Take the next merge; what comes first is a version."""
+        if self.tell():
+            self._found()
+        return super().write(text)
+
+
+def learn_merges(counts: Counter[str], merges: int, found: Callable[[], object]) -> str:
     """BPE merges, learnt from how often each word occurs, in subword-nmt's format.
 
-    There are fewer than ``merges`` when no pair of symbols is left that occurs twice. Raises UserError for none at all.
+    ``found`` is called for each of them. There are fewer than ``merges`` when no pair of symbols is left that occurs
+    twice. Raises UserError for none at all.
     """
     # In one order whatever the processes did, so that nothing that follows can depend on it.
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     # A word of one letter has nothing to merge.
     lines = [f"{word} {count}" for word, count in ordered if len(word) > 1]
-    output = io.StringIO()
+    output = _Merges(found)
     with contextlib.redirect_stderr(io.StringIO()):  # it shows a progress bar and its reason to stop
         if lines:
             learn_bpe(lines, output, merges, is_dict=True)

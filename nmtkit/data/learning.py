@@ -1,7 +1,9 @@
 """Learning from the clean training text, as ``nmtkit prep`` does: truecasing models, BPE merges and SentencePiece."""
 
+import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -47,11 +49,18 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
         for side in sides:
             runs[side] = _count(work, side, "words", partial(_words, _truecase_model(work, side)), kept, pool)
         # The counts of both sides are added up when the runs are merged: one model for both.
-        tasks = [[run for side in group for run in runs[side]] for group in groups]
+        # With a file for each, whose bytes say how many merges its process has found; SentencePiece tells of nothing.
+        found = [work.folder / f"{kind}.{number}.found" for number in range(len(groups))]
+        tasks = [([r for side in group for r in runs[side]], file) for group, file in zip(groups, found, strict=True)]
         # Two groups may learn at the same time, and share the memory.
         function = partial(learn, prep, _LEARNT_FROM // len(groups))
         # In processes of their own: the memory that learning takes is free again before the next step.
-        with progress(f"learning {amount:,} {what}"), Workers(min(pool.count, 2)) as learners:
+        total = amount * len(groups) if kind == "bpe" else None
+        with (
+            progress(f"learning {amount:,} {what}", total, "merges") as advance,
+            Workers(min(pool.count, 2)) as learners,
+            _watched(found, advance),
+        ):
             learnt = list(learners.map(function, tasks))
         for group, model in zip(groups, learnt, strict=True):
             for side in group:
@@ -59,15 +68,44 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
                     file.write(model)
 
 
-def _learn_merges(prep: Prep, limit: int, runs: Sequence[Path]) -> bytes:
-    """Merges from counts on disk, of which the ``limit`` most frequent words are read."""
-    return learn_merges(Counter(dict(most_frequent(runs, limit))), prep.merges).encode()
+def _learn_merges(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> bytes:
+    """Merges from counts on disk, of which the ``limit`` most frequent words are read.
 
-
-def _learn_sentencepieces(prep: Prep, limit: int, runs: Sequence[Path]) -> bytes:
-    """A unigram model from counts on disk, of which the ``limit`` most frequent words are read."""
+    ``task``: the files of counts, and one that grows by a byte with each merge.
+    """
+    runs, path = task
     counts = Counter(dict(most_frequent(runs, limit)))
+    with open(path, "wb", buffering=0) as file:
+        return learn_merges(counts, prep.merges, lambda: file.write(b".")).encode()
+
+
+def _learn_sentencepieces(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> bytes:
+    """A unigram model from counts on disk, of which the ``limit`` most frequent words are read."""
+    counts = Counter(dict(most_frequent(task[0], limit)))
     return learn_sentencepieces(counts, prep.pieces, (prep.src.language, prep.tgt.language))
+
+
+@contextmanager
+def _watched(paths: Sequence[Path], advance: Callable[[int], None]) -> Iterator[None]:
+    """Meanwhile, tell ``advance`` twice a second how many bytes other processes have added to these files."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        seen, last = 0, False
+        while not last:
+            last = ended.wait(0.5)
+            size = sum(path.stat().st_size for path in paths if path.exists())
+            if size > seen:
+                advance(size - seen)
+            seen = size
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _count(

@@ -25,29 +25,33 @@ log = logging.getLogger("nmtkit.progress")  # whoever wants no bars disables it
 
 
 @contextmanager
-def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def progress(task: str, total: int | None = None, unit: str = "lines") -> Iterator[Callable[[int], None]]:
     """Shows on stderr how far ``task`` is; the function it gives is told how many more lines are done.
 
     A bar on a terminal; elsewhere, if it takes long, a line in the log every half minute.
     """
-    console = Console(stderr=True)
+    console = Console(file=sys.stderr)  # this very one: who silences a library puts another in its place for a while
     if log.disabled or not (sys.stderr.isatty() and console.is_terminal):
-        yield _logged_progress(task, total)
+        yield _logged_progress(task, total, unit)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(unit), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         key = bar.add_task(task, total=total)
         yield lambda lines: bar.advance(key, lines)
 
 
 class _Rate(ProgressColumn):
-    """The lines a second by which the bar has moved lately."""
+    """The lines a second, or whatever ``unit`` is, by which the bar has moved lately."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f} lines/s" if task.speed else "")
+        return Text(f"{task.speed:,.0f} {self._unit}/s" if task.speed else "")
 
 
-def _logged_progress(task: str, total: int | None) -> Callable[[int], None]:
+def _logged_progress(task: str, total: int | None, unit: str) -> Callable[[int], None]:
     """Progress as lines in the log, of which short work has none; without a total it is announced at once."""
     if total is None:
         log.info(task)
@@ -63,6 +67,6 @@ def _logged_progress(task: str, total: int | None) -> Callable[[int], None]:
             last = now
             rate = done / (now - start)
             left = datetime.timedelta(seconds=round(((total or done) - done) / rate)) if rate else "?"
-            log.info(f"{task}: {done:,} of {total or 0:,} lines, {rate:,.0f} lines/s, {left} left")
+            log.info(f"{task}: {done:,} of {total or 0:,} {unit}, {rate:,.0f} {unit}/s, {left} left")
 
     return advance

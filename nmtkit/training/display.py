@@ -33,7 +33,7 @@ class Display:
     def show(self, update: int, facts: str) -> None:
         """Say how far the run is, on a terminal at once, elsewhere now and then."""
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=update, facts=facts)
+            self._bar.update(self._task, completed=update, facts=facts.strip())
         elif time.monotonic() - self._last >= PLAIN_SECONDS:
             self._last = time.monotonic()
             log.info("update %d%s  %s%s", update, f"/{self._total}" if self._total else "", facts, self._left(update))

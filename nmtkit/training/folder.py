@@ -118,6 +118,11 @@ class ModelFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def tensorboard(self) -> Path:
+        """The history of a run once more, for TensorBoard."""
+        return self.path / "tensorboard"
+
+    @property
     def log(self) -> Path:
         """The lines that a run has logged on the screen, each with its time."""
         return self.path / "train.log"

@@ -35,6 +35,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
                  len(pairs), len(run.corpus) - len(pairs), settings.max_length)  # fmt: skip
     epoch = run.epoch(pairs)  # of a run that goes on: the one that it stopped in, in the same order
     stop, saved = 0, time.monotonic()  # the signal that asked for it; the last checkpoint
+    validation: Validation | None = None  # the last one
     with stop_signals() as received, display(_total_updates(settings, len(epoch)), progress.update) as shown:
         while not (progress.finished or stop):
             assert progress.batch < len(epoch), "the data are not those of this run"
@@ -48,7 +49,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             check_gradient(run, rows, gradient, norm)  # before a NaN reaches the weights
             run.optimizer.step()
             progress.add(gradient, time.perf_counter() - started, norm)
-            shown.show(progress.update, _facts(run))
+            shown.show(progress.update, _facts(run, validation))
             stop = distributed.highest(max(received, default=0))  # of the processes, so that they decide alike
 
             epoch_ended = progress.batch == len(epoch)
@@ -58,7 +59,8 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             due = progress.update % settings.valid_every == 0 if settings.valid_every else epoch_ended
             if due or progress.finished:  # what a run ends with is ranked like the rest
                 shown.show(progress.update, "validating")
-                _validate(run, validate, regular=due)
+                validation = _validate(run, validate, regular=due)
+                shown.show(progress.update, _outcome(run, validation))  # a finished bar stays with it
             # By the clock, for epochs that take hours: not measured, so that the next checkpoint replaces it.
             by_clock = settings.save_every is not None and time.monotonic() - saved >= 60 * settings.save_every
             if due or progress.finished or by_clock:
@@ -78,11 +80,13 @@ def _end_epoch(run: Run, epoch: Epoch) -> None:
     progress = run.progress
     progress.epoch, progress.batch = progress.epoch + 1, 0
     _log(run, metrics.epoch_record(progress, epoch))
-    log.info("epoch %d: %d batches, %.1f %% of them padding", progress.epoch, len(epoch), 100 * epoch.padding)
+    # Said once: the batches of every epoch are much alike, and its record has the figures of each.
+    if progress.epoch == 1:
+        log.info("%d batches an epoch, %.1f %% of them padding", len(epoch), 100 * epoch.padding)
 
 
-def _validate(run: Run, validate: Callable[[], Validation], *, regular: bool) -> None:
-    """Measure, and let the result decide about rate, patience and which checkpoints are the best."""
+def _validate(run: Run, validate: Callable[[], Validation], *, regular: bool) -> Validation:
+    """Measure, and let the result, which is given back, decide about rate, patience and the best checkpoints."""
     progress, started = run.progress, time.perf_counter()
     _log(run, metrics.train_record(progress, run.rate))  # before the validation may change the rate
     progress.window = Window()
@@ -96,6 +100,7 @@ def _validate(run: Run, validate: Callable[[], Validation], *, regular: bool) ->
         progress.update, progress.current_epoch, validation.cross_entropy, 100 * validation.errors,
         100 * validation.train_errors, validation.bleu, "  best" if improved else "", seconds,
     )  # fmt: skip
+    return validation
 
 
 def _save(run: Run) -> None:
@@ -112,15 +117,22 @@ def _log(run: Run, record: dict[str, object]) -> None:
         metrics.log_metrics(run.folder, record)
 
 
-def _facts(run: Run) -> str:
-    """The text of the live line beside the number of the update."""
-    settings, progress, window = run.settings, run.progress, run.progress.window
-    best = f"  best {settings.ranked_by} {progress.best[0][1]:.2f}" if progress.best else ""
-    left = f"  patience {settings.patience - progress.stalled}" if settings.patience else ""
+def _facts(run: Run, validation: Validation | None) -> str:
+    """The text of the live line beside the number of the update; ``validation`` is the last one of this start."""
+    window = run.progress.window
     return (
-        f"epoch {progress.current_epoch}  loss {window.loss:.3f}  {window.speed:,.0f} tokens/s  "
-        f"lr {settings.optimizer.lr * run.rate:.2g}{best}{left}"
+        f"epoch {run.progress.current_epoch}  loss {window.loss:.3f}  {window.speed:,.0f} tokens/s  "
+        f"lr {run.settings.optimizer.lr * run.rate:.2g}{_outcome(run, validation)}"
     )
+
+
+def _outcome(run: Run, validation: Validation | None) -> str:
+    """The part of the live line about validations: the last one, the best one, and how many may still disappoint."""
+    settings, progress = run.settings, run.progress
+    last = f"  dev {validation.cross_entropy:.3f} BLEU {validation.bleu:.2f}" if validation else ""
+    best = f"  best {settings.ranked_by} {progress.best[0][1]:.2f}" if progress.best else ""
+    left = f"  patience {settings.patience - progress.stalled} of {settings.patience}" if settings.patience else ""
+    return f"{last}{best}{left}"
 
 
 def _total_updates(settings: Training, per_epoch: int) -> int | None:

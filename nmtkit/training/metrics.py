@@ -4,6 +4,7 @@
 """
 
 import json
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,10 @@ from nmtkit.lines import atomic_write, report_write_errors, sync
 from nmtkit.training.folder import ModelFolder, read_text
 from nmtkit.training.progress import Progress
 from nmtkit.training.validation import Validation
+
+# Whoever wants the records as they come has a handler here, to which each is passed as the message.
+RECORDS = logging.getLogger("nmtkit.records")
+RECORDS.propagate = False  # they are no lines to read
 
 
 def epoch_record(progress: Progress, epoch: Epoch) -> dict[str, Any]:
@@ -54,12 +59,13 @@ def validation_record(progress: Progress, validation: Validation, seconds: float
 
 
 def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
-    """Append a record, and wait until it is on disk. Raises UserError when it cannot be written."""
+    """Append a record, wait until it is on disk, then pass it on. Raises UserError when it cannot be written."""
     path = folder.metrics
     with report_write_errors(path):
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
         sync(path)  # before the checkpoint that counts on it
+    RECORDS.info(record)
 
 
 def rewind_metrics(folder: ModelFolder, update: int) -> None:

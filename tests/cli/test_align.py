@@ -1,4 +1,5 @@
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,21 @@ def test_a_folder_whose_sides_differ_is_an_error(nmtkit: Run, data: Path, efloma
         file.write("one more\n")
     message = "data/train.src has 3 lines but data/train.tgt has 2; run nmtkit prep again"
     assert message in nmtkit("align").err
+
+
+def test_the_report_for_scripts_has_the_same_figures(nmtkit: Run, data: Path, eflomal: list[list[str]]) -> None:
+    outcome = nmtkit("align", "--threshold", "0", "--json")
+    assert json.loads(outcome.out) == {
+        "folder": "data",
+        "splits": {
+            "train": {"pairs": 2, "links": 5, "words": 5, "linked": 5},
+            "dev": {"pairs": 1, "links": 2, "words": 2, "linked": 2},
+        },
+        "word_pairs": 4,
+        "entries": 4,
+        "threshold": 0,
+    }
+    assert "next" not in outcome.err
+    (data.parent / "gold").write_text("0-0 1-1\n0-0\n")
+    quality = json.loads(nmtkit("align", "--gold", "gold", "--json").out)
+    assert quality.keys() == {"precision", "recall", "aer"}

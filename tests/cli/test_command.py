@@ -90,8 +90,8 @@ def test_a_group_has_options_of_its_command_and_none_is_in_two(command: str) -> 
     ("command", "first"),
     [
         ("translate", "--model --checkpoint --input --output --beam-size --n-best"),
-        ("train", "--model --config --set --data --output --seed --dry-run"),
-        ("prep", "--src-lang --tgt-lang --raw --output"),
+        ("train", "--model --from --config --set --data --output --seed --dry-run"),
+        ("prep", "--src-lang --tgt-lang --raw --output --json"),
     ],
 )
 def test_help_begins_with_what_most_need_and_ends_with_what_all_commands_have(

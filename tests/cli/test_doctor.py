@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,3 +42,10 @@ def test_a_preset_that_does_not_fit_into_the_memory_is_a_failure(nmtkit: Run, mo
     assert status == 1
     assert "deep-att needs " in out
     assert " GiB before the first batch, and 0.9 GiB are free here\n" in out
+
+
+def test_findings_for_scripts_are_a_list_of_objects(nmtkit: Run, folder: Path) -> None:
+    (folder / "raw" / "dev.fr").write_text("c dev\n\n")
+    outcome = nmtkit("doctor", "-s", "en", "--json")
+    finding = {"path": "raw/dev.fr", "what": "blank", "fatal": False, "count": 1, "lines": [2]}
+    assert (json.loads(outcome.out), outcome.err) == ([finding], "1 findings\n")

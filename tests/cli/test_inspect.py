@@ -1,3 +1,5 @@
+import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +42,16 @@ def test_parts_stand_beside_the_papers_figure_and_the_costs(nmtkit: Run) -> None
     assert float(total[2]) == pytest.approx(float(total[3]), abs=0.05)
     assert re.search(r"^together +[\d.]+ GiB$", outcome.out, re.MULTILINE)
     assert re.search(r"^on cpu, 16 sentences of 25 words +[\d,]+ target words/s$", outcome.out, re.MULTILINE)
+
+
+def test_what_is_shown_comes_as_json_too(nmtkit: Run, data: Path) -> None:
+    shown = json.loads(nmtkit("inspect", "deep-att-1x1", *SMALL, "--shapes", "--json", "--device", "cpu").out)
+    assert shown["shapes"]["output.weight"] == [8, 8]
+    assert shown["words"] == {"src": 8, "tgt": 8}
+    assert shown["parameters"]["total"] == sum(math.prod(shape) for shape in shown["shapes"].values())
+    assert shown["training"]["words_per_second"] > 0
+    flows = json.loads(nmtkit("inspect", "deep-att-1x1", *SMALL, "--gradients", "--json", "--device", "cpu").out)
+    assert all(layer["name"] and layer["weights"] > 0 for layer in flows["deep-att-1x1"])
 
 
 def test_every_parameter_has_its_shape(nmtkit: Run, data: Path) -> None:

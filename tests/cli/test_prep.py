@@ -185,3 +185,12 @@ def test_a_program_of_a_foreign_model_is_not_run(nmtkit: Run, folder: Path) -> N
     settings = Path("data/prep.yaml")
     settings.write_text(settings.read_text().replace("command: null", "command: cat", 1))
     assert "wants to run 'cat'" in nmtkit("prep", "--like", "data", "-o", "second").err
+
+
+def test_the_report_for_scripts_is_the_manifest(nmtkit: Run, folder: Path) -> None:
+    outcome = nmtkit("prep", "-s", "en", "-t", "fr", "-j1", "--json", "--words")
+    manifest = json.loads((folder / "data" / "manifest.json").read_text())
+    assert json.loads(outcome.out) == {"folder": "data", **manifest}
+    assert "next" not in outcome.err
+    refused = nmtkit("prep", "-s", "en", "-t", "fr", "--shard", "1/2", "--json")
+    assert refused == (1, "", "nmtkit: error: --json: is of a whole data folder; leave out --shard and --verify\n")

@@ -1,8 +1,10 @@
 """``nmtkit train`` and ``average`` as a user meets them, and the whole way from raw text to a score."""
 
+import json
 import random
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,6 +133,67 @@ def test_a_run_cannot_go_on_with_another_annotation(prepared: Path, nmtkit: Nmtk
     outcome = nmtkit(*TRAIN)
     assert outcome.status == 1
     assert "made with other settings, see above: text train.tgt, annotated; put them back" in outcome.err
+
+
+PLAN = "this plan can hardly work: 10 updates in all, where fewer than 1,000 hardly teach anything; "
+
+
+def test_a_plan_that_can_hardly_work_is_told_once_with_what_would(prepared: Path, nmtkit: Nmtkit) -> None:
+    begun = nmtkit(*TRAIN, "--max-updates", 1)
+    assert "this plan can hardly work: 1 updates in all" in begun.err
+    assert "; `nmtkit train --model rnnsearch-small` is for little text\n" in begun.err
+    assert "hardly" not in nmtkit(*TRAIN).err  # a run that goes on has been told
+    alone = [*TRAIN[:2], "rnnsearch-small", *TRAIN[3:], "-o", "other"]
+    remedy = "more epochs, smaller batches and smaller sizes of the model are for little text"
+    assert PLAN + remedy in nmtkit(*alone).err
+    plan = nmtkit("doctor", "-s", "en", "--model", "deep-att").out
+    assert re.search(r"^data: deep-att: 7 updates in all, where fewer than 1,000 hardly teach anything$", plan, re.M)
+    assert re.search(r"^data: deep-att: [\d.]+ M parameters for \d+ target words, [\d,]+ for each", plan, re.M)
+
+
+def test_each_command_of_a_training_names_the_next_one(prepared: Path, nmtkit: Nmtkit) -> None:
+    def last(*command: object) -> str:
+        return str(nmtkit(*command).err.splitlines()[-1])
+
+    assert last("vocab", "-j", "1") == "next: nmtkit train --model bideep-small"
+    assert last(*TRAIN, "-o", "mine") == "next: nmtkit average -m mine"
+    assert last("average", "-m", "mine") == "next: nmtkit score -m averaged"
+    (prepared / "data" / "test.src").unlink()
+    assert last("average", "-m", "mine") == "next: nmtkit translate -m averaged < in.txt > out.txt"
+    assert "next" not in nmtkit(*TRAIN, "--quiet").err
+
+
+def test_the_history_comes_as_json_lines_the_same_that_are_kept(prepared: Path, nmtkit: Nmtkit) -> None:
+    trained = nmtkit(*TRAIN, "--json")
+    *records, end = map(json.loads, trained.out.splitlines())
+    assert records == [json.loads(line) for line in (prepared / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["kind"] for record in records] == ["epoch", "train", "valid"] * 2
+    assert end == {"kind": "end", "update": 10, "finished": "2 epochs"}
+    assert "next" not in trained.err
+    assert nmtkit(*TRAIN).out == ""  # whoever does not ask for it is not shown the next run's
+
+
+def test_tensorboard_has_the_whole_history_whenever_it_was_asked_for(prepared: Path, nmtkit: Nmtkit) -> None:
+    events = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="pip install 'nmtkit[tensorboard]'"
+    )
+    assert nmtkit(*TRAIN, "--max-epochs", 1).status == 0
+    assert nmtkit(*TRAIN, "--tensorboard").status == 0
+    written = events.EventAccumulator(str(prepared / "run" / "tensorboard")).Reload()
+    records = [json.loads(line) for line in (prepared / "run" / "metrics.jsonl").read_text().splitlines()]
+    for kind, name in (("valid", "cross_entropy"), ("valid", "bleu"), ("train", "loss"), ("epoch", "padding")):
+        kept = [(r["update"], pytest.approx(r[name])) for r in records if r["kind"] == kind]
+        assert [(point.step, point.value) for point in written.Scalars(f"{kind}/{name}")] == kept
+
+
+def test_without_tensorboard_nothing_is_trained(
+    prepared: Path, nmtkit: Nmtkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    trained = nmtkit(*TRAIN, "--tensorboard")
+    assert trained.status == 1
+    assert trained.err.endswith("nmtkit: error: TensorBoard is not installed: pip install 'nmtkit[tensorboard]'\n")
+    assert not (prepared / "run" / "config.yaml").exists()
 
 
 def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(folder: Path, nmtkit: Nmtkit) -> None:

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def test_without_options_every_word_of_data_gets_an_id(nmtkit: Run, data: Path) 
         "data/vocab.src: 10 rows, which are 4 symbols and 6 of 6 different words",
         "data/vocab.tgt: 10 rows, which are 4 symbols and 6 of 6 different words",
         "  train 8 + 11 tokens, of which 100.00% + 100.00% covered, 0 + 0 unknown",
+        "next: nmtkit train --model bideep-small",
     ]
     assert len(Corpus.open(data, "train")) == 1
 
@@ -100,3 +102,13 @@ def test_words_are_chosen_in_one_way_only(nmtkit: Run, data: Path, other: str) -
     status, _, err = nmtkit("vocab", "--src-from", "dict.txt", *other.split(), "-j1")
     assert (status, err.count("\n")) == (1, 1)
     assert "the words are those of dict.txt; leave one of the two out" in err
+
+
+def test_the_report_for_scripts_has_the_same_figures(nmtkit: Run, data: Path) -> None:
+    outcome = nmtkit("vocab", "-j1", "--tgt-size", "8", "--json")
+    report = json.loads(outcome.out)
+    assert report["folder"] == "data"
+    assert report["vocabularies"]["tgt"] == {"rows": 8, "symbols": 4, "different_words": 6}
+    assert report["coverage"]["train.src"] == {"tokens": 8, "unknown": 0}
+    assert report["coverage"]["train.tgt"]["unknown"] > 0
+    assert "next" not in outcome.err

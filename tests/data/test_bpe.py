@@ -12,7 +12,7 @@ from nmtkit.data.bpe import Segmenter, join_pieces, learn_merges
 from nmtkit.errors import UserError
 
 CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
-MERGES = learn_merges(Counter(CORPUS.split()), 30)
+MERGES = learn_merges(Counter(CORPUS.split()), 30, lambda: None)
 
 words = st.text(st.sampled_from("abowlnr@</>s\u00e9"), min_size=1)
 
@@ -44,14 +44,20 @@ def test_merges_learnt_from_counts_are_those_subword_nmt_learns_from_lines(capsy
     output = io.StringIO()
     learn_bpe(io.StringIO(CORPUS.replace(" ", "\n")), output, 12)
     capsys.readouterr()
-    assert learn_merges(Counter(CORPUS.split()), 12) == output.getvalue()
+    assert learn_merges(Counter(CORPUS.split()), 12, lambda: None) == output.getvalue()
     assert capsys.readouterr() == ("", "")
+
+
+def test_each_merge_is_told_when_it_is_found() -> None:
+    told: list[int] = []
+    merges = learn_merges(Counter(CORPUS.split()), 12, lambda: told.append(1))
+    assert len(told) == len(merges.splitlines()) - 1 == 12  # the first line is a version
 
 
 @pytest.mark.parametrize("sentence", ["", "a b c", "ab cd"])
 def test_where_no_pair_of_letters_occurs_twice_there_is_nothing_to_learn(sentence: str) -> None:
     with pytest.raises(UserError, match=r"too little text to learn BPE from: .* take whole `words`"):
-        learn_merges(Counter(sentence.split()), 10)
+        learn_merges(Counter(sentence.split()), 10, lambda: None)
 
 
 def test_merges_that_are_not_two_symbols_are_reported_with_their_line(tmp_path: Path) -> None:

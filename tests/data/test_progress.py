@@ -38,3 +38,26 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert printed.out == ""
     assert "working" in printed.err
     assert "10/10" in printed.err
+
+
+def test_whoever_disables_the_log_of_progress_sees_neither_bar_nor_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nmtkit")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(module.log, "disabled", True)
+    with progress("working", 10) as advance:
+        advance(10)
+    assert capsys.readouterr() == ("", "")
+    assert caplog.text == ""
+
+
+def test_a_line_of_progress_counts_what_it_is_told_to(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "nmtkit")
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", -1.0)
+    with progress("learning BPE", 300, "merges") as advance:
+        advance(100)
+    assert caplog.messages[0].startswith("learning BPE: 100 of 300 merges, ")

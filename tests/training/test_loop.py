@@ -276,7 +276,7 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(data: Path, 
     assert metrics(tmp_path / "run") == metrics(tmp_path / "whole")
 
 
-def test_the_padding_of_every_epoch_is_logged_once_however_often_the_run_stops(
+def test_the_padding_of_every_epoch_is_in_the_history_and_said_once_however_often_the_run_stops(
     data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -285,7 +285,8 @@ def test_the_padding_of_every_epoch_is_logged_once_however_often_the_run_stops(
     found = [record for record in metrics(tmp_path) if record["kind"] == "epoch"]
     assert [(r["update"], r["epoch"], r["batches"]) for r in found] == [(8, 1, 8), (16, 2, 8)]
     assert all(0 < r["padding"] < 0.5 for r in found)
-    assert f"epoch 2: 8 batches, {100 * found[1]['padding']:.1f} % of them padding" in caplog.text
+    said = [message for message in caplog.messages if message.endswith("of them padding")]
+    assert said == [f"8 batches an epoch, {100 * found[0]['padding']:.1f} % of them padding"]
 
 
 def test_checkpoints_by_the_clock_replace_each_other_and_change_nothing(

@@ -1,0 +1,53 @@
+"""The history of a run for TensorBoard: what is in ``metrics.jsonl``, as curves over updates."""
+
+import json
+import logging
+import shutil
+from typing import TYPE_CHECKING, Any, cast
+
+from nmtkit.errors import UserError
+from nmtkit.training.folder import ModelFolder, read_text
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+class TensorBoard(logging.Handler):
+    """Writes the records of a run to its folder ``tensorboard``, from the first one ever made.
+
+    A handler of ``metrics.RECORDS``. Raises UserError, before anything is trained, where TensorBoard is not installed.
+    """
+
+    def __init__(self, folder: ModelFolder) -> None:
+        super().__init__()
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise UserError("TensorBoard is not installed: pip install 'nmtkit[tensorboard]'") from None
+        self._folder, self._make = folder, SummaryWriter
+        self._writer: SummaryWriter | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; before the first one of this start, all that the run has made so far."""
+        if self._writer is not None:
+            _write(self._writer, cast(dict[str, Any], record.msg))  # what log_metrics passes on
+            return
+        # Anew, since a run that goes on makes some of its updates again. This record stands in the history already.
+        shutil.rmtree(self._folder.tensorboard, ignore_errors=True)
+        self._writer = self._make(str(self._folder.tensorboard))
+        for line in read_text(self._folder.metrics).splitlines():
+            _write(self._writer, json.loads(line))
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._writer is not None:
+            self._writer.close()
+        super().close()
+
+
+def _write(writer: "SummaryWriter", record: dict[str, Any]) -> None:
+    """Write the numbers of a record, each as a point of a curve: valid/bleu, train/loss, epoch/padding, ..."""
+    for name, value in record.items():
+        if name not in ("kind", "update"):
+            writer.add_scalar(f"{record['kind']}/{name}", value, record["update"])
+    writer.flush()

@@ -1,0 +1,67 @@
+"""A plan beside its text: too few updates and too many parameters are said, a sound plan goes without a word."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit.config import merge
+from nmtkit.data.corpus import Encoded, write_header
+from nmtkit.errors import UserError
+from nmtkit.experiment.plan import examine_plan, planned_updates
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.training.settings import Training
+
+
+def text(folder: Path, pairs: int, words: int = 12) -> Path:
+    """A data folder of which nothing but the sizes is there: so many pairs of as many words a side."""
+    side = Encoded("<u2", pairs, pairs * words, "", "")
+    write_header(folder, {"train.src": side, "train.tgt": side})
+    return folder
+
+
+def plan(preset: str, **training: Any) -> Experiment:
+    return build_experiment(merge(load_preset(preset), {"training": training}), preset)
+
+
+def test_the_full_size_deep_att_on_5000_pairs_is_two_mistakes(tmp_path: Path) -> None:
+    few, many = examine_plan(plan("deep-att"), text(tmp_path, 5000))
+    assert few == "56 updates in all, where fewer than 1,000 hardly teach anything"
+    assert many.startswith(("219.", "220."))
+    assert "M parameters for 65,000 target words, 3," in many
+    assert many.endswith("for each, where more than 100 learn them by heart")
+
+
+@pytest.mark.parametrize("preset", ["deep-att", "dtmt4", "densenmt-8l-2", "bideep", "transformer-big"])
+@pytest.mark.parametrize("pairs", [12_000, 29_000, 200_000])
+def test_a_small_form_has_nothing_wrong_with_the_text_that_it_is_made_for(
+    preset: str, pairs: int, tmp_path: Path
+) -> None:
+    assert examine_plan(plan(f"{preset}-small"), text(tmp_path, pairs)) == []
+
+
+def test_a_full_size_system_has_nothing_wrong_with_the_text_of_its_paper(tmp_path: Path) -> None:
+    assert examine_plan(plan("dtmt4"), text(tmp_path, 1_250_000, words=25)) == []
+
+
+@pytest.mark.parametrize(
+    ("training", "updates"),
+    [
+        ({"batch_sentences": 80, "max_epochs": 9}, 9 * 13),
+        ({"batch_sentences": 80, "max_epochs": 9, "max_updates": 50}, 50),
+        ({"batch_sentences": None, "batch_tokens": 1300, "max_epochs": 2}, 20),
+        ({"batch_sentences": None, "batch_tokens": "auto", "max_epochs": 2}, None),
+        ({"batch_sentences": None, "batch_tokens": "auto", "max_updates": 7}, 7),
+        ({"batch_sentences": 80}, None),
+    ],
+)
+def test_the_updates_of_a_plan_are_those_that_its_first_limit_allows(training: Any, updates: int | None) -> None:
+    settings = plan("bideep", max_epochs=None, max_updates=None).training
+    side = Encoded("<u2", 1000, 12_000, "", "")
+    assert planned_updates(Training(**{**vars(settings), **training}), side, side) == updates
+
+
+def test_without_encoded_text_there_is_no_plan(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"ids\.json: .*make it with nmtkit vocab"):
+        examine_plan(plan("bideep"), tmp_path)
