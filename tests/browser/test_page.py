@@ -326,7 +326,7 @@ def test_unknown_words_are_underlined_and_say_what_they_were_replaced_by(page: "
     assert replaced.all_inner_texts() == ["Zebulonka"]
     assert replaced.evaluate("word => getComputedStyle(word).textDecorationStyle") == "dotted"
     replaced.hover()
-    assert note(page).startswith("Zebulonka stands for an unknown word, copied from Zebulonka. It looked at")
+    assert note(page).startswith("Zebulonka replaces an unknown word: a copy of Zebulonka. It looked at")
     page.get_by_label("Replace unknown words").uncheck()
     page.wait_for_function("() => document.querySelector('.output').textContent.includes('<unk>')")
     assert page.locator(".output .replaced").count() == 0
@@ -470,6 +470,34 @@ def test_a_server_that_starts_again_is_found_again(open_page: Open, tmp_path: Pa
         server.stop()
 
 
+def test_a_text_that_is_too_long_is_not_sent(open_page: Open, tmp_path: Path) -> None:
+    server = Server(tmp_path, ["soft"], "--limit-characters", "20")
+    try:
+        page = open_page(server.address)
+        asked = refuse(page, 500, "{}")
+        page.fill("#source", "a b c d e f g h a b c d")
+        page.get_by_text("23 of 20 characters").wait_for()
+        page.wait_for_timeout(500)
+        assert asked == []
+        page.unroute("**/v1/translate")
+        assert translate(page, "a b c d e").inner_text() == "a b c d e"  # and fewer alternatives fit, too
+    finally:
+        server.stop()
+
+
+def test_a_server_with_a_key_is_told_it(open_page: Open, tmp_path: Path) -> None:
+    server = Server(tmp_path, ["soft"], "--api-key", "secret")
+    try:
+        page = open_page(server.address)
+        page.fill("#source", "a b")
+        page.get_by_role("alert").get_by_text("The API key is missing or wrong.").wait_for()
+        page.get_by_label("API key").fill("secret")
+        page.keyboard.press("Enter")
+        page.locator(".output .word").first.wait_for()
+    finally:
+        server.stop()
+
+
 # ---- How it looks ----
 
 
@@ -484,12 +512,13 @@ def test_text_is_never_read_as_html(page: "Page") -> None:
 @pytest.mark.parametrize("width", [360, 800, 1400])
 def test_nothing_is_wider_than_the_window(open_page: Open, width: int) -> None:
     page = open_page(width=width)
-    translate(page, "a b c d e f g h " * 5 + "a" * 120 + "\nb")
+    translate(page, "a b c d e f g h " * 5 + "lower" * 20)
     page.get_by_role("button", name="Compare").click()
     page.locator(".output").nth(1).locator(".word").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    boxes = [page.locator(".panel").nth(i).bounding_box() for i in range(2)]
-    assert (boxes[0]["y"] == boxes[1]["y"]) is (width > 360)  # type: ignore[index]
+    tops = [box["y"] for box in (page.locator(".panel").nth(i).bounding_box() for i in range(3)) if box]
+    below = {360: [0, 1, 2], 800: [0, 1, 1], 1400: [0, 0, 0]}  # in which row of panels each is
+    assert [sorted(set(tops)).index(top) for top in tops] == below[width]
 
 
 @pytest.mark.parametrize("width", [360, 1400])
