@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from nmtkit.align.lexicon import load_lexicon
+from nmtkit.align.lexicon import Lexicon
 from nmtkit.align.pharaoh import read_alignment, read_gold
 from nmtkit.config import dump_yaml, load_yaml, parse_settings, parse_yaml, to_dict
 from nmtkit.data.corpus import Corpus
@@ -134,7 +134,7 @@ def test_merges_and_truecasing(folder: Path, bpe: bytes, truecase: bytes, line: 
 def test_alignments_and_a_lexicon(folder: Path, links: bytes, lexicon: bytes) -> None:
     survives(folder / "words.align", links, lambda: list(read_alignment(folder / "words.align")))
     survives(folder / "words.gold", links, lambda: list(read_gold(folder / "words.gold")))
-    survives(folder / "lexicon.tsv", lexicon, lambda: load_lexicon(folder / "lexicon.tsv"))
+    survives(folder / "lexicon.tsv", lexicon, lambda: Lexicon.load(folder / "lexicon.tsv").best)
     (folder / "lexicon.tsv").unlink()
 
 

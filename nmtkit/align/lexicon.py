@@ -6,7 +6,8 @@ share that is of all links of the source word.
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, read_lines
 
 WordPair = tuple[str, str]
+
+TRANSLATIONS = 20  # the most of a source word that are kept in memory (K' in the shortlists of Jean et al. 2015)
 
 
 def count_links(src: Sequence[str], tgt: Sequence[str], links: Iterable[Link]) -> Counter[WordPair]:
@@ -36,14 +39,11 @@ def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
     return len(frequent)
 
 
-def load_lexicon(path: Path) -> dict[str, str]:
-    """The most probable translation of each source word. Raises UserError for a line that is none."""
-    return {src: best[0] for src, best in load_translations(path, 1).items()}
+def load_translations(path: Path, most: int) -> dict[str, dict[str, float]]:
+    """The ``most`` most probable translations of each source word with their probabilities, best first.
 
-
-def load_translations(path: Path, most: int) -> dict[str, list[str]]:
-    """The ``most`` most probable translations of each source word, best first. Raises UserError for a line that is
-    none."""
+    Raises UserError for a line that is none.
+    """
     entries: dict[str, list[tuple[float, str]]] = {}
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -59,6 +59,31 @@ def load_translations(path: Path, most: int) -> dict[str, list[str]]:
         # Sorted here and not trusted to be: a lexicon may have been edited, or be of another tool.
         entries.setdefault(src, []).append((float(probability), tgt))
     return {
-        src: [tgt for _, tgt in heapq.nlargest(most, translations, key=itemgetter(0))]
+        src: {tgt: probability for probability, tgt in heapq.nlargest(most, translations, key=itemgetter(0))}
         for src, translations in entries.items()
     }
+
+
+class Lexicon:
+    """Translations of single words, best first; ``read`` gives them, with probabilities, when they are first needed."""
+
+    def __init__(self, name: str, read: Callable[[], Mapping[str, Mapping[str, float]]]) -> None:
+        self.name, self._read = name, read
+
+    @classmethod
+    def load(cls, path: Path) -> "Lexicon":
+        """The lexicon in a file, which is read when it is first needed, as ``load_translations`` does."""
+        return cls(str(path), partial(load_translations, path, TRANSLATIONS))
+
+    @cached_property
+    def translations(self) -> Mapping[str, Mapping[str, float]]:
+        """The translations of each word with their probabilities, best first."""
+        return self._read()
+
+    @cached_property
+    def best(self) -> Mapping[str, str]:
+        """The first translation of each word."""
+        return {word: next(iter(translations)) for word, translations in self.translations.items()}
+
+
+NO_LEXICON = Lexicon("no lexicon", dict)

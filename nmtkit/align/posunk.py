@@ -4,10 +4,15 @@ An unknown target word at place j that is aligned to the source word at place i 
 that is at most 7 places away; else ``unkpos_null``. Places are those of words, counted over the sentence.
 """
 
+import math
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from nmtkit.align.lexicon import Lexicon
 from nmtkit.align.pharaoh import Link
 from nmtkit.symbols import FARTHEST, SPELLINGS, UNK, UNKPOS
 
@@ -17,7 +22,11 @@ _DISTANCES = {spelling: d for d, spelling in enumerate(UNKPOS[:-1], -FARTHEST)}
 _NULL = UNKPOS[-1]
 
 LEAST = 0.02  # of a look, for a source word to be where an unknown word comes from
+_LEAST_SHARE = 0.003  # of the links of a source word that go to unknown words
 _NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance; what is farther away from a named place is not meant
+
+_SENTENCE_END = frozenset(".?!")
+_OPENING = frozenset("([\"'“‘„‚«‹»›¿¡")  # what may stand before the first word of a sentence
 
 # Numbers, dates and times; e-mail addresses; URLs.
 _AS_TYPED = re.compile(r"[+-]?\d+(?:[.,:/’'-]\d+)*%?|[^@\s]+@[^@\s]+\.[^@\s]+|(?:[a-z]+://|www\.)\S+", re.IGNORECASE)
@@ -78,7 +87,8 @@ def replace_unknown(
     the source words as the lexicon spells them, ``written`` as the user did. Where there is no such place, ``<unk>``
     stays.
     """
-    return _replaced(target, _named(target, links, len(read)), [lexicon.get(word) for word in read], written)
+    entries = [lexicon.get(word) for word in read]
+    return _replaced(target, _named(target, links, len(read)), entries, written, capitals=False)
 
 
 def match_unknown(
@@ -87,38 +97,112 @@ def match_unknown(
     looks: Mapping[int, Sequence[float]],
     read: Sequence[str],
     written: Sequence[str],
-    lexicon: Mapping[str, str],
+    lexicon: Lexicon,
     known: Container[str],
+    capitals: bool,
 ) -> tuple[list[str], list[Replacement]]:
     """``replace_unknown``, but from where the unknown words can come from; numbers and addresses are copied as typed.
 
     An unknown target word cannot come from a source word that becomes one of the ``known`` target words: the model
     could have written it. A recurrent encoder tells a word's neighbour as much of it as the word itself, so attention
-    is often one place off. looks: how much each unknown word, by its place, looks at each source word (S,).
+    is often one place off. Where no other source word is left, one whose best translation is known may have another
+    that is not: it counts by the share of its links that go to unknown words.
+
+    looks: how much each unknown word, by its place, looks at each source word (S,). capitals: sentences of the target
+    begin with a capital, and so do translations by the lexicon there. A word that begins a sentence of the source, and
+    that the lexicon does not have, is looked up without its capital.
     """
-    entries = [lexicon.get(word) for word in read]
-    free = [(entry or word) not in known for entry, word in zip(entries, read, strict=True)]
-    origins = match(_named(target, links, len(read)), looks, free)
+    best = lexicon.best
+    keys = [
+        word if word in best or not _begins(read, s) else word[:1].lower() + word[1:] for s, word in enumerate(read)
+    ]
+    entries = list(map(best.get, keys))
+    free = {s: 1.0 for s, entry in enumerate(entries) if (entry or read[s]) not in known}
+    origins = match(looks, free)
+    left = [t for t, word in enumerate(target) if word in UNKNOWN and t not in origins]
+    if left:
+        rows = {t: looks[t] for t in left if t in looks}
+        near = {s for row in rows.values() for s, look in enumerate(row) if look >= LEAST}.difference(origins.values())
+        weights = {s: _weight(lexicon.translations.get(keys[s]), known) for s in near}
+        origins = {**_named(target, links, len(read)), **match(rows, weights), **origins}
     for s in origins.values():
-        if _AS_TYPED.fullmatch(written[s]):
+        if entries[s] is not None and _AS_TYPED.fullmatch(written[s]):
             entries[s] = None
-    return _replaced(target, origins, entries, written)
+    return _replaced(target, origins, entries, written, capitals)
 
 
-def match(named: Mapping[int, int], looks: Mapping[int, Sequence[float]], free: Sequence[bool]) -> dict[int, int]:
-    """The place of the source word that each unknown target word comes from.
+def match(looks: Mapping[int, Sequence[float]], weights: Mapping[int, float]) -> dict[int, int]:
+    """The place of the source word that each unknown target word comes from, as far as there are enough of them.
 
-    Pairs are matched by falling look, each source word at most once, among those that are ``free`` (S,) to be origins
-    and have at least ``LEAST`` of the look. Where none is left, the place is the one that is ``named``, if any is.
+    Pairs are matched by falling look times weight, each source word at most once, among the places that have a weight,
+    and at least ``LEAST`` of the look.
     """
-    places = [s for s, may_be in enumerate(free) if may_be]
-    pairs = [(-row[s], t, s) for t, row in looks.items() for s in places if row[s] >= LEAST]
+    pairs = [(-row[s] * w, t, s) for t, row in looks.items() for s, w in weights.items() if row[s] >= LEAST]
     origins, taken = dict[int, int](), set[int]()
     for _, t, s in sorted(pairs):
         if t not in origins and s not in taken:
             origins[t] = s
             taken.add(s)
-    return {**named, **origins}
+    return origins
+
+
+def _weight(translations: Mapping[str, float] | None, known: Container[str]) -> float:
+    """The weight of a source word, by the share of its links that go to unknown words.
+
+    Under the square root, because attention is the surer sign of the two, and not 0, because links may be wrong: both
+    were chosen on development text.
+    """
+    if translations is None:  # it is known as it is, or else it would not be asked for
+        return math.sqrt(_LEAST_SHARE)
+    unknown = 1 - sum(probability for word, probability in translations.items() if word in known)
+    return math.sqrt(max(unknown, _LEAST_SHARE))
+
+
+def _begins(words: Sequence[str], place: int) -> bool:
+    """True if a sentence begins at that place: at the first of the words, or after a mark that ends one."""
+    while place and words[place - 1] in _OPENING:
+        place -= 1
+    return place == 0 or words[place - 1] in _SENTENCE_END
+
+
+def respelled(
+    target: Sequence[str],
+    looks: npt.NDArray[np.float32],
+    read: Sequence[str],
+    written: Sequence[str],
+    split: Sequence[bool],
+    lexicon: Lexicon,
+) -> dict[int, tuple[int, int]]:
+    """The names of a source (S words) that a model of word pieces spelled wrong, and where each should be copied to.
+
+    A name is a word with a capital that is ``split`` (S,) into pieces and that the lexicon does not have: the model has
+    hardly seen it, and its spelling of it is a guess, often of another word. Its copy belongs to the target word that
+    looks at it most, and to the neighbours of that which look at it, too: a range of places, end excluded. Words that
+    the lexicon has as translations of other words of the source stay.
+
+    looks (T, S): attention weights of target words to source words. read, written (S,): as in ``replace_unknown``. A
+    name that stands in the target is right already.
+    """
+    best = lexicon.best
+    names = [s for s, word in enumerate(written) if split[s] and word[0].isupper() and word not in target]
+    names = [s for s in names if read[s] not in best and read[s].lower() not in best]
+    if not names:
+        return {}
+    said = {translation for word in read for translation in lexicon.translations.get(word, ())}
+    free = [word not in said and any(map(str.isalnum, word)) for word in target]
+    places = dict[int, tuple[int, int]]()
+    for s in names:
+        able = [may_be and look >= LEAST for may_be, look in zip(free, looks[:, s].tolist(), strict=True)]
+        if any(able):
+            start = max((t for t, may_be in enumerate(able) if may_be), key=lambda t: looks[t, s])
+            end = start + 1
+            while start and able[start - 1]:
+                start -= 1
+            while end < len(able) and able[end]:
+                end += 1
+            places[s] = start, end
+            free[start:end] = [False] * (end - start)
+    return places
 
 
 def nearness(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, list[float]]:
@@ -135,7 +219,7 @@ def nearness(target: Sequence[str], links: Iterable[Link], words: int) -> dict[i
 
 def _named(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, int]:
     """The place of each unknown target word's source word, where there is one, as the papers have it."""
-    source = nearest(links)
+    source = nearest((s, t) for s, t in links if target[t] == SPELLINGS[UNK])
     places = {
         t: source.get(t, -1) if word == SPELLINGS[UNK] else _place(word, t)
         for t, word in enumerate(target)
@@ -145,9 +229,16 @@ def _named(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int
 
 
 def _replaced(
-    target: Sequence[str], origins: Mapping[int, int], entries: Sequence[str | None], written: Sequence[str]
+    target: Sequence[str],
+    origins: Mapping[int, int],
+    entries: Sequence[str | None],
+    written: Sequence[str],
+    capitals: bool,
 ) -> tuple[list[str], list[Replacement]]:
-    """``target`` with the lexicon's entries (S,), or else what is written (S,), at the origins of unknown words."""
+    """``target`` with the lexicon's entries (S,), or else what is written (S,), at the origins of unknown words.
+
+    capitals: an entry gets a capital where it begins a sentence.
+    """
     words, replacements = list(target), list[Replacement]()
     for t, word in enumerate(target):
         if word not in UNKNOWN:
@@ -155,10 +246,13 @@ def _replaced(
         if t not in origins:
             words[t] = SPELLINGS[UNK]
             replacements.append(Replacement(t, None, False))
+            continue
+        entry = entries[origins[t]]
+        if entry is None:
+            words[t] = written[origins[t]]
         else:
-            entry = entries[origins[t]]
-            words[t] = written[origins[t]] if entry is None else entry
-            replacements.append(Replacement(t, origins[t], entry is not None))
+            words[t] = entry[0].upper() + entry[1:] if capitals and _begins(words, t) else entry
+        replacements.append(Replacement(t, origins[t], entry is not None))
     return words, replacements
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nmtkit.align.lexicon import load_lexicon
+from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.align.pharaoh import check_links, parse_links
 from nmtkit.align.posunk import UNKNOWN, match_unknown, nearness, replace_unknown
 from nmtkit.cli.options import beside_lines, check_output, open_output
@@ -47,8 +47,9 @@ def posunk(
     check_output(output, input, source, *(path for path in (alignment, lexicon, vocab) if path is not None))
     place = "standard input" if input == "-" else input
     # Before the first line is read: a lexicon that cannot be used must not cost half an output.
-    entries = load_lexicon(lexicon) if lexicon else {}
-    known = Vocabulary.load(vocab).known if vocab else None
+    entries = Lexicon.load(lexicon) if lexicon else NO_LEXICON
+    best = entries.best
+    vocabulary = Vocabulary.load(vocab) if vocab else None
     lines = beside_lines(map(decode_line, raw_lines(input)), source, input)
     linked = beside_lines(lines, alignment, input) if alignment else ((pair, "") for pair in lines)
     # All is read as a stream, so that a text of any length goes through in constant memory.
@@ -62,11 +63,11 @@ def posunk(
                 raise UserError(f"{place}:{number}: {SPELLINGS[UNK]} may come from anywhere; give an --alignment")
             # A line without unknown words goes through as it came, its spaces included.
             if not UNKNOWN.isdisjoint(target):
-                if known is None:
-                    target, _ = replace_unknown(target, links, words, words, entries)
+                if vocabulary is None:
+                    target, _ = replace_unknown(target, links, words, words, best)
                 else:
-                    looks = nearness(target, links, len(words))
-                    target, _ = match_unknown(target, links, looks, words, words, entries, known)
+                    looks, known = nearness(target, links, len(words)), vocabulary.known
+                    target, _ = match_unknown(target, links, looks, words, words, entries, known, vocabulary.capitals)
                 line = " ".join(target)
             file.write(line + "\n")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from nmtkit.align.lexicon import load_translations
+from nmtkit.align.lexicon import Lexicon
 from nmtkit.config import build, dump_yaml, load_yaml, to_dict
 from nmtkit.data.settings import TextFiles, load_prep
 from nmtkit.data.text import TextPipeline
@@ -25,9 +25,7 @@ from nmtkit.ops.precision import Precision
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.scorer import Scorer
 from nmtkit.training.folder import ModelFolder
-from nmtkit.translation.translator import Lexicon, Source, Translator
-
-TRANSLATIONS = 20  # of each source word in a shortlist (K' of Jean et al. 2015)
+from nmtkit.translation.translator import Source, Translator
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def load(
         list(readers.values()),
         TextPipeline.load(text.folder, "tgt"),
         Vocabulary.load(text.vocabulary("tgt")),
-        None if words is None else Lexicon(str(words), partial(load_translations, words, TRANSLATIONS)),
+        None if words is None else Lexicon.load(words),
     )
 
 

@@ -136,7 +136,7 @@ def translate_held_out(
     system = System(
         str(hyp_path),
         describe(writer.side),
-        [" ".join(writer.words(translation.written)) for translation in translations],
+        [" ".join(writer.words([word for word in translation.written if word])) for translation in translations],
         [[" ".join(words) for words in ref] for ref in ref_words],
         texts,
         refs,

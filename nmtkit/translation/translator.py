@@ -5,7 +5,7 @@ Lines become tokens and ids, long ones in pieces; search finds hypotheses for th
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -13,7 +13,17 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from nmtkit.align.posunk import UNKNOWN, Replacement, Unknown, counts, match_unknown, nearness, replace_unknown
+from nmtkit.align.lexicon import NO_LEXICON, Lexicon
+from nmtkit.align.posunk import (
+    UNKNOWN,
+    Replacement,
+    Unknown,
+    counts,
+    match_unknown,
+    nearness,
+    replace_unknown,
+    respelled,
+)
 from nmtkit.data.sentencepieces import MARK
 from nmtkit.data.text import TextPipeline, letters
 from nmtkit.data.vocab import Vocabulary
@@ -84,28 +94,6 @@ class Source:
     vocab: Vocabulary
 
 
-class Lexicon:
-    """Translations of single words, best first; ``read`` gives them when they are first needed."""
-
-    def __init__(self, name: str, read: Callable[[], Mapping[str, Sequence[str]]]) -> None:
-        self.name, self._read = name, read
-
-    @cached_property
-    def translations(self) -> Mapping[str, Sequence[str]]:
-        """The translations of each word, best first."""
-        return self._read()
-
-    @cached_property
-    def best(self) -> Mapping[str, str]:
-        """The first translation of each word."""
-        return {word: translations[0] for word, translations in self.translations.items()}
-
-    @cached_property
-    def of_pieces(self) -> bool:
-        """True if some of its words are pieces of words, as BPE and SentencePiece make them."""
-        return any(letters(word) != word for word in self.translations)
-
-
 class _Piece(NamedTuple):
     """A line, or a piece of one that is longer than allowed, as the sources of the model read it."""
 
@@ -171,7 +159,9 @@ class Translator:
             attention=attention, replace_unk=lexicon is not None,
         )  # fmt: skip
         # A lexicon of the caller's has one translation for each word.
-        own = self.lexicon if lexicon is None else Lexicon("`lexicon`", lambda: {w: [t] for w, t in lexicon.items()})
+        own = (
+            self.lexicon if lexicon is None else Lexicon("`lexicon`", lambda: {w: {t: 1.0} for w, t in lexicon.items()})
+        )
         return replace(self, lexicon=own).answer(lines, request, prefixes)
 
     def forced(self, lines: Iterable[str], references: Iterable[str], *, tokenized: bool = False) -> list[Translation]:
@@ -217,9 +207,7 @@ class Translator:
         if request.references and targets is not None and others is not None:
             scored = self._scored(read, targets, request)
             return [[replace(best, text=text)] for best, text in zip(scored, others, strict=True)]
-        # Pieces of words have no other spelling.
-        spelled = read[0] if self.sources[0].pipeline.segmenter else written[0]
-        return self._searched(spelled, read, targets, request)
+        return self._searched(written[0], read, targets, request)
 
     def check(self, request: Request) -> None:
         """Raise UserError for search settings that no search has, and for a shortlist that cannot be made.
@@ -231,7 +219,7 @@ class Translator:
             return
         if self.lexicon is None:
             raise UserError(f"`shortlist`: {self.name} has no lexicon; give one of nmtkit align as `lexicon`")
-        if self.sources[0].pipeline.segmenter is not None and self.lexicon.of_pieces:
+        if self.sources[0].pipeline.segmenter is not None and self._lexicon_has_pieces:
             raise UserError(f"{self.lexicon.name}: is of pieces of words; a shortlist takes whole words")
 
     def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
@@ -269,7 +257,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """The translations of every line, which the sources have read as these tokens.
 
-        written: the tokens of the first source as the user spelled them.
+        written: the words of each line as the user spelled them, or its tokens if they are what was given.
         """
         search, n = request.search(self.search), request.n_best or 1
         # From here on a piece is what a sentence is for search; a line that is short enough is its own only piece.
@@ -291,7 +279,8 @@ class Translator:
         parts: dict[int, list[Part]] = {}
         for i, hypotheses in each:
             source = pieces[i].tokens[0]
-            spelled = written[pieces[i].line][pieces[i].start :][: len(source)]
+            line = pieces[i].line
+            spelled = self._spelled(pieces[i], written[line], read[0][line], request) if request.replace_unk else source
             parts[i] = [self._part(hypothesis, request, source, spelled) for hypothesis in hypotheses]
         # The other way round: translations of pieces become those of lines.
         found, numbers = [], iter(range(len(pieces)))
@@ -340,22 +329,39 @@ class Translator:
         words = _written(text, self.tgt_pipeline, tokenized)
         return self.tgt_vocab.ids(words if tokenized else self.tgt_pipeline.read(words))
 
+    def _spelled(self, piece: _Piece, written: list[str], read: list[str], request: Request) -> list[str]:
+        """The words of a piece of a line as the user spelled them. written: those of the line; read: its tokens."""
+        pipeline, source = self.sources[0].pipeline, piece.tokens[0]
+        if pipeline.segmenter is None:
+            return written[piece.start :][: len(source)]
+        words, first = pipeline.words(source), len(pipeline.words(read[: piece.start]))
+        spelled = written[first:][: len(words)]
+        # What was given as pieces has no other spelling, and what was cut within a word has lost its place.
+        same = not request.tokenized and list(map(str.lower, spelled)) == list(map(str.lower, words))
+        return spelled if same else words
+
     def _part(self, hypothesis: Hypothesis, request: Request, source: list[str], written: list[str]) -> Part:
-        """A hypothesis as a translation. source: the tokens that it translates; written: their spelling."""
+        """A hypothesis as a translation. source: the tokens that it translates; written: the spelling of its words."""
         tokens = words = self.tgt_vocab.tokens(hypothesis.ids)
-        replaced = None
+        replaced: list[Replacement] | None = None
         blind = bool(tokens) and hypothesis.attention is None
         # Only known when the first hypothesis is there: whether a model looks is nowhere in its configuration.
         if blind and (request.alignment or request.attention):
             raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
-        links = look_alignment(hypothesis) if request.alignment or request.replace_unk else []
+        unknown = [t for t, token in enumerate(tokens) if token in UNKNOWN] if request.replace_unk else []
+        # A row of attention weights costs more than all else that is done for a word, so only those that are needed.
+        links = look_alignment(hypothesis, range(len(tokens)) if request.alignment else unknown)
         if request.replace_unk:
             if blind and not self.tgt_vocab.annotated:
                 raise UserError(
                     "this model cannot replace unknown words: it has no attention, so it does not say where they come "
                     "from; train it on a data folder whose vocabulary says so (`unkpos`)"
                 )
-            words, replaced = self._replaced(tokens, links, hypothesis.attention, request, source, written)
+            replaced = []
+            if unknown:
+                words, replaced = self._replaced(tokens, links, hypothesis.attention, request, source, written)
+            if self.sources[0].pipeline.segmenter and hypothesis.attention is not None:
+                words, replaced = self._respelled(words, replaced, hypothesis.attention, request, source, written)
         kept = hypothesis.attention if request.attention else None
         return Part(tokens, words, replaced, hypothesis.score, hypothesis.log_probs, links, kept)
 
@@ -369,23 +375,72 @@ class Translator:
         written: list[str],
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with unknown words replaced. attention: (T + 1, S + 1), if the model looked."""
-        lexicon = self._best_translations
-        if UNKNOWN.isdisjoint(tokens):
-            return tokens, []
+        if self.sources[0].pipeline.segmenter:
+            written = source  # pieces of words have no other spelling
+        lexicon = self._lexicon_of_tokens
         if request.unk_origin == "papers":
-            return replace_unknown(tokens, links, source, written, lexicon)
-        looks = nearness(tokens, [], len(source))  # an annotated model says where they come from, wherever it looked
+            return replace_unknown(tokens, links, source, written, lexicon.best)
+        looks = dict[int, list[float]]()
         if attention is not None:
-            looks |= {t: attention[t, :-1].tolist() for t, word in enumerate(tokens) if word == SPELLINGS[UNK]}
-        return match_unknown(tokens, links, looks, source, written, lexicon, self.tgt_vocab.known)
+            looks = {t: attention[t, :-1].tolist() for t, word in enumerate(tokens) if word == SPELLINGS[UNK]}
+        if self.tgt_vocab.annotated:  # what the model says of where a word comes from counts, wherever it looked
+            looks |= nearness(tokens, [], len(source))
+        # Truecased text gets its capitals when it becomes plain text.
+        capitals = not self.tgt_pipeline.side.truecase and self.tgt_vocab.capitals
+        return match_unknown(tokens, links, looks, source, written, lexicon, self.tgt_vocab.known, capitals)
+
+    def _respelled(
+        self,
+        tokens: list[str],
+        replaced: list[Replacement],
+        attention: Floats,
+        request: Request,
+        source: list[str],
+        written: list[str],
+    ) -> tuple[list[str], list[Replacement]]:
+        """The tokens (T,) with names that pieces spelled wrong copied. attention: (T + 1, S + 1).
+
+        A copy stands in the place of the first token that it replaces; the places of the others are empty.
+        """
+        reader, writer, lexicon = self.sources[0].pipeline, self.tgt_pipeline, self.lexicon
+        # The papers copy unknown words only; and nobody knows what is a name without a lexicon of whole words.
+        if request.unk_origin == "papers" or lexicon is None or self._lexicon_has_pieces or not tokens or not source:
+            return tokens, replaced
+        src, tgt = _first_pieces(source, reader), _first_pieces(tokens, writer)
+        looks = np.add.reduceat(np.add.reduceat(attention[:-1, :-1], src, axis=1), tgt, axis=0)
+        looks /= np.diff([*tgt, len(tokens)])[:, None]
+        split = (np.diff([*src, len(source)]) > 1).tolist()
+        copies = respelled(writer.words(tokens), looks, reader.words(source), written, split, lexicon)
+        words = list(tokens)
+        for s, (first, end) in copies.items():
+            start, stop = tgt[first], [*tgt, len(tokens)][end]
+            words[start:stop] = [self._marks[1] + written[s], *[""] * (stop - start - 1)]
+            replaced = [each for each in replaced if not start <= each.target < stop]
+            replaced.append(Replacement(start, src[s], False))
+        return words, sorted(replaced)
 
     @cached_property
-    def _best_translations(self) -> Mapping[str, str]:
-        """The lexicon's first translation of each word, by the tokens that these are as a whole."""
-        best = self.lexicon.best if self.lexicon else {}
-        src, tgt = (MARK if pipeline.side.segmentation == "sentencepiece" else ""
-                    for pipeline in (self.sources[0].pipeline, self.tgt_pipeline))  # fmt: skip
-        return {src + word: tgt + text for word, text in best.items()} if src or tgt else best
+    def _marks(self) -> tuple[str, str]:
+        """The marks with which a whole word begins, as a token of the source and of the target."""
+        src, tgt = (
+            MARK if pipeline.side.segmentation == "sentencepiece" else ""
+            for pipeline in (self.sources[0].pipeline, self.tgt_pipeline)
+        )
+        return src, tgt
+
+    @cached_property
+    def _lexicon_of_tokens(self) -> Lexicon:
+        """The lexicon with the tokens that its words are as a whole."""
+        own, (src, tgt) = self.lexicon or NO_LEXICON, self._marks
+        if not (src or tgt):
+            return own
+        entries = own.translations.items()
+        return Lexicon(own.name, lambda: {src + w: {tgt + t: p for t, p in each.items()} for w, each in entries})
+
+    @cached_property
+    def _lexicon_has_pieces(self) -> bool:
+        """True if some words of the lexicon are pieces of words, as BPE and SentencePiece make them."""
+        return self.lexicon is not None and any(letters(word) != word for word in self.lexicon.translations)
 
     def _translation(
         self, parts: Sequence[Part], request: Request, search: Search, sources: Sequence[list[str]]
@@ -438,6 +493,7 @@ class Translator:
 
     def _text(self, tokens: list[str], tokenized: bool) -> str:
         """The tokens of a translation as one line of text, whatever the words of a vocabulary or lexicon contain."""
+        tokens = [token for token in tokens if token]  # the place of what a copy of a name replaced is empty
         text = " ".join(tokens) if tokenized or not tokens else self.tgt_pipeline.text(tokens)
         return text.replace("\r", " ").replace("\n", " ")
 
@@ -487,10 +543,19 @@ def _written(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
     return [token for token in line.split(" ") if token] if tokenized else pipeline.written(line)
 
 
-def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
-    """Each target token with the source token looked at most; none where that was the end-of-sentence mark."""
-    if hypothesis.attention is None:
+def look_alignment(hypothesis: Hypothesis, targets: Sequence[int]) -> list[tuple[int, int]]:
+    """The target tokens at these places, each with the source token that it looked at most.
+
+    There are none where that was the end-of-sentence mark, and none of a model that does not look.
+    """
+    if hypothesis.attention is None or not targets:
         return []
-    looks = hypothesis.attention[:-1].argmax(axis=1)  # (T,) without the row of the end-of-sentence mark
-    aligned = np.flatnonzero(looks < hypothesis.attention.shape[1] - 1)
-    return [(int(looks[t]), int(t)) for t in aligned]
+    end = hypothesis.attention.shape[1] - 1
+    looks: list[int] = hypothesis.attention[targets].argmax(axis=1).tolist()
+    return [(s, t) for t, s in zip(targets, looks, strict=True) if s < end]
+
+
+def _first_pieces(pieces: list[str], pipeline: TextPipeline) -> list[int]:
+    """The place of the first piece of each word."""
+    numbers = pipeline.word_numbers(pieces)
+    return [place for place, number in enumerate(numbers) if place == 0 or number > numbers[place - 1]]

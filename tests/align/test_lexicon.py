@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from nmtkit.align.lexicon import count_links, load_lexicon, load_translations, write_lexicon
+from nmtkit.align.lexicon import Lexicon, count_links, load_translations, write_lexicon
 from nmtkit.errors import UserError
 
 
@@ -17,18 +17,22 @@ def test_probability_is_the_share_of_all_links_and_a_pair_must_exceed_the_thresh
     assert write_lexicon(tmp_path / "lexicon", counts, 2) == 2
     assert (tmp_path / "lexicon").read_text() == "a\ty\t0.6\t6\na\tx\t0.3\t3\n"
     assert write_lexicon(tmp_path / "lexicon", counts, 0) == 4
-    assert load_lexicon(tmp_path / "lexicon") == {"a": "y", "b": "x"}
+    assert Lexicon.load(tmp_path / "lexicon").best == {"a": "y", "b": "x"}
 
 
 def test_of_several_translations_the_most_probable_is_taken_wherever_it_stands(tmp_path: Path) -> None:
     (tmp_path / "lexicon").write_text("a\tx\t0.2\t2\na\ty\t0.5\t5\na\tz\t0.3\t3\n")
-    assert load_lexicon(tmp_path / "lexicon") == {"a": "y"}
+    assert Lexicon.load(tmp_path / "lexicon").best == {"a": "y"}
 
 
 def test_the_most_probable_translations_come_first(tmp_path: Path) -> None:
     (tmp_path / "lexicon").write_text("a\tx\t0.2\t2\na\ty\t0.5\t5\nb\tx\t1\t3\na\tz\t0.3\t3\n")
-    assert load_translations(tmp_path / "lexicon", 2) == {"a": ["y", "z"], "b": ["x"]}
-    assert load_translations(tmp_path / "lexicon", 9) == {"a": ["y", "z", "x"], "b": ["x"]}
+    for most, best in ((2, [("y", 0.5), ("z", 0.3)]), (9, [("y", 0.5), ("z", 0.3), ("x", 0.2)])):
+        found = load_translations(tmp_path / "lexicon", most)
+        assert {word: list(translations.items()) for word, translations in found.items()} == {
+            "a": best,
+            "b": [("x", 1)],
+        }
 
 
 @pytest.mark.parametrize(
@@ -37,4 +41,4 @@ def test_the_most_probable_translations_come_first(tmp_path: Path) -> None:
 def test_what_is_no_entry_is_named_with_its_place(tmp_path: Path, line: str) -> None:
     (tmp_path / "lexicon").write_text(f"a\tb\t1\t2\n{line}\n")
     with pytest.raises(UserError, match="lexicon:2: expected source word, target word, probability and count"):
-        load_lexicon(tmp_path / "lexicon")
+        assert Lexicon.load(tmp_path / "lexicon").best

@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.align.posunk import (
     LEAST,
     UNKNOWN,
@@ -13,6 +15,7 @@ from nmtkit.align.posunk import (
     nearest,
     nearness,
     replace_unknown,
+    respelled,
 )
 from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
 
@@ -75,11 +78,18 @@ def test_replacing_undoes_annotating(ids: list[int], links: set[tuple[int, int]]
         assert word == ("word" if id != UNK else source[places[t]] if near else "<unk>")
 
 
+def sure(lexicon: dict[str, str]) -> Lexicon:
+    """A lexicon in which every word has one translation."""
+    return Lexicon("sure", lambda: {word: {translation: 1.0} for word, translation in lexicon.items()})
+
+
 def matched(target: str, source: str, looks: dict[int, list[float]], links: list[tuple[int, int]]) -> str:
     read = source.lower().split()
     known = {"die", "in", "kommt"}
     lexicon = LEXICON | {"the": "die", "in": "in", "comes": "kommt"}
-    words, replacements = match_unknown(target.split(), links, looks, read, source.split(), lexicon, known)
+    words, replacements = match_unknown(
+        target.split(), links, looks, read, source.split(), sure(lexicon), known, capitals=False
+    )
     assert counts(replacements).left == words.count("<unk>")
     assert sum(counts(replacements)) == sum(word in UNKNOWN for word in target.split())
     for t, s, translated in replacements:
@@ -100,14 +110,48 @@ def test_what_was_hardly_looked_at_is_no_origin() -> None:
 
 def test_unknown_words_have_origins_of_their_own_as_far_as_there_are_some() -> None:
     looks = {0: [0.6, 0.3], 1: [0.9, 0.1]}
-    assert match({}, looks, [True, True]) == {0: 1, 1: 0}
-    assert match({0: 1, 1: 1}, looks, [True, False]) == {0: 1, 1: 0}
-    assert match({0: 1, 1: 0}, looks, [False, False]) == {0: 1, 1: 0}
+    assert match(looks, {0: 1.0, 1: 1.0}) == {0: 1, 1: 0}
+    assert match(looks, {0: 1.0}) == {1: 0}
+    assert match(looks, {0: 0.1, 1: 1.0}) == {0: 1, 1: 0}
+    assert match(looks, {}) == {}
+
+
+def test_of_words_whose_best_translation_is_known_it_comes_from_one_that_may_have_another() -> None:
+    lexicon = Lexicon("some", lambda: {"a": {"A": 0.9, "x": 0.1}, "b": {"B": 0.5, "y": 0.1}, "c": {"C": 1.0}})
+    looks = {0: [0.4, 0.3, 0.3]}
+    result, _ = match_unknown(["<unk>"], [(0, 0)], looks, list("abc"), list("abc"), lexicon, {"A", "B", "C"}, False)
+    assert result == ["B"]
+    # One with an origin of its own has precedence, however little it is looked at.
+    result, _ = match_unknown(["<unk>"], [(0, 0)], looks, list("abd"), list("abd"), lexicon, {"A", "B", "C"}, False)
+    assert result == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "look", "said"),
+    [
+        ("<unk> kommt", "Pandas come", 0, "Pandas kommt"),  # as the lexicon has it
+        ("<unk> kommt", "Bears come", 0, "Bären kommt"),  # as it has the word without its capital
+        ("kommt <unk>", "Never come", 0, "kommt nie"),  # what begins the source, but not the target
+        ("<unk> kommt", "come never", 1, "Nie kommt"),  # what begins the target
+        ('Ja . " <unk>', "never", 0, 'Ja . " Nie'),
+        ("Ja , <unk>", "never", 0, "Ja , nie"),
+        ("<unk> kommt", "iPhone comes", 0, "iPhone kommt"),  # a copy is as the user wrote it
+        ("Ja . <unk>", "come Bears", 1, "Ja . Bears"),  # a name: the sentence does not begin with it
+    ],
+)
+def test_what_begins_a_sentence_has_a_capital_there(target: str, source: str, look: int, said: str) -> None:
+    lexicon, words = sure({"Pandas": "Pandas", "never": "nie", "bears": "Bären"}), source.split()
+    looks = {target.split().index("<unk>"): [float(s == look) for s in range(len(words))]}
+    result, _ = match_unknown(target.split(), [], looks, words, words, lexicon, set(), capitals=True)
+    assert " ".join(result) == said
+    result, _ = match_unknown(target.split(), [], looks, words, words, lexicon, set(), capitals=False)
+    assert " ".join(result) == said.replace("Nie", "nie")
 
 
 def test_a_word_that_looks_at_the_end_of_the_sentence_may_come_from_an_unknown_one() -> None:
     assert matched("die <unk>", "the Alsara", {1: [0.1, 0.3]}, []) == "die Alsara"
-    assert matched("die <unk>", "the comes", {1: [0.1, 0.3]}, []) == "die <unk>"
+    assert matched("die <unk>", "the comes", {1: [0.1, 0.3]}, []) == "die kommt"
+    assert matched("die <unk>", "the comes", {1: [LEAST / 2, LEAST / 2]}, []) == "die <unk>"
 
 
 def test_a_place_whose_word_cannot_be_the_origin_is_corrected_nearby() -> None:
@@ -126,13 +170,14 @@ def test_a_place_whose_word_cannot_be_the_origin_is_corrected_nearby() -> None:
     "typed", ["1,000", "3.14", "-5%", "24.12.2026", "10:30", "A.B@c-d.org", "https://x.org/?q=1", "WWW.x.org"]
 )
 def test_numbers_dates_and_addresses_are_copied_as_typed(typed: str) -> None:
-    result = match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed.lower()], [typed], {typed.lower(): "other"}, set())
+    lexicon = sure({typed.lower(): "other"})
+    result = match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed.lower()], [typed], lexicon, set(), False)
     assert result == ([typed], [Replacement(0, 0, False)])
 
 
 @pytest.mark.parametrize("typed", ["1990s", "B2B", "@", "x@", "www.", "A.B"])
 def test_other_words_are_translated_by_the_lexicon(typed: str) -> None:
-    assert match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed], [typed], {typed: "other"}, set()) == (
+    assert match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed], [typed], sure({typed: "other"}), set(), False) == (
         ["other"],
         [Replacement(0, 0, True)],
     )
@@ -145,18 +190,18 @@ some_looks = st.lists(st.lists(st.integers(0, 9), min_size=4, max_size=4), min_s
 
 
 @given(st.lists(words, max_size=6), some_looks, st.sets(st.sampled_from("wxyz")))
-def test_only_unknown_words_change_and_where_none_can_be_unknown_it_is_the_papers_rule(
+def test_only_unknown_words_change_and_where_nothing_was_looked_at_it_is_the_papers_rule(
     target: list[str], weights: list[list[int]], known: set[str]
 ) -> None:
     source = list("wxyz")
     looks = {t: [w / 10 for w in weights[t]] for t, word in enumerate(target) if word == "<unk>"}
     links = [(row.index(max(row)), t) for t, row in looks.items()]
     looks |= nearness(target, [], 4)
-    result, _ = match_unknown(target, links, looks, source, source, {}, known)
+    result, _ = match_unknown(target, links, looks, source, source, NO_LEXICON, known, capitals=True)
     assert [a for a, b in zip(result, target, strict=True) if b not in UNKNOWN] == [
         w for w in target if w not in UNKNOWN
     ]
-    assert match_unknown(target, links, looks, source, source, {}, set(source)) == replace_unknown(
+    assert match_unknown(target, links, {}, source, source, NO_LEXICON, known, True) == replace_unknown(
         target, links, source, source, {}
     )
     if len(looks) == 1:
@@ -167,9 +212,44 @@ def test_only_unknown_words_change_and_where_none_can_be_unknown_it_is_the_paper
 
 @given(st.lists(st.lists(st.floats(LEAST, 1.0), min_size=5, max_size=5), min_size=1, max_size=5))
 def test_as_many_unknown_words_as_there_are_origins_have_one_of_their_own(rows: list[list[float]]) -> None:
-    origins = match({}, dict(enumerate(rows)), [True] * 5)
+    origins = match(dict(enumerate(rows)), dict.fromkeys(range(5), 1.0))
     assert len(set(origins.values())) == len(rows)
     # None would rather swap: of two words and their origins, the closest look is one of those chosen.
     for t, s in origins.items():
         for u, v in origins.items():
             assert max(rows[t][s], rows[u][v]) >= max(rows[t][v], rows[u][s])
+
+
+def placed(target: str, source: str, looks: list[list[float]], whole: str = "") -> dict[int, tuple[int, int]]:
+    """Where names belong in a target; all words of the source are split but those that are ``whole``."""
+    words, lexicon = source.split(), sure({"of": "von", "the": "die", "Rome": "Rom"})
+    split = [word not in whole.split() for word in words]
+    return respelled(target.split(), np.array(looks, np.float32), words, words, split, lexicon)
+
+
+def test_a_name_that_pieces_spelled_wrong_belongs_to_the_words_that_look_at_it() -> None:
+    looks = [[0.0, 0.0, 0.6], [0.0, 0.1, 0.9], [0.5, 0.5, 0.0], [0.0, 0.0, 0.5]]
+    assert placed("Zemes lourdes von .", "the of Zebulonka", looks) == {2: (0, 2)}
+    assert placed("Zemes von lourdes .", "the of Zebulonka", looks) == {2: (0, 1)}
+
+
+@pytest.mark.parametrize("name", ["Zebulonka", "Rome", "zebulonka", "rome"])
+def test_what_is_right_or_whole_or_known_or_no_name_stays(name: str) -> None:
+    looks = [[0.1, 0.9]]
+    expected = {1: (0, 1)} if name == "Zebulonka" else {}
+    assert placed("Zemes", f"the {name}", looks) == expected
+    assert placed(name, f"the {name}", looks) == {}
+    assert placed("Zemes", f"the {name}", looks, whole=name) == {}
+    assert placed("Zemes", f"the {name}", [[1.0, LEAST / 2]]) == {}
+    for other in ("die", "..."):
+        assert placed(other, f"the {name}", looks) == {}
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=4, max_size=4), min_size=1, max_size=7))
+def test_no_two_names_share_a_place(weights: list[list[int]]) -> None:
+    looks = [[w / 10 for w in row] for row in weights]
+    places = placed(" ".join(f"t{i}" for i in range(len(looks))), "Aa Bb Cc Dd", looks)
+    taken = [t for start, end in places.values() for t in range(start, end)]
+    assert len(taken) == len(set(taken))
+    assert all(looks[t][s] >= LEAST for s, (start, end) in places.items() for t in range(start, end))
+    assert places or not any(look >= LEAST for row in looks for look in row)

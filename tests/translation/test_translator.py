@@ -1,3 +1,4 @@
+import itertools
 import math
 import re
 import weakref
@@ -14,10 +15,12 @@ import torch
 from torch import Tensor
 
 import nmtkit
+from nmtkit.align.posunk import Replacement
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.settings import Prep, Side
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
+from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import Tree
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Hypothesis, Search
@@ -26,7 +29,7 @@ from nmtkit.translation import loading
 from nmtkit.translation import translator as module
 from nmtkit.translation.request import Request
 from nmtkit.translation.translator import Translator
-from tests.echo import Echo, load_echo, write_folder, write_model
+from tests.echo import WORDS, Echo, load_echo, write_folder, write_model
 
 
 @pytest.fixture
@@ -71,7 +74,7 @@ def test_alignment_joins_the_pieces_of_a_word_unless_tokenized(translator: Trans
 
 def test_a_word_for_which_the_model_looks_at_the_end_mark_is_not_aligned() -> None:
     attention = np.array([[0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]], dtype=np.float32)
-    assert module.look_alignment(Hypothesis([5, 6], 0.0, [], attention)) == [(1, 0)]
+    assert module.look_alignment(Hypothesis([5, 6], 0.0, [], attention), range(2)) == [(1, 0)]
 
 
 def test_a_model_without_attention_says_that_it_cannot_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +129,10 @@ class Says:
     def parameters(self) -> list[Tensor]:
         return []
 
+    def for_search(self, precision: Products) -> "Says":
+        """Itself: it multiplies nothing."""
+        return self
+
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
         return None, torch.zeros(len(src), dtype=torch.long)
 
@@ -135,8 +142,9 @@ class Says:
         return torch.nn.functional.one_hot(said, self.words).float().log(), state + 1, None
 
 
+@pytest.mark.parametrize("members", [1, 2])
 def test_what_an_annotated_model_says_leads_to_the_word_as_the_user_wrote_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: int
 ) -> None:
     folder = write_folder(tmp_path / "run")
     side = Side("en", lowercase=True, segmentation="words")
@@ -146,7 +154,7 @@ def test_what_an_annotated_model_says_leads_to_the_word_as_the_user_wrote_it(
     said = [vocabulary.words.index(word) for word in ("monsieur", "<unkpos_0>", "arrive", "<unkpos_-1>", "<unkpos_7>")]
     search = SimpleNamespace(search=Search(beam_size=1))
     monkeypatch.setattr(loading, "load_model", lambda *_: (Says(said, len(vocabulary)), search))
-    blind = nmtkit.load(folder, device="cpu")
+    blind = nmtkit.load([folder] * members, device="cpu")
     line = "Mr. McPherson comes to Rome."
     assert blind.n_best([line], 1)[0][0].text == "monsieur <unkpos_0> arrive <unkpos_-1> <unkpos_7>"
     assert blind.n_best([line], 1, lexicon={})[0][0].text == "monsieur McPherson arrive Rome <unk>"
@@ -182,6 +190,86 @@ def test_unknown_words_come_from_where_they_can_come_from_unless_the_papers_rule
     for before, after in zip(plain, replaced, strict=True):
         assert before.tokens == after.tokens
         assert before.text == after.text or "<unk>" in before.tokens
+
+
+def test_an_ensemble_looks_where_those_of_its_members_look_that_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = {"blind": Echo(looks=False), "echo": Echo(looks=True), "squints": Squints(looks=True)}
+    search = SimpleNamespace(search=Search())
+    monkeypatch.setattr(loading, "load_model", lambda folder, *_: (models[folder.name], search))
+    folders = {name: write_folder(tmp_path / name) for name in models}
+    papers = Request(replace_unk=True, unk_origin="papers", n_best=2, beam_size=2)
+    line = ["a x b"]
+    # A squint is 0.7 off, so that with the one that looks at what it says 0.65 of the attention is right.
+    for members, said in (
+        (("blind", "echo"), "a x b"),
+        (("squints", "blind"), "a b b"),
+        (("squints", "blind", "echo"), "a x b"),
+    ):
+        ensemble = nmtkit.load([folders[name] for name in members], device="cpu")
+        assert ensemble.answer(line, papers)[0][0].text == said
+        assert ensemble.answer(line, replace(papers, unk_origin=None))[0][0].text == "a x b"
+
+
+class Guesses(Says):
+    """Says the same whatever the source is, and looks at given places of it."""
+
+    def __init__(self, said: str, looks: list[int]) -> None:
+        super().__init__([WORDS.index(word) for word in said.split()], len(WORDS))
+        self.looks = looks
+
+    def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
+        return src, torch.zeros(len(src), dtype=torch.long)
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        log_probs, after, _ = super().step(memory, state, y)
+        assert isinstance(state, Tensor)
+        assert isinstance(memory, Tensor)
+        places = torch.tensor(self.looks)[state.clamp(max=len(self.looks) - 1)]
+        return log_probs, after, torch.nn.functional.one_hot(places, memory.size(1)).float()
+
+
+def test_a_name_that_pieces_spelled_wrong_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guesses = Guesses("a low@@ er b", [0, 1, 3, 4, 5])
+    monkeypatch.setattr(loading, "load_model", lambda *_: (guesses, SimpleNamespace(search=Search(beam_size=2))))
+    folder = write_folder(tmp_path / "run")
+    unknown = Request(replace_unk=True)
+    assert list(nmtkit.load(folder, device="cpu").translate(["a Xyz b"], unknown)) == ["a lower b"]  # no lexicon
+    (folder / "lexicon.tsv").write_text("a\ta\t1\t9\nb\tb\t1\t9\nXyzzy\tlower\t1\t9\n")
+    translator = nmtkit.load(folder, device="cpu")
+    assert list(translator.translate(["a Xyz b", "a xyz b"], unknown)) == ["a Xyz b", "a lower b"]
+    assert list(translator.translate(["a X@@ y@@ z b"], replace(unknown, tokenized=True))) == ["a Xyz b"]
+    assert list(translator.translate(["a Xyz b"], replace(unknown, unk_origin="papers"))) == ["a lower b"]
+    assert list(translator.translate(["a Xyz b"])) == ["a lower b"]
+    [[best]] = translator.answer(["a Xyz b"], unknown)
+    assert (best.tokens, best.written) == (["a", "low@@", "er", "b"], ["a", "Xyz", "", "b"])
+    assert (best.replaced, best.unknown) == ([Replacement(1, 1, False)], (0, 1, 0))
+    # Of a line in pieces every piece has its names.
+    [[long]] = translator.answer(["a Xyz b a Uvw b"], replace(unknown, max_input_length=5))
+    assert (long.text, long.pieces) == ("a Xyz b a Uvw b", 2)
+    (folder / "pieces.tsv").write_text("a\ta\t1\t9\nlow@@\tlow@@\t1\t9\n")
+    of_pieces = nmtkit.load(folder, "cpu", lexicon=folder / "pieces.tsv")
+    assert list(of_pieces.translate(["a Xyz b"], unknown)) == ["a lower b"]
+
+
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_no_translation_changes_that_has_no_unknown_word_and_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_best: int
+) -> None:
+    monkeypatch.setattr(loading, "load_model", lambda *_: (Squints(looks=True), SimpleNamespace(search=Search())))
+    folder = write_folder(tmp_path / "run")
+    (folder / "lexicon.tsv").write_text("a\tb\t1\t9\n")
+    translator = nmtkit.load(folder, device="cpu")
+    lines = ["a b c", "lower a", "", "h", "x a"]
+    plain = Request(n_best=n_best, beam_size=3)
+    for before, after in zip(
+        itertools.chain(*translator.answer(lines, plain)),
+        itertools.chain(*translator.answer(lines, replace(plain, replace_unk=True))),
+        strict=True,
+    ):
+        if "<unk>" not in before.tokens:
+            assert after == replace(before, replaced=[])
 
 
 def test_a_model_that_cannot_say_where_words_come_from_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
