@@ -41,8 +41,9 @@ def posunk(
     gives the translation of the source word; without an entry for it, the word is copied. This is the papers' rule.
 
     With --vocab data/vocab.tgt, each unknown word comes from a source word of its own, up to two positions from there,
-    whose translation is not in the vocabulary; if there is none, the papers' rule holds. nmtkit translate --replace-unk
-    does the same for a model's own translations.
+    whose translation is not in the vocabulary; where there is none, the others count by how often the lexicon links
+    them to words that the vocabulary does not have. A translation by the lexicon that begins a sentence has a capital
+    if words of the vocabulary do. nmtkit translate --replace-unk does the same for a model's own translations.
     """
     check_output(output, input, source, *(path for path in (alignment, lexicon, vocab) if path is not None))
     place = "standard input" if input == "-" else input

@@ -107,11 +107,16 @@ def translate(
 
     With --replace-unk, an unknown word in the output is replaced by the translation that the lexicon has for a source
     word, or else by the source word as it was typed. Among the source words whose translation is not in the target
-    vocabulary, it is the one with the highest attention weight, for each unknown word another one; numbers, dates,
-    e-mail addresses and URLs are always copied. If there is none, and always with --unk-origin papers, it is the source
-    word with the highest attention weight of all or, for a model trained on data from nmtkit vocab --unkpos, the one
-    that the model points to. How many unknown words were translated, copied or left is said on standard error at the
-    end, and per line by --json.
+    vocabulary, it is the one with the highest attention weight, for each unknown word another one; where there are too
+    few of them, the other source words count by how often they are linked to words that the vocabulary does not have.
+    Numbers, dates, e-mail addresses and URLs are always copied, and what begins a sentence has a capital if the
+    training text's sentences do. With --unk-origin papers, it is the source word with the highest attention weight of
+    all or, for a model trained on data from nmtkit vocab --unkpos, the one that the model points to. How many unknown
+    words were translated, copied or left is said on standard error at the end, and per line by --json.
+
+    A model of word pieces has no unknown words, but spells names that it has never seen as other words. With
+    --replace-unk, a word with a capital that is split into pieces and that the lexicon does not have is copied to where
+    the translation looks at it; not with --unk-origin papers.
 
     With --shortlist, a large vocabulary costs less: a batch is translated with the N most frequent target words, the 20
     best translations of each of its source words in the lexicon, and the source words themselves. The lexicon has

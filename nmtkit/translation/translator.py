@@ -46,7 +46,7 @@ class Translation:
     text: str  # one line, without its end
     score: float  # log-probability (base e) under the penalties: what translations are ranked by
     tokens: list[str]  # (T,) as the model produced them
-    written: list[str]  # (T,) the same with unknown words replaced, if that was asked for
+    written: list[str]  # (T,) the same with unknown words replaced, if asked for; "" where a name stands for several
     log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark; of a line in pieces, all its marks
     source: list[str]  # (S,) as the model read them; an ensemble's are those of its first member
     alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
