@@ -108,8 +108,9 @@ def serve(
 
     The texts that people send are not logged. SIGTERM finishes what is being searched, and refuses the rest.
     """
-    if api_key is not None and not api_key.strip():
-        raise UserError("--api-key: is empty; give one, or leave it out")
+    # Headers carry ASCII unharmed, and everything else as the client likes.
+    if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
+        raise UserError("--api-key: is empty, or has spaces around it or letters beyond ASCII; give another")
     try:
         from nmtkit.serving.server import Server, listen
     except ModuleNotFoundError as error:

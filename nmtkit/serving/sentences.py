@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sentencex import segment
 
 _LINE = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_WINDOW = 4_000  # characters
 _SPACELESS = {"bo", "ja", "km", "lo", "my", "th", "yue", "zh"}  # languages without spaces between sentences
 
 
@@ -26,12 +27,23 @@ def sentences(text: str, language: str, split: bool) -> list[Span]:
     """
     spans = []
     for start, line in _lines(text):
-        for piece in segment(language, line) if split else [line]:
+        for piece in _segmented(line, language) if split else [line]:
             if stripped := piece.strip():
                 first = start + piece.index(stripped)
                 spans.append(Span(first, first + len(stripped)))
             start += len(piece)
     return spans
+
+
+def _segmented(line: str, language: str) -> Iterator[str]:
+    """The sentences of a line with the white space around them."""
+    while len(line) > _WINDOW:
+        # The time that sentencex takes for quotes grows with the square of the text, so that it gets a part at a time.
+        # The last sentence of a part may go on in the next.
+        pieces = segment(language, line[:_WINDOW])
+        yield from pieces[:-1] or pieces
+        line = line[sum(map(len, pieces[:-1] or pieces)) :]
+    yield from segment(language, line)
 
 
 def between(text: str, spans: Sequence[Span], language: str) -> list[str]:

@@ -1,0 +1,150 @@
+"""Limits, keys and errors: whatever comes, the answer is a status and a sentence."""
+
+import json
+import logging
+import re
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from nmtkit.serving import search
+from nmtkit.serving.limits import Limits
+from tests.serving.conftest import Start
+
+
+def refusal(client: TestClient, **values: Any) -> tuple[int, str]:
+    answer = client.post("/v1/translate", json=values)
+    return answer.status_code, answer.json()["error"]
+
+
+def test_a_text_beyond_a_limit_is_refused(start: Start) -> None:
+    client = start(limits=Limits(body=300, characters=40, lines=3, attention=20, beam=5, length=2))
+    assert refusal(client, text="a" * 300) == (413, "the request has more than 300 bytes")
+    assert refusal(client, text="a " * 21) == (413, "the text has 42 characters and may have 40")
+    many = "the text has 22 characters, 2 times for `n_best`, and may have 40"
+    assert refusal(client, text="a " * 11, n_best=2) == (413, many)
+    assert refusal(client, lines=["a"] * 4) == (413, "the text has 4 lines or sentences, more than 3")
+    assert refusal(client, text="a\n" * 4) == (413, "the text has 4 lines or sentences, more than 3")
+    fewer = "the text has 21 characters and may have for `attention` 20"
+    assert refusal(client, text="a" * 21, attention=True) == (413, fewer)
+    bounds = {"beam_size": 5, "n_best": 5, "max_len_a": 2, "max_len_b": 100, "max_input_length": 250}
+    for name, bound in bounds.items():
+        reason = f"`{name}`: {float(bound + 1) if name == 'max_len_a' else bound + 1} is more than {bound}, which this server allows"
+        assert refusal(client, text="a", **{name: bound + 1}) == (400, reason)
+    assert client.post("/v1/translate", json={"text": "a " * 20}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (b"", "the request is not JSON"),
+        (b'{"text": "a"', "the request is not JSON"),
+        (b'{"text": "\xff"}', "the request is not UTF-8 at byte 10"),
+        (b'\xef\xbb\xbf{"text": "a"}', "the request is not JSON"),
+        (b'{"text": "a", "alpha": NaN}', "the request is not JSON: NaN is no JSON"),
+        (b"[" * 100_000, "the request is not JSON: a value is too long or nested too deeply"),
+        (b'{"text": ' + b"1" * 10_000 + b"}", "the request is not JSON: a value is too long"),
+        (b"[]", "the request is not a JSON object"),
+        (b"3", "the request is not a JSON object"),
+    ],
+)
+def test_what_is_no_json_is_answered_with_a_sentence(start: Start, body: bytes, complaint: str) -> None:
+    client = start()
+    for path in ("/v1/translate", "/translate"):
+        answer = client.post(path, content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith(complaint)
+
+
+def test_addresses_and_methods_that_there_are_not(start: Start) -> None:
+    client = start()
+    for method, path, status in (("GET", "/no", 404), ("GET", "/v1/translate", 405), ("POST", "/", 405)):
+        answer = client.request(method, path)
+        assert (answer.status_code, list(answer.json())) == (status, ["error"])
+
+
+@pytest.mark.parametrize("headers", [{"X-API-Key": "secret"}, {"Authorization": "Bearer secret"}])
+def test_a_key_opens_what_translates_and_counts(start: Start, headers: dict[str, str]) -> None:
+    client = start(key="secret")
+    for method, path in (("POST", "/v1/translate"), ("GET", "/metrics")):
+        for given, status in ((None, 403), ({"X-API-Key": "no"}, 403), (headers, 200)):
+            content = b'{"text": "a"}' if method == "POST" else None
+            assert client.request(method, path, content=content, headers=given).status_code == status
+    assert client.get("/v1/models").json()["key"] is True
+    assert [client.get(path).status_code for path in ("/", "/health", "/languages")] == [200, 200, 200]
+
+
+def test_pages_of_others_may_use_the_api_only_if_they_are_named(start: Start) -> None:
+    asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    assert start().options("/v1/translate", headers=asked).status_code == 405
+    client = start("other", origins=["https://a.example"])
+    assert client.options("/v1/translate", headers=asked).headers["access-control-allow-origin"] == "https://a.example"
+    other = client.get("/v1/models", headers={"Origin": "https://b.example"})
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_a_mistake_of_the_server_is_logged_without_the_text(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = start()
+
+    def fail(translations: list[search.Translation]) -> str:
+        raise ZeroDivisionError(translations[0].text)
+
+    monkeypatch.setattr(search, "_fields", fail)
+    caplog.set_level(logging.DEBUG)
+    assert refusal(client, text="a b c") == (500, "the server made a mistake, which its log shows")
+    assert "ZeroDivisionError" in caplog.text
+    assert re.search(r"test_app\.py:\d+ fail", caplog.text)
+    assert "a b c" not in caplog.text
+
+
+def test_what_was_done_is_counted_and_no_text_is_among_it(start: Start) -> None:
+    client = start()
+    client.post("/v1/translate", json={"text": "a b\nlower c d"})
+    refusal(client, text="secret", n_best=0)
+    counted = client.get("/metrics").text
+    for line in (
+        'nmtkit_requests_total{path="/v1/translate",status="200"} 1',
+        'nmtkit_requests_total{path="/v1/translate",status="400"} 1',
+        'nmtkit_request_seconds_count{path="/v1/translate"} 2',
+        'nmtkit_sentences_total{model="run"} 2',
+        'nmtkit_words_total{model="run"} 5',
+        "nmtkit_queued_sentences 0",
+    ):
+        assert f"\n{line}\n" in counted
+    assert "secret" not in counted
+    families = re.findall(r"^# TYPE (\S+) (?:counter|gauge|histogram)$", counted, re.MULTILINE)
+    samples = re.findall(r"^(\w+?)(?:_bucket|_sum|_count)?(?:\{.*\})? \S+$", counted, re.MULTILINE)
+    assert set(samples) == set(families)
+
+
+def test_a_client_that_is_gone_has_its_sentences_dropped(start: Start) -> None:
+    client = start()
+
+    async def gone() -> list[dict[str, Any]]:
+        """A request to the application itself, whose client disconnects at once."""
+        messages = [
+            {"type": "http.request", "body": json.dumps({"lines": ["a b c"] * 5_000}).encode()},
+            {"type": "http.disconnect"},
+        ]
+        scope = {
+            "type": "http", "method": "POST", "path": "/v1/translate", "raw_path": b"/v1/translate", "headers": [],
+            "query_string": b"", "root_path": "", "server": ("localhost", 80), "scheme": "http", "state": {},
+        }  # fmt: skip
+        sent = list[dict[str, Any]]()
+
+        async def receive() -> dict[str, Any]:
+            return messages.pop(0)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await client.app(scope, receive, send)
+        return sent
+
+    assert client.portal is not None
+    [head, _] = client.portal.call(gone)
+    assert head["status"] == 499
+    assert "nmtkit_queued_sentences 0" in client.get("/metrics").text

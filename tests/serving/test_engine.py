@@ -1,0 +1,203 @@
+"""The laws of the queue, with searches that the test holds back or lets fail."""
+
+import asyncio
+import random
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from nmtkit.errors import UserError
+from nmtkit.serving.engine import Busy, Engine, Kind, Late
+from nmtkit.serving.limits import Limits
+from nmtkit.serving.metrics import Metrics
+from nmtkit.serving.search import Answer, Batch
+from nmtkit.translation.request import Request
+
+ONE = Kind("run", Request(), full=False)
+
+
+class Search:
+    """Answers each sentence with itself. The first batch waits until it is let go; batches are remembered."""
+
+    def __init__(self) -> None:
+        self.batches = list[Batch]()
+        self.go = threading.Event()
+
+    def __call__(self, batch: Batch) -> list[Answer]:
+        self.batches.append(batch)
+        assert self.go.wait(10)
+        if "bad" in batch.sentences:
+            raise UserError("a bad sentence")
+        if "bug" in batch.sentences:
+            raise ZeroDivisionError(batch.sentences)
+        beside = batch.beside or [""] * len(batch.sentences)
+        return [Answer([text + other], "") for text, other in zip(batch.sentences, beside, strict=True)]
+
+
+def run(
+    test: Callable[[Engine, Search], Awaitable[None]], limits: Limits | None = None, workers: int = 1
+) -> tuple[Search, Metrics]:
+    """Run a test on an event loop; in the end nothing is left in the queue."""
+    search, metrics = Search(), Metrics()
+
+    async def whole() -> None:
+        engine = Engine(search, workers, limits or Limits(), metrics)
+        await test(engine, search)
+        search.go.set()
+        await engine.close()
+
+    asyncio.run(whole())
+    assert (metrics.queued_sentences, metrics.queued_characters) == (0, 0)
+    return search, metrics
+
+
+def sent(engine: Engine, *sentences: str, kind: Kind = ONE) -> asyncio.Task[list[Answer]]:
+    return asyncio.create_task(engine.answer(kind, sentences, None))
+
+
+async def settled() -> None:
+    """Let tasks and threads come as far as they can without the search's end."""
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+
+
+def texts(answers: list[Answer]) -> list[str]:
+    return [answer.texts[0] for answer in answers]
+
+
+def test_what_arrives_during_a_search_is_searched_together_next() -> None:
+    async def test(engine: Engine, search: Search) -> None:
+        first = sent(engine, "first")
+        await settled()
+        others = [sent(engine, f"other {i}") for i in range(50)]
+        await settled()
+        search.go.set()
+        assert texts(await first) == ["first"]
+        assert [texts(answers) for answers in await asyncio.gather(*others)] == [[f"other {i}"] for i in range(50)]
+
+    search, _ = run(test)
+    assert [len(batch.sentences) for batch in search.batches] == [1, 50]
+
+
+def test_one_sentence_does_not_wait_for_ten_thousand_of_somebody_else() -> None:
+    async def test(engine: Engine, search: Search) -> None:
+        long = sent(engine, *(f"{i} of a long text" for i in range(10_000)))
+        await settled()
+        short = sent(engine, "x")
+        await settled()
+        search.go.set()
+        await short
+        assert not long.done()
+        assert texts(await long) == [f"{i} of a long text" for i in range(10_000)]
+
+    search, _ = run(test)
+    assert "x" in search.batches[1].sentences
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_sentence_is_answered_once_and_in_its_place(workers: int) -> None:
+    choose = random.Random(1)
+    counts = [choose.choice([0, 1, 2, 700]) for _ in range(60)]
+    requests = [[f"{r}: {'x' * choose.randrange(80)}" for _ in range(n)] for r, n in enumerate(counts)]
+    kinds = [Kind("run", Request(n_best=1 + r % 3), full=False) for r in range(60)]
+
+    async def test(engine: Engine, search: Search) -> None:
+        search.go.set()
+        tasks = [sent(engine, *lines, kind=kind) for lines, kind in zip(requests, kinds, strict=True)]
+        assert [texts(answers) for answers in await asyncio.gather(*tasks)] == requests
+
+    search, _ = run(test, workers=workers)
+    assert sum(len(batch.sentences) for batch in search.batches) == sum(counts)
+    for batch in search.batches:
+        assert {kinds[int(text.partition(":")[0])].request for text in batch.sentences} == {batch.request}
+
+
+def test_what_stands_beside_a_sentence_stays_beside_it() -> None:
+    async def test(engine: Engine, search: Search) -> None:
+        search.go.set()
+        lines, kind = ["a", "bbb", "cc"], Kind("run", Request(prefixes=True), full=False)
+        assert texts(await engine.answer(kind, lines, ["1", "2", "3"])) == ["a1", "bbb2", "cc3"]
+
+    run(test)
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_again() -> None:
+    async def test(engine: Engine, search: Search) -> None:
+        searched = sent(engine, "searched")
+        await settled()
+        large = sent(engine, "x" * 1_000)  # larger than the queue, but nobody else waits
+        await settled()
+        with pytest.raises(Busy, match="the queue is full") as refused:
+            await engine.answer(ONE, ["y"], None)
+        assert refused.value.seconds >= 1
+        search.go.set()
+        await asyncio.gather(searched, large)
+        assert texts(await engine.answer(ONE, ["y"], None)) == ["y"]
+
+    run(test, Limits(queue=100))
+
+
+def test_who_is_gone_leaves_nothing_in_the_queue() -> None:
+    async def test(engine: Engine, search: Search) -> None:
+        searched = sent(engine, "searched")
+        await settled()
+        gone, stays = sent(engine, *["gone"] * 100), sent(engine, "stays")
+        await settled()
+        gone.cancel()
+        await settled()
+        search.go.set()
+        await asyncio.gather(searched, stays)
+
+    search, _ = run(test)
+    assert [list(batch.sentences) for batch in search.batches] == [["searched"], ["stays"]]
+
+
+def test_a_request_that_waits_or_is_searched_for_too_long_is_given_up() -> None:
+    async def test(engine: Engine, search: Search) -> None:
+        searched, waiting = sent(engine, "searched"), None
+        await settled()
+        waiting = sent(engine, "waiting")
+        with pytest.raises(Late, match=r"no search could begin in 0\.1 seconds"):
+            await waiting
+        with pytest.raises(Late, match=r"the search took more than 0\.2 seconds"):
+            await searched
+
+    search, _ = run(test, Limits(wait=0.1, search=0.2))
+    assert [list(batch.sentences) for batch in search.batches] == [["searched"]]
+
+
+def test_one_requests_mistake_is_not_anothers(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(engine: Engine, search: Search) -> None:
+        first = sent(engine, "first")
+        await settled()
+        bad, bug, good = sent(engine, "bad", "b"), sent(engine, "bug"), sent(engine, "good", "g")
+        await settled()
+        search.go.set()
+        assert texts(await first) == ["first"]
+        assert texts(await good) == ["good", "g"]
+        with pytest.raises(UserError, match="a bad sentence"):
+            await bad
+        with pytest.raises(ZeroDivisionError):
+            await bug
+
+    run(test)
+    assert "ZeroDivisionError" in caplog.text
+    assert "bug" not in caplog.text  # which is the text of a client
+
+
+def test_a_server_that_ends_finishes_what_is_searched_and_refuses_the_rest() -> None:
+    async def test(engine: Engine, search: Search) -> None:
+        searched = sent(engine, "searched")
+        await settled()
+        waiting = sent(engine, "waiting")
+        await settled()
+        engine.stop()
+        with pytest.raises(Busy, match="the server is about to end"):
+            await waiting
+        with pytest.raises(Busy, match="the server is about to end"):
+            await engine.answer(ONE, ["late"], None)
+        search.go.set()
+        assert texts(await searched) == ["searched"]
+
+    run(test)
