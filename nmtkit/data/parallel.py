@@ -25,6 +25,10 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
+class WorkerLost(UserError):
+    """A worker process was killed, and what it was doing is lost."""
+
+
 class Chunk(NamedTuple):
     """Consecutive lines of a file as bytes, \\n included, and the number of the first (from 1)."""
 
@@ -114,7 +118,7 @@ class Workers:
     def call(self, function: Callable[[A], B], item: A) -> B:
         """``function(item)``, done by the next process that is idle; may be called by many threads at once.
 
-        Raises UserError if that process dies. Another has its place then.
+        Raises WorkerLost if that process dies. Another one has its place then.
         """
         if self._threads is None:
             return function(item)
@@ -126,7 +130,7 @@ class Workers:
         except (EOFError, ConnectionError):
             connection.close()
             connection = self._started()
-            raise UserError("a worker process was killed, perhaps for lack of memory; use fewer processes") from None
+            raise WorkerLost("a worker process was killed, perhaps for lack of memory; use fewer processes") from None
         finally:
             self._idle.put(connection)
         if error is not None:

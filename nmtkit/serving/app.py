@@ -13,6 +13,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from nmtkit.data.parallel import WorkerLost
 from nmtkit.errors import UserError
 from nmtkit.serving import api, libre
 from nmtkit.serving.engine import Busy, Late, log_places
@@ -67,6 +68,8 @@ def guarded(service: Service, handler: Handler) -> Callable[[HttpRequest], Await
             response = await handler(service, http)
         except HttpError as error:
             response = refusal(error.status, str(error))
+        except WorkerLost:
+            response = refusal(500, "the search was ended from outside, perhaps for lack of memory")
         except UserError as error:
             response = refusal(400, str(error))
         except Busy as error:

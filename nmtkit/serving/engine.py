@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
+from nmtkit.data.parallel import WorkerLost
 from nmtkit.errors import UserError
 from nmtkit.serving.limits import Limits
 from nmtkit.serving.metrics import Metrics
@@ -211,7 +212,7 @@ class Engine:
             beside = [work.beside[i] for work, i in batch if work.beside is not None]
         question = Batch(kind.model, kind.request, kind.full, [work.sentences[i] for work, i in batch], beside)
         try:
-            answers = await asyncio.get_running_loop().run_in_executor(self._threads, self._search, question)
+            answers = await self._in_thread(question)
         except Exception as error:
             work = batch[0][0]
             if all(other is work for other, _ in batch):
@@ -226,6 +227,15 @@ class Engine:
             if not work.unanswered and not work.done.done():
                 work.done.set_result(work.answers)
         return True
+
+    async def _in_thread(self, question: Batch) -> list[Answer]:
+        """The answer of a worker; of another one if the first is killed, for which the batch may not be the reason."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, self._search, question)
+        except WorkerLost:
+            log.warning("a worker process was killed; another one has its place")
+            return await loop.run_in_executor(self._threads, self._search, question)
 
 
 def log_places(error: BaseException) -> None:

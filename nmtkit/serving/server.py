@@ -1,6 +1,7 @@
 """The process of a server: its socket, its workers, its connections, and how it ends."""
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -31,7 +32,9 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=2048)
     except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        # Python puts the address into the reason, and getaddrinfo has numbers of its own.
+        known = isinstance(error, OSError) and error.errno is not None and error.errno > 0
+        reason = os.strerror(error.errno) if known else getattr(error, "strerror", error)
         raise UserError(f"`host` {host} and `port` {port}: {reason}; give others") from None
 
 

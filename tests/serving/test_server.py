@@ -1,0 +1,182 @@
+"""A real process of ``nmtkit serve``: signals, slow and vanishing clients, and a folder that goes away meanwhile."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit.errors import UserError
+from nmtkit.serving.server import listen
+from tests.echo import write_folder
+
+PROJECT = Path(__file__).parents[2]
+
+
+class Running:
+    """A server, and requests to it."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "tests.echo", "serve", "--port", "0", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        self.process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        self.told = self.process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", self.told)
+        assert found, self.told + self.process.stderr.read()
+        self.port = int(found[1])
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def ask(self, method: str, path: str, values: dict[str, Any] | None = None) -> tuple[int, Any]:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request(method, path, None if values is None else json.dumps(values))
+            response = connection.getresponse()
+            content = response.read().decode()
+        return response.status, content if path == "/metrics" else json.loads(content)
+
+    def queued(self) -> int:
+        found = re.search(r"^nmtkit_queued_sentences (\d+)$", self.ask("GET", "/metrics")[1], re.MULTILINE)
+        assert found
+        return int(found[1])
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(600):
+            if condition():
+                return
+            time.sleep(0.05)
+        raise AssertionError("it did not come to that")
+
+    def ended(self) -> tuple[int, str]:
+        """The status, and what was said on stderr since the address."""
+        _, err = self.process.communicate(timeout=60)
+        return self.process.returncode, err
+
+
+Start = Callable[..., Running]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    write_folder(tmp_path / "run")
+    started = list[Running]()
+
+    def run(*arguments: str) -> Running:
+        started.append(Running(tmp_path, *arguments))
+        return started[-1]
+
+    yield run
+    for server in started:
+        server.process.kill()
+        server.process.communicate()
+
+
+def in_thread(function: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    results = list[Any]()
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    return thread, results
+
+
+def children(server: Running) -> dict[int, str]:
+    """The processes that a server has started, with their command lines."""
+    command = ["ps", "-o", "pid=", "-o", "args=", "--ppid", str(server.process.pid)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {int(line.split()[0]): line for line in listed.splitlines()}
+
+
+LONG = {"lines": ["a b c d e f g h"] * 10_000}
+
+
+def test_workers_that_are_killed_are_replaced_and_sigterm_under_load_ends_with_0(start: Start) -> None:
+    server = start("--jobs", "2")
+    assert server.told == f"run (en to en): http://127.0.0.1:{server.port} (Ctrl-C ends it)\n"
+    for pid, line in children(server).items():
+        if "spawn_main" in line:
+            os.kill(pid, signal.SIGKILL)
+    for _ in range(3):
+        assert server.ask("POST", "/v1/translate", {"text": "a lower b"})[1]["text"] == "a lower b"
+    with server.connect() as idle:
+        thread, refused = in_thread(lambda: server.ask("POST", "/v1/translate", LONG))
+        server.until(lambda: server.queued() > 0)
+        server.process.send_signal(signal.SIGTERM)
+        thread.join()
+        assert refused == [(503, {"error": "the server is about to end"})]
+        status, err = server.ended()
+        assert status == 0
+        assert set(err.splitlines()) == {"a worker process was killed; another one has its place"}
+        assert idle.recv(1) == b""
+    with pytest.raises(ConnectionRefusedError):
+        server.connect()
+
+
+def test_kill_9_leaves_no_process_behind(start: Start) -> None:
+    server = start("--jobs", "2")
+    started = children(server)
+    assert len(started) >= 2
+    server.process.kill()
+    server.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
+
+
+def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_up(
+    start: Start, tmp_path: Path
+) -> None:
+    server = start("--jobs", "1", "--limit-transfer", "0.5", "--keep-alive", "1")
+    shutil.rmtree(tmp_path / "run")
+    asked = {"text": "a z", "replace_unk": True, "attention": True, "n_best": 2}
+    assert server.ask("POST", "/v1/translate", asked)[1]["text"] == "a z"
+
+    head = "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n"
+    with server.connect() as slow_head, server.connect() as slow_body, server.connect() as idle:
+        slow_head.sendall(head.format(100).encode())
+        slow_body.sendall(head.format(100).encode() + b"\r\n{")
+        assert idle.recv(1000) == b""
+        with pytest.raises(ConnectionResetError):
+            slow_head.recv(1000)
+        assert slow_body.recv(1000).startswith(b"HTTP/1.1 408 ")
+
+    # Who asks for a long text and goes away leaves the queue to others.
+    body = json.dumps(LONG).encode()
+    with server.connect() as gone:
+        gone.sendall(head.format(len(body)).encode() + b"\r\n" + body)
+        server.until(lambda: server.queued() > 0)
+    server.until(lambda: server.queued() == 0)
+    assert 'status="499"} 1' in server.ask("GET", "/metrics")[1]
+
+    def connections() -> int:
+        listed = Path(f"/proc/{server.process.pid}/net/tcp").read_text()
+        return len(re.findall(rf":{server.port:04X} \S+ 01 ", listed))
+
+    # Who does not read the answer, here of ten megabytes, is given up.
+    body = json.dumps({"lines": ["a b c d e f g h " * 4] * 3_000, "n_best": 3}).encode()
+    with server.connect() as deaf:
+        deaf.sendall(head.format(len(body)).encode() + b"\r\n" + body)
+        server.until(lambda: 'path="/v1/translate",status="200"} 2' in server.ask("GET", "/metrics")[1])
+        server.until(lambda: connections() == 0)
+
+    server.process.send_signal(signal.SIGINT)
+    assert server.ended() == (130, "")
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            UserError, match=rf"`host` 127\.0\.0\.1 and `port` {port}: Address already in use; give others"
+        ):
+            listen("127.0.0.1", port)
+    with pytest.raises(UserError, match=r"`host` no\.example and `port` 80: .*; give others"):
+        listen("no.example", 80)
