@@ -31,10 +31,11 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=2048)
-    except (OSError, UnicodeError) as error:
-        # Python puts the address into the reason, and getaddrinfo has numbers of its own.
-        known = isinstance(error, OSError) and error.errno is not None and error.errno > 0
-        reason = os.strerror(error.errno) if known else getattr(error, "strerror", error)
+    except UnicodeError as error:
+        raise UserError(f"`host` {host}: {error}; give another") from None
+    except OSError as error:
+        # Python puts the address into the reason; numbers that are not the system's are those of getaddrinfo.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise UserError(f"`host` {host} and `port` {port}: {reason}; give others") from None
 
 

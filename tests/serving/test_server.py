@@ -93,7 +93,7 @@ def in_thread(function: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]
 
 def children(server: Running) -> dict[int, str]:
     """The processes that a server has started, with their command lines."""
-    command = ["ps", "-o", "pid=", "-o", "args=", "--ppid", str(server.process.pid)]
+    command = ["ps", "-ww", "-o", "pid=", "-o", "args=", "--ppid", str(server.process.pid)]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return {int(line.split()[0]): line for line in listed.splitlines()}
 
@@ -143,9 +143,7 @@ def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_
     with server.connect() as slow_head, server.connect() as slow_body, server.connect() as idle:
         slow_head.sendall(head.format(100).encode())
         slow_body.sendall(head.format(100).encode() + b"\r\n{")
-        assert idle.recv(1000) == b""
-        with pytest.raises(ConnectionResetError):
-            slow_head.recv(1000)
+        assert idle.recv(1000) == slow_head.recv(1000) == b""
         assert slow_body.recv(1000).startswith(b"HTTP/1.1 408 ")
 
     # Who asks for a long text and goes away leaves the queue to others.
