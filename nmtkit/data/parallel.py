@@ -125,7 +125,12 @@ class Workers:
         connection = self._idle.get()
         try:
             # Pickled by name: the process imports the function, which is why it must be importable.
-            connection.send((function, item))
+            try:
+                connection.send((function, item))
+            except ConnectionError:  # it was killed while it was idle, for which the item cannot be the reason
+                connection.close()
+                connection = self._started()
+                connection.send((function, item))
             result, error, where = connection.recv()
         except (EOFError, ConnectionError):
             connection.close()

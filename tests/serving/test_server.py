@@ -104,14 +104,19 @@ LONG = {"lines": ["a b c d e f g h"] * 10_000}
 def test_workers_that_are_killed_are_replaced_and_sigterm_under_load_ends_with_0(start: Start) -> None:
     server = start("--jobs", "2")
     assert server.told == f"run (en to en): http://127.0.0.1:{server.port} (Ctrl-C ends it)\n"
-    for pid, line in children(server).items():
-        if "spawn_main" in line:
-            os.kill(pid, signal.SIGKILL)
+
+    def kill_workers() -> None:
+        for pid, line in children(server).items():
+            if "spawn_main" in line:
+                os.kill(pid, signal.SIGKILL)
+
+    kill_workers()
     for _ in range(3):
         assert server.ask("POST", "/v1/translate", {"text": "a lower b"})[1]["text"] == "a lower b"
     with server.connect() as idle:
         thread, refused = in_thread(lambda: server.ask("POST", "/v1/translate", LONG))
         server.until(lambda: server.queued() > 0)
+        kill_workers()
         server.process.send_signal(signal.SIGTERM)
         thread.join()
         assert refused == [(503, {"error": "the server is about to end"})]
