@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Literal
 
 from nmtkit.translation.request import Request
 from nmtkit.version import __version__
+from nmtkit.workflow.prep import prep
+from nmtkit.workflow.score import score
+from nmtkit.workflow.train import train
+from nmtkit.workflow.vocab import vocab
 
 if TYPE_CHECKING:
     from nmtkit.translation.translator import Translator
 
-__all__ = ["Request", "__version__", "load"]
+__all__ = ["Request", "__version__", "load", "prep", "score", "train", "vocab"]
 
 # oneDNN, which multiplies for PyTorch, keeps a program of a megabyte or two for each shape of a product in bfloat16: up
 # to 1,024 in either of two caches, and hardly any batch has the shape of another. With 64, the programs of one update

@@ -11,7 +11,9 @@ import nmtkit
 
 PACKAGE = Path(nmtkit.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
-LIBRARY = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] != "cli"]  # a command has its options
+LIBRARY = [
+    path for path in MODULES if path.relative_to(PACKAGE).parts[0] not in ("cli", "workflow")
+]  # they have options
 LONGEST, MOST_PARAMETERS, MOST_IGNORES = 60, 10, 8
 
 # A shape in a docstring or a comment: letters, numbers or dots in parentheses, "(B, T, E)", "(..., H)", "(2,)".

@@ -15,6 +15,7 @@ PACKAGE = Path(nmtkit.__file__).parent
 # design.md's picture, from the top down. nmtkit/__init__.py and __main__.py stand above everything.
 RANKS = [
     {"cli"},
+    {"workflow"},
     {"serving"},
     {"translation"},
     {"experiment"},
@@ -26,7 +27,7 @@ RANKS = [
     {"errors", "symbols", "version"},
 ]
 RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
-TORCH_FREE = {"cli", "config", "lines", "errors", "symbols", "version"}
+TORCH_FREE = {"cli", "workflow", "config", "lines", "errors", "symbols", "version"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

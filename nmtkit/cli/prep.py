@@ -1,18 +1,15 @@
 """``nmtkit prep``: raw parallel text to a data folder."""
 
 import json
-import re
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated
 
 import typer
 
 from nmtkit.cli.options import AsJson, Jobs, Raw, SourceLanguage, TargetLanguage, log, say_next
-from nmtkit.data.settings import Cleaning, Development, Drop, Prep, Side, Tokenizer
+from nmtkit.data.settings import Cleaning, Development, Prep
 from nmtkit.errors import UserError
-from nmtkit.training.folder import ModelFolder
+from nmtkit.workflow import prep as workflow
 
 TwoFiles = tuple[Path, Path]
 
@@ -106,140 +103,25 @@ def prep(
 
       nmtkit prep -s en -t fr --merge
     """
-    if words and (bpe is not None or sentencepiece is not None or joint is not None):
-        raise UserError("--words: no word is split then; leave out --bpe, --sentencepiece, --joint and --separate")
-    if bpe is not None and sentencepiece is not None:
-        raise UserError("--bpe and --sentencepiece: words are split by one of them; leave the other out")
-    chosen = {
-        "--tokenizer": tokenizer, "--tokenizer-command": tokenizer_command, "--aggressive-hyphens": aggressive_hyphens,
-        "--protect": protect, "--escape": escape, "--normalize": normalize, "--lowercase": lowercase,
-        "--truecase": truecase, "--bpe": bpe, "--sentencepiece": sentencepiece, "--joint": joint, "--words": words,
-    }  # fmt: skip
-    if like is not None and (given := [name for name, value in chosen.items() if value not in (None, False)]):
-        raise UserError(f"--like {like}: says how text is prepared; leave out {', '.join(given)}")
-    if train is None and (dev or test):
-        raise UserError("--dev and --test need --train; without it, all three are looked for in --raw")
-    # A shard knows its own pairs only; what all of them make is for the command that merges.
     if as_json and (shard or verify):
         raise UserError("--json: is of a whole data folder; leave out --shard and --verify")
-    if shard and (merge or keep_rejected):
-        raise UserError("--shard: --merge and --keep-rejected are for the command that comes after every shard")
-
-    from nmtkit.data import manifest
-    from nmtkit.data.prep import prep_like, prepare, prepare_part
-    from nmtkit.data.raw import Files, find_raw, language_of
-
     # Reads the folder alone: neither raw text nor settings are needed.
     if verify:
+        from nmtkit.data import manifest
+
         log.info(manifest.verify(output))
         return
-    try:
-        cleaning = Cleaning(max_length, max_ratio, _rules(drop))
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    folder = None if like is None else ModelFolder.at(like).path
-    alike = None if folder is None else prep_like(folder, cleaning)
-    if alike is not None:
-        src_lang, tgt_lang = src_lang or alike.src.language, tgt_lang or alike.tgt.language
-        if (src_lang, tgt_lang) != (alike.src.language, alike.tgt.language):
-            theirs = f"from {alike.src.language} to {alike.tgt.language}"
-            raise UserError(f"--like {like}: is {theirs}, not from {src_lang} to {tgt_lang}")
-    # Named files take the place of the folder as a whole, so that no set of it slips in.
-    if train is None:
-        files, src, tgt = find_raw(raw, src_lang, tgt_lang)
-    else:
-        named = {"train": train, "dev": dev, "test": test}
-        files = {split: Files(*pair) for split, pair in named.items() if pair}
-        # europarl.en.gz says its language in its name.
-        src, tgt = src_lang or language_of(train[0]), tgt_lang or language_of(train[1])
-    # Not a part of Prep: it says what the sets are, not how text becomes tokens.
-    development = Development(tuple(dev_reference or ()), dev_size, seed)
-    # What a user says of one language leaves the other one at its default.
-    tokenizers = dict.fromkeys((src, tgt), "moses") | _by_language("--tokenizer", tokenizer or [], (src, tgt))
-    commands = _by_language("--tokenizer-command", tokenizer_command or [], (src, tgt))
-    # The dataclasses check their own values; here their ValueError becomes the user's one line.
-    try:
-        both = Side(
-            "",
-            aggressive_hyphens=aggressive_hyphens,
-            protected=tuple(protect or ()),
-            escape=escape,
-            lowercase=lowercase,
-            truecase=truecase,
-            segmentation="words" if words else "bpe" if sentencepiece is None else "sentencepiece",
-        )
-        settings = alike or Prep(
-            _side(both, src, tokenizers, commands.get(src), normalize),
-            _side(both, tgt, tokenizers, commands.get(tgt), normalize),
-            merges=Prep.merges if bpe is None else bpe,
-            pieces=sentencepiece or Prep.pieces,
-            joint=Prep.joint if joint is None else joint,
-            cleaning=cleaning,
-        )
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    if shard:
-        log.info(prepare_part(files, output, settings, jobs, _part(shard), development, folder))
-        return
-    report = prepare(files, output, settings, jobs, keep_rejected, merge, development, folder)
+    report = workflow.prep(
+        raw, output, src_lang=src_lang, tgt_lang=tgt_lang, train=train, dev=dev, test=test,
+        dev_reference=dev_reference or (), dev_size=dev_size, seed=seed, like=like, tokenizer=tokenizer or (),
+        tokenizer_command=tokenizer_command or (), aggressive_hyphens=aggressive_hyphens, protect=protect or (),
+        escape=escape, normalize=normalize, lowercase=lowercase, truecase=truecase, bpe=bpe,
+        sentencepiece=sentencepiece, joint=joint, words=words, max_length=max_length, max_ratio=max_ratio,
+        drop=drop or (), keep_rejected=keep_rejected, shard=shard, merge=merge, jobs=jobs,
+    )  # fmt: skip
     log.info(report)
-    if as_json:
+    if as_json and not isinstance(report, str):
         # What is kept in manifest.json, too.
         print(json.dumps({"folder": str(output), **report.manifest}, indent=2, ensure_ascii=False))
-    else:
+    elif not shard:
         say_next("vocab", ("-d", output, "data"))
-
-
-def _side(
-    both: Side, language: str, tokenizers: Mapping[str, str], command: str | None, normalize: bool | None
-) -> Side:
-    """The settings of one language, made from those that both have in common."""
-    name = _tokenizer(tokenizers[language])
-    if name == "none" and set(tokenizers.values()) != {"none"}:  # what tokenizers do is for the other language alone
-        both = replace(both, aggressive_hyphens=False, protected=(), escape=False)
-    normalize = name != "none" if normalize is None else normalize
-    # Text without a tokenizer is taken as it is; its punctuation too, unless that is asked for.
-    return replace(both, language=language, normalize=normalize, command=command, tokenizer=name)
-
-
-def _tokenizer(name: str) -> Tokenizer:
-    """A name of a tokenizer as one; raises UserError for any other word."""
-    # A loop and not ``in``, so that the type checker knows what is returned.
-    for known in get_args(Tokenizer):
-        if name == known:
-            return cast(Tokenizer, known)
-    raise UserError(f"--tokenizer {name}: there is none of this name; there are {', '.join(get_args(Tokenizer))}")
-
-
-def _by_language(option: str, texts: list[str], languages: tuple[str, str]) -> dict[str, str]:
-    """The values of ``[LANGUAGE=]VALUE`` by language; one without a language is for both."""
-    values: dict[str, str] = {}
-    for text in texts:
-        language, equals, value = text.partition("=")
-        # A tokenizer may be one for both languages; a program segments one language, which must be named.
-        if not equals and option == "--tokenizer":
-            values = dict.fromkeys(languages, text)
-        elif language in languages and value:
-            values[language] = value
-        else:
-            raise UserError(f"{option} {text}: expected LANGUAGE=VALUE with {' or '.join(languages)} as LANGUAGE")
-    return values
-
-
-def _rules(text: str | None) -> tuple[Drop, ...]:
-    """``duplicate,identical`` as rules in the order in which they are tried."""
-    names = text.split(",") if text else []
-    for name in names:
-        if name not in get_args(Drop):
-            raise UserError(f"--drop {text}: no rule {name!r}; there are {', '.join(get_args(Drop))}")
-    # In one order however they were typed: prep.yaml must be the same for a run that goes on.
-    return tuple(rule for rule in get_args(Drop) if rule in names)
-
-
-def _part(text: str) -> tuple[int, int]:
-    """``1/8`` as two numbers; raises UserError for anything else."""
-    # From 1, as people count parts.
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise UserError(f"--shard {text}: give the number of the part and how many there are, as in 1/8")
-    return int(match[1]), int(match[2])

@@ -17,15 +17,12 @@ from nmtkit.cli.options import (
     Precision,
     ReplaceUnk,
     SubsetMetric,
-    at_checkpoint,
-    log,
 )  # fmt: skip
 from nmtkit.cli.tables import print_table
-from nmtkit.data.settings import Side, TextFiles, Tokenizer, load_prep
-from nmtkit.errors import UserError
+from nmtkit.workflow import score as workflow
 
 if TYPE_CHECKING:
-    from nmtkit.evaluation.comparison import Compared, Comparison, Part
+    from nmtkit.evaluation.comparison import Comparison, Part
     from nmtkit.evaluation.significance import Tested
 
 TESTS = {"bs": "paired bootstrap", "ar": "approximate randomisation"}
@@ -85,114 +82,21 @@ def score(
 
       nmtkit score <(cat a.hyp b.hyp) <(cat a.ref b.ref) --source <(cat a.src b.src) --subset-metric mteval-lc
     """
-    # Two uses share the options: a model's own translations (without files) and files. Each refuses the other's.
-    if files is None:
-        if any((references, source, vocab, paired, seeds, language, tokenized)):
-            raise UserError(
-                "only --data, --model, --checkpoint, --split, --max-length, --replace-unk, --precision and --device "
-                "go without files; give some: nmtkit score HYP... REF"
-            )
-        from nmtkit.translation.testset import translate_held_out
-
-        [chosen] = at_checkpoint([model], checkpoint)
-        test = translate_held_out(
-            chosen, data, device, precision, split=split, max_length=max_length, replace_unk=replace_unk, keep=True
-        )
-        compared, ref_paths = test.compared, test.references
-    else:
-        if max_length is not None or replace_unk or split != "test" or checkpoint is not None or precision != "auto":
-            raise UserError(
-                "--split, --max-length, --replace-unk, --checkpoint and --precision are for a model; leave files out"
-            )
-        # With -r every file is a translation; without, the last one is the reference.
-        paths, ref_paths = (files, references) if references else (files[:-1], files[-1:])
-        if not paths:
-            raise UserError(f"{ref_paths[0]}: translations and a reference are needed: nmtkit score HYP... REF")
-        if (paired or seeds) and len(paths) < 2:
-            raise UserError(f"{paths[0]}: --paired and --seeds compare translations; give at least two")
-        # Seeds of one system are not to be tested against each other.
-        if paired and seeds:
-            raise UserError("--paired compares systems, --seeds has one; leave one of the two out")
-        compared = _read_files(paths, ref_paths, source, vocab, language, tokenized, data)
-
-    from nmtkit.evaluation.comparison import compare
-
-    comparison = compare(compared, paired, seeds, subset_metric)
+    scores = workflow.score(
+        *(files or ()), references=references or (), source=source, vocab=vocab, subset_metric=subset_metric,
+        paired=paired, seeds=seeds, language=language, tokenized=tokenized, data=data, model=model,
+        checkpoint=checkpoint, split=split, max_length=max_length,
+        replace_unk=replace_unk, precision=precision, device=device,
+    )  # fmt: skip
     if as_json:
         # Not in ASCII: names of files are shown as they are.
-        print(json.dumps(_json(comparison, ref_paths), indent=2, ensure_ascii=False))
+        print(json.dumps(_json(scores.comparison, scores.references), indent=2, ensure_ascii=False))
     else:
-        _print(comparison, ref_paths, paired, max_length)
-
-
-def _read_files(
-    paths: list[Path],
-    ref_paths: list[Path],
-    source: Path | None,
-    vocab: Path | None,
-    language: str | None,
-    tokenized: bool,
-    data: Path,
-) -> "Compared":
-    """Files of translations and references as systems to compare; notes on stderr say what was taken for granted.
-
-    Raises UserError where they do not correspond.
-    """
-    from nmtkit.data.text import TextPipeline
-    from nmtkit.data.vocab import Vocabulary
-    from nmtkit.evaluation.comparison import Compared, System
-    from nmtkit.evaluation.names import UnknownWords, count_symbols
-    from nmtkit.evaluation.subsets import unknown_free
-    from nmtkit.translation.testset import describe, read_set
-
-    # In one call, so that all of them are checked to correspond.
-    every = iter(read_set([*ref_paths, *paths, *([source] if source else [])]))
-    refs, texts = ([next(every) for _ in group] for group in (ref_paths, paths))
-    prep = load_prep(data) if TextFiles(data).settings.exists() and not tokenized else None
-    if not (tokenized or prep or language):
-        log.info("nmtkit: tokenised BLEU takes the text for English; --language names another")
-    # Plain text seldom ends in a full stop of its own: when most lines do, it was tokenised, and BLEU would be of text
-    # that is tokenised twice.
-    for path, hyps in zip(paths, texts, strict=True):
-        if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
-            log.warning(f"nmtkit: {path} looks tokenised; if it is, say --tokenized: plain text is expected here")
-
-    def pipeline(language: str) -> TextPipeline:
-        """Text as whole words, unchanged but for the tokenizer, which papers' BLEU is computed on."""
-        tokenizer: Tokenizer = "none" if tokenized else "moses"
-        return TextPipeline(Side(language, normalize=False, tokenizer=tokenizer, segmentation="words"))
-
-    tgt = pipeline(language or (prep.tgt.language if prep else "en"))
-    # The source is tokenised only to count its words, for which English rules will do if nothing is known of it.
-    reader = pipeline(prep.src.language if prep else "en")
-    words = [[tgt.tokenize(line) for line in lines] for lines in (*refs, *texts)]
-    ref_words, hyp_words = words[: len(refs)], words[len(refs) :]
-    on = "words as given" if tokenized else describe(tgt.side)
-    # Plain text allows both kinds of metrics, words only those of words.
-    systems = [
-        System(
-            str(path),
-            on,
-            _spaced(hyps),
-            list(map(_spaced, ref_words)),
-            None if tokenized else text,
-            None if tokenized else refs,
-            unknown=UnknownWords(None, None, count_symbols(text)),
-        )
-        for path, hyps, text in zip(paths, hyp_words, texts, strict=True)
-    ]
-    sources = [reader.tokenize(line) for line in next(every, [])]
-    known = Vocabulary.load(vocab).known if vocab else None
-    return Compared(systems, sources, unknown_free(ref_words, known) if known is not None else None, known)
-
-
-def _spaced(sentences: list[list[str]]) -> list[str]:
-    """Sentences as text with spaces between the words, which is what the metrics of words read."""
-    return [" ".join(words) for words in sentences]
+        _print(scores.comparison, scores.references, paired, max_length)
 
 
 def _print(
-    comparison: "Comparison", refs: list[Path], paired: Literal["bs", "ar"] | None, max_length: int | None
+    comparison: "Comparison", refs: list[str], paired: Literal["bs", "ar"] | None, max_length: int | None
 ) -> None:
     """Print the table of systems, then one that says what each metric is, then every other part there is."""
     names = [system.name for system in comparison.systems]
@@ -205,7 +109,7 @@ def _print(
         scores += [["mean", *(f"{mean:.2f}" for mean, _ in comparison.spread)]]
         scores += [["deviation", *(f"{deviation:.2f}" for _, deviation in comparison.spread)]]
     sentences = len(comparison.systems[0].words)
-    print_table(f"{sentences} sentences, reference {', '.join(map(str, refs))}", ["system", *metrics], scores)
+    print_table(f"{sentences} sentences, reference {', '.join(refs)}", ["system", *metrics], scores)
     print()
     # That of a significance test has the number of samples in it, and is shown instead.
     signatures = {d.metric: d.signature for d in comparison.differences}
@@ -265,7 +169,7 @@ def _interval(tested: "Tested") -> list[str]:
     return ["" if value is None else f"{value:.2f}" for value in (tested.mean, tested.interval)]
 
 
-def _json(comparison: "Comparison", refs: list[Path]) -> dict[str, Any]:
+def _json(comparison: "Comparison", refs: list[str]) -> dict[str, Any]:
     """The comparison as plain values for scripts; whatever was not asked for is there and empty."""
     systems = [
         {
@@ -284,7 +188,7 @@ def _json(comparison: "Comparison", refs: list[Path]) -> dict[str, Any]:
     ]
     metrics = [m.metric for m in comparison.measured[0]]
     return {
-        "references": list(map(str, refs)),
+        "references": refs,
         "sentences": len(comparison.systems[0].words),
         "systems": systems,
         "subset_metric": comparison.subset_metric,

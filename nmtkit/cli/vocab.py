@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmtkit.cli.options import AsJson, DataFolder, Jobs, log, say_next
-from nmtkit.errors import UserError
+from nmtkit.workflow import vocab as workflow
 
 if TYPE_CHECKING:
     from nmtkit.data.encoding import VocabReport
@@ -52,17 +52,12 @@ def vocab(
     vocabulary. The model learns them like words, and nmtkit translate --replace-unk replaces them by a translation of
     the source word that they point to. This works for models without attention, too.
     """
-    # Where only one of the two sizes is given, it is that of the joint vocabulary.
-    if joint and src_size is not None and tgt_size is not None and src_size != tgt_size:
-        raise UserError(f"--joint has one size for its one list, not --src-size {src_size} and --tgt-size {tgt_size}")
-
     from nmtkit.data.corpus import read_header
-    from nmtkit.data.encoding import encode
 
-    # One vocabulary has one size, by whichever name it was given.
-    if joint:
-        src_size = tgt_size = src_size or tgt_size
-    report = encode(data, src_size, tgt_size, min_count, joint, jobs, unkpos, src_from, tgt_from)
+    report = workflow.vocab(
+        data, src_size=src_size, tgt_size=tgt_size, min_count=min_count, joint=joint, unkpos=unkpos, src_from=src_from,
+        tgt_from=tgt_from, jobs=jobs,
+    )  # fmt: skip
     log.info(report)
     if as_json:
         print(json.dumps(_json(report), indent=2))

@@ -47,19 +47,25 @@ class Translated:
     compared: Compared
 
 
-def read_set(paths: Sequence[Path]) -> list[list[str]]:
-    """The lines of files that correspond, file by file. Raises UserError for one that is empty, or of another length.
+def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
+    """The lines of texts that correspond: of files, or as they are given.
 
-    The message names the file and both numbers of lines.
+    Raises UserError for one that is empty, or of another length; it names the file and both numbers of lines.
     """
     # All at once: they are compared line by line several times, and a test set is small.
-    read = [list(read_lines(path)) for path in paths]
-    for path, lines in zip(paths, read, strict=True):
+    read = [list(read_lines(Path(text))) if isinstance(text, Path | str) else list(text) for text in texts]
+    names = [text_name(text, number) for number, text in enumerate(texts, 1)]
+    for name, lines in zip(names, read, strict=True):
         if not lines:
-            raise UserError(f"{path} is empty: there is nothing to score")
+            raise UserError(f"{name} is empty: there is nothing to score")
         if len(lines) != len(read[0]):
-            raise UserError(f"{path} has {len(lines)} lines but {paths[0]} has {len(read[0])}; make them correspond")
+            raise UserError(f"{name} has {len(lines)} lines but {names[0]} has {len(read[0])}; make them correspond")
     return read
+
+
+def text_name(text: Path | str | Sequence[str], number: int) -> str:
+    """A name for a text: that of its file, or else which of several it is."""
+    return str(text) if isinstance(text, Path | str) else f"text {number}"
 
 
 def describe(side: Side) -> str:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -39,9 +39,9 @@ from nmtkit.translation.request import Request
 from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, windows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Translation:
-    """A translation of one line: T tokens, from S source tokens."""
+    """A translation of one line: T tokens, from S source tokens. ``str`` of it is the text."""
 
     text: str  # one line, without its end
     score: float  # log-probability (base e) under the penalties: what translations are ranked by
@@ -53,6 +53,12 @@ class Translation:
     looks: tuple[Floats, ...] | None  # attention weights of each piece, (tokens + 1, source tokens + 1) of that piece
     pieces: int  # in which the line was translated
     replaced: list[Replacement] | None  # what became of each unknown word, if they were to be replaced
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Translation {self.text!r}, score {self.score:.3f}>"
 
     @property
     def log_prob(self) -> float:
@@ -124,18 +130,65 @@ class Translator:
         languages = f"{self.sources[0].pipeline.side.language} to {self.tgt_pipeline.side.language}"
         return f"<Translator {self.name}: {languages}, {self.model_bytes / 1e6:.1f} MB on {self.device}>"
 
-    def translate(self, lines: Iterable[str], request: Request | None = None) -> Iterator[str]:
+    @overload
+    def translate(
+        self,
+        lines: Iterable[str],
+        request: Request | None = None,
+        *,
+        n_best: None = None,
+        beam_size: int | None = None,
+        length_penalty: Literal["none", "avg", "gnmt", "power"] | None = None,
+        alpha: float | None = None,
+        seed: int | None = None,
+        replace_unk: bool = False,
+        tokenized: bool = False,
+    ) -> Iterator[str]: ...
+
+    @overload
+    def translate(
+        self,
+        lines: Iterable[str],
+        request: Request | None = None,
+        *,
+        n_best: int,
+        beam_size: int | None = None,
+        length_penalty: Literal["none", "avg", "gnmt", "power"] | None = None,
+        alpha: float | None = None,
+        seed: int | None = None,
+        replace_unk: bool = False,
+        tokenized: bool = False,
+    ) -> Iterator[list[Translation]]: ...
+
+    def translate(
+        self,
+        lines: Iterable[str],
+        request: Request | None = None,
+        *,
+        n_best: int | None = None,
+        beam_size: int | None = None,
+        length_penalty: Literal["none", "avg", "gnmt", "power"] | None = None,
+        alpha: float | None = None,
+        seed: int | None = None,
+        replace_unk: bool = False,
+        tokenized: bool = False,
+    ) -> Iterator[str] | Iterator[list[Translation]]:
         """The best translation of every line, in order and as the lines come; blank for blank.
 
-        Raises UserError where ``answer`` does, and for a request of more than one text for each line.
+        With ``n_best``, the so many best of each line, with their scores. The other arguments are fields of ``Request``
+        that are often wanted; they come in the place of those of ``request``. Raises UserError where ``answer`` does.
         """
-        request = request or Request()
-        if request.n_best is not None:
-            raise UserError("`n_best`: one text for each line is given here; call n_best() or answer() instead")
         _refuse_string(lines)
+        wishes: dict[str, Any] = {
+            "n_best": n_best, "beam_size": beam_size, "length_penalty": length_penalty, "alpha": alpha, "seed": seed,
+            "replace_unk": replace_unk or None, "tokenized": tokenized or None,
+        }  # fmt: skip
+        asked = replace(request or Request(), **{name: wish for name, wish in wishes.items() if wish is not None})
+        self.check(asked)  # here, and not where the first line is asked for
         # All of a list is at hand. What else there is may be made line by line, by somebody who waits for the answers.
         grouped = windows(lines, lambda: True, LARGEST_WINDOW if isinstance(lines, Sequence) else FIRST_WINDOW)
-        return (best[0].text for window in grouped for best in self.answer(window, request))
+        answers = (best for window in grouped for best in self.answer(window, asked))
+        return answers if asked.n_best is not None else (best[0].text for best in answers)
 
     def n_best(
         self,

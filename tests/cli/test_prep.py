@@ -74,8 +74,8 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--words --bpe 100", "--words: there is no BPE then; leave out --bpe, --joint and --separate"),
-        ("--words --separate", "--words: there is no BPE then"),
+        ("--words --bpe 100", "--words: no word is split then; leave out --bpe"),
+        ("--words --separate", "--words: no word is split then; leave out --joint"),
         ("--dev a b", "--dev and --test need --train; without it, all three are looked for in --raw"),
         ("--lowercase --truecase -s en", "lowercase and truecase exclude each other"),
         ("--max-ratio 0.5 -s en", "max_ratio must be 0 or at least 1, not 0.5"),

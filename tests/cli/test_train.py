@@ -229,7 +229,7 @@ def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "which model? give a preset with --model NAME"),
+        (["train"], "which model? give a preset as --model"),
         (["train", "--model", "deep-at"], "no such preset; did you mean deep-att"),
         ([*TRAIN, "--set", "training.batch_tokns=5"], "training.batch_tokns: unknown key; did you mean batch_tokens?"),
         ([*TRAIN, "--set", "model.hidden=big", "--set", "search.beam=2"], "model.hidden: expected a whole number"),

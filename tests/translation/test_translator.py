@@ -364,7 +364,8 @@ def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(tm
         (lambda t: t.forced(["a"], []), "`references`: 0 of them for 1 lines; give one for each"),
         (lambda t: t.answer(["a"], Request(), ["b"]), "`prefixes`: given, but not asked for"),
         (lambda t: t.answer(["a"], Request(references=True)), "`references`: missing"),
-        (lambda t: t.translate(["a"], Request(n_best=2)), "`n_best`: one text for each line is given here"),
+        (lambda t: t.translate(["a"], beam_size=0), "`beam_size`: 0 is not between 1 and"),
+        (lambda t: t.translate(["a"], Request(seed=1), beam_size=2), "`seed`: what is drawn at random has no prefix"),
         (lambda t: t.n_best(["a"], 4), "4 best translations need a beam size of at least 4, not 3"),
         (lambda t: t.answer([], Request(max_len_b=0)), "`max_len_b`: 0 is not between 1 and 1000000"),
     ],
@@ -383,6 +384,32 @@ def test_lines_and_prefixes_may_come_from_anything_that_gives_them(translator: T
 
 def test_a_translator_is_shown_in_a_line(translator: Translator, tmp_path: Path) -> None:
     assert repr(translator) == f"<Translator {tmp_path / 'run'}: en to en, 0.0 MB on cpu>"
+
+
+def test_a_translation_is_shown_in_a_line_and_is_its_text(translator: Translator) -> None:
+    [[best]] = translator.n_best(["a b"], 1)
+    assert repr(best) == f"<Translation 'a b', score {best.score:.3f}>"
+    assert str(best) == "a b"
+
+
+def test_wishes_may_be_named_and_lines_come_as_they_are_asked_for(translator: Translator) -> None:
+    read = []
+
+    def lines() -> Iterator[str]:
+        for line in ("a b", "", "c") * 30:
+            read.append(line)
+            yield line
+
+    answers = translator.translate(lines(), beam_size=2, n_best=2)
+    assert read == []
+    first = next(answers)
+    assert first[0].text == "a b"
+    assert len(first) == 2
+    assert 0 < len(read) < 90
+    assert len(list(answers)) == 89
+    asked = Request(beam_size=3, n_best=1)
+    assert [len(best) for best in translator.translate(["a", "b"], asked, n_best=3)] == [3, 3]
+    assert list(translator.translate(["low@@ er"], tokenized=True)) == ["low@@ er"]
 
 
 def test_a_request_is_part_of_what_users_of_python_see(translator: Translator) -> None:

@@ -1,0 +1,172 @@
+"""``score``: metrics of translations, or of a model on a set of a data folder."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from nmtkit.data.settings import Side, TextFiles, Tokenizer, load_prep
+from nmtkit.errors import UserError
+from nmtkit.training.folder import ModelFolder
+
+if TYPE_CHECKING:
+    from nmtkit.evaluation.bleu import Score
+    from nmtkit.evaluation.comparison import Compared, Comparison
+
+Text = Path | str | Sequence[str]  # a file's path, or lines
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What ``score`` found: ``scores["sacreBLEU-13a"].value`` of the first system, or everything in ``comparison``."""
+
+    comparison: "Comparison"
+    references: list[str]  # the names of their files
+
+    def __getitem__(self, metric: str) -> "Score":
+        return next(m.score for m in self.comparison.measured[0] if m.metric == metric)
+
+    def __str__(self) -> str:
+        systems = zip(self.comparison.systems, self.comparison.measured, strict=True)
+        return "\n".join(
+            f"{system.name}  {m.metric} {m.score.value:.2f}  {m.score.signature}" for system, ms in systems for m in ms
+        )
+
+    __repr__ = __str__
+
+
+def score(
+    *files: Text,
+    references: Sequence[Text] = (),
+    source: Text | None = None,
+    vocab: Path | str | None = None,
+    subset_metric: str = "multi-bleu",
+    paired: Literal["bs", "ar"] | None = None,
+    seeds: bool = False,
+    language: str | None = None,
+    tokenized: bool = False,
+    data: Path | str = "data",
+    model: Path | str = "run",
+    checkpoint: str | None = None,
+    split: Literal["dev", "test"] = "test",
+    max_length: int | None = None,
+    replace_unk: bool = False,
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto",
+    device: str = "auto",
+) -> Scores:
+    """Score translations, or a model on a set of a data folder: ``nmtkit score``.
+
+    files: translations, then the reference unless there are ``references``; each is a file or a list of lines. Without
+    any, the ``split`` of the folder ``data`` is translated with ``model`` and scored. The other arguments are those of
+    the command. Raises UserError for texts that do not correspond, and for what excludes each other.
+    """
+    # Two uses share the arguments: a model's own translations (without files) and files. Each refuses the other's.
+    from nmtkit.evaluation.comparison import compare
+    from nmtkit.translation.testset import text_name, translate_held_out
+
+    of_files = (references, source, vocab, paired, seeds, language, tokenized)
+    if not files:
+        if any(value not in (None, False, (), []) for value in of_files):
+            raise UserError(
+                "only `data`, `model`, `checkpoint`, `split`, `max_length`, `replace_unk`, `precision` and `device` go "
+                "without files; give some: nmtkit score HYP... REF"
+            )
+        chosen = ModelFolder.at(Path(model), checkpoint).named
+        test = translate_held_out(
+            chosen,
+            Path(data),
+            device,
+            precision,
+            split=split,
+            max_length=max_length,
+            replace_unk=replace_unk,
+            keep=True,
+        )
+        return Scores(compare(test.compared, paired, seeds, subset_metric), list(map(str, test.references)))
+    if max_length is not None or replace_unk or split != "test" or checkpoint is not None or precision != "auto":
+        raise UserError(
+            "`split`, `max_length`, `replace_unk`, `checkpoint` and `precision` are for a model; leave files out"
+        )
+    # With references every file is a translation; without, the last one is the reference.
+    texts, refs = (files, references) if references else (files[:-1], files[-1:])
+    if not texts:
+        raise UserError(f"{text_name(refs[0], 1)}: translations and a reference are needed: nmtkit score HYP... REF")
+    if (paired or seeds) and len(texts) < 2:
+        raise UserError(f"{text_name(texts[0], 1)}: `paired` and `seeds` compare translations; give at least two")
+    # Seeds of one system are not to be tested against each other.
+    if paired and seeds:
+        raise UserError("`paired` compares systems, `seeds` has one; leave one of the two out")
+    words = None if vocab is None else Path(vocab)
+    compared = _read_files(texts, refs, source, words, language, tokenized, Path(data))
+    names = [text_name(text, number) for number, text in enumerate(refs, 1)]
+    return Scores(compare(compared, paired, seeds, subset_metric), names)
+
+
+def _read_files(
+    paths: Sequence[Text],
+    ref_paths: Sequence[Text],
+    source: Text | None,
+    vocab: Path | None,
+    language: str | None,
+    tokenized: bool,
+    data: Path,
+) -> "Compared":
+    """Translations and references as systems to compare; what is taken for granted is logged.
+
+    Raises UserError where they do not correspond.
+    """
+    from nmtkit.data.text import TextPipeline
+    from nmtkit.data.vocab import Vocabulary
+    from nmtkit.evaluation.comparison import Compared, System
+    from nmtkit.evaluation.names import UnknownWords, count_symbols
+    from nmtkit.evaluation.subsets import unknown_free
+    from nmtkit.translation.testset import describe, read_set, text_name
+
+    # In one call, so that all of them are checked to correspond.
+    every = iter(read_set([*ref_paths, *paths, *([] if source is None else [source])]))
+    refs, texts = ([next(every) for _ in group] for group in (ref_paths, paths))
+    prep = load_prep(data) if TextFiles(data).settings.exists() and not tokenized else None
+    if not (tokenized or prep or language):
+        log.info("nmtkit: tokenised BLEU takes the text for English; another one is named as `language`")
+    # Plain text seldom ends in a full stop of its own: when most lines do, it was tokenised, and BLEU would be of text
+    # that is tokenised twice.
+    names = [text_name(path, number) for number, path in enumerate(paths, 1)]
+    for path, hyps in zip(names, texts, strict=True):
+        if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
+            log.warning(f"nmtkit: {path} looks tokenised; if it is, say so (`tokenized`): plain text is expected here")
+
+    def pipeline(language: str) -> TextPipeline:
+        """Text as whole words, unchanged but for the tokenizer, which papers' BLEU is computed on."""
+        tokenizer: Tokenizer = "none" if tokenized else "moses"
+        return TextPipeline(Side(language, normalize=False, tokenizer=tokenizer, segmentation="words"))
+
+    tgt = pipeline(language or (prep.tgt.language if prep else "en"))
+    # The source is tokenised only to count its words, for which English rules will do if nothing is known of it.
+    reader = pipeline(prep.src.language if prep else "en")
+    words = [[tgt.tokenize(line) for line in lines] for lines in (*refs, *texts)]
+    ref_words, hyp_words = words[: len(refs)], words[len(refs) :]
+    on = "words as given" if tokenized else describe(tgt.side)
+    # Plain text allows both kinds of metrics, words only those of words.
+    systems = [
+        System(
+            name,
+            on,
+            _spaced(hyps),
+            list(map(_spaced, ref_words)),
+            None if tokenized else text,
+            None if tokenized else refs,
+            unknown=UnknownWords(None, None, count_symbols(text)),
+        )
+        for name, hyps, text in zip(names, hyp_words, texts, strict=True)
+    ]
+    sources = [reader.tokenize(line) for line in next(every, [])]
+    known = Vocabulary.load(vocab).known if vocab else None
+    return Compared(systems, sources, unknown_free(ref_words, known) if known is not None else None, known)
+
+
+def _spaced(sentences: list[list[str]]) -> list[str]:
+    """Sentences as text with spaces between the words, which is what the metrics of words read."""
+    return [" ".join(words) for words in sentences]

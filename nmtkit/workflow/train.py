@@ -1,0 +1,188 @@
+"""``train``: a preset trained on a data folder, from random weights or a model's, or a run that goes on."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from nmtkit.config import load_yaml, merge, parse_settings
+from nmtkit.errors import UserError
+from nmtkit.training.folder import ModelFolder
+
+if TYPE_CHECKING:
+    from nmtkit.experiment.schema import Experiment
+    from nmtkit.training.progress import Progress
+
+log = logging.getLogger(__name__)
+
+Settings = Mapping[str, Any] | Sequence[str]  # {"training.optimizer.lr": 5e-4}, or ["training.optimizer.lr=5e-4"]
+
+
+def train(
+    model: str | None = None,
+    *,
+    start: Path | str | None = None,
+    config: Path | str | None = None,
+    settings: Settings = (),
+    data: Path | str = "data",
+    output: Path | str = "run",
+    max_tokens: int | Literal["auto"] | None = None,
+    max_updates: int | None = None,
+    max_epochs: int | None = None,
+    patience: int | None = None,
+    seed: int | None = None,
+    precision: Literal["auto", "float32", "bfloat16"] | None = None,
+    device: str = "auto",
+    tensorboard: bool = False,
+    records: logging.Handler | None = None,
+) -> "Progress":
+    """Train a preset on a data folder, or go on with the run in the folder ``output``: ``nmtkit train``.
+
+    start: a model whose weights a new run begins with, and whose configuration it has unless ``model`` names a preset.
+    config: a YAML file with values instead of the preset's; settings: single values, by their dotted keys. Whatever
+    else is None is the preset's. tensorboard: the history is written for TensorBoard, too. records: a handler that gets
+    each record of the history as it comes, and a last one about the end. Gives how far the run came; its folder is what
+    ``nmtkit.load`` takes. Raises UserError for settings and data that do not fit together, and KeyboardInterrupt, with
+    everything saved, after Ctrl-C.
+    """
+    experiment = plan(
+        model, start=start, config=config, settings=settings, output=output, max_tokens=max_tokens,
+        max_updates=max_updates, max_epochs=max_epochs, patience=patience, seed=seed, precision=precision,
+    )  # fmt: skip
+    from nmtkit.experiment.plan import examine_plan
+    from nmtkit.experiment.run import run_experiment
+    from nmtkit.training import distributed
+    from nmtkit.translation.loading import choose_device
+
+    folder, begin = ModelFolder(Path(output)), None if start is None else Path(start)
+    # Joined before anything is logged or written, because only the first process does either.
+    with distributed.processes(choose_device(device)) as chosen:
+        first = not distributed.rank()
+        # Before it costs anything; a run that goes on has been told, and one that fine-tunes may be short.
+        if begin is None and first and not folder.updates() and (findings := examine_plan(experiment, Path(data))):
+            log.warning(f"this plan can hardly work: {'; '.join(findings)}; {_remedy(model)}")
+        with _log_to(folder, first), _records(folder, tensorboard, records):
+            progress = run_experiment(experiment, Path(data), folder.path, chosen, begin)
+            # A run that was stopped by a signal is not finished, and the same call goes on.
+            outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
+            ranked = experiment.training.ranked_by
+            best = "".join(f"; best {ranked} {value:.2f} at {int(update)}" for update, value, _ in progress.best[:1])
+            log.info("%s after update %d%s", outcome, progress.update, best)
+            if records is not None and first:
+                end = {"kind": "end", "update": progress.update, "finished": progress.finished or None}
+                records.emit(logging.makeLogRecord({"msg": end}))
+    return progress
+
+
+def _remedy(model: str | None) -> str:
+    """What to do about a plan that can hardly work, with the name of the preset's small form if there is one."""
+    if model is None or model.endswith("-small"):
+        return "more epochs, smaller batches and smaller sizes of the model are for little text"
+    return f"`nmtkit train --model {model}-small` is for little text"
+
+
+@contextmanager
+def _records(folder: ModelFolder, tensorboard: bool, other: logging.Handler | None) -> Iterator[None]:
+    """Pass the records of a run to TensorBoard and to another handler."""
+    from nmtkit.training.metrics import RECORDS
+    from nmtkit.training.tensorboard import TensorBoard
+
+    handlers: list[logging.Handler] = [TensorBoard(folder)] if tensorboard else []
+    handlers += [] if other is None else [other]
+    level = RECORDS.level
+    RECORDS.setLevel(logging.INFO)  # whatever the screen shows
+    for handler in handlers:
+        RECORDS.addHandler(handler)
+    try:
+        yield
+    finally:
+        RECORDS.setLevel(level)
+        for handler in handlers:
+            RECORDS.removeHandler(handler)
+            handler.close()
+
+
+def plan(
+    model: str | None,
+    *,
+    start: Path | str | None,
+    config: Path | str | None,
+    settings: Settings,
+    output: Path | str,
+    max_tokens: int | Literal["auto"] | None,
+    max_updates: int | None,
+    max_epochs: int | None,
+    patience: int | None,
+    seed: int | None,
+    precision: Literal["auto", "float32", "bfloat16"] | None,
+) -> "Experiment":
+    """The experiment that ``train`` would run with these arguments. Raises UserError for one that cannot be."""
+    from nmtkit.experiment.schema import build_experiment
+
+    flags: dict[str, Any] = {
+        "max_updates": max_updates, "max_epochs": max_epochs, "patience": patience, "seed": seed,
+        "precision": precision, "batch_tokens": max_tokens,
+    }  # fmt: skip
+    # Only what was given: what was not must not replace what the file or the settings say.
+    given = {key: value for key, value in flags.items() if value is not None}
+    if max_tokens is not None:  # a batch has one kind of limit, so the other goes
+        given["batch_sentences"] = None
+    begin, file = (None if path is None else Path(path) for path in (start, config))
+    values = merge(_base(model, file, Path(output), begin), _nested(settings))
+    values = merge(values, {"training": given}) if given else values
+    names = [name for name in (model or (begin and str(begin)), file and str(file)) if name]
+    return build_experiment(values, " + ".join(names) or str(ModelFolder(Path(output)).config))
+
+
+def _nested(settings: Settings) -> dict[str, Any]:
+    """``{"training.lr": 5e-4}``, or the same as KEY=VALUE, as ``{"training": {"lr": 5e-4}}``."""
+    if not isinstance(settings, Mapping):
+        return parse_settings(settings)
+    result: dict[str, Any] = {}
+    for dotted, value in settings.items():
+        for key in reversed(dotted.split(".")):  # from the innermost one outwards
+            value = {key: value}
+        result = merge(result, value)
+    return result
+
+
+def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:
+    """The values of the preset, or else of the run or the model that it begins with, with those of the user's file."""
+    from nmtkit.experiment.presets import load_preset
+
+    over, run = load_yaml(config) if config else {}, ModelFolder(output)
+    if model is not None:
+        return merge(load_preset(model), over)
+    if start is not None:
+        own = run if run.config.exists() else ModelFolder.at(start)
+        own.check()
+        return merge(load_yaml(own.config), over)
+    if config is None and not run.config.exists():
+        raise UserError("which model? give a preset as `model`; `nmtkit models` lists them")
+    # A file alone is complete: what `nmtkit models NAME` prints, changed, is one.
+    return over if config else load_yaml(run.config)
+
+
+@contextmanager
+def _log_to(folder: ModelFolder, first: bool) -> Iterator[None]:
+    """Log lines go to train.log, too. Of many processes only the first one says more than warnings."""
+    logger = logging.getLogger("nmtkit")
+    before = logger.level
+    if not first:
+        logger.setLevel(logging.WARNING)
+        yield
+        return
+    # The file comes with the first line, when the configuration has been found good and the folder is there.
+    file = logging.FileHandler(folder.log, encoding="utf-8", delay=True)
+    file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logging.raiseExceptions = False  # a full disk is reported once, by what cannot do without it
+    logger.addHandler(file)
+    if logger.getEffectiveLevel() > logging.INFO:  # from Python, where nobody has asked for notes on the screen
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(file)
+        logger.setLevel(before)
+        file.close()

@@ -1,0 +1,122 @@
+"""The commands as functions: they do what the commands do, and name arguments in what they refuse."""
+
+import json
+import logging
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nmtkit
+from nmtkit.data.settings import load_prep
+from nmtkit.errors import UserError
+from nmtkit.training.checkpoint import load_weights
+from nmtkit.training.folder import ModelFolder
+
+WORDS = {"cat": "chat", "dog": "chien", "tree": "arbre", "old": "vieux"}
+SETTINGS: dict[str, Any] = {
+    "model.embedding": 8, "model.hidden": 8, "model.attention": 8, "model.maxout": 8, "training.optimizer.name": "adam",
+    "training.optimizer.lr": 0.02, "training.batch_sentences": 10, "search.beam_size": 3, "search.max_len_b": 3,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with raw text, and what ``prep``, ``vocab`` and ``train`` have made of it."""
+    folder, choose = tmp_path_factory.mktemp("made"), random.Random(1)
+    (folder / "raw").mkdir()
+    for split, size in (("train", 40), ("dev", 4), ("test", 3)):
+        english = [choose.choices(list(WORDS), k=choose.randint(2, 5)) for _ in range(size)]
+        for language, sides in (("en", english), ("fr", [[WORDS[word] for word in words] for words in english])):
+            (folder / f"raw/{split}.{language}").write_text("".join(f"{' '.join(words)}.\n" for words in sides))
+    report = nmtkit.prep(folder / "raw", folder / "data", src_lang="en", words=True, drop="duplicate", jobs=1)
+    assert "en to fr, words" in str(report)
+    assert "4 symbols" in str(nmtkit.vocab(folder / "data", jobs=1))
+    train(folder, "run")
+    return folder
+
+
+def train(folder: Path, output: str, **arguments: Any) -> Any:
+    given: dict[str, Any] = {"settings": SETTINGS, "max_updates": 4, **arguments}
+    return nmtkit.train("rnnsearch", data=folder / "data", output=folder / output, **given)
+
+
+def test_from_raw_text_to_scores(made: Path) -> None:
+    translator = nmtkit.load(made / "run", checkpoint="last")
+    lines = (made / "raw/test.en").read_text().splitlines()
+    texts = list(translator.translate(iter(lines)))
+    assert len(texts) == 3
+    scores = nmtkit.score(texts, made / "raw/test.fr", language="fr")
+    reference = (made / "raw/test.fr").read_text().splitlines()
+    assert nmtkit.score(reference, reference, language="fr")["sacreBLEU-13a"].value == pytest.approx(100)
+    assert str(scores) == repr(scores)
+    assert str(scores).startswith("text 1  multi-bleu ")
+    by_model = nmtkit.score(model=made / "run", data=made / "data")
+    assert by_model["sacreBLEU-13a"].value == scores["sacreBLEU-13a"].value
+    assert by_model.references == [str(made / "data/test.raw.tgt")]
+
+
+def test_train_says_how_far_it_came_and_keeps_the_log(made: Path) -> None:
+    before = logging.getLogger("nmtkit").level
+    progress = train(made, "logged", max_updates=2)
+    assert (progress.update, progress.finished) == (2, "2 updates")
+    assert "finished (2 updates) after update 2" in (made / "logged/train.log").read_text()
+    assert logging.getLogger("nmtkit").level == before
+    progress = nmtkit.train(data=made / "data", output=made / "logged", settings=["training.max_updates=3"])
+    assert progress.update == 3
+    tuned = nmtkit.train(start=made / "logged", data=made / "data", output=made / "tuned", max_updates=1)
+    assert tuned.update == 1
+    assert json.loads((made / "tuned/origin.json").read_text())["update"] == ModelFolder(made / "logged").best_update()
+
+
+def test_settings_by_their_dotted_names_are_those_of_the_command_line(made: Path) -> None:
+    train(made, "mapping", max_updates=1)
+    train(made, "texts", max_updates=1, settings=[f"{key}={value}" for key, value in SETTINGS.items()])
+    a, b = (load_weights(ModelFolder(made / name).weights(1)) for name in ("mapping", "texts"))
+    assert all((a[name] == b[name]).all() for name in a)
+    train(made, "tokens", max_updates=1, max_tokens=64)
+    assert "batch_tokens: 64" in (made / "tokens/config.yaml").read_text()
+
+
+def test_prep_takes_one_or_several_of_what_may_be_repeated(made: Path, tmp_path: Path) -> None:
+    files = [(made / f"raw/{split}.en", str(made / f"raw/{split}.fr")) for split in ("train", "dev")]
+    nmtkit.prep(output=tmp_path, train=files[0], dev=files[1], tokenizer="fr=none", drop=["script", "duplicate"],
+                protect="a+", words=True, jobs=1)  # fmt: skip
+    prep = load_prep(tmp_path)
+    assert (prep.src.tokenizer, prep.tgt.tokenizer) == ("moses", "none")
+    assert (prep.src.protected, prep.cleaning.drop) == (("a+",), ("script", "duplicate"))
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda: nmtkit.prep(words=True, bpe=3, joint=True), "`words`: no word is split then; leave out `bpe`"),
+        (lambda: nmtkit.prep(bpe=3, sentencepiece=3), "`bpe` and `sentencepiece`: words are split by one of t"),
+        (lambda: nmtkit.prep(dev=("a", "b")), "`dev` and `test` need `train`; without it, all three are looke"),
+        (lambda: nmtkit.prep(like="x", bpe=3, escape=True), "`like` x: says how text is prepared; leave out `"),
+        (lambda: nmtkit.prep(shard="1/2", merge=True), "`shard`: `merge` and `keep_rejected` are for the comm"),
+        (lambda: nmtkit.prep(max_ratio=0.5), "max_ratio must be 0 or at least 1, not 0.5"),
+        (lambda: nmtkit.prep(train=("a.en", "b.fr"), drop="x,script"), "`drop` x,script: no rule 'x'; there are"),
+        (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="x"), "`tokenizer` x: there is none of this na"),
+        (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="de=none"), "`tokenizer` de=none: expected LAN"),
+        (lambda: nmtkit.prep(train=("a.en", "b.fr"), shard="3/2"), "`shard` 3/2: give the number of the part"),
+        (lambda: nmtkit.vocab(joint=True, src_size=9, tgt_size=8), "`joint` has one size for its one list, no"),
+        (lambda: nmtkit.train(output="nothing"), "which model? give a preset as `model`; `nmtkit models` list"),
+        (lambda: nmtkit.score(language="fr"), "only `data`, `model`, `checkpoint`, `split`, `max_length`, `re"),
+        (lambda: nmtkit.score(["a"]), "text 1: translations and a reference are needed: nmtkit score HYP... REF"),
+        (lambda: nmtkit.score(["a"], ["a", "b"]), "text 2 has 1 lines but text 1 has 2; make them correspond"),
+        (lambda: nmtkit.score([], []), "text 1 is empty: there is nothing to score"),
+        (lambda: nmtkit.score(["a"], ["b"], seeds=True), "text 1: `paired` and `seeds` compare translations;"),
+        (lambda: nmtkit.score(["a"], ["b"], ["c"], seeds=True, paired="bs"), "`paired` compares systems, `see"),
+        (lambda: nmtkit.score(["a"], ["b"], split="dev"), "`checkpoint` and `precision` are for a model; leav"),
+    ],
+)  # fmt: skip
+def test_what_excludes_each_other_is_said_in_the_names_of_arguments(
+    call: Any, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as refused:
+        call()
+    assert complaint in str(refused.value)
+    assert [*tmp_path.iterdir()] == []
