@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from nmtkit.ops import attention
+from nmtkit.ops.attention import Additive
 
 
 class AdditiveAttention(nn.Module):
@@ -16,6 +17,7 @@ class AdditiveAttention(nn.Module):
         super().__init__()
         self.query = nn.Linear(query, width, bias=False)  # W_a
         self.key = nn.Linear(key, width, bias=bias)  # U_a
+        self.additive: Additive = attention.additive
         self.v = nn.Parameter(torch.empty(width))
         nn.init.normal_(self.v, std=width**-0.5)
 
@@ -24,7 +26,7 @@ class AdditiveAttention(nn.Module):
 
         query (N, Q), keys (B, S, A) already through ``key``, values (B, S, D), mask (B, S) True at real words.
         """
-        return attention.additive(self.query(query), keys, values, self.v, mask)
+        return self.additive(self.query(query), keys, values, self.v, mask)
 
 
 class MultiHeadAdditiveAttention(nn.Module):
@@ -41,6 +43,7 @@ class MultiHeadAdditiveAttention(nn.Module):
         self.key = nn.Linear(key, width, bias=False)  # W_k
         self.v = nn.Parameter(torch.empty(width // heads))
         self.out = nn.Linear(key, key)  # W_out
+        self.additive: Additive = attention.additive
         nn.init.normal_(self.v, std=len(self.v) ** -0.5)
 
     def keys_and_values(self, annotations: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,6 +59,6 @@ class MultiHeadAdditiveAttention(nn.Module):
         split = self.query(query).unflatten(0, (len(keys), -1)).unflatten(-1, (self.heads, -1))  # (B, K, heads, A)
         rows = split.transpose(1, 2).flatten(0, 2)  # the K queries of a head side by side
         masks = mask.repeat_interleave(self.heads, dim=0)
-        context, weights = attention.additive(rows, keys.flatten(0, 1), values.flatten(0, 1), self.v, masks)
+        context, weights = self.additive(rows, keys.flatten(0, 1), values.flatten(0, 1), self.v, masks)
         context, weights = (x.unflatten(0, split.transpose(1, 2).shape[:3]) for x in (context, weights))
         return self.out(context.transpose(1, 2).flatten(2).flatten(0, 1)), weights.mean(dim=1).flatten(0, 1)

@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from nmtkit.layers.conv import NormedLinear
 from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
+from nmtkit.ops import attention
 from nmtkit.ops.matrix import Matrix, convert, product
 from nmtkit.ops.precision import Products
 
@@ -21,8 +22,24 @@ class Multiplying(Protocol):
     MATRICES: tuple[str, ...]  # the names of these parameters, (D, E) each
 
 
+@runtime_checkable
+class Attending(Protocol):
+    """A module whose ``additive`` attends to what its ``key`` gives."""
+
+    additive: attention.Additive
+    key: nn.Module
+
+
+class Exponential(nn.Module):
+    """Keys as quick attention takes them."""
+
+    def forward(self, keys: Tensor) -> Tensor:
+        """exp(2 keys) for keys (..., A)."""
+        return attention.exponential(keys)
+
+
 class Linear(nn.Module):
-    """(x W) scale + b for search, where W is any ``Matrix`` (D, E), scale and b are (E,) or None."""
+    """(x W) scale + b for search. scale and b are (E,) or None; W (D, E) is a tensor, or was converted with its b."""
 
     def __init__(self, weight: Matrix, scale: Tensor | None, bias: Tensor | None):
         super().__init__()
@@ -30,11 +47,11 @@ class Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The map of x (..., D): (..., E) in float32."""
-        if isinstance(self.weight, Tensor) and self.scale is None:
+        if not isinstance(self.weight, Tensor):
+            return product(x, self.weight)
+        if self.scale is None:
             return functional.linear(x, self.weight.t(), self.bias)
-        result = product(x, self.weight)
-        if self.scale is not None:
-            result.mul_(self.scale)
+        result = product(x, self.weight) * self.scale
         return result if self.bias is None else result.add_(self.bias)
 
 
@@ -46,10 +63,11 @@ def linear(
     The scale of a normed one, which training computes anew in every product, is computed once.
     """
     if outputs is not None:
-        return Linear(convert(layer.weight[outputs].t(), precision), None, layer.bias[outputs])
+        weight, bias = layer.weight[outputs], layer.bias[outputs]
+        return Linear(convert(weight.t(), bias, precision), None, bias)
     if precision == "float32" and isinstance(layer, NormedLinear):
         return Linear(layer.v.t(), layer.scale(), layer.bias)
-    return Linear(convert(layer.weight.t(), precision), None, layer.bias)
+    return Linear(convert(layer.weight.t(), layer.bias, precision), None, layer.bias)
 
 
 def for_search(part: Part, precision: Products) -> Part:
@@ -67,7 +85,9 @@ def for_search(part: Part, precision: Products) -> Part:
                 setattr(module, name, linear(child, precision))
         if isinstance(module, Multiplying):
             for name in module.MATRICES:
-                weight = convert(getattr(module, name), precision)
+                weight = convert(getattr(module, name), None, precision)
                 delattr(module, name)  # a parameter's place takes nothing else
                 setattr(module, name, weight)
+        if isinstance(module, Attending) and precision != "float32":
+            module.additive, module.key = attention.quick_additive, nn.Sequential(module.key, Exponential())
     return twin

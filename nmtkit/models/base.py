@@ -147,7 +147,8 @@ class ForSearch:
         """As ``Seq2Seq.step``: previous words y (N,) -> log-probabilities (N, V or C), state, attention (N, S)."""
         previous = y if self.words is None else self.words[y]
         step = self.decoder.step(memory, state, self.tgt(previous))
-        return self.logits(step.hidden).float().log_softmax(dim=-1), step.state, step.attention
+        logits = self.logits(step.hidden)
+        return torch.log_softmax(logits, dim=-1, out=logits), step.state, step.attention
 
     def over(self, words: Tensor) -> "ForSearch":
         """As ``search.shortlist.Narrowing`` asks: the same over the target words ``words`` (C,) alone."""

@@ -252,6 +252,7 @@ class Attending(nn.Module):
         self.key = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c
         self.query = Map(width, [2 * width], [2 * width], bias=False, layer_norm=layer_norm)  # W_q
         self.v = nn.Parameter(torch.empty(2 * width))
+        self.additive: attention.Additive = attention.additive
         self.score_shift = nn.Parameter(torch.zeros(1))  # beta: the softmax cancels it, so it is never computed with
         nn.init.normal_(self.v, std=0.01)
 
@@ -259,7 +260,7 @@ class Attending(nn.Module):
         """One step of search: y (N, D), h (N, H) -> the next h (N, H), context c (N, 2H), attention weights (N, S)."""
         first, *states = self.cell.weights()
         s = self.cell.before(self.cell.input(y), h, first)
-        c, weights = attention.additive(self.query(s), memory.keys[k], memory.annotations, self.v, memory.mask)
+        c, weights = self.additive(self.query(s), memory.keys[k], memory.annotations, self.v, memory.mask)
         return self.cell.after(self.cell.context(c), s, states), c, weights
 
     def attend_all(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor]:

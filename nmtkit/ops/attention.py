@@ -1,14 +1,15 @@
 """Additive attention (Bahdanau et al. 2015, A.1.2): softmax_j( v . tanh(query + keys_j) ), and the mean of the values.
 
-``additive`` is for search: any number of query rows for each sentence, plain operations. ``additive_in_loop`` is for
-the many steps of training: one query row for each sentence, and keys, values and v that all steps share. On a GPU the
-scores of the latter are one kernel, ``triton/attention.py``.
+``additive`` is for search: any number of query rows for each sentence, plain operations. ``quick_additive`` makes the
+same of exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one query row
+for each sentence, and keys, values and v that all steps share. On a GPU the scores of the latter are one kernel,
+``triton/attention.py``.
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,6 +17,10 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import trusted
 from nmtkit.ops.loop import Shared, share
+
+Additive: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]  # as ``additive``
+LARGEST = 40.0  # exponent: the product of two such exponentials is within float32
+PART = 2**18  # values of float32, 1 MB
 
 
 def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -25,6 +30,34 @@ def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tenso
     Gives context (N, D) in the values' dtype and weights (N, S) in float32. Every sentence needs one real position.
     """
     scores = _sigmoid(query.unflatten(0, (len(keys), -1)), keys.float()) @ (2 * v.float())  # (B, K, S)
+    return _mean(scores, values, mask)
+
+
+def exponential(x: Tensor) -> Tensor:
+    """exp(2x) of keys or queries x (..., A) in float32, which has room for the product of any two."""
+    return (2 * x.float()).clamp_(-LARGEST, LARGEST).exp_()
+
+
+def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """``additive`` with the exponentials of the keys, made once for each sentence; other than that as there.
+
+    tanh x = 1 - 2 / (1 + exp(2x)), and exp(2 (query + keys)) is a product of two exponentials: where ``additive`` has
+    an exponential for every query, position and unit, this has a product and a reciprocal. A softmax cancels the ones.
+    The scores are equal to within rounding, unless a query or a key is beyond 20. Sentences go through in parts that
+    stay in the processor's cache.
+    """
+    queries = exponential(query).unflatten(0, (len(keys), -1)).unsqueeze(2)  # (B, K, 1, A)
+    factors = -2 * v.float()
+    scores = queries.new_empty(*queries.shape[:2], keys.shape[1])  # (B, K, S)
+    part = max(1, PART // scores[0].numel() // len(v))  # sentences
+    one = scores.new_ones(())
+    for q, k, out in zip(queries.split(part), keys.unsqueeze(1).split(part), scores.split(part), strict=True):
+        torch.matmul(torch.addcmul(one, q, k).reciprocal_(), factors, out=out)
+    return _mean(scores, values, mask)
+
+
+def _mean(scores: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of values (B, S, D) under the softmax of scores (B, K, S) where mask (B, S): (N, D), weights (N, S)."""
     weights = scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(dim=-1)
     # A sentence's K queries share its keys and values: nothing is repeated for the beam.
     context = weights.to(values.dtype) @ values  # (B, K, D)

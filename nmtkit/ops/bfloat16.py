@@ -3,7 +3,7 @@
 A weight is converted once, and on a CPU laid out as oneDNN reads it, which it would otherwise do in every product. The
 rows are converted in every product. The results are float32, but rounded to bfloat16.
 
-A ``Low`` weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight))``.
+A ``Low`` weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
 
 Letters: N rows, D inputs, E outputs.
 """
@@ -18,19 +18,21 @@ from nmtkit.ops.blocks import BLOCK, by_blocks
 
 
 class Low(NamedTuple):
-    """A weight (D, E) in bfloat16."""
+    """A weight (D, E) in bfloat16, and what is added to its products."""
 
     weight: Tensor  # (E, D)
+    bias: Tensor | None  # (E,)
 
     def product(self, rows: Tensor) -> Tensor:
         """Rows (..., D) times this weight -> (..., E) in float32."""
-        return functional.linear(rows.bfloat16(), self.weight).float()
+        return functional.linear(rows.bfloat16(), self.weight, self.bias).float()
 
 
 class LaidOut(NamedTuple):
-    """A weight (D, E) in bfloat16, in a layout of oneDNN's own."""
+    """A weight (D, E) in bfloat16, in a layout of oneDNN's own, and what is added to its products."""
 
     weight: Tensor  # (E, D) to PyTorch
+    bias: Tensor | None  # (E,)
 
     def product(self, rows: Tensor) -> Tensor:
         """Rows (..., D) times this weight -> (..., E) in float32."""
@@ -38,16 +40,17 @@ class LaidOut(NamedTuple):
 
     def _multiply(self, rows: Tensor, place: Tensor) -> None:
         """Writes the products of the first R of the rows (P, D) to ``place`` (R, E)."""
-        result = torch.ops.mkldnn._linear_pointwise(rows.bfloat16(), self.weight, None, "none", [], "")
+        result = torch.ops.mkldnn._linear_pointwise(rows.bfloat16(), self.weight, self.bias, "none", [], "")
         place.copy_(result[: len(place)])
 
 
-def pack(weight: Tensor) -> Low | LaidOut:
-    """A weight (D, E) of any floating dtype, converted once for many products."""
+def pack(weight: Tensor, bias: Tensor | None) -> Low | LaidOut:
+    """A weight (D, E) and a bias (E,) of any floating dtype, converted once for many products."""
     low = weight.detach().t().bfloat16().contiguous()
+    bias = None if bias is None else bias.detach().bfloat16()
     if weight.device.type == "cpu":
         try:
-            return LaidOut(torch.ops.mkldnn._reorder_linear_weight(low, BLOCK))
+            return LaidOut(torch.ops.mkldnn._reorder_linear_weight(low, BLOCK), bias)
         except (AttributeError, RuntimeError):
             pass  # a processor without bfloat16, or a PyTorch without oneDNN: slow, but right
-    return Low(low)
+    return Low(low, bias)

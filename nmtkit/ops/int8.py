@@ -4,7 +4,7 @@ A weight has a scale for each of its outputs, computed once. The other factor ha
 every product, so that a row's result does not depend on the rows beside it. Processors without VNNI add the products
 up in pairs, in 16 bits: there the largest integers are such that no pair overflows.
 
-A packed weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight))``.
+A packed weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
 
 Letters: N rows, D inputs, E outputs.
 """
@@ -23,12 +23,13 @@ TINY = 1e-30  # the least scale: a row or column of zeros has one, too
 
 
 class Packed(NamedTuple):
-    """A weight (D, E) as the processor multiplies it fastest."""
+    """A weight (D, E) as the processor multiplies it fastest, and what is added to its products."""
 
     weight: Tensor  # int8, in a layout of oneDNN's own
     scales: Tensor  # (E,)
     zeros: Tensor  # (E,)
     largest: int  # integer, with either sign
+    bias: Tensor | None  # (E,) float32
 
     def product(self, rows: Tensor) -> Tensor:
         """Rows (..., D) times this weight -> (..., E) in float32."""
@@ -43,21 +44,26 @@ class Packed(NamedTuple):
             rounded, 1.0, self.largest, self.weight, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
-        torch.mul(result[: len(place)], scale[: len(place)], out=place)
+        result, scale = result[: len(place)], scale[: len(place)]
+        if self.bias is None:
+            torch.mul(result, scale, out=place)
+        else:
+            torch.addcmul(self.bias, result, scale, out=place)
 
 
-def pack(weight: Tensor) -> Packed:
-    """A weight (D, E) of any floating dtype, packed once for many products."""
-    return _pack(weight, largest())
+def pack(weight: Tensor, bias: Tensor | None) -> Packed:
+    """A weight (D, E) and a bias (E,) of any floating dtype, packed once for many products."""
+    return _pack(weight, bias, largest())
 
 
-def _pack(weight: Tensor, largest: int) -> Packed:
+def _pack(weight: Tensor, bias: Tensor | None, largest: int) -> Packed:
     """``pack`` with integers from -largest to largest."""
     weight = weight.detach().float()
     scales = (weight.abs().amax(dim=0) / largest).clamp(min=TINY)
     rounded = (weight / scales).round().to(torch.int8).t().contiguous()
     zeros = torch.zeros(len(scales), dtype=torch.int32)
-    return Packed(torch.ops.onednn.qlinear_prepack(rounded, [BLOCK, rounded.shape[1]]), scales, zeros, largest)
+    packed = torch.ops.onednn.qlinear_prepack(rounded, [BLOCK, rounded.shape[1]])
+    return Packed(packed, scales, zeros, largest, None if bias is None else bias.detach().float())
 
 
 @cache
@@ -67,7 +73,7 @@ def largest() -> int:
     It is asked by a product whose pairs do not fit into 16 bits.
     """
     ones = torch.ones(64, 64)
-    return WIDE if torch.allclose(_pack(ones, WIDE).product(ones), 64 * ones) else NARROW
+    return WIDE if torch.allclose(_pack(ones, None, WIDE).product(ones), 64 * ones) else NARROW
 
 
 def check_int8(device: torch.device) -> None:
@@ -75,7 +81,7 @@ def check_int8(device: torch.device) -> None:
     if device.type != "cpu":
         raise UserError(f"`precision` int8: is for the cpu, not {device}; use float32, or the cpu")
     try:
-        pack(torch.ones(2, 2)).product(torch.ones(1, 2))
+        pack(torch.ones(2, 2), None).product(torch.ones(1, 2))
     except (AttributeError, RuntimeError):
         raise UserError(
             "`precision` int8: PyTorch has no products of 8-bit integers for this processor; use float32"

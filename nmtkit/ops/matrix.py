@@ -21,7 +21,7 @@ class Converted(Protocol):
     """A matrix (D, E) that is no tensor any more."""
 
     def product(self, rows: Tensor) -> Tensor:
-        """Rows (..., D) times this matrix -> (..., E)."""
+        """Rows (..., D) times this matrix -> (..., E), and the bias that it was converted with, if any."""
 
 
 # A union, not a protocol that tensors obey too: for `tensor @ object` PyTorch first builds an error message (30 us).
@@ -41,11 +41,11 @@ def usable(precision: Precision, device: torch.device) -> Products:
     return products
 
 
-def convert(weight: Tensor, precision: Products) -> Matrix:
-    """A weight (D, E) as it is multiplied many times in this precision, with results in float32.
+def convert(weight: Tensor, bias: Tensor | None, precision: Products) -> Matrix:
+    """A weight (D, E) as it is multiplied many times in this precision; to the float32 results ``bias`` (E,) is added.
 
-    A small weight stays as it is: converting the rows would cost more than it saves.
+    A small weight stays as it is, a tensor and without a bias: converting the rows would cost more than it saves.
     """
     if precision == "float32" or weight.numel() < SMALL:
         return weight
-    return bfloat16.pack(weight) if precision == "bfloat16" else int8.pack(weight)
+    return bfloat16.pack(weight, bias) if precision == "bfloat16" else int8.pack(weight, bias)

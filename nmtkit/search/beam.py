@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
+from nmtkit.ops.best import best as best_of
 from nmtkit.ops.tree import select
 from nmtkit.search.scorer import Scorer
 from nmtkit.symbols import BOS, EOS
@@ -198,7 +199,7 @@ def _continue(log_probs: Tensor, alive: list[float], only: list[int | None], k: 
     """The k best continuations of every sentence, best first. log_probs (N, V), alive (N,) log P, only (B,)."""
     width = len(alive) // len(only)
     # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows.
-    best, words = log_probs[:, EOS:].topk(min(k, log_probs.size(1) - EOS))  # (N, k) sorted; NaN comes first
+    best, words = best_of(log_probs[:, EOS:], min(k, log_probs.size(1) - EOS))  # (N, k) sorted; NaN comes first
     words += EOS
     if not bool((best[:, 0] <= ROUNDING).all()):
         raise UserError(

@@ -95,3 +95,27 @@ def test_the_plain_gradient_is_the_slope() -> None:
     assert torch.autograd.gradcheck(
         lambda *x: oracle.additive_attention(*x, mask), [x.requires_grad_() for x in variables]
     )
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_attention_from_exponentials_is_attention(beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = torch.Generator().manual_seed(beam)
+    query, keys, values, v = (
+        torch.randn(shape, generator=random) for shape in ((4 * beam, 6), (4, 5, 6), (4, 5, 7), (6,))
+    )
+    query[0], keys[1] = 9 * query[0], -9 * keys[1]
+    mask = torch.arange(5) < torch.tensor([[5], [1], [3], [2]])
+    expected = attention.additive(query, keys, values, v, mask)
+    for part in (1, 2 * beam * 5 * 6, attention.PART):  # sentences one by one, by twos, together
+        monkeypatch.setattr(attention, "PART", part)
+        found = attention.quick_additive(query, attention.exponential(keys), values, v, mask)
+        torch.testing.assert_close(found, expected)
+
+
+def test_attention_from_exponentials_is_finite_however_large_queries_and_keys_are() -> None:
+    huge = torch.tensor([[1e30, -1e30, 300.0]])
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    keys = attention.exponential(torch.stack([huge, -huge], dim=1))
+    context, weights = attention.quick_additive(huge, keys, torch.ones(1, 2, 4), torch.ones(3), mask)
+    torch.testing.assert_close(context, torch.ones(1, 4))
+    torch.testing.assert_close(weights.sum(1), torch.ones(1))

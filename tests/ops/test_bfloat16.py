@@ -18,7 +18,7 @@ def factors(rows: int, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
 def test_a_product_is_that_of_the_rounded_factors_rounded(sizes: tuple[int, int, int]) -> None:
     x, weight = factors(*sizes)
     exact = (x.bfloat16().double() @ weight.bfloat16().double()).float()
-    for matrix in (pack(weight), Low(weight.t().bfloat16())):
+    for matrix in (pack(weight, None), Low(weight.t().bfloat16(), None)):
         found = product(x, matrix)
         assert found.dtype == torch.float32
         torch.testing.assert_close(found, exact, rtol=2**-7, atol=1e-3)
@@ -27,7 +27,7 @@ def test_a_product_is_that_of_the_rounded_factors_rounded(sizes: tuple[int, int,
 
 def test_a_row_does_not_depend_on_the_others() -> None:
     x, weight = factors(2 * BLOCK + 33, 100, 257)
-    matrix = pack(weight)
+    matrix = pack(weight, None)
     together = product(x, matrix)
     for row, found in zip(x, together, strict=True):
         torch.testing.assert_close(product(row[None], matrix)[0], found, rtol=2**-7, atol=1e-3)
@@ -35,7 +35,7 @@ def test_a_row_does_not_depend_on_the_others() -> None:
 
 def test_a_packed_weight_multiplies_rows_of_any_shape_and_is_a_copy() -> None:
     x, weight = factors(6, 5, 4)
-    matrix = pack(weight)
+    matrix = pack(weight, None)
     weight.zero_()
     together = product(x, matrix)
     assert together.any()
@@ -45,7 +45,7 @@ def test_a_packed_weight_multiplies_rows_of_any_shape_and_is_a_copy() -> None:
 
 def test_a_processor_with_bfloat16_has_a_layout_of_its_own() -> None:
     supported = torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    assert isinstance(pack(torch.ones(2, 2)), LaidOut if supported else Low)
+    assert isinstance(pack(torch.ones(2, 2), None), LaidOut if supported else Low)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 8, 9, BLOCK, BLOCK + 1, 3 * BLOCK + 100])

@@ -26,7 +26,7 @@ def factors(rows: int, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_product_equals_the_plain_form_and_is_near_the_exact_one(sizes: tuple[int, int, int]) -> None:
     x, weight = factors(*sizes)
-    found = product(x, pack(weight))
+    found = product(x, pack(weight, None))
     torch.testing.assert_close(found, oracle.int8_product(x, weight, int8.largest()), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(found, x @ weight, rtol=0, atol=0.1 * math.sqrt(sizes[1]))
 
@@ -34,14 +34,14 @@ def test_a_product_equals_the_plain_form_and_is_near_the_exact_one(sizes: tuple[
 def test_a_row_does_not_depend_on_the_others() -> None:
     x, weight = factors(33, 100, 257)
     x[0] *= 1000
-    together = product(x, pack(weight))
+    together = product(x, pack(weight, None))
     for row, found in zip(x, together, strict=True):
-        assert torch.equal(product(row[None], pack(weight))[0], found)
+        assert torch.equal(product(row[None], pack(weight, None))[0], found)
 
 
 def test_the_range_is_the_widest_that_this_processor_adds_up_exactly() -> None:
     ones = torch.ones(64, 64)
-    exact = [torch.allclose(int8._pack(ones, n).product(ones), 64 * ones) for n in (int8.NARROW, int8.WIDE)]
+    exact = [torch.allclose(int8._pack(ones, None, n).product(ones), 64 * ones) for n in (int8.NARROW, int8.WIDE)]
     assert exact == [True, int8.largest() == int8.WIDE]
 
 
@@ -57,14 +57,14 @@ def test_a_processor_without_vnni_has_the_narrow_range(limited: str) -> None:
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_the_largest_numbers_do_not_overflow(sign: float) -> None:
     x, weight = torch.full((4, 1024), 3.0), torch.full((1024, 8), sign)
-    torch.testing.assert_close(product(x, pack(weight)), torch.full((4, 8), sign * 3 * 1024))
+    torch.testing.assert_close(product(x, pack(weight, None)), torch.full((4, 8), sign * 3 * 1024))
 
 
 def test_zero_is_exact_and_what_is_no_number_stays_none() -> None:
     x, weight = factors(3, 5, 4)
     x[0], x[1, 2] = 0, math.nan
     weight[:, 1] = 0
-    found = product(x, pack(weight))
+    found = product(x, pack(weight, None))
     assert not found[0].any()
     assert found[1, 0].isnan()
     assert found[2, 1] == 0
@@ -73,7 +73,7 @@ def test_zero_is_exact_and_what_is_no_number_stays_none() -> None:
 
 def test_a_packed_weight_multiplies_rows_of_any_shape() -> None:
     x, weight = factors(6, 5, 4)
-    packed = pack(weight)
+    packed = pack(weight, None)
     together = product(x, packed)
     assert torch.equal(product(x.view(2, 3, 5), packed), together.view(2, 3, 4))
     assert torch.equal(product(x[0], packed), together[0])
@@ -82,9 +82,9 @@ def test_a_packed_weight_multiplies_rows_of_any_shape() -> None:
 def test_what_is_packed_is_the_weight_as_it_was_in_any_dtype_and_orientation() -> None:
     x, weight = factors(6, 5, 4)
     low = weight.bfloat16()
-    expected = product(x, pack(low.float()))
+    expected = product(x, pack(low.float(), None))
     weights = low.t().contiguous().t()
-    packed = pack(weights)
+    packed = pack(weights, None)
     weights.zero_()
     assert torch.equal(product(x, packed), expected)
     assert not torch.equal(expected, x @ low.float())
@@ -98,7 +98,7 @@ def test_another_device_is_refused() -> None:
 
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError, NotImplementedError])
 def test_a_processor_that_cannot_is_refused(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(weight: Tensor) -> None:
+    def missing(weight: Tensor, bias: Tensor | None) -> None:
         raise error
 
     monkeypatch.setattr(int8, "pack", missing)

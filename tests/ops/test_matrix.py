@@ -51,7 +51,7 @@ def test_every_cell_takes_its_step_with_weights_of_any_kind(kind: type[PeepholeL
     first, shared = share(h, *cell.weights())
     assert torch.equal(next_state(cell, x, first, [*shared]), exact)
     for module in (bfloat16, int8):
-        near = next_state(cell, x, h, [module.pack(weight) for weight in cell.weights()])
+        near = next_state(cell, x, h, [module.pack(weight, None) for weight in cell.weights()])
         assert not torch.equal(near, exact)
         torch.testing.assert_close(near, exact, rtol=0, atol=0.05)
 
@@ -76,7 +76,7 @@ def test_a_sequence_with_converted_weights_is_the_loop_over_the_steps(
 
 def test_a_weight_is_converted_unless_it_is_small_or_float32_is_asked_for() -> None:
     large, small = torch.randn(128, SMALL // 128), torch.randn(127, SMALL // 128)
-    assert convert(large, "float32") is large
+    assert convert(large, None, "float32") is large
     for precision, kinds in (("bfloat16", (bfloat16.Low, bfloat16.LaidOut)), ("int8", (int8.Packed,))):
-        assert isinstance(convert(large, precision), kinds)
-        assert convert(small, precision) is small
+        assert isinstance(convert(large, None, precision), kinds)
+        assert convert(small, None, precision) is small
