@@ -69,8 +69,12 @@ class WeightsMultiplied(TorchDispatchMode):
         self.sizes: list[torch.Size] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function in (aten.mm.default, aten.addmm.default) and args[-1].dtype == torch.float32:
-            self.sizes.append(args[-1].shape)
+        # Which of these is seen depends on whether gradients are possible.
+        weights = {aten.mm.default: 1, aten.matmul.default: 1, aten.linear.default: 1, aten.addmm.default: 2}
+        if function in weights:
+            weight = args[weights[function]]
+            if weight.dim() == 2 and weight.dtype == torch.float32:
+                self.sizes.append(weight.shape)
         return function(*args, **(kwargs or {}))
 
 
