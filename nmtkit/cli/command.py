@@ -3,6 +3,8 @@
 import functools
 import inspect
 import logging
+import platform
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +14,9 @@ import typer
 from typer.core import TyperCommand
 
 from nmtkit.errors import UserError
+from nmtkit.version import __version__
+
+log = logging.getLogger(__name__)
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but warnings and errors.")]
 Verbose = Annotated[
@@ -102,6 +107,7 @@ def with_volume(function: Callable[..., None]) -> Callable[..., None]:
         if quiet and verbose:
             raise UserError("--quiet and --verbose: leave one of the two out")
         with _shown(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO):
+            log.debug(f"nmtkit {__version__}, Python {platform.python_version()}: {shlex.join(sys.argv[1:])}")
             function(**options)
 
     # typer reads both: the names and defaults here, the types there.

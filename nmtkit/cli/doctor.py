@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import AsJson, DataFolder, Raw, SourceLanguage, TargetLanguage, log, say_next
+from nmtkit.cli.options import AsJson, DataFolder, Raw, SourceLanguage, TargetLanguage, log, presets, say_next
 
 
 def doctor(
@@ -16,7 +16,13 @@ def doctor(
     raw: Raw = Path("raw"),
     data: DataFolder = Path("data"),
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Also check whether this preset fits into memory and the text.")
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            autocompletion=presets,
+            help="Also check whether this preset fits into memory and the text.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

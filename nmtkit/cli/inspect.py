@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, Settings
+from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, Settings, presets
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
@@ -27,7 +27,8 @@ PROBE_WORDS = 64
 
 
 def inspect(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Preset or model folder to show.")] = "run",
+    model: Annotated[str, typer.Argument(metavar="MODEL", autocompletion=presets,
+        help="Preset or model folder to show.")] = "run",
     checkpoint: Checkpoint = None,
     settings: Settings = None,
     shapes: Annotated[bool, typer.Option("--shapes", help="Also list every parameter with its shape.")] = False,

@@ -40,7 +40,6 @@ from nmtkit.lines import FULL
 from nmtkit.version import __version__
 
 app = typer.Typer(
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -87,7 +86,7 @@ def nmtkit(
 
       nmtkit prep --src-lang en
       nmtkit vocab
-      nmtkit train --model rnnsearch
+      nmtkit train --model bideep-small
       nmtkit translate < in.txt > out.txt
       nmtkit score
     """

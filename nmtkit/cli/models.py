@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nmtkit.cli.options import AsJson
+from nmtkit.cli.options import AsJson, presets
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
@@ -18,7 +18,8 @@ HEADER = ("preset", "BLEU", "M", "defined in", "trained here")
 
 def models(
     preset: Annotated[
-        str | None, typer.Argument(metavar="PRESET", help="Preset to show in full, instead of the list.")
+        str | None,
+        typer.Argument(metavar="PRESET", autocompletion=presets, help="Preset to show in full, instead of the list."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

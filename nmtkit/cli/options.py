@@ -173,6 +173,14 @@ MaxInputLength = Annotated[
 ]
 
 
+def presets(incomplete: str) -> list[str]:
+    """The presets whose names begin like this, in their small forms too, for the shell's completion."""
+    from nmtkit.experiment.presets import SMALL, preset_names
+
+    names = preset_names()
+    return [name for name in (*names, *(name + SMALL for name in names)) if name.startswith(incomplete)]
+
+
 def say_next(command: str, *options: tuple[str, Path, str]) -> None:
     """Say on stderr which command comes next, as in "next: nmtkit vocab -d other".
 

@@ -2,12 +2,13 @@
 
 import json
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nmtkit.cli.options import DataFolder, Device, Settings, say_next
+from nmtkit.cli.options import DataFolder, Device, Settings, presets, say_next
 from nmtkit.config import dump_yaml, parse_yaml, to_dict
 from nmtkit.workflow import train as workflow
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    model: Annotated[str | None, typer.Option("--model", "-m",
+    model: Annotated[str | None, typer.Option("--model", "-m", autocompletion=presets,
         help="Preset to train; nmtkit models lists them. Not needed to continue a run.")] = None,
     start: Annotated[Path | None, typer.Option("--from", metavar="FOLDER",
         help="Begin with the weights of this model, and with its configuration unless --model names a preset.")] = None,
@@ -81,7 +82,8 @@ def train(
         max_updates=max_updates, max_epochs=max_epochs, patience=patience, seed=seed, precision=precision,
         device=device, tensorboard=tensorboard, records=_JsonLines() if as_json else None,
     )  # fmt: skip
-    if progress.finished and not as_json:
+    # Of the processes that torchrun starts, the first one alone.
+    if progress.finished and not as_json and os.environ.get("RANK", "0") == "0":
         say_next("average", ("-m", output, "run"))
 
 

@@ -1,5 +1,6 @@
 """The model that a training left in its folder, loaded without anything of training itself."""
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from torch.overrides import TorchFunctionMode
 from nmtkit.data.settings import SIDES
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.schema import Experiment, load_experiment
-from nmtkit.models.base import Seq2Seq
+from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.training import checkpoint
 from nmtkit.training.folder import ModelFolder
+
+log = logging.getLogger(__name__)
 
 
 class Unfilled(TorchFunctionMode):
@@ -49,4 +52,5 @@ def load_model(path: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]:
     with Unfilled():
         model = experiment.build(*(len(Vocabulary.load(folder.text.vocabulary(side))) for side in SIDES))
     checkpoint.load_into(model, weights)
+    log.debug("%s: %s, %.1f M parameters", weights, experiment.architecture, count_parameters(model) / 1e6)
     return model.to(device).eval(), experiment

@@ -48,7 +48,10 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             norm = clip(run.model, run.clip_limit)
             check_gradient(run, rows, gradient, norm)  # before a NaN reaches the weights
             run.optimizer.step()
-            progress.add(gradient, time.perf_counter() - started, norm)
+            seconds = time.perf_counter() - started
+            progress.add(gradient, seconds, norm)
+            log.debug("update %d: %d sentences, loss %.3f, gradient norm %.3g, %.2f s",
+                      progress.update, len(rows), gradient.nll / gradient.tokens, norm, seconds)  # fmt: skip
             shown.show(progress.update, _facts(run, validation))
             stop = distributed.highest(max(received, default=0))  # of the processes, so that they decide alike
 

@@ -1,7 +1,10 @@
 """What every command has in common: how much it says, its options in groups, and one name for one thing."""
 
 import logging
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,7 +65,10 @@ def test_a_quiet_command_warns_and_fails_and_says_no_more(nmtkit: Run, option: s
 @pytest.mark.usefixtures("speaker")
 @pytest.mark.parametrize("option", ["-v", "--verbose"])
 def test_a_verbose_command_gives_details_with_time_and_place(nmtkit: Run, option: str) -> None:
-    lines = nmtkit("speak", option).err.splitlines()
+    about, *lines = nmtkit("speak", option).err.splitlines()
+    assert re.search(
+        rf" nmtkit\.cli\.command: nmtkit \S+, Python 3\.\S+: speak {option}$", about
+    )  # what a report needs
     assert [line.split(": ")[1] for line in lines] == ["note x", "warning", "detail"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ nmtkit\.mouth: note x", lines[0])
 
@@ -155,3 +161,29 @@ def test_each_command_names_the_next_one_with_its_folder(nmtkit: Run) -> None:
     assert last[1] == "next: nmtkit vocab -d my_data"
     assert last[2].startswith("nmtkit: error: ")  # after a mistake nothing comes next
     assert nmtkit("prep", "-s", "en", "--words", "-o", "my_data", "--quiet").err == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("nmtkit train --model deep-lau-8x6-", ["deep-lau-8x6-w256", "deep-lau-8x6-small", "deep-lau-8x6-w256-small"]),
+        ("nmtkit models dtmt4-pl", ["dtmt4-plain", "dtmt4-plain-small"]),
+        ("nmtkit ave", ["average"]),
+    ],
+)
+def test_the_shell_completes_commands_and_presets(line: str, completed: list[str]) -> None:
+    asked = {"_NMTKIT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-m", "nmtkit"], env={**os.environ, **asked}, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == (completed, "")
+
+
+def test_a_verbose_training_tells_of_every_update_and_a_translation_of_its_model(raw: Path, nmtkit: Run) -> None:
+    assert nmtkit("prep", "-s", "en", "--words", "-q", "-j1").status == nmtkit("vocab", "-q", "-j1").status == 0
+    small = [f"--set=model.{size}=4" for size in ("embedding", "hidden", "attention", "maxout")]
+    trained = nmtkit("train", "-m", "rnnsearch-small", *small, "--max-updates", 2, "-v", "--device", "cpu")
+    assert re.search(r"nmtkit\.training\.loop: update 2: 18 sentences, loss \d", trained.err)
+    (raw / "in").write_text("the cat\n")
+    translated = nmtkit("translate", "-i", "in", "-v", "-j1", "--device", "cpu").err
+    assert re.search(r"nmtkit\.experiment\.model: run/\S+: rnnsearch, 0\.\d M parameters", translated)

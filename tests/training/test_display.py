@@ -1,10 +1,14 @@
 """What a run shows: plain lines where nobody sees a bar."""
 
 import logging
+import re
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from nmtkit.training import display
+from tests.training.conftest import trained
 
 
 @pytest.fixture
@@ -32,3 +36,28 @@ def test_a_plain_line_without_a_known_end_says_nothing_of_it(
     clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert shown(None, clock, caplog) == ["update 57  loss 3.0"]
+
+
+def test_the_live_line_has_the_last_validation_and_the_patience_left_and_ends_with_them(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(display.Display, "show", lambda self, update, facts: said.append(facts.strip()))
+    trained(tmp_path, data, max_updates=4, valid_every=2, patience=3)
+    outcome = r"dev \d\.\d{3} BLEU \d+\.\d\d  best bleu \d+\.\d\d  patience [23] of 3"
+    training = r"epoch 1  loss \d\.\d+  [\d,]+ tokens/s  lr \S+  "
+    shown = [training + "patience 3 of 3"] * 2 + ["validating", outcome] + [training + outcome] * 2
+    assert len(said) == len([*shown, "validating", outcome])
+    for pattern, line in zip([*shown, "validating", outcome], said, strict=True):
+        assert re.fullmatch(pattern, line)
+
+
+def test_on_a_terminal_a_finished_bar_does_not_say_that_it_is_validating(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(display, "CONSOLE", Console(stderr=True, force_terminal=True, width=160))
+    trained(tmp_path, data, max_updates=2)
+    bar = [line for line in re.split(r"[\r\n]", capsys.readouterr().err) if "2/2" in line][-1]
+    assert "best bleu" in bar
+    assert "validating" not in bar
