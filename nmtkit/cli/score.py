@@ -65,9 +65,9 @@ def score(
     cross-entropy of the reference; the translations are kept in the model folder, as run/test.hyp.
     Files are plain text in the target language, one sentence per line.
 
-    With the source, names are counted as well: capitalised words of the source, other than the first of a sentence,
-    which stand in a reference, and those of them that stand in the translation; and the same for the names that are not
-    in the target vocabulary, where that is known.
+    With the source, names are counted as well: capitalised words of the source that stand in a reference, too, but for
+    first words of a sentence that occur without a capital elsewhere; and those of them that stand in the translation.
+    The same is counted for the names that are not in the target vocabulary, where that is known.
 
       nmtkit score
       nmtkit score --replace-unk

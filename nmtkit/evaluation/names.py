@@ -30,14 +30,19 @@ class UnknownWords(NamedTuple):
     left: int  # as they were
 
 
-def names(words: Sequence[str]) -> Counter[str]:
-    """The names of a sentence: words that begin with a capital though no sentence begins with them.
+def names(words: Sequence[str], common: Container[str]) -> Counter[str]:
+    """The names of a sentence: words with a capital, but where a sentence begins only if they are not ``common``.
 
     It is a rule for the eye and not for the language: acronyms are names, and so is every German noun. It is meant for
-    words that stand in the reference in the same spelling, which German nouns and the English *I* hardly do.
+    words that stand in the reference in the same spelling, which German nouns and the English *I* hardly do. common:
+    words that have no capital in the middle of a sentence, and have one only because a sentence begins with them.
     """
     starts = sentence_starts(words)
-    return Counter(word for word, start in zip(words, starts, strict=True) if word[0].isupper() and not start)
+    return Counter(
+        word
+        for word, start in zip(words, starts, strict=True)
+        if word[0].isupper() and not (start and word.lower() in common)
+    )
 
 
 def names_kept(
@@ -49,11 +54,13 @@ def names_kept(
     """The names of the sources that stand in a reference, and how many of them stand in the translations, too.
 
     All are lists of words of each sentence. A name that occurs several times in a sentence counts as often as it stands
-    both in the source and in that reference that has it most often. Names in ``but`` are left out.
+    both in the source and in that reference that has it most often. Names in ``but`` are left out. Common words are
+    those that stand somewhere in these sources and references without a capital.
     """
+    common = {word for text in (sources, *references) for words in text for word in words if word[0].islower()}
     total = kept = 0
     for source, translation, *refs in zip(sources, translations, *references, strict=True):
-        here = names(source)
+        here = names(source, common)
         for name, times in here.items():
             due = min(times, max(ref.count(name) for ref in refs)) if name not in but else 0
             total += due

@@ -309,8 +309,8 @@ def _unknown(names: Sequence[str], comparison: Comparison) -> str:
     if not columns:
         return ""
     text = (
-        "Names are capitalised words of the source, other than the first of a sentence, that stand in the reference, "
-        "too; those are kept that stand in the translation."
+        "Names are capitalised words of the source that stand in the reference, too, but for first words of a sentence "
+        "that occur without a capital elsewhere; those are kept that stand in the translation."
     )
     return note(text) + table(["", *names], [[heading, *cells] for heading, cells in columns.items()])
 

@@ -300,11 +300,11 @@ def test_names_and_what_is_left_unknown_are_counted_in_files(nmtkit: Run) -> Non
     assert system["unknown_words"] == {"translated": None, "copied": None, "left": 3}
     assert (system["names"], system["unknown_names"]) == (None, None)
     [system] = json.loads(nmtkit(*command, "--source", "src").out)["systems"]
-    assert (system["names"], system["unknown_names"]) == ({"total": 1, "kept": 1}, None)
+    assert (system["names"], system["unknown_names"]) == ({"total": 4, "kept": 3}, None)
     [system] = json.loads(nmtkit(*command, "--source", "src", "--vocab", "vocab").out)["systems"]
-    assert system["unknown_names"] == {"total": 1, "kept": 1}
+    assert system["unknown_names"] == {"total": 3, "kept": 3}
     table = nmtkit(*command[:-1], "--source", "src").out.split("\n\n")[-1]
-    assert table.splitlines()[2].split() == ["hyp", "-", "-", "3", "1", "of", "1"]
+    assert table.splitlines()[2].split() == ["hyp", "-", "-", "3", "3", "of", "4"]
 
 
 class Translation(NamedTuple):

@@ -110,3 +110,17 @@ def test_a_vocabulary_that_ends_among_the_symbols_is_refused(tmp_path: Path) -> 
 def test_a_missing_vocabulary_says_how_to_make_it(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"vocab\.tgt: not there; make it with nmtkit vocab"):
         Vocabulary.load(tmp_path / "vocab.tgt")
+
+
+@pytest.mark.parametrize(
+    ("text", "capitals"),
+    [
+        ("The cat sat on the mat . A cat sat on a mat .", True),
+        ("the cat sat on the mat . a cat sat on a mat .", False),
+        ("the cat sat on the mat . " * 30 + "The Times", False),  # truecased
+        ("猫 在 席 上 。", False),
+        ("", False),
+    ],
+)
+def test_sentences_begin_with_a_capital_if_common_words_often_have_one(text: str, capitals: bool) -> None:
+    assert Vocabulary.choose(Counter(text.split()).items(), None, 1).capitals == capitals
