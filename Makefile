@@ -48,7 +48,7 @@ lint: env
 check: lint test
 
 slow: env
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels,notebook]'
 	$(PYTEST) -m slow
 
 # The system's Chromium or Chrome if there is one, else playwright's own, which goes into the user's cache.

@@ -62,7 +62,14 @@ def test_scripts_are_bash_and_say_what_they_were_checked_on(script: Path) -> Non
 def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path: Path) -> None:
     (tmp_path / "ldc").mkdir()
     for script in SCRIPTS:
-        if script.parent.name in ("miniature", "multi30k", "quickstart", "tatoeba-en-de"):
+        if script.parent.name in (
+            "back-translation",
+            "fine-tuning",
+            "miniature",
+            "multi30k",
+            "quickstart",
+            "tatoeba-en-de",
+        ):
             continue  # they have YAML files of their own
         commands = re.findall(rf"{script.parent.name}/run\.sh ([a-z0-9-]+)`", (RECIPES / "README.md").read_text())
         assert commands
@@ -354,6 +361,48 @@ def test_miniature_finds_the_text_of_both_corpora_and_does_a_row(serve: Serve, r
     recipe("miniature", f"--plan={tmp_path / 'plan.yaml'}", f"--ledger={tmp_path / 'ledger.jsonl'}")
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
     assert [line["group"] for line in lines] == ["multi30k", "tatoeba"]
+
+
+@pytest.mark.slow
+def test_fine_tuning_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+    serve({})
+    serve_tatoeba(tmp_path / "served")
+    serve_multi30k(tmp_path / "served")
+    printed = recipe("fine-tuning")
+    assert "starting with the weights of run/checkpoints/step-3" in printed
+    assert re.search(
+        r"vocab\.src: ([0-9,]+) of \1 words are the model's, 0 are new; 0 of the model's are left out", printed
+    )
+    for name in ("run.general", "run-tuned.general", "run.domain", "run-tuned.domain"):
+        assert len((tmp_path / "work" / f"{name}.de").read_text().splitlines()) == 20
+
+
+@pytest.mark.slow
+def test_back_translation_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+    serve({})
+    serve_tatoeba(tmp_path / "served")
+    recipe("back-translation")
+    work = tmp_path / "work"
+    lines = {path.name: len(path.read_text().splitlines()) for path in work.glob("*.*") if path.is_file()}
+    assert lines["synthetic.en"] == lines["monolingual.de"] > 0
+    assert lines["both.en"] == lines["both.de"] == lines["pairs.de"] + lines["monolingual.de"]
+    assert lines["run.de"] == lines["run-both.de"] == 20
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ipykernel", reason="pip install 'nmtkit[notebook]'")
+    nbclient = pytest.importorskip("nbclient", reason="pip install 'nmtkit[notebook]'")
+    import nbformat
+
+    monkeypatch.setenv("WORK", str(tmp_path))
+    path = RECIPES / "notebook" / "tour.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    kept = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    nbclient.NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(path.parent)}}).execute()
+    made = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    assert [len(outputs) for outputs in made] == [len(outputs) for outputs in kept]
+    assert any(output.get("data", {}).get("text/plain") == "True" for outputs in made for output in outputs)
 
 
 @pytest.mark.slow
