@@ -309,6 +309,17 @@ def test_two_models_are_beside_each_other_with_what_differs_marked(page: "Page")
     assert page.evaluate("document.activeElement.textContent") == "Compare"
 
 
+def test_differences_are_what_the_longest_common_list_leaves(page: "Page") -> None:
+    found = page.evaluate("""() => [["a b c d", "a x c d e"], ["a b", "a b"], ["", "a"], ["a b a b", "b a b a"]].map(
+        pair => differences(...pair.map(text => text ? text.split(" ") : [])).map(places => [...places]))""")
+    assert found[:3] == [[[1], [1, 4]], [[], []], [[], [0]]]
+    assert [len(places) for places in found[3]] == [1, 1]
+    # Too long to be compared word by word: all between what begins and what ends alike.
+    sizes = page.evaluate("""() => { const many = Array.from({length: 2000}, (_, i) => i);
+        return differences(["a", ...many, "z"], ["a", ...many.toReversed(), "z"]).map(places => places.size); }""")
+    assert sizes == [2000, 2000]
+
+
 def test_only_models_of_the_same_languages_are_compared(page: "Page") -> None:
     groups = page.get_by_label("Model").locator("optgroup")
     assert [group.get_attribute("label") for group in groups.all()] == ["English to English", "English to Hebrew"]
@@ -470,17 +481,25 @@ def test_a_server_that_starts_again_is_found_again(open_page: Open, tmp_path: Pa
         server.stop()
 
 
-def test_a_text_that_is_too_long_is_not_sent(open_page: Open, tmp_path: Path) -> None:
-    server = Server(tmp_path, ["soft"], "--limit-characters", "20")
+def test_a_text_that_is_too_long_for_a_limit_is_not_sent_so(open_page: Open, tmp_path: Path) -> None:
+    server = Server(tmp_path, ["soft"], "--limit-characters", "40", "--limit-attention", "20")
     try:
         page = open_page(server.address)
+        assert translate(page, "a b c").inner_text() == "a b c"
+        assert page.locator(".alternatives li").count() == 3
+        page.fill("#source", "a b c d e f")  # too long for alternatives with attention
+        shown(page, "a b c d e f")
+        assert page.locator(".alternatives li").count() == 1
+        point_at(page, TARGET, "b")
+        assert lights(page, SOURCE) == {"b": STRONG, "c": WEAK}
+        page.fill("#source", "a b c d e f a b c d e f")  # for attention
+        shown(page, "a b c d e f a b c d e f")
+        assert note(page) == "Of a text as long as this one, it is not shown where a word came from."
         asked = refuse(page, 500, "{}")
-        page.fill("#source", "a b c d e f g h a b c d")
-        page.get_by_text("23 of 20 characters").wait_for()
+        page.fill("#source", "a b c d e f " * 4)
+        page.get_by_text("48 of 40 characters").wait_for()
         page.wait_for_timeout(500)
         assert asked == []
-        page.unroute("**/v1/translate")
-        assert translate(page, "a b c d e").inner_text() == "a b c d e"  # and fewer alternatives fit, too
     finally:
         server.stop()
 
