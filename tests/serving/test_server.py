@@ -39,10 +39,10 @@ class Running:
         self.port = int(found[1])
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=300)
 
     def ask(self, method: str, path: str, values: dict[str, Any] | None = None) -> tuple[int, Any]:
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)) as connection:
             connection.request(method, path, None if values is None else json.dumps(values))
             response = connection.getresponse()
             content = response.read().decode()
@@ -54,7 +54,7 @@ class Running:
         return int(found[1])
 
     def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(600):
+        for _ in range(6_000):
             if condition():
                 return
             time.sleep(0.05)
@@ -62,7 +62,7 @@ class Running:
 
     def ended(self) -> tuple[int, str]:
         """The status, and what was said on stderr since the address."""
-        _, err = self.process.communicate(timeout=60)
+        _, err = self.process.communicate(timeout=300)
         return self.process.returncode, err
 
 

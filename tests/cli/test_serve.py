@@ -1,0 +1,37 @@
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmtkit.cli.serve import shortest_names
+from nmtkit.errors import UserError
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize("key", ["", " key", "schlüssel", "a\nb"])
+def test_a_key_that_no_header_can_carry_is_refused(nmtkit: Run, key: str) -> None:
+    complaint = "nmtkit: error: --api-key: is empty, or has spaces around it or letters beyond ASCII; give another\n"
+    assert nmtkit("serve", "--api-key", key) == (1, "", complaint)
+
+
+def test_what_is_not_installed_is_named(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "nmtkit.serving.server", raising=False)
+    complaint = "nmtkit: error: serving needs uvicorn; install it with: pip install 'nmtkit[serve]'\n"
+    assert nmtkit("serve") == (1, "", complaint)
+
+
+def test_a_folder_that_is_not_there_is_named(nmtkit: Run, tmp_path: Path) -> None:
+    outcome = nmtkit("serve", "--port", "0", "-m", tmp_path / "no")
+    assert outcome.status == 1
+    assert str(tmp_path / "no") in outcome.err
+
+
+def test_models_have_the_names_of_their_folders_and_no_more_than_it_takes_to_tell_them_apart() -> None:
+    assert shortest_names([Path("/a/run"), Path("/a/averaged")]) == ["run", "averaged"]
+    assert shortest_names([Path("/a/run"), Path("/b/run"), Path("/b/c")]) == ["a/run", "b/run", "b/c"]
+    with pytest.raises(UserError, match="`model`: /a/run is given twice; leave it out once"):
+        shortest_names([Path("/a/run"), Path("/a/run")])
