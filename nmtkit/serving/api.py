@@ -20,8 +20,10 @@ from nmtkit.serving.languages import direction, language_name
 from nmtkit.serving.limits import Limits
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.sentences import Span, between, sentences, whole_lines
-from nmtkit.serving.service import Service
+from nmtkit.serving.service import Service, check_characters
 from nmtkit.translation.request import Request
+
+LONGEST = 2_000  # characters of a prefix, of a reference and of the line that belongs to it
 
 # Fields of a Request that are for the server to say, and those that are lists of texts here.
 _HIDDEN, _LISTS = {"max_tokens"}, {"prefixes", "references"}
@@ -45,6 +47,12 @@ class Asked:
             texts = getattr(self, name)
             if texts is not None and (self.lines is None or self.split or len(texts) != len(self.lines)):
                 raise ValueError(f"`{name}`: give one for each of the `lines`, which are not `split` then")
+        # Lines are cut into pieces when they are long, but not what is given beside them, nor lines that are scored.
+        for name in ("prefixes", "references", "lines") if self.references is not None else ("prefixes",):
+            if any(len(text) > LONGEST for text in getattr(self, name) or ()):
+                raise ValueError(
+                    f"`{name}`: one of them has more than {LONGEST} characters, which is too long for this"
+                )
 
 
 async def models(service: Service, http: HttpRequest) -> Response:
@@ -94,6 +102,9 @@ def read(values: dict[str, Any], own: Request, limits: Limits) -> tuple[Asked, R
         if key not in names and key not in settings:
             raise UserError(f"the request: {unknown_key('', key[:60], [*sorted(names), *settings])}")
     asked = build(Asked, {key: value for key, value in values.items() if key in names}, "the request")
+    for name in _LISTS:
+        for text in getattr(asked, name) or ():
+            check_characters(name, text)
     changed = {key: value for key, value in values.items() if key in settings}
     kept = {field.name: getattr(own, field.name) for field in fields(Request)}
     lists = {name: getattr(asked, name) is not None for name in _LISTS}

@@ -61,14 +61,15 @@ class Service:
 
     async def _body(self, http: HttpRequest) -> bytes:
         """The body of a request, of which no more is kept than is allowed."""
-        parts, size = list[bytes](), 0
+        content, size = bytearray(), 0
         async for part in http.stream():
             size += len(part)
             # Read to its end all the same: who is still sending reads no answer.
-            parts = [*parts, part] if size <= self.limits.body else []
+            if size <= self.limits.body:
+                content += part
         if size > self.limits.body:
             raise HttpError(413, f"the request has more than {self.limits.body} bytes")
-        return b"".join(parts)
+        return bytes(content)
 
     async def json(self, http: HttpRequest) -> dict[str, Any]:
         """The JSON object in the body of a request. Raises HttpError where there is none."""
@@ -94,11 +95,8 @@ class Service:
         return self.models[name]
 
     def check_text(self, text: str, sentences: Sequence[Span], request: Request) -> None:
-        """Raise UserError for a text that is too long for what is asked, and for one that is no text."""
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise UserError(f"`text`: character {error.start} is half of a surrogate pair") from None
+        """Raise HttpError for a text that is too long for what is asked, and UserError for one that is no text."""
+        check_characters("text", text)
         limits, times = self.limits, request.n_best or 1
         if len(sentences) > limits.lines:
             raise HttpError(413, f"the text has {len(sentences)} lines or sentences, more than {limits.lines}")
@@ -140,6 +138,14 @@ async def _gone(http: HttpRequest) -> None:
 def _refuse_constant(name: str) -> None:
     """Raise ValueError for NaN and its like, which JSON does not have."""
     raise json.JSONDecodeError(f"{name} is no JSON", name, 0)
+
+
+def check_characters(name: str, text: str) -> None:
+    """Raise UserError for a text that cannot be written as UTF-8: JSON can spell halves of surrogate pairs."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UserError(f"`{name}`: character {error.start} is half of a surrogate pair") from None
 
 
 def _shown(text: str) -> str:

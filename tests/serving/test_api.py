@@ -38,6 +38,16 @@ def test_lines_are_translated_as_they_are(start: Start) -> None:
     assert answer["text"] == "\n".join(best)
 
 
+def test_prefixes_and_references_belong_to_their_lines(start: Start) -> None:
+    client = start()
+    begun = client.post("/v1/translate", json={"lines": ["a b", "c"], "prefixes": ["d", ""]}).json()
+    assert begun["text"] == "d b\nc"
+    given = {"lines": ["a b", "c"], "references": ["a b", "d"]}
+    scored = [s["translations"][0] for s in client.post("/v1/translate", json=given).json()["sentences"]]
+    assert [each["text"] for each in scored] == ["a b", "d"]
+    assert scored[0]["score"] > scored[1]["score"]
+
+
 def test_everything_about_a_translation_is_there_if_it_is_asked_for(start: Start) -> None:
     asked = {"text": "a lower z", "n_best": 2, "attention": True, "alignment": True, "replace_unk": True}
     [sentence] = start().post("/v1/translate", json=asked).json()["sentences"]
@@ -63,6 +73,11 @@ def test_everything_about_a_translation_is_there_if_it_is_asked_for(start: Start
         ({"text": "a", "model": "x"}, "`model`: there is no 'x'; there are run, blind"),
         ({"text": "a", "model": "blind", "attention": True}, "this model cannot align"),
         ({"text": "\ud800"}, "`text`: character 0 is half of a surrogate pair"),
+        ({"lines": ["a"], "prefixes": ["a\udfff"]}, "`prefixes`: character 1 is half of a surrogate pair"),
+        ({"lines": ["a"], "prefixes": ["a", "b"]}, "the request: `prefixes`: give one for each of the `lines`"),
+        ({"text": "a", "references": ["a"]}, "the request: `references`: give one for each of the `lines`"),
+        ({"lines": ["a"], "prefixes": ["a" * 2_001]}, "the request: `prefixes`: one of them has more than 2000 char"),
+        ({"lines": ["a" * 2_001], "references": ["a"]}, "the request: `lines`: one of them has more than 2000 char"),
     ],
 )
 def test_a_mistake_is_answered_with_a_sentence(start: Start, values: dict[str, Any], complaint: str) -> None:

@@ -19,7 +19,7 @@ MEANT = {200, 400, 413}
 FORM = "application/x-www-form-urlencoded"
 
 texts = st.one_of(
-    st.text(max_size=60), st.text("ab.!? \n\u2028\x00<>&;/", max_size=60), st.sampled_from(["en", "auto"])
+    st.text(max_size=60), st.text("ab.!? \n\u2028\x00<>&;/\ud800", max_size=60), st.sampled_from(["en", "auto"])
 )
 numbers = st.one_of(st.integers(-2, 30), st.integers(), st.floats(), st.booleans())
 values = st.recursive(
@@ -49,7 +49,9 @@ ours = st.builds(
         },
     ),
     st.one_of(
-        st.fixed_dictionaries({"text": texts}), st.fixed_dictionaries({"lines": st.lists(texts, max_size=5)}), wrong
+        st.fixed_dictionaries({"text": texts}), st.fixed_dictionaries({"lines": st.lists(texts, max_size=5)}), wrong,
+        st.fixed_dictionaries({"lines": st.tuples(texts), "prefixes": st.tuples(texts)}),
+        st.fixed_dictionaries({"lines": st.tuples(texts), "references": st.tuples(texts)}),
     ),
 )  # fmt: skip
 libre = st.builds(
