@@ -1,13 +1,20 @@
-"""One toolkit's training and translation, timed in processes of their own; peers.sh calls it for each in turns.
+"""Toolkits timed in processes of their own; peers.sh calls it for each in turns, in the folder that it made.
 
-    python peers.py measure joeynmt      # in the folder that peers.sh made; adds a line to figures.jsonl
-    python peers.py table                # of all lines there
+    python peers.py train joeynmt 1                      # 30 updates; adds a line to figures.jsonl
+    python peers.py translate "JoeyNMT, RNN" 1           # with the model that came of them
+    python peers.py learn joeynmt                        # one pass over the training text
+    python peers.py command "JoeyNMT, RNN" 1000 1        # 1,000 lines, with that model
+    python peers.py table                                # of all lines in figures.jsonl
+    python peers.py systems                              # their names
 
-Training: target words per second, end marks included, as the toolkit itself reports them for every 5 updates, without
-the first 10. Translation: all sentences of the test set by the time the search itself takes, without loading; random
-as the models still are, every translation is made to have 15 words. Words or sentences per core-second: those
-by the clock on the wall, divided by the cores that the process had meanwhile on the mean, loading included; what other
-work on the machine leaves of a core does not change it. Peak memory is that of the process.
+The last number is that of the round: what was measured as often is not measured again.
+
+train: target words per second, end marks included, as the toolkit itself reports them for every 5 updates, without the
+first 10. translate: the test set by the time that the search itself takes, without loading; random as the models still
+are, every translation is made to have 15 words. command: the clock on the wall from the start of the command that
+translates a text to its end; translations end by themselves. Words or sentences per core-second: those by the clock
+on the wall, divided by the cores that the process had meanwhile on the mean, loading included; what other work on the
+machine leaves of a core does not change it. Peak memory is that of the process.
 """
 
 import itertools
@@ -15,6 +22,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,67 +32,118 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
+import sacrebleu
 from shared import HERE, print_table
+
+from nmtkit.config import dump_yaml, load_yaml, merge
+from nmtkit.data.text import TextPipeline
+from nmtkit.lines import read_lines
 
 CONFIGS = HERE / "peers"
 FIGURES = Path("figures.jsonl")
 WARM = 2  # reports that are not counted
+PASS = 363  # updates of 80 sentences
+THREADS = os.environ["OMP_NUM_THREADS"]
+WORDS = 15  # of every translation of a random model
+BFLOAT16 = "avx512_bf16" in Path("/proc/cpuinfo").read_text()
+OPENNMT = "opennmt/bin/python"
 
 
-class Toolkit(NamedTuple):
+class Trainer(NamedTuple):
+    """How a toolkit trains: a line of its log that says that 5 more updates are done, and their words per second."""
+
     package: str
     python: str
-    train: list[str]
-    report: str  # a line of the log that says that 5 more updates are done
-    speed: str  # their words per second
-    translate: list[str]
-    seconds: str  # what it says of the time that translating took
+    report: str
+    speed: str
 
 
-TOOLKITS = {
-    "nmtkit": Toolkit(
-        "nmtkit",
-        sys.executable,
-        ["-m", "nmtkit", "train", "--model", "rnnsearch", "--config", f"{CONFIGS}/nmtkit.yaml", "-o", "nmtkit-model"],
-        r"update \d+  epoch",
-        r'"tokens_per_second": ([\d.]+)',
-        [f"{HERE}/translate.py", "--model", "nmtkit-model", "--text", "raw/test.en", "--words", "15", "--rounds", "1",
-         "--sentences", "1000", "--jobs", os.environ["OMP_NUM_THREADS"], "--wall"],
-        r"\(([\d.]+) s\)",
-    ),
-    "joeynmt": Toolkit(
-        "joeynmt",
-        "joeynmt/bin/python",
-        ["-m", "joeynmt", "train", f"{CONFIGS}/joeynmt.yaml", "--skip-test"],
-        r"Tokens per Sec",
-        r"Tokens per Sec: +([\d.]+)",
-        ["-m", "joeynmt", "test", f"{CONFIGS}/joeynmt.yaml"],
-        r"Generation took ([\d.]+)\[sec\]",
-    ),
-    "opennmt": Toolkit(
-        "OpenNMT-py",
-        "opennmt/bin/python",
-        ["opennmt/bin/onmt_train", "-config", f"{CONFIGS}/opennmt.yaml"],
-        r"tok/s",
-        r"/ *([\d.]+) tok/s",
-        ["opennmt/bin/onmt_translate", "-model", "opennmt-model/model_step_30.pt", "-src", "data/test.src",
-         "-output", "opennmt.out", "-report_time",
-         "-beam_size", "5", "-batch_size", "80", "-min_length", "15", "-max_length", "15"],
-        r"Total translation time \(s\): ([\d.]+)",
-    ),
-}  # fmt: skip
+TRAINERS = {
+    "nmtkit": Trainer("nmtkit", sys.executable, r"update \d+  epoch", r'"tokens_per_second": ([\d.]+)'),
+    "joeynmt": Trainer("joeynmt", "joeynmt/bin/python", r"Tokens per Sec", r"Tokens per Sec: +([\d.]+)"),
+    "opennmt": Trainer("OpenNMT-py", OPENNMT, r"tok/s", r"/ *([\d.]+) tok/s"),
+}
+TRAINERS |= {f"{name}-transformer": TRAINERS[name] for name in ("nmtkit", "opennmt")}
+
+
+class System(NamedTuple):
+    """What is timed: a model that a toolkit trained, searched with products of a precision."""
+
+    trainer: str
+    precision: str = "float32"
+
+
+PRECISIONS = ["float32", *(["bfloat16"] if BFLOAT16 else []), "int8"]
+SYSTEMS = {
+    **{f"nmtkit, RNNsearch, {precision}": System("nmtkit", precision) for precision in PRECISIONS},
+    "JoeyNMT, RNN": System("joeynmt"),
+    "OpenNMT-py, RNN with half the encoder": System("opennmt"),
+    **{f"nmtkit, Transformer base, {precision}": System("nmtkit-transformer", precision) for precision in PRECISIONS},
+    "OpenNMT-py, Transformer base": System("opennmt-transformer"),
+    **{f"CTranslate2, Transformer base, {kind}": System("opennmt-transformer", kind) for kind in ("float32", "int8")},
+}
+
+
+def training(name: str, updates: int, folder: str) -> list[str]:
+    """The command that trains a model in ``folder``, which leaves its weights after the last update there."""
+    if name.startswith("nmtkit"):
+        preset = "transformer-base" if "transformer" in name else "rnnsearch"
+        every = min(5, updates) if updates < PASS else updates
+        return [sys.executable, "-m", "nmtkit", "train", "--model", preset, "--config", f"{CONFIGS}/{name}.yaml",
+                "-o", folder, "--set", f"training.max_updates={updates}",
+                "--set", f"training.valid_every={every}"]  # fmt: skip
+    if name == "joeynmt":
+        return ["joeynmt/bin/python", "-m", "joeynmt", "train", joeynmt_config(updates, folder), "--skip-test"]
+    return ["opennmt/bin/onmt_train", "-config", f"{CONFIGS}/{name}.yaml", "-save_model", f"{folder}/model",
+            "-train_steps", str(updates), "-save_checkpoint_steps", str(updates)]  # fmt: skip
+
+
+def joeynmt_config(updates: int, folder: str) -> str:
+    """A file with JoeyNMT's options, which it has no other place for, for this training and for what comes of it."""
+    lengths = {"min_output_length": WORDS, "max_output_length": WORDS} if updates < PASS else {"max_output_length": 100}
+    path = Path(f"{folder}.yaml")
+    changed = {"model_dir": folder, "training": {"updates": updates, "validation_freq": updates}, "testing": lengths}
+    path.write_text(dump_yaml(merge(load_yaml(CONFIGS / "joeynmt.yaml"), changed)))
+    return str(path)
+
+
+def searching(name: str, folder: str, text: str, most: int, least: int) -> list[str]:
+    """The command by which a peer translates data/TEXT.src into NAME.out; translations have so many words."""
+    system = SYSTEMS[name]
+    if name.startswith("CTranslate2"):
+        converted = f"{folder}-ctranslate2"
+        if not Path(converted).exists():
+            subprocess.run(
+                ["opennmt/bin/ct2-opennmt-py-converter", "--model_path", checkpoint(folder),
+                 "--unsafe_deserialization", "--output_dir", converted], check=True)  # fmt: skip
+        return [OPENNMT, f"{CONFIGS}/translate_ctranslate2.py", converted, f"data/{text}.src", f"{name}.out",
+                system.precision, THREADS, str(least), str(most)]  # fmt: skip
+    if name.startswith("OpenNMT"):
+        return ["opennmt/bin/onmt_translate", "-model", checkpoint(folder), "-src", f"data/{text}.src",
+                "-output", f"{name}.out", "-report_time", "-beam_size", "5", "-batch_size", "80",
+                "-length_penalty", "avg", "-min_length", str(least), "-max_length", str(most)]  # fmt: skip
+    assert name.startswith("JoeyNMT")
+    return ["joeynmt/bin/python", "-m", "joeynmt", "translate", f"{folder}.yaml", "-o", f"{name}.out"]
+
+
+def checkpoint(folder: str) -> str:
+    """The only checkpoint of OpenNMT-py in a folder."""
+    [path] = Path(folder).glob("model_step_*.pt")
+    return str(path)
 
 
 class Run(NamedTuple):
     log: str
     cores: list[float]  # that were busy with it on the mean, between one report and the next
     peak: float  # GiB
+    seconds: float
 
 
-def run(command: list[str], report: str) -> Run:
+def run(command: list[str], report: str, source: str = os.devnull) -> Run:
     """Run it; reports are the lines that match, and the end."""
     clocks, log = [(time.perf_counter(), 0.0)], ""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with open(source) as text:
+        process = subprocess.Popen(command, stdin=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     for line in process.stdout:
         log += line
@@ -95,7 +154,7 @@ def run(command: list[str], report: str) -> Run:
         sys.exit(f"{' '.join(command)} failed:\n{log}")
     clocks.append((time.perf_counter(), usage.ru_utime + usage.ru_stime))
     cores = [(cpu - before) / (now - then) for (then, before), (now, cpu) in itertools.pairwise(clocks)]
-    return Run(log, cores, usage.ru_maxrss / 2**20)
+    return Run(log, cores, usage.ru_maxrss / 2**20, clocks[-1][0] - clocks[0][0])
 
 
 def cpu_seconds(process: int) -> float:
@@ -104,60 +163,128 @@ def cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(name: str) -> None:
-    toolkit = TOOLKITS[name]
-    trained = run([toolkit.python, *toolkit.train], toolkit.report)
-    log = trained.log + (Path("nmtkit-model/metrics.jsonl").read_text() if name == "nmtkit" else "")
-    words = [float(found) for found in re.findall(toolkit.speed, log)]
+def train(name: str, turn: str) -> None:
+    trainer, folder = TRAINERS[name], f"{name}-model"
+    if measured("training", versions(name)) >= int(turn) or ("transformer" in name and Path(folder).exists()):
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    # Of a Transformer only a model is wanted, whose weights are as good as random: its training is not compared.
+    trained = run(training(name, 1 if "transformer" in name else 30, folder), trainer.report)
+    if "transformer" in name:
+        return
+    log = trained.log + (Path(f"{folder}/metrics.jsonl").read_text() if name == "nmtkit" else "")
+    words = [float(found) for found in re.findall(trainer.speed, log)]
     a_core = [rate / cores for rate, cores in zip(words, trained.cores, strict=False)]  # the last cores are of the end
-    translated = run([toolkit.python, *toolkit.translate], toolkit.seconds)
-    took = float(re.findall(toolkit.seconds, translated.log)[-1])  # JoeyNMT translates its dev set first
-    sentences = len(Path("data/test.src").read_text().splitlines())
-    of_python = "from importlib.metadata import version as v; print(v('torch'), v('{}'))"
-    versions = subprocess.check_output([toolkit.python, "-c", of_python.format(toolkit.package)], text=True)
-    record = {
-        "toolkit": name,
-        "versions": versions.strip(),
-        "words": statistics.median(words[WARM:]),
-        "words_a_core": statistics.median(a_core[WARM:]),
-        "peak": trained.peak,
-        "sentences": sentences / took,
-        "sentences_a_core": sentences / took / translated.cores[-2],
-        "translate_peak": translated.peak,
-    }
+    note("training", versions(name), speed=statistics.median(words[WARM:]),
+         a_core=statistics.median(a_core[WARM:]), peak=trained.peak)  # fmt: skip
+
+
+def translate(name: str, turn: str) -> None:
+    if measured("translation", name) >= int(turn):
+        return
+    system = SYSTEMS[name]
+    folder, seconds = f"{system.trainer}-model", r"(?:translated in|Total translation time \(s\):) ([\d.]+)"
+    if name.startswith("nmtkit"):
+        seconds = r"\(([\d.]+) s\)"
+        command = [sys.executable, f"{HERE}/translate.py", "--model", folder, "--text", "raw/test.en",
+                   "--words", str(WORDS), "--rounds", "1", "--sentences", "1000", "--jobs", THREADS, "--wall",
+                   "--precision", system.precision]  # fmt: skip
+    else:
+        command = searching(name, folder, "test", WORDS, WORDS)
+    if name.startswith("JoeyNMT"):
+        seconds = r"Generation took ([\d.]+)\[sec\]"
+    done = run(command, seconds, "data/test.src")
+    took, sentences = float(re.findall(seconds, done.log)[-1]), len(Path("data/test.src").read_text().splitlines())
+    note("translation", name, speed=sentences / took, a_core=sentences / took / done.cores[-2], peak=done.peak)
+
+
+def learn(name: str) -> None:
+    folder = Path(f"{name}-learnt")
+    if not (folder / "done").exists():  # nmtkit would go on, the others begin anew
+        run(training(name, PASS, str(folder)), TRAINERS[name].report)
+        (folder / "done").touch()
+
+
+def command(name: str, lines: str, turn: str) -> None:
+    """Time the command for the test set, followed by the beginning of the training text if more lines are asked for."""
+    text, wanted = f"lines.{lines}", int(lines)
+    what = f"{name}, {wanted:,} lines"
+    if measured("command", what) >= int(turn):
+        return
+    if not Path(f"data/{text}.src").exists():
+        raw = list(itertools.islice(itertools.chain(read_lines("raw/test.en"), read_lines("raw/train.en")), wanted))
+        Path(f"raw/{text}.en").write_text("".join(f"{line}\n" for line in raw))
+        reader = TextPipeline.load(Path("data"), "src")
+        Path(f"data/{text}.src").write_text("".join(f"{' '.join(reader.tokens(line))}\n" for line in raw))
+    system = SYSTEMS[name]
+    folder, output = f"{system.trainer}-learnt", Path(f"{name}.out")
+    if name.startswith("nmtkit"):  # which alone begins with raw text, and ends with it
+        done = run([sys.executable, "-m", "nmtkit", "translate", "-m", folder, "-i", f"raw/{text}.en",
+                    "-o", str(output), "--max-len-a", "1.5", "--max-len-b", "20",
+                    "--precision", system.precision], r"^$")  # fmt: skip
+        texts = output.read_text().splitlines()
+    else:
+        done = run(searching(name, folder, text, 100, 0), r"^$", f"data/{text}.src")
+        writer = TextPipeline.load(Path("data"), "tgt")
+        texts = [writer.text(line.split()) for line in output.read_text().splitlines()]
+    assert len(texts) == wanted, f"{name}: {len(texts)} lines of {wanted}"
+    references = list(read_lines("raw/test.de"))
+    bleu = sacrebleu.corpus_bleu(texts[: len(references)], [references[: len(texts)]]).score
+    words = sum(len(line.split()) for line in texts) / wanted
+    note("command", what, seconds=done.seconds, words=words, bleu=bleu, peak=done.peak)
+
+
+def versions(name: str) -> str:
+    """The toolkit and its version, and that of its PyTorch."""
+    code = f"from importlib.metadata import version as v; print(v('{TRAINERS[name].package}'), 'torch', v('torch'))"
+    found = subprocess.check_output([TRAINERS[name].python, "-c", code], text=True)
+    return f"{name} {found.strip()}"
+
+
+def measured(kind: str, what: str) -> int:
+    """The number of lines about this in the file of figures."""
+    lines = FIGURES.read_text().splitlines() if FIGURES.exists() else []
+    return sum((record["kind"], record["what"]) == (kind, what) for record in map(json.loads, lines))
+
+
+def note(kind: str, what: str, **figures: float) -> None:
+    """Add a line to the file of figures."""
     with FIGURES.open("a") as file:
-        print(json.dumps(record), file=file)
-    print(record)
+        print(json.dumps({"kind": kind, "what": what, **figures}), file=file)
+    print(kind, what, figures, flush=True)
 
 
 def table() -> None:
-    of: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    versions = {}
+    of: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for line in FIGURES.read_text().splitlines():
         record = json.loads(line)
-        name = record.pop("toolkit")
-        versions[name] = record.pop("versions")
+        kind, what = record.pop("kind"), record.pop("what")
         for key, value in record.items():
-            of[name][key].append(value)
-    medians = {name: {key: statistics.median(values) for key, values in lists.items()} for name, lists in of.items()}
-    one = os.environ["OMP_NUM_THREADS"] == "1"  # several processes translate otherwise, whose CPU time is not added up
-    keys = ("words_a_core", "sentences_a_core") if one else ("words", "sentences")
-    ours, rows = medians["nmtkit"], []
-    for name, its in medians.items():
-        torch_version, own = versions[name].split()
-        row = [f"{name} {own}, torch {torch_version}"]
-        for key, peak, digits in zip(keys, ("peak", "translate_peak"), (0, 1), strict=True):
-            row += [f"{its[key]:,.{digits}f}", f"{its[key] / ours[key]:.2f}", f"{its[peak]:.2f}"]
-        rows.append(row)
-    kind = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+            of[kind][what][key].append(value)
+    name = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                  if line.startswith("model name")), platform.processor())  # fmt: skip
-    rounds = len(of["nmtkit"]["words"])
-    print(f"{kind}; {os.environ['OMP_NUM_THREADS']} threads; Python {platform.python_version()}; {date.today()}; "
-          f"medians of {rounds} rounds\n")  # fmt: skip
-    each = "core-second" if one else "second"
-    print_table(["toolkit", f"training, words per {each}", "of nmtkit", "GiB",
-                 f"translation, sentences per {each}", "of nmtkit", "GiB"], rows)  # fmt: skip
+    print(f"{name}; {THREADS} threads; Python {platform.python_version()}; {date.today()}; medians\n")
+    key, each = ("a_core", "core-second") if THREADS == "1" else ("speed", "second")
+    for kind, unit, digits in (("training", "words", 0), ("translation", "sentences", 1)):
+        rows, ours = [], 0.0
+        for what, lists in of[kind].items():
+            figure = statistics.median(lists[key])
+            ours = ours or figure
+            rounds = len(lists[key])
+            peak = statistics.median(lists["peak"])
+            rows.append([what, f"{figure:,.{digits}f}", f"{figure / ours:.2f}", f"{peak:.2f}", str(rounds)])
+        if rows:
+            print_table([kind, f"{unit} per {each}", "of the first", "GiB", "rounds"], rows)
+            print()
+    rows = [[what, *(f"{statistics.median(lists[key]):.1f}" for key in ("seconds", "words", "bleu", "peak")),
+             str(len(lists["peak"]))] for what, lists in of["command"].items()]  # fmt: skip
+    if rows:
+        print_table(["whole command", "seconds", "words a line", "BLEU of test2016", "GiB", "rounds"], rows)
 
 
 if __name__ == "__main__":
-    {"measure": measure, "table": table}[sys.argv[1]](*sys.argv[2:])
+    verbs = {
+        "train": train, "translate": translate, "learn": learn, "command": command, "table": table,
+        "systems": lambda: print("\n".join(SYSTEMS)),
+    }  # fmt: skip
+    verbs[sys.argv[1]](*sys.argv[2:])

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# nmtkit, JoeyNMT 2.3 and OpenNMT-py 3.5 on the same data at the same sizes, in turns: a table of speed and memory.
+# nmtkit, JoeyNMT 2.3, OpenNMT-py 3.5 and CTranslate2 4 on the same data at the same sizes, in turns: tables of speed and memory.
 #
-#   recipes/benchmarks/peers.sh
+#   recipes/benchmarks/peers.sh                       # equal work: models that are all but random, translations of 15 words
+#   recipes/benchmarks/peers.sh learnt                # models trained for a pass, once: whole commands by the clock
 #   THREADS=4 ROUNDS=3 CORPUS=/path/to/multi30k RUN="taskset -c 0-3" recipes/benchmarks/peers.sh
 #
 # Multi30k English-German, joint BPE of 10,000 merges, embedding 256, one-layer bidirectional GRU encoder, GRU decoder of
-# 512, Bahdanau's attention, 80 sentences a batch, beam 5: the files in peers/. With one thread a round takes 6 minutes.
+# 512, Bahdanau's attention, 80 sentences a batch, beam 5; and Transformers of the base size: the files in peers/. The same
+# command goes on where it was stopped; remove figures.jsonl to measure anew.
 #
 #   THREADS   of each process [1]. nmtkit translates with as many processes that have one thread each, as it does by itself
 #   ROUNDS    how often each is measured [2]
 #   RUN       goes before every measurement: taskset, say, or a lock
 #   CORPUS    a folder with train.en.gz, valid.*, test2016.*; without it they are downloaded
-#   WORK      where everything is written [peers]; SENTENCES of test2016 are translated [200]
+#   WORK      where everything is written [peers]; SENTENCES of test2016 are translated [1000]
+#   LINES     the texts for whole commands ["1000 10000"]: test2016, then the beginning of the training text
 #   TORCH     the version of PyTorch that all have [2.13.0]. On Linux PyPI's brings CUDA with it, gigabytes:
 #             PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu has the small ones
 #
@@ -39,8 +42,9 @@ done
 if [ ! -e words.tgt ]; then
     for language in en de; do
         zcat "$corpus/valid.$language.gz" | sed -n 1,20p > "raw/dev.$language"
-        zcat "$corpus/test2016.$language.gz" | sed -n "1,${SENTENCES:-200}p" > "raw/test.$language"
+        zcat "$corpus/test2016.$language.gz" | sed -n "1,${SENTENCES:-1000}p" > "raw/test.$language"
     done
+    zcat "$corpus/train.en.gz" > raw/train.en
     python -m nmtkit prep --src-lang en --tgt-lang de --bpe 10000 \
         --train "$corpus"/train.{en,de}.gz --dev raw/dev.{en,de} --test raw/test.{en,de}
     python -m nmtkit vocab
@@ -62,11 +66,23 @@ export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # its own files, which it wrote just n
 export CUDA_VISIBLE_DEVICES=
 
 # 4. In turns, so that a machine that is busy for a while slows all of them.
-rm -f figures.jsonl
+peers() { ${RUN:-} python "$here/peers.py" "$@"; }
+python "$here/peers.py" systems > systems
+if [ "${1:-}" = learnt ]; then
+    for toolkit in nmtkit opennmt joeynmt; do peers learn "$toolkit"; done
+    grep -v Transformer systems > chosen # a pass is too little for those
+else
+    cp systems chosen
+    for toolkit in nmtkit-transformer opennmt-transformer; do peers train "$toolkit" 1; done
+fi
 for ((round = 1; round <= ${ROUNDS:-2}; round++)); do
-    for toolkit in nmtkit joeynmt opennmt; do
-        rm -rf "$toolkit-model"
-        ${RUN:-} python "$here/peers.py" measure "$toolkit"
-    done
+    if [ "${1:-}" = learnt ]; then
+        for lines in ${LINES:-1000 10000}; do
+            while read -r system; do peers command "$system" "$lines" "$round" < /dev/null; done < chosen
+        done
+    else
+        for toolkit in nmtkit joeynmt opennmt; do peers train "$toolkit" "$round"; done
+        while read -r system; do peers translate "$system" "$round" < /dev/null; done < chosen
+    fi
 done
 python "$here/peers.py" table

@@ -8,7 +8,8 @@
 
 Random weights do not know where a sentence ends. So they are kept from ending it until it has as many words as its
 source, or --words N: every hypothesis then lives as long as it may, which is more work than a trained model's search.
-Prints the median of --rounds, after one that is not counted; with --jobs the memory of the parent alone.
+A sentence has a row in a step for each of its hypotheses that is alive. Prints the median of --rounds, after one that
+is not counted; with --jobs the memory of the parent alone.
 """
 
 import itertools
@@ -19,10 +20,11 @@ import time
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 import torch
 from shared import CLOCK, RandomCorpus, options, peak_memory, plan, seconds
+from torch import Tensor
 
 from nmtkit.data.settings import TextFiles
 from nmtkit.data.text import TextPipeline
@@ -30,13 +32,32 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.model import load_model
 from nmtkit.lines import read_lines
 from nmtkit.ops.precision import Precision, resolve
+from nmtkit.ops.tree import Tree
 from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
 from nmtkit.search.scorer import Scorer
-from nmtkit.search.shortlist import Shortlists
+from nmtkit.search.shortlist import Narrowing, Shortlists
 from nmtkit.symbols import EOS
 
 NEVER = -1e4  # the end mark's bias, so that only the greatest length ends a sentence
+
+
+class Counted:
+    """A scorer that counts its steps and their rows, which is the work that a search does."""
+
+    def __init__(self, scorer: Scorer, counts: list[int]):
+        self._scorer, self._counts = scorer, counts
+
+    def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
+        return self._scorer.begin(src, src_mask)
+
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+        self._counts[0] += 1
+        self._counts[1] += len(y)
+        return self._scorer.step(memory, state, y)
+
+    def over(self, words: Tensor) -> "Counted":
+        return Counted(cast(Narrowing, self._scorer).over(words), self._counts)
 
 
 def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | None]:
@@ -71,13 +92,15 @@ def start(args: Namespace) -> None:
     work = prepare(args)
 
 
-def translate(part: slice) -> tuple[int, int]:
-    """Of this process's sentences; gives their number and that of the target words, end marks included."""
+def translate(part: slice) -> tuple[int, int, int, int]:
+    """Of this process's sentences; gives their number and those of target words with end marks, steps, and rows."""
     model, search, sentences, words = work
     sentences = sentences[part]
     shortlists = None if words is None else Shortlists(words, [()] * len(sentences))
-    found = translate_ids(model, sentences, search, device=torch.device("cpu"), shortlists=shortlists)
-    return len(found), sum(len(best[0].ids) + 1 for best in found)
+    counts = [0, 0]
+    counted = Counted(model, counts)
+    found = translate_ids(counted, sentences, search, device=torch.device("cpu"), shortlists=shortlists)
+    return len(found), sum(len(best[0].ids) + 1 for best in found), *counts
 
 
 def main() -> None:
@@ -97,7 +120,7 @@ def main() -> None:
     if (args.model is None) == (args.preset is None) or (args.model is None) != (args.text is None):
         parser.error("give a preset, or --model FOLDER with --text FILE")
     parts = [slice(job, None, args.jobs) for job in range(args.jobs)]
-    done: list[tuple[int, int]] = []
+    done: list[tuple[int, int, int, int]] = []
     if args.jobs == 1:
         work, clock = prepare(args), time.perf_counter if args.wall else CLOCK
         times = seconds(lambda: done.extend(map(translate, parts)), 1 + args.rounds, clock)
@@ -105,15 +128,17 @@ def main() -> None:
         with multiprocessing.get_context("spawn").Pool(args.jobs, start, (args,)) as pool:
             times = seconds(lambda: done.extend(pool.map(translate, parts, 1)), 1 + args.rounds, time.perf_counter)
     median = statistics.median(times[1:])
-    count, words = (sum(column) // len(times) for column in zip(*done, strict=True))
+    count, words, steps, rows = (sum(column) // len(times) for column in zip(*done, strict=True))
     speed = count / median, words / median
-    found = {"sentences_per_second": speed[0], "words_per_second": speed[1], "peak_memory": peak_memory()}
+    found = {"sentences_per_second": speed[0], "words_per_second": speed[1], "peak_memory": peak_memory(),
+             "steps": steps, "row_steps_a_sentence": rows / count}  # fmt: skip
     if args.json:
         print(json.dumps(found))
         return
     threads = f"{args.jobs} x {torch.get_num_threads() if args.jobs == 1 else 1} threads"
     print(f"{args.preset or args.model}: {count} sentences ({median:.2f} s), beam {args.beam_size}, {threads}")
     print(f"{speed[0]:,.1f} sentences/s, {speed[1]:,.0f} target words/s, peak memory {found['peak_memory']:.2f} GiB")
+    print(f"{steps:,} steps, {rows / count:.1f} rows of them a sentence")
 
 
 if __name__ == "__main__":
