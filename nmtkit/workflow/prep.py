@@ -55,8 +55,9 @@ def prep(
     raw: a folder with {train,dev,test}.LANGUAGE; or else train, dev, test: two files each. tokenizer,
     tokenizer_command, protect, drop: one or several, as on the command line (``tokenizer="zh=characters"``). like: a
     data or model folder as whose text this one is to be prepared. The report has the manifest; printed, it is for
-    people. For a ``shard``, "1/8", it is a text. Raises UserError for text that cannot be used, and for what excludes
-    each other.
+    people. For a ``shard``, "1/8", it is a text. A script that lets it start processes (``jobs``) does so below
+    ``if __name__ == "__main__":``, as all of Python's. Raises UserError for text that cannot be used, and for what
+    excludes each other.
     """
     # In their order on the command line. False is a choice where None is the default.
     chosen = {

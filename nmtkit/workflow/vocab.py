@@ -25,8 +25,9 @@ def vocab(
 
     src_size, tgt_size: rows, the four symbols included; None: all words. min_count: of a word to be known. joint: one
     vocabulary for both sides. unkpos: unknown target words say where in the source they come from. src_from, tgt_from:
-    vocabularies whose words are taken instead. The report has the vocabularies and their coverage; printed, it is for
-    people. Raises UserError for a folder that ``prep`` did not make, and for what excludes each other.
+    vocabularies whose words are taken instead. jobs: see ``prep``. The report has the vocabularies and their coverage;
+    printed, it is for people. Raises UserError for a folder that ``prep`` did not make, and for what excludes each
+    other.
     """
     # Where only one of the two sizes is given, it is that of the joint vocabulary.
     if joint and src_size is not None and tgt_size is not None and src_size != tgt_size:
