@@ -184,6 +184,7 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
         (lambda: plain(escape=True), "aggressive hyphens, protected patterns and escapes are the tokenizer's"),
         (lambda: Side("en", protected=("(",)), r"protected: '\(' is no regular expression: missing \)"),
         (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges must be at least 1, not 0"),
+        (lambda: Prep(Side("en"), Side("fr"), pieces=0), "pieces must be at least 1, not 0"),
     ],
 )
 def test_impossible_settings_are_refused(make: Any, message: str) -> None:
