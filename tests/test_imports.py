@@ -127,7 +127,7 @@ def test_a_right_import_is_left_alone(part: str, source: str) -> None:
     assert wrong_imports(part, source) == []
 
 
-SLOW = ("torch", "sacremoses", "sacrebleu", "rich")
+SLOW = ("torch", "numpy", "sacremoses", "sacrebleu", "rich")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import typer
 
 from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.align.pharaoh import check_links, parse_links
-from nmtkit.align.posunk import UNKNOWN, match_unknown, nearness, replace_unknown
 from nmtkit.cli.options import beside_lines, check_output, open_output
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -45,6 +44,9 @@ def posunk(
     them to words that the vocabulary does not have. A translation by the lexicon that begins a sentence has a capital
     if words of the vocabulary do. nmtkit translate --replace-unk does the same for a model's own translations.
     """
+    # Imports NumPy, for which ``nmtkit --help`` must not wait.
+    from nmtkit.align.posunk import UNKNOWN, match_unknown, nearness, replace_unknown
+
     check_output(output, input, source, *(path for path in (alignment, lexicon, vocab) if path is not None))
     place = "standard input" if input == "-" else input
     # Before the first line is read: a lexicon that cannot be used must not cost half an output.

@@ -74,7 +74,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
         if progress.update not in run.folder.updates():  # a signal came between two validations
             _save(run)
     if stop == signal.SIGINT:
-        log.info("stopped after update %d; the same command goes on", progress.update)
+        log.info("stopped after update %d", progress.update)
         raise KeyboardInterrupt  # so that a script does not go on with half a model
 
 
