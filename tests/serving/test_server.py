@@ -101,6 +101,7 @@ def children(server: Running) -> dict[int, str]:
 LONG = {"lines": ["a b c d e f g h"] * 10_000}
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_are_replaced_and_sigterm_under_load_ends_with_0(start: Start) -> None:
     server = start("--jobs", "2")
     assert server.told == f"run (en to en): http://127.0.0.1:{server.port} (Ctrl-C ends it)\n"
@@ -170,6 +171,18 @@ def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_
         server.until(lambda: 'path="/v1/translate",status="200"} 2' in server.ask("GET", "/metrics")[1])
         server.until(lambda: connections() == 0)
 
+    # In the end something is searched and something waits.
+    thread, refused = in_thread(lambda: server.ask("POST", "/v1/translate", LONG))
+    server.until(lambda: server.queued() > 0)
+    server.process.send_signal(signal.SIGTERM)
+    thread.join()
+    assert refused == [(503, {"error": "the server is about to end"})]
+    assert server.ended() == (0, "")
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_130_and_says_nothing(start: Start) -> None:
+    server = start("--jobs", "1")
     server.process.send_signal(signal.SIGINT)
     assert server.ended() == (130, "")
 
