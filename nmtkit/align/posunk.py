@@ -108,7 +108,8 @@ def match_unknown(
     is often one place off. Where no other source word is left, one whose best translation is known may have another
     that is not: it counts by the share of its links that go to unknown words.
 
-    looks: how much each unknown word, by its place, looks at each source word (S,). capitals: sentences of the target
+    looks: how much unknown words, by their places, look at each source word (S,); the others are named a place by a
+    symbol of ``UNKPOS`` or by ``links``. capitals: sentences of the target
     begin with a capital, and so do translations by the lexicon there. A word that begins a sentence of the source, and
     that the lexicon does not have, is looked up without its capital.
     """
@@ -118,8 +119,10 @@ def match_unknown(
     ]
     entries = list(map(best.get, keys))
     free = {s: 1.0 for s, entry in enumerate(entries) if (entry or read[s]) not in known}
-    origins = match(looks, free)
-    left = [t for t, word in enumerate(target) if word in UNKNOWN and t not in origins]
+    unknown = [t for t, word in enumerate(target) if word in UNKNOWN]
+    # Where a model or an alignment has named a place instead, only its neighbourhood is searched.
+    origins = match(looks if len(looks) == len(unknown) else nearness(target, links, len(read)) | dict(looks), free)
+    left = [t for t in unknown if t not in origins]
     if left:
         rows = {t: looks[t] for t in left if t in looks}
         near = {s for row in rows.values() for s, look in enumerate(row) if look >= LEAST}.difference(origins.values())

@@ -40,12 +40,12 @@ def posunk(
     gives the translation of the source word; without an entry for it, the word is copied. This is the papers' rule.
 
     With --vocab data/vocab.tgt, each unknown word comes from a source word of its own, up to two positions from there,
-    whose translation is not in the vocabulary; where there is none, the others count by how often the lexicon links
-    them to words that the vocabulary does not have. A translation by the lexicon that begins a sentence has a capital
-    if words of the vocabulary do. nmtkit translate --replace-unk does the same for a model's own translations.
+    whose translation is not in the vocabulary; if there is none, the papers' rule holds. A translation by the lexicon
+    that begins a sentence has a capital if words of the vocabulary do. nmtkit translate --replace-unk does the same for
+    a model's own translations, and better, because it knows all attention weights.
     """
     # Imports NumPy, for which ``nmtkit --help`` must not wait.
-    from nmtkit.align.posunk import UNKNOWN, match_unknown, nearness, replace_unknown
+    from nmtkit.align.posunk import UNKNOWN, match_unknown, replace_unknown
 
     check_output(output, input, source, *(path for path in (alignment, lexicon, vocab) if path is not None))
     place = "standard input" if input == "-" else input
@@ -69,8 +69,8 @@ def posunk(
                 if vocabulary is None:
                     target, _ = replace_unknown(target, links, words, words, best)
                 else:
-                    looks, known = nearness(target, links, len(words)), vocabulary.known
-                    target, _ = match_unknown(target, links, looks, words, words, entries, known, vocabulary.capitals)
+                    known, capitals = vocabulary.known, vocabulary.capitals
+                    target, _ = match_unknown(target, links, {}, words, words, entries, known, capitals)
                 line = " ".join(target)
             file.write(line + "\n")
 

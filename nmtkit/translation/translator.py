@@ -20,7 +20,6 @@ from nmtkit.align.posunk import (
     Unknown,
     counts,
     match_unknown,
-    nearness,
     replace_unknown,
     respelled,
 )
@@ -435,9 +434,8 @@ class Translator:
             return replace_unknown(tokens, links, source, written, lexicon.best)
         looks = dict[int, list[float]]()
         if attention is not None:
+            # What an annotated model says of where a word comes from counts, wherever it looked.
             looks = {t: attention[t, :-1].tolist() for t, word in enumerate(tokens) if word == SPELLINGS[UNK]}
-        if self.tgt_vocab.annotated:  # what the model says of where a word comes from counts, wherever it looked
-            looks |= nearness(tokens, [], len(source))
         # Truecased text gets its capitals when it becomes plain text.
         capitals = not self.tgt_pipeline.side.truecase and self.tgt_vocab.capitals
         return match_unknown(tokens, links, looks, source, written, lexicon, self.tgt_vocab.known, capitals)
