@@ -22,7 +22,7 @@ _DISTANCES = {spelling: d for d, spelling in enumerate(UNKPOS[:-1], -FARTHEST)}
 _NULL = UNKPOS[-1]
 
 LEAST = 0.02  # of a look, for a source word to be where an unknown word comes from
-_LEAST_SHARE = 0.003  # of the links of a source word that go to unknown words
+_LEAST_WEIGHT = 0.055  # of a source word whose links all go to known words: links may be wrong
 _NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance; what is farther away from a named place is not meant
 
 _SENTENCE_END = frozenset(".?!")
@@ -97,8 +97,9 @@ def match_unknown(
     looks: Mapping[int, Sequence[float]],
     read: Sequence[str],
     written: Sequence[str],
-    lexicon: Lexicon,
+    lexicon: Mapping[str, str],
     known: Container[str],
+    weights: Mapping[str, float],
     capitals: bool,
 ) -> tuple[list[str], list[Replacement]]:
     """``replace_unknown``, but from where the unknown words can come from; numbers and addresses are copied as typed.
@@ -109,15 +110,14 @@ def match_unknown(
     that is not: it counts by the share of its links that go to unknown words.
 
     looks: how much unknown words, by their places, look at each source word (S,); the others are named a place by a
-    symbol of ``UNKPOS`` or by ``links``. capitals: sentences of the target
+    symbol of ``UNKPOS`` or by ``links``. weights: see ``origin_weights``. capitals: sentences of the target
     begin with a capital, and so do translations by the lexicon there. A word that begins a sentence of the source, and
     that the lexicon does not have, is looked up without its capital.
     """
-    best = lexicon.best
     keys = [
-        word if word in best or not _begins(read, s) else word[:1].lower() + word[1:] for s, word in enumerate(read)
+        word if word in lexicon or not _begins(read, s) else word[:1].lower() + word[1:] for s, word in enumerate(read)
     ]
-    entries = list(map(best.get, keys))
+    entries = list(map(lexicon.get, keys))
     free = {s: 1.0 for s, entry in enumerate(entries) if (entry or read[s]) not in known}
     unknown = [t for t, word in enumerate(target) if word in UNKNOWN]
     # Where a model or an alignment has named a place instead, only its neighbourhood is searched.
@@ -126,8 +126,8 @@ def match_unknown(
     if left:
         rows = {t: looks[t] for t in left if t in looks}
         near = {s for row in rows.values() for s, look in enumerate(row) if look >= LEAST}.difference(origins.values())
-        weights = {s: _weight(lexicon.translations.get(keys[s]), known) for s in near}
-        origins = {**_named(target, links, len(read)), **match(rows, weights), **origins}
+        likely = {s: weights.get(keys[s], _LEAST_WEIGHT) for s in near}
+        origins = {**_named(target, links, len(read)), **match(rows, likely), **origins}
     for s in origins.values():
         if entries[s] is not None and _AS_TYPED.fullmatch(written[s]):
             entries[s] = None
@@ -149,16 +149,16 @@ def match(looks: Mapping[int, Sequence[float]], weights: Mapping[int, float]) ->
     return origins
 
 
-def _weight(translations: Mapping[str, float] | None, known: Container[str]) -> float:
-    """The weight of a source word, by the share of its links that go to unknown words.
+def origin_weights(lexicon: Lexicon, known: Container[str]) -> dict[str, float]:
+    """The weight of each source word of a lexicon, by the share of its links that go to unknown words.
 
-    Under the square root, because attention is the surer sign of the two, and not 0, because links may be wrong: both
-    were chosen on development text.
+    Under the square root, because attention is the surer sign of the two; that was chosen on development text.
     """
-    if translations is None:  # it is known as it is, or else it would not be asked for
-        return math.sqrt(_LEAST_SHARE)
-    unknown = 1 - sum(probability for word, probability in translations.items() if word in known)
-    return math.sqrt(max(unknown, _LEAST_SHARE))
+    shares = {
+        word: 1 - sum(probability for translation, probability in translations.items() if translation in known)
+        for word, translations in lexicon.translations.items()
+    }
+    return {word: max(_LEAST_WEIGHT, math.sqrt(max(0.0, share))) for word, share in shares.items()}
 
 
 def _begins(words: Sequence[str], place: int) -> bool:

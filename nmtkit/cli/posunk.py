@@ -70,7 +70,8 @@ def posunk(
                     target, _ = replace_unknown(target, links, words, words, best)
                 else:
                     known, capitals = vocabulary.known, vocabulary.capitals
-                    target, _ = match_unknown(target, links, {}, words, words, entries, known, capitals)
+                    # Weights are for attention weights, of which there are none here.
+                    target, _ = match_unknown(target, links, {}, words, words, best, known, {}, capitals)
                 line = " ".join(target)
             file.write(line + "\n")
 

@@ -20,6 +20,7 @@ from nmtkit.align.posunk import (
     Unknown,
     counts,
     match_unknown,
+    origin_weights,
     replace_unknown,
     respelled,
 )
@@ -438,7 +439,8 @@ class Translator:
             looks = {t: attention[t, :-1].tolist() for t, word in enumerate(tokens) if word == SPELLINGS[UNK]}
         # Truecased text gets its capitals when it becomes plain text.
         capitals = not self.tgt_pipeline.side.truecase and self.tgt_vocab.capitals
-        return match_unknown(tokens, links, looks, source, written, lexicon, self.tgt_vocab.known, capitals)
+        known, weights = self.tgt_vocab.known, self._origin_weights
+        return match_unknown(tokens, links, looks, source, written, lexicon.best, known, weights, capitals)
 
     def _respelled(
         self,
@@ -487,6 +489,11 @@ class Translator:
             return own
         entries = own.translations.items()
         return Lexicon(own.name, lambda: {src + w: {tgt + t: p for t, p in each.items()} for w, each in entries})
+
+    @cached_property
+    def _origin_weights(self) -> Mapping[str, float]:
+        """How likely each token of the source is where an unknown word comes from."""
+        return origin_weights(self._lexicon_of_tokens, self.tgt_vocab.known)
 
     @cached_property
     def _lexicon_has_pieces(self) -> bool:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmtkit.align.lexicon import NO_LEXICON, Lexicon
+from nmtkit.align.lexicon import Lexicon
 from nmtkit.align.posunk import (
     LEAST,
     UNKNOWN,
@@ -14,6 +14,7 @@ from nmtkit.align.posunk import (
     match_unknown,
     nearest,
     nearness,
+    origin_weights,
     replace_unknown,
     respelled,
 )
@@ -88,7 +89,7 @@ def matched(target: str, source: str, looks: dict[int, list[float]], links: list
     known = {"die", "in", "kommt"}
     lexicon = LEXICON | {"the": "die", "in": "in", "comes": "kommt"}
     words, replacements = match_unknown(
-        target.split(), links, looks, read, source.split(), sure(lexicon), known, capitals=False
+        target.split(), links, looks, read, source.split(), lexicon, known, {}, capitals=False
     )
     assert counts(replacements).left == words.count("<unk>")
     assert sum(counts(replacements)) == sum(word in UNKNOWN for word in target.split())
@@ -119,10 +120,13 @@ def test_unknown_words_have_origins_of_their_own_as_far_as_there_are_some() -> N
 def test_of_words_whose_best_translation_is_known_it_comes_from_one_that_may_have_another() -> None:
     lexicon = Lexicon("some", lambda: {"a": {"A": 0.9, "x": 0.1}, "b": {"B": 0.5, "y": 0.1}, "c": {"C": 1.0}})
     looks = {0: [0.4, 0.3, 0.3]}
-    result, _ = match_unknown(["<unk>"], [(0, 0)], looks, list("abc"), list("abc"), lexicon, {"A", "B", "C"}, False)
+    known = {"A", "B", "C"}
+    weights = origin_weights(lexicon, known)
+    assert 0 < weights["c"] < weights["a"] < weights["b"] < 1
+    result, _ = match_unknown(["<unk>"], [], looks, list("abc"), list("abc"), lexicon.best, known, weights, False)
     assert result == ["B"]
     # One with an origin of its own has precedence, however little it is looked at.
-    result, _ = match_unknown(["<unk>"], [(0, 0)], looks, list("abd"), list("abd"), lexicon, {"A", "B", "C"}, False)
+    result, _ = match_unknown(["<unk>"], [], looks, list("abd"), list("abd"), lexicon.best, known, weights, False)
     assert result == ["d"]
 
 
@@ -140,11 +144,11 @@ def test_of_words_whose_best_translation_is_known_it_comes_from_one_that_may_hav
     ],
 )
 def test_what_begins_a_sentence_has_a_capital_there(target: str, source: str, look: int, said: str) -> None:
-    lexicon, words = sure({"Pandas": "Pandas", "never": "nie", "bears": "Bären"}), source.split()
+    lexicon, words = {"Pandas": "Pandas", "never": "nie", "bears": "Bären"}, source.split()
     looks = {target.split().index("<unk>"): [float(s == look) for s in range(len(words))]}
-    result, _ = match_unknown(target.split(), [], looks, words, words, lexicon, set(), capitals=True)
+    result, _ = match_unknown(target.split(), [], looks, words, words, lexicon, set(), {}, capitals=True)
     assert " ".join(result) == said
-    result, _ = match_unknown(target.split(), [], looks, words, words, lexicon, set(), capitals=False)
+    result, _ = match_unknown(target.split(), [], looks, words, words, lexicon, set(), {}, capitals=False)
     assert " ".join(result) == said.replace("Nie", "nie")
 
 
@@ -169,14 +173,14 @@ def test_a_place_whose_word_cannot_be_the_origin_is_corrected_nearby() -> None:
     "typed", ["1,000", "3.14", "-5%", "24.12.2026", "10:30", "A.B@c-d.org", "https://x.org/?q=1", "WWW.x.org"]
 )
 def test_numbers_dates_and_addresses_are_copied_as_typed(typed: str) -> None:
-    lexicon = sure({typed.lower(): "other"})
-    result = match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed.lower()], [typed], lexicon, set(), False)
+    lexicon = {typed.lower(): "other"}
+    result = match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed.lower()], [typed], lexicon, set(), {}, False)
     assert result == ([typed], [Replacement(0, 0, False)])
 
 
 @pytest.mark.parametrize("typed", ["1990s", "B2B", "@", "x@", "www.", "A.B"])
 def test_other_words_are_translated_by_the_lexicon(typed: str) -> None:
-    assert match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed], [typed], sure({typed: "other"}), set(), False) == (
+    assert match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed], [typed], {typed: "other"}, set(), {}, False) == (
         ["other"],
         [Replacement(0, 0, True)],
     )
@@ -195,14 +199,14 @@ def test_only_unknown_words_change_and_where_places_are_named_and_no_word_is_fre
     source = list("wxyz")
     looks = {t: [w / 10 for w in weights[t]] for t, word in enumerate(target) if word == "<unk>"}
     links = [(row.index(max(row)), t) for t, row in looks.items()]
-    result, _ = match_unknown(target, links, looks, source, source, NO_LEXICON, known, capitals=True)
+    result, _ = match_unknown(target, links, looks, source, source, {}, known, {}, capitals=True)
     assert [a for a, b in zip(result, target, strict=True) if b not in UNKNOWN] == [
         w for w in target if w not in UNKNOWN
     ]
-    assert match_unknown(target, links, {}, source, source, NO_LEXICON, set(source), True) == replace_unknown(
+    assert match_unknown(target, links, {}, source, source, {}, set(source), {}, True) == replace_unknown(
         target, links, source, source, {}
     )
-    if len(looks) == 1:
+    if sum(word in UNKNOWN for word in target) == 1:
         for t, row in looks.items():
             if any(look >= LEAST and word not in known for look, word in zip(row, source, strict=True)):
                 assert result[t] not in known
