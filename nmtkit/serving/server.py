@@ -98,10 +98,12 @@ class _Uvicorn(uvicorn.Server):
         self._engine, self._ready = engine, ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and say so."""
         await super().startup(sockets)
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Refuse what waits, which ends its connections, and wait for the others."""
         self._engine.stop()
         await super().shutdown(sockets)
 
@@ -124,10 +126,12 @@ class _Connection(H11Protocol):
     _reading: asyncio.TimerHandle | None = None  # until some of the answer has to be read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the head of a request."""
         super().connection_made(transport)
         self._sending = self.loop.call_later(self.seconds, transport.abort)
 
     def data_received(self, data: bytes) -> None:
+        """Read on; the head is complete when there is a request that has no answer yet."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._in_time()
@@ -135,15 +139,18 @@ class _Connection(H11Protocol):
             self._sending = self.loop.call_later(self.seconds, self.transport.abort)
 
     def pause_writing(self) -> None:
+        """Begin to watch whether the client reads: more of an answer waits for it than is kept for one."""
         super().pause_writing()
         self._read_by(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
+        """Stop watching: the client has read nearly everything."""
         super().resume_writing()
         if self._reading is not None:
             self._reading.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop both clocks."""
         super().connection_lost(exc)
         self._in_time()
         if self._reading is not None:
@@ -160,6 +167,7 @@ class _Connection(H11Protocol):
         self._reading = self.loop.call_later(self.seconds, self._check_read, unread)
 
     def _check_read(self, before: int) -> None:
+        """Go on watching a client that has read enough since ``before`` bytes were left, and give up any other."""
         unread = self.transport.get_write_buffer_size()
         if unread > before - LEAST_READ:
             self.transport.abort()

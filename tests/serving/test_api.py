@@ -1,9 +1,15 @@
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nmtkit.serving.search import Batch, Offer, describe, search, translators_of
+from nmtkit.translation import loading
+from nmtkit.translation.jobs import Models
+from nmtkit.translation.request import Request
+from tests.echo import load_echo, write_folder
 from tests.serving.conftest import Start
 
 
@@ -92,3 +98,14 @@ def test_the_page_allows_its_own_style_and_script_and_nothing_else(start: Start)
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy
+
+
+def test_several_models_can_be_offered_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    folders = tuple(write_folder(tmp_path / name) for name in ("one", "two"))
+    offers = (Offer("ensemble", Models(folders, "cpu", None, None, "float32", None)),)
+    [told] = describe(offers, Request())
+    assert (told.name, told.members, told.attention) == ("ensemble", 2, True)
+    [answer] = search(offers, Batch("ensemble", Request(), False, ["a b"], None))
+    assert answer.texts == ["a b"]
+    translators_of.cache_clear()

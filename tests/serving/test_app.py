@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from nmtkit.serving import search
+from nmtkit.serving.engine import Busy, Engine
 from nmtkit.serving.limits import Limits
 from tests.serving.conftest import Start
 
@@ -148,3 +149,21 @@ def test_a_client_that_is_gone_has_its_sentences_dropped(start: Start) -> None:
     [head, _] = client.portal.call(gone)
     assert head["status"] == 499
     assert "nmtkit_queued_sentences 0" in client.get("/metrics").text
+
+
+def test_who_comes_to_a_full_queue_is_told_when_to_come_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = start()
+
+    async def full(*arguments: object) -> None:
+        raise Busy("the queue is full", 7)
+
+    monkeypatch.setattr(Engine, "answer", full)
+    for path, values in (("/v1/translate", {"text": "a"}), ("/translate", {"q": "a", "source": "en", "target": "en"})):
+        answer = client.post(path, json=values)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "7")
+        assert answer.json() == {"error": "the queue is full"}
+
+
+def test_a_search_that_takes_too_long_is_answered_with_504(start: Start) -> None:
+    status, reason = refusal(start(limits=Limits(search=1e-6)), lines=["a b c"] * 100)
+    assert (status, reason) == (504, "the search took more than 1e-06 seconds")
