@@ -83,7 +83,7 @@ Precision = Annotated[
     Literal["auto", "float32", "bfloat16", "int8"],
     typer.Option(
         help="Number format of the products in search: auto is bfloat16 where the device multiplies it faster, else "
-        "float32; int8 is fast on a CPU."
+        "float32; int8 is for CPUs, and pays on those with VNNI."
     ),
 ]
 Raw = Annotated[

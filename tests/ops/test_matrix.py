@@ -10,6 +10,7 @@ from nmtkit.layers.recurrent import GRU, LAU, LSTMState, PeepholeLSTM
 from nmtkit.ops import bfloat16, int8
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import SMALL, Matrix, convert, product
+from nmtkit.ops.precision import Products
 
 
 class Doubled:
@@ -80,3 +81,11 @@ def test_a_weight_is_converted_unless_it_is_small_or_float32_is_asked_for() -> N
     for precision, kinds in (("bfloat16", (bfloat16.Low, bfloat16.LaidOut)), ("int8", (int8.Packed,))):
         assert isinstance(convert(large, None, precision), kinds)
         assert convert(small, None, precision) is small
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_a_bias_that_was_converted_with_the_weight_is_added_to_every_row(precision: Products) -> None:
+    torch.manual_seed(0)
+    rows, weight, bias = torch.randn(200, 128), torch.randn(128, SMALL // 128), 10 * torch.randn(SMALL // 128)
+    with_bias, without = (product(rows, convert(weight, each, precision)) for each in (bias, None))
+    torch.testing.assert_close(with_bias, without + bias, rtol=2**-7, atol=0.5)
