@@ -123,7 +123,7 @@ def searching(name: str, folder: str, text: str, most: int, least: int) -> list[
                 "-output", f"{name}.out", "-report_time", "-beam_size", "5", "-batch_size", "80",
                 "-length_penalty", "avg", "-min_length", str(least), "-max_length", str(most)]  # fmt: skip
     assert name.startswith("JoeyNMT")
-    return ["joeynmt/bin/python", "-m", "joeynmt", "translate", f"{folder}.yaml", "-o", f"{name}.out"]
+    return ["joeynmt/bin/python", "-m", "joeynmt", "translate", f"{folder}.yaml"]
 
 
 def checkpoint(folder: str) -> str:
@@ -139,13 +139,16 @@ class Run(NamedTuple):
     seconds: float
 
 
-def run(command: list[str], report: str, source: str = os.devnull) -> Run:
-    """Run it; reports are the lines that match, and the end."""
+def run(command: list[str], report: str, source: str = os.devnull, output: str | None = None) -> Run:
+    """Run it; reports are the lines that match, and the end. output: a file for what it writes beside its log."""
     clocks, log = [(time.perf_counter(), 0.0)], ""
-    with open(source) as text:
-        process = subprocess.Popen(command, stdin=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    for line in process.stdout:
+    with open(source) as text, open(output or os.devnull, "w") as written:
+        process = subprocess.Popen(
+            command, stdin=text, stdout=written if output else subprocess.PIPE,
+            stderr=subprocess.PIPE if output else subprocess.STDOUT, text=True)  # fmt: skip
+    lines = process.stderr if output else process.stdout
+    assert lines is not None
+    for line in lines:
         log += line
         if re.search(report, line):
             clocks.append((time.perf_counter(), cpu_seconds(process.pid)))
@@ -193,7 +196,8 @@ def translate(name: str, turn: str) -> None:
         command = searching(name, folder, "test", WORDS, WORDS)
     if name.startswith("JoeyNMT"):
         seconds = r"Generation took ([\d.]+)\[sec\]"
-    done = run(command, seconds, "data/test.src")
+    # JoeyNMT's own option for a file of translations fails.
+    done = run(command, seconds, "data/test.src", f"{name}.out" if name.startswith("JoeyNMT") else None)
     took, sentences = float(re.findall(seconds, done.log)[-1]), len(Path("data/test.src").read_text().splitlines())
     note("translation", name, speed=sentences / took, a_core=sentences / took / done.cores[-2], peak=done.peak)
 
@@ -224,7 +228,8 @@ def command(name: str, lines: str, turn: str) -> None:
                     "--precision", system.precision], r"^$")  # fmt: skip
         texts = output.read_text().splitlines()
     else:
-        done = run(searching(name, folder, text, 100, 0), r"^$", f"data/{text}.src")
+        written = f"{name}.out" if name.startswith("JoeyNMT") else None
+        done = run(searching(name, folder, text, 100, 0), r"^$", f"data/{text}.src", written)
         writer = TextPipeline.load(Path("data"), "tgt")
         texts = [writer.text(line.split()) for line in output.read_text().splitlines()]
     assert len(texts) == wanted, f"{name}: {len(texts)} lines of {wanted}"
