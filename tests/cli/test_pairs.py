@@ -240,7 +240,6 @@ def test_a_model_is_tuned_to_other_text_that_is_prepared_as_its_own(folder: Path
 
 @pytest.mark.parametrize("options", ["--tokenizer none --joint", "--separate --truecase"])
 def test_sentencepiece_goes_from_prep_to_score(folder: Path, nmtkit: Nmtkit, options: str) -> None:
-    pytest.importorskip("sentencepiece", reason="pip install 'nmtkit[sentencepiece]'")
     strange = ["", "ALT\u2581cat ☃☃ dog.", "cat @@ dog", "old " * 300]
     with Path("raw/test.en").open("a") as file:
         file.writelines(f"{line}\n" for line in strange)

@@ -174,12 +174,11 @@ def test_the_history_comes_as_json_lines_the_same_that_are_kept(prepared: Path, 
 
 
 def test_tensorboard_has_the_whole_history_whenever_it_was_asked_for(prepared: Path, nmtkit: Nmtkit) -> None:
-    events = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator", reason="pip install 'nmtkit[tensorboard]'"
-    )
+    from tensorboard.backend.event_processing import event_accumulator
+
     assert nmtkit(*TRAIN, "--max-epochs", 1).status == 0
     assert nmtkit(*TRAIN, "--tensorboard").status == 0
-    written = events.EventAccumulator(str(prepared / "run" / "tensorboard")).Reload()
+    written = event_accumulator.EventAccumulator(str(prepared / "run" / "tensorboard")).Reload()
     records = [json.loads(line) for line in (prepared / "run" / "metrics.jsonl").read_text().splitlines()]
     for kind, name in (("valid", "cross_entropy"), ("valid", "bleu"), ("train", "loss"), ("epoch", "padding")):
         kept = [(r["update"], pytest.approx(r[name])) for r in records if r["kind"] == kind]

@@ -25,7 +25,6 @@ WORD = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1).filter(
 
 @pytest.fixture(scope="module")
 def model() -> bytes:
-    pytest.importorskip("sentencepiece", reason="pip install 'nmtkit[sentencepiece]'")
     return learn_sentencepieces(COUNTS, 40, ["en"])
 
 

@@ -26,11 +26,11 @@ from nmtkit.experiment.schema import Experiment
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import linear_cross_entropy
 from nmtkit.ops.memory import is_full
+from nmtkit.ops.precision import dtype_of
 from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.sampling import sample
 from nmtkit.training.loss import summed_loss
-from nmtkit.training.precision import resolve
 from tests.models.test_contracts import (
     assert_same,
     every_preset,
@@ -231,5 +231,5 @@ def test_the_command_trains_and_translates_as_on_the_cpu(data: Path, tmp_path: P
 
 def test_the_best_number_format_is_chosen() -> None:
     if GPU.type == "cuda":
-        assert resolve("auto", GPU) == (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32)
-    assert resolve("float32", GPU) == torch.float32
+        assert dtype_of("auto", GPU) == (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32)
+    assert dtype_of("float32", GPU) == torch.float32
