@@ -99,7 +99,7 @@ def survives(path: Path, content: bytes, read: Callable[[], object]) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with ids, and whatever else belongs to a model folder, in run/."""
     data = make_data(tmp_path_factory.mktemp("hostile"))
-    prepare_folder(ModelFolder(data / "run"), small_experiment(), data)
+    prepare_folder(ModelFolder(data / "run"), small_experiment(), data, None)
     return data
 
 

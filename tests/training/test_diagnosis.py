@@ -17,7 +17,7 @@ from tests.training.conftest import metrics, small_experiment, small_run, traine
 def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_path: Path) -> None:
     planned = small_experiment()
     run = small_run(planned, Corpus.open(data, "train"), tmp_path)
-    prepare_folder(run.folder, planned, data)
+    prepare_folder(run.folder, planned, data, None)
     with torch.no_grad():
         run.model.output.bias[5] = float("nan")
     place = r"update 1 \(epoch 1, batch 1\): loss nan, gradient norm nan, first in the weights output.bias; "

@@ -21,7 +21,7 @@ def run_with(tmp_path: Path, data: Path, measured: list[tuple[float, float]], **
     """A run whose validations measure these pairs of cross-entropy and BLEU, one after every update."""
     planned = small_experiment(valid_every=1, max_updates=len(measured), **training)
     run = small_run(planned, Corpus.open(data, "train"), tmp_path)
-    prepare_folder(run.folder, planned, data)
+    prepare_folder(run.folder, planned, data, None)
     loop.train(run, validations(measured))
     return run.progress
 
