@@ -95,7 +95,8 @@ def prep(
     lengths are left out, and with --drop also those with identical sides, in another script than the language's, that
     are in the development or test set, or that occurred before. The number of pairs and the first line numbers for each
     rule are shown and kept in manifest.json. Development and test text keep every line. All settings are kept in
-    prep.yaml, and nmtkit translate repeats them.
+    prep.yaml, and nmtkit translate repeats them. Words are what the tokenizer makes; with --tokenizer none a line of
+    Chinese or Japanese is one word, so add --max-ratio 0 there.
 
     When a run is interrupted, the same command continues it. Machines that share a folder can share a large text:
 
