@@ -10,6 +10,7 @@ in a processor's cache.
 Letters: R rows (sentences x target words), H hidden, V words.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -46,12 +47,14 @@ def score(hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> tuple
 
     hidden (R, H), weight (V, H), bias (V,), target (R,), as in ``linear_cross_entropy``.
     """
+    compute = weight.to(hidden.dtype)
     log_probs, right = [], []
     for rows in _chunks(hidden, weight):
-        logits = _logits(hidden[rows], weight, bias)
-        chosen = logits.gather(1, target[rows].unsqueeze(1)).squeeze(1)
-        log_probs.append(chosen - logits.logsumexp(dim=-1))
-        right.append(logits.argmax(dim=-1) == target[rows])
+        for block, words in _blocks(hidden[rows] @ compute.t(), target[rows]):
+            logits = block + bias  # in float32, as the bias is
+            chosen = logits.gather(1, words.unsqueeze(1)).squeeze(1)
+            log_probs.append(chosen - logits.logsumexp(dim=-1))
+            right.append(logits.argmax(dim=-1) == words)
     return torch.cat(log_probs), torch.cat(right)
 
 
@@ -60,17 +63,13 @@ def _chunks(hidden: Tensor, weight: Tensor) -> list[slice]:
     return [slice(start, start + rows) for start in range(0, max(1, len(hidden)), rows)]
 
 
-def _blocks(logits: Tensor) -> tuple[Tensor, ...]:
-    """A chunk's logits (R, V), block by block. A GPU is given all at once: to it, it is launching that costs time."""
-    blocks: tuple[Tensor, ...] = logits.split(max(1, len(logits)) if logits.is_cuda else block_rows(logits.shape[1]))
-    return blocks
+def _blocks(logits: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """A chunk's logits (R, V) and target (R,), block by block.
 
-
-def _logits(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """A chunk's logits (R, V) in float32, with the product in the dtype of hidden."""
-    if hidden.dtype == bias.dtype == weight.dtype == torch.float32:
-        return torch.addmm(bias, hidden, weight.t())
-    return (hidden @ weight.to(hidden.dtype).t()).float() + bias.float()
+    A GPU is given all at once: to it, it is launching that costs time.
+    """
+    rows = max(1, len(logits)) if logits.is_cuda else block_rows(logits.shape[1])
+    return zip(logits.split(rows), target.split(rows), strict=True)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -87,8 +86,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_bias = torch.zeros_like(bias) if needed else None
         for rows in _chunks(hidden, weight):
             logits = hidden[rows] @ compute.t()
-            blocks = _blocks(logits)
-            for block, words in zip(blocks, target[rows].split(len(blocks[0])), strict=True):
+            for block, words in _blocks(logits, target[rows]):
                 # Blocks of logits become blocks of their gradient, in the same memory.
                 loss, nll = _block(block, bias, words, label_smoothing, d_bias)
                 total += loss
