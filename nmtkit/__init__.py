@@ -47,9 +47,9 @@ def load(
     align, for unknown words and shortlists, instead of the model's own. checkpoint: best, last or the number of an
     update; the best one is that of a folder, and a folder as run/checkpoints/step-876 is that checkpoint.
     """
-    from nmtkit.training.folder import ModelFolder
+    from nmtkit.training.folder import at_checkpoint
     from nmtkit.translation import loading  # torch takes seconds to import; `nmtkit --help` does without
 
     folders = [folder] if isinstance(folder, Path | str) else folder
-    chosen = [ModelFolder.at(Path(path), None if checkpoint is None else str(checkpoint)).named for path in folders]
+    chosen = at_checkpoint(folders, None if checkpoint is None else str(checkpoint))
     return loading.load(chosen, device, combine, weights, precision, lexicon)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmtkit.cli.options import AsJson, Checkpoint, Device, ErrorTypes, ModelFolders, at_checkpoint
+from nmtkit.cli.options import AsJson, Checkpoint, Device, ErrorTypes, ModelFolders
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
+from nmtkit.training.folder import at_checkpoint
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.contrast import Accuracy, Entry

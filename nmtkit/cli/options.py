@@ -16,7 +16,6 @@ import typer
 
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, file_of, read_lines
-from nmtkit.training.folder import ModelFolder
 
 T = TypeVar("T")
 
@@ -243,11 +242,6 @@ def open_output(output: str) -> Iterator[TextIO]:
     else:
         with atomic_write(output) as file:
             yield file
-
-
-def at_checkpoint(folders: Iterable[Path], checkpoint: str | None) -> list[Path]:
-    """The models in ``folders``, each at that checkpoint, by the paths that stand for them."""
-    return [ModelFolder.at(folder, checkpoint).named for folder in folders]
 
 
 def parse_weights(text: str | None) -> tuple[float, ...] | None:

@@ -29,7 +29,6 @@ from nmtkit.cli.options import (
     Stop,
     UnkOrigin,
     Weights,
-    at_checkpoint,
     beside_lines,
     check_output,
     lines_done,
@@ -38,6 +37,7 @@ from nmtkit.cli.options import (
 )  # fmt: skip
 from nmtkit.errors import UserError
 from nmtkit.lines import raw_lines
+from nmtkit.training.folder import at_checkpoint
 from nmtkit.translation.request import Request
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, OneModel, Precision, at_checkpoint
+from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, OneModel, Precision
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
+from nmtkit.training.folder import at_checkpoint
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.tuning import Candidate

@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -297,3 +297,8 @@ class ModelFolder:
 def read_text(path: Path) -> str:
     """The text of a file that may be missing (then nothing) or damaged (then with U+FFFD for what is no UTF-8)."""
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def at_checkpoint(folders: Iterable[Path | str], checkpoint: str | None) -> list[Path]:
+    """The models in ``folders``, each at that checkpoint, by the paths that stand for them; see ``ModelFolder.at``."""
+    return [ModelFolder.at(Path(folder), checkpoint).named for folder in folders]

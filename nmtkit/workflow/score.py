@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nmtkit.data.settings import Side, TextFiles, Tokenizer, load_prep
 from nmtkit.errors import UserError
-from nmtkit.training.folder import ModelFolder
+from nmtkit.training.folder import at_checkpoint
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.bleu import Score
@@ -74,7 +74,7 @@ def score(
                 "only `data`, `model`, `checkpoint`, `split`, `max_length`, `replace_unk`, `precision` and `device` go "
                 "without files; give some: nmtkit score HYP... REF"
             )
-        chosen = ModelFolder.at(Path(model), checkpoint).named
+        [chosen] = at_checkpoint([model], checkpoint)
         test = translate_held_out(
             chosen,
             Path(data),
