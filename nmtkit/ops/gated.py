@@ -12,18 +12,21 @@ The LAU of Wang et al. 2017, eqs. 6 to 8, whose third gate is g and whose bias s
     c = tanh((1 - r) * x_c + r * s_c + b)
     h' = (1 - g) * ((1 - z) * h + z * dropout(c)) + g * H(x)
 
-The product with the state stays with the caller: s = h U, so that a loop can share its weights (``loop.py``). Few
-passes over memory are made, and little is kept for backward. All is done in the dtype of the state h.
+The product with the state stays with the caller: s = h U, so that a loop can share its weights (``loop.py``). What
+follows it is done by ``Plain``, in few passes over memory and in the dtype of the state h, or on a GPU by its twin in
+``triton/gated.py``, in float32.
 
 Letters: N rows, H hidden, G gates.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.ops import recurrence, trusted
 from nmtkit.ops.pointwise import layer_norm_backward, sigmoid_backward, tanh_, tanh_backward
 
 EPSILON = 1e-6  # of the layer normalisations
@@ -39,8 +42,7 @@ def gru(
     gain is None without one. state_bias (H,), inside the reset product. keep (N, H) is what dropout multiplies the
     candidate by; None keeps it.
     """
-    new: Tensor = _GRU.apply(x, s, h, gain, bias, state_bias, keep)
-    return new
+    return trusted.choose(PLAIN, _fused, _compare, s).gru(x, s, h, gain, bias, state_bias, keep)
 
 
 def lau(
@@ -51,8 +53,73 @@ def lau(
     As ``gru`` with the gates r, z, g: x (N, 5H) ends with H(x), s (N, 4H), h (N, H), gain and bias (3, H),
     candidate_bias (H,), outside the reset product, keep (N, H).
     """
-    new: Tensor = _LAU.apply(x, s, h, gain, bias, candidate_bias, keep)
-    return new
+    return trusted.choose(PLAIN, _fused, _compare, s).lau(x, s, h, gain, bias, candidate_bias, keep)
+
+
+class Cells(Protocol):
+    """Both functions above, with their backward: of plain operations or of a GPU's kernels."""
+
+    def gru(
+        self, x: Tensor | None, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, state_bias: Tensor,
+        keep: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        """See ``gru``: the next state (N, H)."""
+
+    def lau(
+        self, x: Tensor, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, candidate_bias: Tensor,
+        keep: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        """See ``lau``: the next state (N, H)."""
+
+
+class Plain:
+    """``Cells`` in plain operations."""
+
+    def gru(
+        self, x: Tensor | None, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, state_bias: Tensor,
+        keep: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        """See ``Cells``: x, s (N, (G+1) H), h and keep (N, H)."""
+        new: Tensor = _GRU.apply(x, s, h, gain, bias, state_bias, keep)
+        return new
+
+    def lau(
+        self, x: Tensor, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, candidate_bias: Tensor,
+        keep: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        """See ``Cells``: x (N, 5H), s (N, 4H), h and keep (N, H)."""
+        new: Tensor = _LAU.apply(x, s, h, gain, bias, candidate_bias, keep)
+        return new
+
+
+PLAIN: Cells = Plain()
+
+
+def _fused() -> Cells:
+    from nmtkit.ops.triton import gated
+
+    return gated
+
+
+def _compare(fused: Cells, device: torch.device, dtype: torch.dtype) -> None:
+    """Every cell, with and without what may be left out; inputs and products in ``dtype``, the rest in float32."""
+    random = torch.Generator().manual_seed(1)
+    rows, width = recurrence.TRIED[1:]
+
+    def drawn(*shape: int) -> Tensor:
+        """Normally distributed numbers of that shape."""
+        return torch.randn(shape, generator=random).to(device)
+
+    cells: list[tuple[str, Callable[..., Tensor], Callable[..., Tensor], int, int]] = [
+        ("GRU", fused.gru, PLAIN.gru, 2, 3), ("T-GRU", fused.gru, PLAIN.gru, 2, 0),
+        ("L-GRU", fused.gru, PLAIN.gru, 3, 5), ("LAU", fused.lau, PLAIN.lau, 3, 5),
+    ]  # fmt: skip
+    for name, ours, theirs, gates, parts in cells:  # the parts of x, each of the state's width
+        x = drawn(rows, parts * width).to(dtype) if parts else None
+        s, h = drawn(rows, (gates + 1) * width).to(dtype), drawn(rows, width)
+        gain, bias, other, keep = drawn(gates, width), drawn(gates, width), drawn(width), drawn(rows, width)
+        for given in ([x, s, h, gain, bias, other, keep], [x, s, h, None, bias, other, None]):
+            recurrence.require_same(f"the {name} with normalised gates", ours, theirs, given)
 
 
 def _gates(x: Tensor | None, s: Tensor, gain: Tensor | None, bias: Tensor) -> tuple[list[Tensor], list[Tensor]]:

@@ -10,6 +10,7 @@ on unchanged, and backward its gradient.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -102,13 +103,15 @@ def divide(gradient: Tensor, real: Tensor | None) -> tuple[Tensor, list[Tensor]]
     return gradient.masked_fill(~real, 0), [gradient.masked_fill(real, 0)]
 
 
+Result = Tensor | tuple[Tensor, ...]
+
 TRIED = 3, 5, 16  # T, B, H: a width as usual, because Triton compiles another program where 16 does not divide it
 
 
 def compare(
     cell: str,
     function: Callable[..., tuple[Tensor, ...]],
-    twins: Sequence[object],
+    twins: tuple[object, object],
     shapes: Sequence[Sequence[int]],
     device: torch.device,
     dtype: torch.dtype,
@@ -122,14 +125,32 @@ def compare(
     length, rows = shapes[0][:2]
     lengths = torch.arange(rows, device=device) % length + 1
     mask = torch.arange(length, device=device).unsqueeze(1) < lengths
+
+    def run(twin: object, *given: Tensor) -> tuple[Tensor, ...]:
+        """Results of the twin for tensors of ``shapes``."""
+        return function(*given, mask, False, twin)
+
+    fused, plain = twins
+    require_same(cell, partial(run, fused), partial(run, plain), inputs)
+
+
+def require_same(
+    cell: str, ours: Callable[..., Result], theirs: Callable[..., Result], inputs: Sequence[Tensor | None]
+) -> None:
+    """Raises ArithmeticError where the results or gradients of ``ours``, the kernels, are not those of ``theirs``.
+
+    Both take ``inputs``, of any shapes; None is an argument that is left out.
+    """
     both: list[list[Tensor]] = []
-    for twin in twins:
+    for function in (ours, theirs):
         # The first tensor may come from a search, where gradients are off.
         with torch.inference_mode(False), torch.enable_grad():
-            given = [x.clone().requires_grad_() for x in inputs]
-            results = function(*given, mask, False, twin)
-            gradients = torch.autograd.grad(results, given, [result.detach() for result in results])
-        both.append([*results, *gradients])
+            given = [None if x is None else x.clone().requires_grad_() for x in inputs]
+            called = function(*given)
+            results = [called] if isinstance(called, Tensor) else list(called)
+            leaves = [x for x in given if x is not None]
+            gradients = torch.autograd.grad(results, leaves, [result.detach() for result in results], allow_unused=True)
+        both.append([*results, *(gradient for gradient in gradients if gradient is not None)])
     for fused, plain in zip(*both, strict=True):
         # Wide enough for bfloat16 and a GPU's coarser exponential; a wrong kernel is far off.
         if not torch.allclose(fused, plain, rtol=0, atol=0.05 * plain.abs().max().item()):

@@ -46,7 +46,7 @@ def cell(kind: str, layer_norm: bool, rows: int, width: int, dropout: bool) -> t
     def called(function: Callable[..., Tensor]) -> Cell:
         def run(s: Tensor, h: Tensor, bias: Tensor, other: Tensor, *rest: Tensor) -> Tensor:
             x, g = (rest[0] if inputs else None), (rest[-1] if gain else None)
-            return function(x, s, h, g, bias, other, None if keep is None else keep.to(h.dtype))
+            return function(x, s, h, g, bias, other, None if keep is None else keep.to(h))
 
         return run
 

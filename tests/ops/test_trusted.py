@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, gru, lau, lstm, trusted
+from nmtkit.ops import attention, gated, gru, lau, lstm, trusted
 
 GPU: Any = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)  # what is asked of a tensor
 CELLS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "LAU": lau}
@@ -84,6 +84,25 @@ def test_attention_weights_that_differ_are_not_used(caplog: pytest.LogCaptureFix
     assert chosen(attention, sound) is sound
 
 
+@pytest.mark.parametrize("which", ["gru", "lau"])
+@pytest.mark.parametrize("wrong", ["result", "gradient"])
+def test_cells_with_normalised_gates_that_differ_are_not_used(
+    which: str, wrong: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain = getattr(gated.PLAIN, which)
+
+    def differs(*arguments: Tensor | None) -> Tensor:
+        new: Tensor = plain(*arguments)
+        # Without a change of the value, half the gradient.
+        return 0.8 * new if wrong == "result" else (new + new.detach()) / 2
+
+    twin = SimpleNamespace(gru=gated.PLAIN.gru, lau=gated.PLAIN.lau)
+    assert chosen(gated, twin) is twin
+    trusted._sound.cache_clear()
+    assert chosen(gated, SimpleNamespace(**{**vars(twin), which: differs})) is gated.PLAIN
+    assert f"other results of the {which.upper()} with normalised gates" in caplog.text
+
+
 def test_kernels_that_raise_are_not_used_and_one_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
     def fails(*arguments: Tensor) -> None:
         raise RuntimeError("no kernel image is available\nfor execution on the device")
@@ -109,7 +128,7 @@ def test_what_was_found_holds_for_every_later_tensor() -> None:
     assert calls == [torch.float32]
 
 
-@pytest.mark.parametrize("cell", [lstm, gru, lau, attention])
+@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, attention])
 def test_without_triton_plain_operations_are_used_and_one_line_says_so(
     cell: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -121,7 +140,7 @@ def test_without_triton_plain_operations_are_used_and_one_line_says_so(
     assert "ModuleNotFoundError" in caplog.text
 
 
-@pytest.mark.parametrize("cell", [lstm, gru, lau, attention])
+@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, attention])
 def test_a_tensor_on_a_cpu_takes_plain_operations_without_a_word(cell: Any, caplog: pytest.LogCaptureFixture) -> None:
     assert trusted.choose(cell.PLAIN, cell._fused, cell._compare, torch.zeros(1)) is cell.PLAIN
     assert caplog.text == ""

@@ -4,17 +4,20 @@ On a CPU they need TRITON_INTERPRET=1 before Triton is imported; without it they
 """
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, gru, lau, lstm, trusted
+from nmtkit.ops import attention, gated, gru, lau, lstm, trusted
 from nmtkit.ops.triton import attention as fused_attention
+from nmtkit.ops.triton import gated as fused_gated
 from nmtkit.ops.triton import gru as fused_gru
 from nmtkit.ops.triton import lau as fused_lau
 from nmtkit.ops.triton import lstm as fused_lstm
+from tests.ops import test_gated
 from tests.ops.test_recurrence import OPS, TOLERANCE, Op, assert_near, both_ways, every_op, gradients, inputs, ragged
 
 DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
@@ -29,19 +32,21 @@ TWINS: list[tuple[Any, Any]] = [(lstm, fused_lstm), (gru, fused_gru), (lau, fuse
 def run(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Has the recurrences use the kernels, and gives the names of those that ran."""
     names: list[str] = []
-    launch = fused_lstm.run
 
-    def counted(kernel: Any, *arguments: object) -> None:
-        names.append(kernel.__name__)
-        launch(kernel, *arguments)
+    def counting(launch: Callable[..., None]) -> Callable[..., None]:
+        def counted(kernel: Any, *arguments: object) -> None:
+            names.append(kernel.__name__)
+            launch(kernel, *arguments)
+
+        return counted
 
     if DEVICE == "cpu":
         monkeypatch.setattr(trusted, "choose", lambda plain, fused, compare, x: fused())
-    for cell, twin in TWINS:
+    for cell, twin in [*TWINS, (gated, fused_gated)]:
         for dtype in TOLERANCE:
             tensor = torch.zeros(1, device=DEVICE, dtype=dtype)
             assert trusted.choose(cell.PLAIN, cell._fused, cell._compare, tensor) is twin
-        monkeypatch.setattr(twin, "run", counted)
+        monkeypatch.setattr(twin, "run", counting(twin.run))
     return names
 
 
@@ -146,7 +151,7 @@ def test_what_came_in_is_left_as_it_was(op: Op) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
 def test_the_kernels_are_trusted(dtype: torch.dtype) -> None:
-    for cell, twin in [*TWINS, (attention, fused_attention)]:
+    for cell, twin in [*TWINS, (attention, fused_attention), (gated, fused_gated)]:
         cell._compare(twin, torch.device(DEVICE), dtype)
 
 
@@ -165,3 +170,58 @@ def test_the_scores_of_additive_attention_are_its_equation(
     scores = fused_attention.scores(*given).cpu().double()
     expected = ((query.double().unsqueeze(1) + keys.double()).tanh() @ v.double()).masked_fill(~mask, float("-inf"))
     torch.testing.assert_close(scores, expected, rtol=0, atol=SLACK * 1e-6 * width**0.5)
+
+
+@pytest.mark.parametrize("kind", ["gru", "tgru", "lgru", "lau"])
+@test_gated.normalised
+@pytest.mark.parametrize("dropout", [False, True], ids=["whole", "dropout"])
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize(("rows", "width"), [(3, 5), (1, 1), (7, 2), (5, 33), (2, 300)])
+def test_a_cell_with_normalised_gates_takes_a_kernel_each_way_and_equals_the_plain_cell(
+    kind: str, layer_norm: bool, dropout: bool, dtype: torch.dtype, rows: int, width: int, run: list[str]
+) -> None:
+    fast, plain, tensors = test_gated.cell(kind, layer_norm, rows, width, dropout)
+    theirs = [x.requires_grad_() for x in tensors]
+    product, *others = (x.detach().float().to(DEVICE) for x in tensors)
+    ours = [x.requires_grad_() for x in (product.to(dtype), *others)]
+    result, expected = fast(*ours), plain(*theirs)
+    assert result.dtype == torch.float32
+    assert_near(result.cpu(), expected, SLACK * TOLERANCE[torch.float32])
+    before = [x.detach().clone() for x in ours]
+    mine, others = (test_gated.gradients(x.cpu(), of) for x, of in ((result, ours), (expected, theirs)))
+    for x, gradient, other in zip(ours, mine, others, strict=True):
+        assert gradient.dtype == x.dtype
+        tolerance = TOLERANCE[dtype] if x.dtype == torch.bfloat16 else SLACK * 10 * TOLERANCE[torch.float32]
+        assert_near(gradient.cpu(), other, tolerance)
+    assert len(run) == 2
+    assert all(torch.equal(x, y) for x, y in zip(ours, before, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["gru", "lgru", "lau"])
+def test_an_input_of_a_product_in_bfloat16_has_its_gradient_in_bfloat16(kind: str) -> None:
+    fast, plain, tensors = test_gated.cell(kind, True, 3, 33, dropout=True)
+    theirs = [x.requires_grad_() for x in tensors]
+    low = {0, 4}  # s and x
+    ours = [
+        x.detach().to(DEVICE, torch.bfloat16 if k in low else torch.float32).requires_grad_()
+        for k, x in enumerate(tensors)
+    ]
+    result, expected = fast(*ours), plain(*theirs)
+    assert_near(result.cpu(), expected, SLACK * TOLERANCE[torch.float32])
+    mine = torch.autograd.grad(result, ours, torch.ones_like(result))
+    others = torch.autograd.grad(expected, theirs, torch.ones_like(expected))
+    for k, (gradient, other) in enumerate(zip(mine, others, strict=True)):
+        assert gradient.dtype == (torch.bfloat16 if k in low else torch.float32)
+        assert_near(gradient.cpu(), other, TOLERANCE[torch.bfloat16] if k in low else SLACK * 2e-5)
+
+
+def test_kernels_read_a_state_and_a_product_however_they_lie_in_memory() -> None:
+    fast, _, tensors = test_gated.cell("lau", True, 4, 5, dropout=True)
+    straight = [x.float().to(DEVICE).requires_grad_() for x in tensors]
+    scattered = [x.detach().t().contiguous().t().requires_grad_() if x.ndim == 2 else x for x in straight]
+    assert not scattered[1].is_contiguous()
+    results = [fast(*given) for given in (straight, scattered)]
+    assert torch.equal(*results)
+    weights = torch.randn(5, 4, generator=torch.Generator().manual_seed(1)).to(DEVICE).t()
+    found = [torch.autograd.grad(r, of, weights) for r, of in zip(results, (straight, scattered), strict=True)]
+    assert all(torch.equal(x, y) for x, y in zip(*found, strict=True))
