@@ -19,7 +19,9 @@ from torch.nn import functional
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.ops.columns import Columns
 from nmtkit.ops.positions import sinusoid
+from nmtkit.ops.tree import Common
 
 
 @dataclass(frozen=True)
@@ -60,25 +62,24 @@ class Attention(nn.Module):
         self.query, self.key, self.value, self.out = (_linear(width, width, bias=False) for _ in range(4))
 
     def queries(self, x: Tensor) -> Tensor:
-        """x (N, T, D) -> (N, h, T, D / h)."""
+        """x (B, T, D) -> (B, h, T, D / h)."""
         return self._split(self.query(x))
 
-    def keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x (N, T, D) -> both (N, h, T, D / h)."""
-        return self._split(self.key(x)), self._split(self.value(x))
-
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-        """Scaled dot-product attention to the places where ``mask`` (..., T, S) is True -> (N, T, D).
+        """Scaled dot-product attention to the places where ``mask`` (..., T, S) is True -> (B, T, D).
 
-        queries (N, h, T, D / h); keys and values (B, h, S, D / h). Memory has one row for a sentence's K hypotheses, to
-        which they are K times as many queries.
+        queries (B, h, T, D / h); keys and values (B, S, D), the heads side by side.
         """
-        rows, heads, steps, width = queries.shape
-        grouped = queries.unflatten(0, (len(keys), -1)).transpose(1, 2).flatten(2, 3)  # (B, h, K T, D / h)
-        means = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask)
-        means = means.unflatten(2, (-1, steps)).transpose(1, 2).flatten(0, 1)  # (N, h, T, D / h)
-        joined: Tensor = self.out(means.transpose(1, 2).reshape(rows, steps, heads * width))
+        means = functional.scaled_dot_product_attention(
+            queries.to(keys.dtype), self._split(keys), self._split(values), attn_mask=mask
+        )
+        joined: Tensor = self.out(means.transpose(1, 2).flatten(2))
         return joined
+
+    def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """The scores (B, h, T, S) of queries (B, h, T, D / h) and keys (B, S, D), before the softmax, in float32."""
+        scores: Tensor = queries.to(keys.dtype) @ self._split(keys).transpose(2, 3)
+        return scores.float() / math.sqrt(queries.shape[-1])
 
     def _split(self, x: Tensor) -> Tensor:
         heads: Tensor = x.unflatten(-1, (self.heads, -1))
@@ -132,18 +133,26 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
         h = self.around_self.enter(x)
-        context = self.self_attention(self.self_attention.queries(h), *self.self_attention.keys_and_values(h), mask)
+        own = self.self_attention
+        context = own(own.queries(h), own.key(h), own.value(h), mask)
         fed: Tensor = self.feed_forward(self.around_self.leave(x, context))
         return fed
 
 
 class KeysValues(NamedTuple):
-    """The keys and values of one attention: in memory those of the source (B rows), in the state those of the words
-    so far (N rows).
+    """The keys and values of one attention to the source."""
+
+    keys: Tensor  # (B, S, D)
+    values: Tensor  # (B, S, D)
+
+
+class Past(NamedTuple):
+    """The keys and values of one attention to the words so far: in search of all hypotheses of a sentence, in the
+    order of the steps, whether they are still alive or not.
     """
 
-    keys: Tensor  # (N, h, S, D / h)
-    values: Tensor  # (N, h, S, D / h)
+    keys: Columns  # (B, C, D)
+    values: Columns  # (B, C, D)
 
 
 class DecoderLayer(nn.Module):
@@ -156,16 +165,16 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
 
     def forward(
-        self, x: Tensor, past: KeysValues, causal: Tensor, source: KeysValues, mask: Tensor
-    ) -> tuple[Tensor, KeysValues, Tensor]:
-        """Words x (N, T, D) after those in ``past``, ``causal`` (T, past + T), ``mask`` (B, 1, 1, S).
+        self, x: Tensor, past: Past, seen: Tensor, source: KeysValues, mask: Tensor
+    ) -> tuple[Tensor, Past, Tensor]:
+        """Words x (B, T, D) after those in ``past``; ``seen`` (..., T, C + T) are those that each attends to.
 
-        Gives x, past and the queries to the source (N, h, T, D / h).
+        mask (B, 1, 1, S) is the source's. Gives x, past with the new words and the queries to the source
+        (B, h, T, D / h).
         """
-        h = self.around_self.enter(x)
-        new = self.self_attention.keys_and_values(h)
-        past = KeysValues(*(torch.cat(pair, dim=2) for pair in zip(past, new, strict=True)))
-        x = self.around_self.leave(x, self.self_attention(self.self_attention.queries(h), *past, causal))
+        h, own = self.around_self.enter(x), self.self_attention
+        past = Past(past.keys.append(own.key(h)), past.values.append(own.value(h)))
+        x = self.around_self.leave(x, own(own.queries(h), past.keys.value, past.values.value, seen))
         queries = self.attention.queries(self.around_source.enter(x))
         x = self.around_source.leave(x, self.attention(queries, *source, mask))
         return self.feed_forward(x), past, queries
@@ -176,10 +185,10 @@ def _last_norm(config: Config) -> nn.Module:
     return nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
 
 
-def _positioned(x: Tensor, first: int) -> Tensor:
-    """Word vectors x (N, T, D) times sqrt(D), plus the positions from ``first`` on (sections 3.4 and 3.5)."""
+def _positioned(x: Tensor, positions: Tensor) -> Tensor:
+    """Word vectors x (B, T, D) times sqrt(D), plus those of positions (T,), or (1,) (sections 3.4 and 3.5)."""
     width = x.shape[-1]
-    return x * math.sqrt(width) + sinusoid(torch.arange(first, first + x.shape[1], device=x.device), width)
+    return x * math.sqrt(width) + sinusoid(positions, width)
 
 
 class Encoder(nn.Module):
@@ -193,7 +202,7 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Word vectors x (B, S, D) and mask (B, S) -> (B, S, D)."""
-        x = functional.dropout(_positioned(x, 0), self.dropout, self.training)
+        x = functional.dropout(_positioned(x, torch.arange(x.shape[1], device=x.device)), self.dropout, self.training)
         for layer in self.layers:
             x = layer(x, mask[:, None, None])
         last: Tensor = self.norm(x)
@@ -207,8 +216,28 @@ class Memory(NamedTuple):
     mask: Tensor  # (B, S)
 
 
-class TransformerDecoder(Decoder[Tensor, Memory, tuple[KeysValues, ...]]):
-    """The state is the keys and values of the words so far, for each layer."""
+class Words(NamedTuple):
+    """The words of all hypotheses so far, to which a step appends its own; nothing in it moves with the beam."""
+
+    layers: tuple[Past, ...]
+    mask: Tensor  # (B, S) of the memory whose sentences these are, in their order
+    steps: int
+
+
+class State(NamedTuple):
+    """What a hypothesis has of the words so far."""
+
+    words: Common[Words]
+    sentence: Tensor  # (N,) the sentence's row in ``words``
+    path: Tensor  # (N, C) True at its own words
+
+
+class TransformerDecoder(Decoder[Tensor, Memory, State]):
+    """The keys and values of all words stay where they are, and a hypothesis knows which of them are its own.
+
+    So a step copies no keys and values, whichever hypotheses go on. To its attention a sentence's hypotheses are what
+    the words of a target sentence are in training: queries to the same keys, with a mask.
+    """
 
     def __init__(self, config: Config):
         super().__init__()
@@ -216,35 +245,52 @@ class TransformerDecoder(Decoder[Tensor, Memory, tuple[KeysValues, ...]]):
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
         self.norm = _last_norm(config)
 
-    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[KeysValues, ...]]:
+    def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, State]:
         """The encoder's output (B, S, D) and mask (B, S) -> keys and values of the source, and of no words yet."""
         attentions = [cast(DecoderLayer, layer).attention for layer in self.layers]
-        memory = tuple(KeysValues(*attention.keys_and_values(encoded)) for attention in attentions)
-        state = tuple(KeysValues(keys[:, :, :0], values[:, :, :0]) for keys, values in memory)
-        return Memory(memory, mask), state
+        memory = tuple(KeysValues(attention.key(encoded), attention.value(encoded)) for attention in attentions)
+        words = Words(tuple(Past(Columns.none(keys), Columns.none(keys)) for keys, _ in memory), mask, 0)
+        rows = torch.arange(len(mask), device=mask.device)
+        return Memory(memory, mask), State(Common(words), rows, mask[:, :0])
 
-    def step(self, memory: Memory, state: tuple[KeysValues, ...], y: Tensor) -> Step[tuple[KeysValues, ...]]:
+    def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
         """One step after the words y (N, E). Its attention is the last layer's, averaged over heads (our ruling)."""
-        hidden, state, queries = self.steps(memory, state, y.unsqueeze(1))
-        keys = memory.layers[-1].keys
-        scores = queries.squeeze(2).unflatten(0, (len(keys), -1)).transpose(1, 2) @ keys.transpose(2, 3)  # (B, h, K, S)
-        scores = (scores / math.sqrt(keys.shape[-1])).masked_fill(~memory.mask[:, None, None], float("-inf"))
-        return Step(hidden[:, 0], state, scores.softmax(dim=-1).mean(dim=1).flatten(0, 1))
+        sentences, words = len(memory.mask), state.words.value
+        path, sentence = (x.unflatten(0, (sentences, -1)) for x in (state.path, state.sentence))  # (B, K, C), (B, K)
+        layers = words.layers
+        if words.mask is not memory.mask:  # sentences have left the batch, or changed their places
+            layers = tuple(Past(*(each.select(sentence[:, 0]) for each in past)) for past in layers)
+        width = path.shape[1]
+        own = torch.eye(width, dtype=torch.bool, device=y.device).expand(sentences, -1, -1)
+        seen = torch.cat([path, own], dim=2)  # (B, K, C + K)
+        position = torch.tensor([words.steps], device=y.device)
+        hidden, layers, queries = self._through(
+            memory, layers, y.unflatten(0, (sentences, -1)), position, seen.unsqueeze(1)
+        )
+        rows = torch.arange(sentences, device=y.device).repeat_interleave(width)
+        state = State(Common(Words(layers, memory.mask, words.steps + 1)), rows, seen.flatten(0, 1))
+        scores = cast(DecoderLayer, self.layers[-1]).attention.scores(queries, memory.layers[-1].keys)  # (B, h, K, S)
+        weights = scores.masked_fill(~memory.mask[:, None, None], float("-inf")).softmax(dim=-1).mean(dim=1)
+        return Step(hidden.flatten(0, 1), state, weights.flatten(0, 1))
 
-    def unroll(self, memory: Memory, state: tuple[KeysValues, ...], y: Tensor) -> Tensor:
-        """All steps of y (B, T, E) at once -> hidden (B, T, H)."""
-        return self.steps(memory, state, y)[0]
+    def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:
+        """All steps of y (B, T, E) at once, from the first state -> hidden (B, T, H)."""
+        steps = y.shape[1]
+        causal = torch.ones(steps, steps, dtype=torch.bool, device=y.device).tril()
+        return self._through(memory, state.words.value.layers, y, torch.arange(steps, device=y.device), causal)[0]
 
-    def steps(
-        self, memory: Memory, state: tuple[KeysValues, ...], y: Tensor
-    ) -> tuple[Tensor, tuple[KeysValues, ...], Tensor]:
-        """Any number at once: y (N, T, E) -> hidden (N, T, H), state, the last layer's queries to the source."""
-        before, steps = state[0].keys.shape[2], y.shape[1]
-        causal = torch.ones(steps, before + steps, dtype=torch.bool, device=y.device).tril(before)
-        x = functional.dropout(_positioned(y, before), self.dropout, self.training)
+    def _through(
+        self, memory: Memory, layers: tuple[Past, ...], y: Tensor, positions: Tensor, seen: Tensor
+    ) -> tuple[Tensor, tuple[Past, ...], Tensor]:
+        """Words y (B, T, E) through all layers -> hidden (B, T, H), the layers' past, the last queries to the source.
+
+        They stand at positions (T,), or all at one (1,) if they are those of several hypotheses, and attend to ``seen``
+        (..., T, C + T).
+        """
+        x = functional.dropout(_positioned(y, positions), self.dropout, self.training)
         after, queries = [], x
-        for layer, past, source in zip(self.layers, state, memory.layers, strict=True):
-            x, past, queries = layer(x, past, causal, source, memory.mask[:, None, None])
+        for layer, past, source in zip(self.layers, layers, memory.layers, strict=True):
+            x, past, queries = layer(x, past, seen, source, memory.mask[:, None, None])
             after.append(past)
         return self.norm(x), tuple(after), queries
 

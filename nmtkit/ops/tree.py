@@ -1,12 +1,23 @@
 """Trees of tensors: what a decoder remembers, in a form that search can move without understanding it."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from torch import Tensor
 
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, eq=False)
+class Common(Generic[Value]):
+    """What the rows of a tree have in common: it stays whole, and rows that need a part of it know which."""
+
+    value: Value
+
+
 # Every tensor in a tree has the batch as its first dimension. A named tuple is a tuple that keeps its type.
-Tree: TypeAlias = "Tensor | tuple[Tree, ...] | None"
+Tree: TypeAlias = "Tensor | tuple[Tree, ...] | Common[Any] | None"
 
 T = TypeVar("T", bound=Tree)
 
@@ -17,8 +28,8 @@ def select(tree: T, rows: Tensor) -> T:
 
 
 def _map(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
-    if tree is None:
-        return None
+    if tree is None or isinstance(tree, Common):
+        return tree
     if isinstance(tree, Tensor):
         return function(tree)
     branches = [_map(function, branch) for branch in tree]

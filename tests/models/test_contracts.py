@@ -110,7 +110,14 @@ def gradient(model: Seq2Seq, hidden: Tensor) -> tuple[Tensor, ...]:
 
 
 def leaves(tree: Any) -> list[Tensor]:
-    return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if leaf is not None]
+    """All tensors but those that the rows have in common."""
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def seen(model: Seq2Seq, memory: Tree, state: Tree, y: Tensor) -> list[Tensor | None]:
+    """What search sees of a step and of another one after it, which tells what the first one's state is worth."""
+    log_probs, state, attention = model.step(memory, state, y)
+    return [log_probs, attention, model.step(memory, state, y.flip(0))[0]]
 
 
 @every_preset
@@ -187,18 +194,17 @@ def test_select_then_step_is_step_then_select(preset: str) -> None:
     memory, state, y = after_two_words(model, beams)
     sentences = torch.tensor([3, 0])
     rows = torch.tensor([11, 9, 9, 0, 2, 1])  # hypotheses change places, and one is taken twice
-    after = model.step(memory, state, y)
-    assert_same(
-        model.step(select(memory, sentences), select(state, rows), y[rows]),
-        select(after, rows),
-    )
+    log_probs, after, attention = model.step(memory, state, y)
+    ours = seen(model, select(memory, sentences), select(state, rows), y[rows])
+    next_ones, _, _ = model.step(select(memory, sentences), select(after, rows), y[rows].flip(0))
+    assert_same(ours, [*select((log_probs, attention), rows), next_ones])
 
 
 @every_preset
 def test_several_hypotheses_of_a_sentence_are_as_many_sentences(preset: str) -> None:
     model, beams = toy_model(preset), 3
     memory, state, y = after_two_words(model, beams)
-    assert_same(model.step(memory, state, y), model.step(repeat(memory, beams), state, y))
+    assert_same(seen(model, memory, state, y), seen(model, repeat(memory, beams), state, y))
 
 
 @every_preset
@@ -209,6 +215,16 @@ def test_a_step_changes_nothing_that_it_is_given(preset: str) -> None:
     first = model.step(memory, state, y)
     torch.testing.assert_close(leaves((memory, state, y)), before, rtol=0, atol=0)
     torch.testing.assert_close(leaves(model.step(memory, state, y)), leaves(first), rtol=0, atol=0)
+
+
+@every_preset
+def test_two_ways_to_go_on_do_not_disturb_each_other(preset: str) -> None:
+    model = toy_model(preset)
+    memory, state, y = after_two_words(model, beams=2)
+    alone = seen(model, memory, state, y)
+    _, one, _ = model.step(memory, state, y)
+    model.step(memory, state, y.roll(1))
+    assert_same(model.step(memory, one, y.flip(0))[0], alone[2])
 
 
 @every_preset

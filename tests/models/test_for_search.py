@@ -26,9 +26,13 @@ def small_weights_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def first_step(scorer: Scorer) -> list[Tensor]:
-    """All that two hypotheses of every sentence get: log-probabilities first, then states and attention weights."""
+    """All that two hypotheses of every sentence get: log-probabilities first, then states and attention weights.
+
+    The same of another step after it, which sees what the first one has left.
+    """
     memory, state = scorer.begin(*sources())
-    return leaves(scorer.step(memory, repeat(state, 2), torch.full((2 * len(LENGTHS),), BOS)))
+    first = scorer.step(memory, repeat(state, 2), torch.full((2 * len(LENGTHS),), BOS))
+    return leaves((first, scorer.step(memory, first[1], torch.arange(2 * len(LENGTHS)) % 2 + 4)))
 
 
 @every_architecture

@@ -19,6 +19,7 @@ from nmtkit.experiment.schema import build_experiment
 from nmtkit.models import transformer
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.transformer import Config
+from nmtkit.ops.tree import select
 from nmtkit.symbols import BOS
 
 WORDS, D = 9, 8
@@ -118,25 +119,29 @@ def test_the_model_is_the_papers_equations(norm: Literal["post", "pre"], heads: 
         torch.testing.assert_close(look[0], looks[t], rtol=1e-4, atol=1e-4)
 
 
-def test_the_state_is_the_keys_and_values_of_each_word_once() -> None:
+def test_a_step_appends_keys_and_values_and_a_hypothesis_knows_its_own() -> None:
     model, src = randomised(SMALL), torch.tensor([SRC])
     memory, state = model.begin(src, src > 0)
-    for t, word in enumerate(TGT):
-        before = state
-        _, state, _ = model.step(memory, state, torch.tensor([word]))
-        for old, new in zip(before, state, strict=True):
-            assert new.keys.shape == new.values.shape == (1, 2, t + 1, D // 2)
-            assert torch.equal(new.keys[:, :, :t], old.keys)
-            assert torch.equal(new.values[:, :, :t], old.values)
+    _, state, _ = model.step(memory, state, torch.tensor([BOS]))
+    _, after, _ = model.step(memory, select(state, torch.tensor([0, 0])), torch.tensor([6, 4]))
+    assert after.path.tolist() == [[True, True, False], [True, False, True]]
+    _, last, _ = model.step(memory, select(after, torch.tensor([1, 1])), torch.tensor([5, 7]))
+    assert last.path.tolist() == [[True, False, True, True, False], [True, False, True, False, True]]
+    for old, new in zip(after.words.value.layers, last.words.value.layers, strict=True):
+        for before, behind in zip(old, new, strict=True):
+            assert behind.value.shape == (1, 5, D)
+            assert torch.equal(behind.value[:, :3], before.value)
 
 
-def test_unroll_goes_on_from_any_state() -> None:
-    model, src, tgt = randomised(SMALL), torch.tensor([SRC]), torch.tensor([TGT])
-    y = model.embedding["tgt"](tgt)
-    memory, state = model.encode(src, src > 0)
-    whole = model.decoder.unroll(memory, state, y)
-    _, state, _ = model.decoder.steps(memory, state, y[:, :2])
-    torch.testing.assert_close(model.decoder.unroll(memory, state, y[:, 2:]), whole[:, 2:])
+def test_keys_and_values_stay_where_they_are() -> None:
+    model, src = randomised(SMALL), torch.tensor([SRC])
+    memory, state = model.begin(src, src > 0)
+    places = []
+    with torch.inference_mode():
+        for _ in range(30):
+            _, state, _ = model.step(memory, state, torch.tensor([4]))
+            places.append(state.words.value.layers[0].keys.value.data_ptr())
+    assert len(set(places)) < 8
 
 
 def test_one_table_serves_source_target_and_softmax() -> None:
