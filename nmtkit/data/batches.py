@@ -19,22 +19,32 @@ _BLOCK = 1_000_000  # sentences that are looked at together
 
 
 class Batch(NamedTuple):
-    """Padded ids with end marks: src (B, S) and tgt (B, T)."""
+    """Padded ids with end marks, src (B, S) and tgt (B, T), and what a host that has them knows about them.
+
+    A GPU could be asked for it later, but the host would wait for all that it has been given to do by then.
+    """
 
     src: Tensor
     mask: Tensor  # (B, S) True at real source words
     tgt: Tensor
+    words: Tensor  # (R,) the places of the R real words among the B * T of tgt
+
+    @classmethod
+    def of(cls, src: Tensor, tgt: Tensor) -> "Batch":
+        """The batch of padded ids src (B, S) and tgt (B, T)."""
+        return cls(src, src != PAD, tgt, (tgt != PAD).flatten().nonzero().squeeze(1))
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch on another device."""
-        return Batch(self.src.to(device), self.mask.to(device), self.tgt.to(device))
+        """The batch on another device; on a GPU it arrives while the host goes on."""
+        beside = device.type == "cuda" and self.src.device.type == "cpu"
+        # Only from pinned memory is a copy made beside the host's work.
+        return Batch(*(x.pin_memory().to(device, non_blocking=True) if beside else x.to(device) for x in self))
 
 
 def collate(corpus: Corpus, rows: np.ndarray) -> Batch:
     """The pairs with the numbers ``rows`` (B,), padded: src (B, S) and tgt (B, T), both with end marks."""
     # ``pad`` adds the end marks, which the corpus does not hold.
-    src = pad([corpus.src(int(row)) for row in rows])
-    return Batch(src, src != PAD, pad([corpus.tgt(int(row)) for row in rows]))
+    return Batch.of(*(pad([side(int(row)) for row in rows]) for side in (corpus.src, corpus.tgt)))
 
 
 def within(corpus: Corpus, max_length: int | None) -> Rows:

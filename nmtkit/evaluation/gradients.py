@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from nmtkit.data.batches import Batch
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import linear_cross_entropy
-from nmtkit.symbols import PAD
 
 # Lists whose members do not stand on one another: the two directions and the columns of an encoder, which read the same
 # words, and DenseNMT's maps of several layers to keys.
@@ -69,11 +68,11 @@ def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
     finally:
         for hook in hooks:
             hook.remove()
-    real = (batch.tgt != PAD).flatten().nonzero().squeeze(1)
-    loss, _ = linear_cross_entropy(hidden[real], model.output.weight, model.output.bias, batch.tgt.flatten()[real])
+    words = batch.tgt.flatten()[batch.words]
+    loss, _ = linear_cross_entropy(hidden[batch.words], model.output.weight, model.output.bias, words)
     for kept in outputs.values():
         kept.retain_grad()  # which is kept for parameters only, unless it is asked for
-    (loss / len(real)).backward()
+    (loss / len(words)).backward()
     shown = {name for name in parts if _is_layer(name, parts, outputs)}
     return [_layer(name, module, outputs.get(name)) for name, module in model.named_modules() if name in shown]
 

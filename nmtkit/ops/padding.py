@@ -21,9 +21,9 @@ def pad(sentences: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
 def full_steps(mask: Tensor | None, length: int) -> list[bool]:
     """Which of ``length`` steps are real in every row, so that none hands its state on; mask (T, B).
 
-    Without data (on the device meta) none is known to be.
+    None is known to be without data (on the device meta), and on a GPU, for whose answer the host would have to wait.
     """
-    if mask is None or mask.is_meta:
+    if mask is None or mask.is_meta or mask.is_cuda:
         return [mask is None] * length
     full: list[bool] = mask.all(dim=1).tolist()
     return full

@@ -24,14 +24,11 @@ def order(length: int, *, reverse: bool) -> range:
 
 
 def masks(mask: Tensor | None, length: int) -> Sequence[Tensor | None]:
-    """The mask (B, 1) of each step, or None where all rows are known to be real; mask (T, B).
-
-    On a GPU nothing is known: the host would have to wait for the answer.
-    """
+    """The mask (B, 1) of each step, or None where all rows are known to be real; mask (T, B)."""
     if mask is None:
         return [None] * length
-    full = [False] * length if mask.is_cuda else full_steps(mask, length)
-    return [None if known else real.unsqueeze(-1) for known, real in zip(full, mask.contiguous(), strict=True)]
+    steps = zip(full_steps(mask, length), mask.contiguous(), strict=True)
+    return [None if known else real.unsqueeze(-1) for known, real in steps]
 
 
 def unbind(x: Tensor | None) -> Sequence[Tensor] | None:

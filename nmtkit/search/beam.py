@@ -157,7 +157,7 @@ def beam_search(
     memory, state = scorer.begin(src, src_mask)
 
     for step in itertools.count():
-        log_probs, state, weights = scorer.step(memory, state, torch.tensor(words, device=src.device))
+        log_probs, state, weights = scorer.step(memory, state, _sent(words, src.device))
         history.append(_Step(words, alive, parents, _copied(weights, block, step)))
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
@@ -175,12 +175,12 @@ def beam_search(
             break
         if len(kept) < len(searched):  # finished sentences leave the batch
             searched = [searched[i] for i in kept]
-            memory = select(memory, torch.tensor(kept, device=src.device))
+            memory = select(memory, _sent(kept, src.device))
         width = max(len(beams[i]) for i in kept)
         living = [c for i in kept for c in _fill(beams[i], width)]  # (N,)
         words, parents, alive = [c.word for c in living], [c.row for c in living], [c.log_prob for c in living]
         if parents != list(range(len(history[-1].words))):  # nothing to move, as in most steps of a greedy search
-            state = select(state, torch.tensor(parents, device=src.device))
+            state = select(state, _sent(parents, src.device))
 
     if not all(endings):
         raise UserError("the model gives every continuation the probability zero; is it trained?")
@@ -195,28 +195,50 @@ def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:
     return EOS if step == longest else None
 
 
+def _sent(numbers: list[int], device: torch.device) -> Tensor:
+    """These numbers on the device, whose work so far the host does not wait for."""
+    return torch.tensor(numbers).to(device, non_blocking=True)
+
+
+def _packed(log_probs: Tensor, words: Tensor) -> Tensor:
+    """Log-probabilities in float32 and words (N, k) in one tensor (2, N, k), so that the host waits for them once."""
+    return torch.stack([log_probs.view(torch.int32), words.int()])  # the bits of a number, as they are
+
+
+def _unpacked(both: Tensor) -> tuple[Tensor, Tensor]:
+    """The inverse of ``_packed``: (N, k) and (N, k) from (2, N, k)."""
+    return both[0].view(torch.float32), both[1].long()
+
+
 def _continue(log_probs: Tensor, alive: list[float], only: list[int | None], k: int) -> list[list[_Candidate]]:
     """The k best continuations of every sentence, best first. log_probs (N, V), alive (N,) log P, only (B,)."""
     width = len(alive) // len(only)
     # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows.
     best, words = best_of(log_probs[:, EOS:], min(k, log_probs.size(1) - EOS))  # (N, k) sorted; NaN comes first
     words += EOS
+    forced = any(word is not None for word in only)
+    if forced:  # in a column of its own, behind the best
+        must = _sent([EOS if word is None else word for word in only for _ in range(width)], words.device)[:, None]
+        best, words = torch.cat([best, log_probs.gather(1, must)], dim=1), torch.cat([words, must], dim=1)
+    if best.device.type != "cpu":
+        best, words = _unpacked(_packed(best, words).cpu())
     if not bool((best[:, 0] <= ROUNDING).all()):
         raise UserError(
             "the model's log-probabilities are not numbers, or above zero; "
             "its training has probably diverged: take an earlier checkpoint"
         )
-    for i, word in enumerate(only):
-        if word is not None:
-            of_it = slice(i * width, (i + 1) * width)
-            best[of_it], words[of_it, 0] = -torch.inf, word
-            best[of_it, 0] = log_probs[of_it, word].clamp(min=LOWEST)
-    total = torch.tensor(alive, device=best.device)[:, None] + best  # (N, k)
+    if forced:
+        for of_it, word in zip(best.split(width), only, strict=True):  # the rows of a sentence
+            if word is None:
+                of_it[:, -1] = -torch.inf
+            else:
+                of_it[:, :-1] = -torch.inf
+                of_it[:, -1].clamp_(min=LOWEST)
+    total = torch.tensor(alive)[:, None] + best  # (N, k)
     # A stable sort of these few, so that ties do not depend on how wide the batch-mates make the batch.
     total, chosen = (x[:, :k] for x in total.view(len(only), -1).sort(stable=True, descending=True))  # (B, k)
     words = words.view(len(only), -1).gather(1, chosen)
-    first_rows = torch.arange(0, len(alive), width, device=best.device)[:, None]  # (B, 1)
-    rows = chosen // best.size(1) + first_rows
+    rows = chosen // best.size(1) + torch.arange(0, len(alive), width)[:, None]  # the second: first rows (B, 1)
     return [
         [_Candidate(*c) for c in zip(*sentence, strict=True) if c[0] > -torch.inf]
         for sentence in zip(total.tolist(), rows.tolist(), words.tolist(), strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from nmtkit.errors import UserError
-from nmtkit.training.gradient import accumulate
+from nmtkit.training.gradient import accumulate, micro_batches
 from nmtkit.training.loss import Gradient
 from nmtkit.training.run import Run
 
@@ -28,7 +28,7 @@ def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) 
     lines = f"corpus lines {shown} of {len(rows)} in the batch"
     if not math.isfinite(norm) or not math.isfinite(gradient.loss):
         run.seed_dropout()  # once more, with the same units left out
-        origin = first_offender(run.model, lambda: accumulate(run, rows))
+        origin = first_offender(run.model, lambda: accumulate(run, rows, micro_batches(run, rows)))
         raise UserError(
             f"{place}: loss {gradient.loss:g}, gradient norm {norm:g}, first in {origin}; {lines}; "
             "start again in another folder with a lower learning rate or training.clip_norm"

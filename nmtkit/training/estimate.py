@@ -13,9 +13,9 @@ from nmtkit.data import batches
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.ops.cross_entropy import chunk_rows
 from nmtkit.ops.memory import free_memory
-from nmtkit.symbols import PAD, UNK
+from nmtkit.symbols import UNK
 from nmtkit.training import distributed
-from nmtkit.training.gradient import accumulate, clip
+from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.loss import summed_loss
 from nmtkit.training.optimizers import build_optimizer, set_rates
 from nmtkit.training.run import Run, sample_pairs
@@ -50,9 +50,10 @@ def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int
     optimizer = build_optimizer(small, training.optimizer, training.groups)
     words = len(small.output.weight)
     src, tgt = (torch.randint(UNK + 1, words, (SENTENCES, LENGTH), device=device) for _ in range(2))
+    batch = batches.Batch.of(src, tgt)
 
     def update() -> None:
-        loss, _ = summed_loss(small, batches.Batch(src, src != PAD, tgt), 0.0, torch.float32)
+        loss, _ = summed_loss(small, batch, 0.0, torch.float32)
         loss.backward()
         optimizer.step()
 
@@ -91,8 +92,9 @@ def busy_budget(run: Run) -> int:
 
         def update(rows: np.ndarray = rows) -> None:
             nonlocal words, halvings
-            _, _, words, halvings = accumulate(run, rows)
-            clip(model, settings.clip_norm)
+            sums = accumulate(run, rows, micro_batches(run, rows))
+            gradient, _ = read(sums, clip(model, settings.clip_norm))
+            words, halvings = gradient.tokens, gradient.halvings
             optimizer.step()
 
         saved = _saved_bytes(update, model)

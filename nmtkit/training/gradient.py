@@ -1,11 +1,15 @@
 """The gradient of one update: a global batch in as many micro-batches as memory asks for, shared by all processes."""
 
 import logging
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nmtkit.data import batches
+from nmtkit.data.batches import Batch
 from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.memory import is_full
@@ -16,30 +20,42 @@ from nmtkit.training.run import Run
 log = logging.getLogger(__name__)
 
 
-def accumulate(run: Run, rows: np.ndarray) -> Gradient:
+class Sums(NamedTuple):
+    """The figures of an update that a GPU may still be computing; ``read`` waits for them."""
+
+    loss: Tensor  # () float64, what is minimised, summed over this process's micro-batches
+    nll: Tensor  # () float64, negative log-likelihood in nats
+    tokens: int  # target words of the global batch, end-of-sentence marks included
+    divisor: int  # the loss is divided by it: these tokens, or the sentences
+    halvings: int  # how often memory ran out, so that all was done again in twice as many micro-batches
+
+
+def micro_batches(run: Run, rows: np.ndarray) -> list[Batch]:
+    """The share of this process in the global batch ``rows`` (P,), collated and sent to the device."""
+    return [batches.collate(run.corpus, part).to(run.device) for part in _parts(run, rows)]
+
+
+def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
     """Give the parameters their gradients for the pairs ``rows`` (P,), summed over micro-batches and processes.
 
-    Raises UserError where memory does not hold a single pair.
+    ``micro`` is what ``micro_batches`` made of them. Raises UserError where memory does not hold a single pair.
     """
     run.model.train()
     # Of the global batch, before it is shared: every process divides by the same number, and the sum is the mean.
     tokens = int(run.corpus.lengths(rows)[1].sum()) + len(rows)
     divisor = tokens if run.settings.loss == "tokens" else len(rows)
-    parts = list(batches.parts(run.corpus, distributed.share(rows), run.settings.pass_tokens))
+    parts = _parts(run, rows)
     halvings, done = 0, False
     while not done:
         # A new start after a failure: what the micro-batches before it have added is counted again.
         run.model.zero_grad(set_to_none=True)
-        total_loss = total_nll = 0.0
+        total_loss, total_nll = torch.zeros(2, dtype=torch.float64, device=run.device)
         try:
-            for part in parts:
-                loss, nll = summed_loss(
-                    run.model, batches.collate(run.corpus, part), run.settings.label_smoothing, run.dtype
-                )
+            for batch in micro:
+                loss, nll = summed_loss(run.model, batch, run.settings.label_smoothing, run.dtype)
                 # Divided here, so that the gradients of all micro-batches add up to that of the whole batch.
                 (loss / divisor).backward()
-                total_loss += float(loss.detach())
-                total_nll += float(nll)
+                total_loss, total_nll = total_loss + loss.detach(), total_nll + nll
             done = True
         except (RuntimeError, MemoryError) as error:
             # Anything else is a bug and keeps its traceback.
@@ -47,9 +63,25 @@ def accumulate(run: Run, rows: np.ndarray) -> Gradient:
                 raise
             parts = _halved(run, parts)
             halvings += 1
+        if not done:  # outside the handler, whose traceback would keep the tensors alive
+            micro = [batches.collate(run.corpus, part) for part in parts]
     distributed.sum_gradients(run.model)
-    total_loss, total_nll, all_halvings = distributed.total(total_loss, total_nll, halvings)
-    return Gradient(total_loss / divisor, total_nll, tokens, int(all_halvings))
+    return Sums(total_loss, total_nll, tokens, divisor, halvings)
+
+
+def read(sums: Sums, norm: Tensor) -> tuple[Gradient, float]:
+    """The figures of an update over all processes, and the norm of its gradient (a scalar).
+
+    The host waits here, and here alone, for a GPU to have done the update.
+    """
+    loss, nll, norm_read = torch.stack([sums.loss, sums.nll, norm.to(sums.loss)]).tolist()
+    loss, nll, halvings = distributed.total(loss, nll, sums.halvings)
+    return Gradient(loss / sums.divisor, nll, sums.tokens, int(halvings)), norm_read
+
+
+def _parts(run: Run, rows: np.ndarray) -> list[np.ndarray]:
+    """The pairs of each micro-batch of this process."""
+    return list(batches.parts(run.corpus, distributed.share(rows), run.settings.pass_tokens))
 
 
 def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
@@ -65,11 +97,11 @@ def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
     return [half for part in parts for half in np.array_split(part, 2) if len(half)]
 
 
-def clip(model: Seq2Seq, limit: float | None) -> float:
-    """The norm of all gradients together, which are scaled down to ``limit`` if that is less."""
+def clip(model: Seq2Seq, limit: float | None) -> Tensor:
+    """The norm of all gradients together, a scalar; they are scaled down to ``limit`` if that is less."""
     # A parameter that no micro-batch used has no gradient.
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients)
     if limit is not None:
         torch.nn.utils.clip_grads_with_norm_(model.parameters(), limit, norm)
-    return float(norm)
+    return norm

@@ -8,11 +8,11 @@ import signal
 import time
 from collections.abc import Callable
 
-from nmtkit.data.batches import Epoch
+from nmtkit.data.batches import Batch, Epoch
 from nmtkit.training import checkpoint, distributed, metrics
 from nmtkit.training.diagnosis import check_gradient
 from nmtkit.training.display import display
-from nmtkit.training.gradient import accumulate, clip
+from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.optimizers import set_rates
 from nmtkit.training.progress import Window
 from nmtkit.training.run import Run, usable_pairs
@@ -36,16 +36,21 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     epoch = run.epoch(pairs)  # of a run that goes on: the one that it stopped in, in the same order
     stop, saved = 0, time.monotonic()  # the signal that asked for it; the last checkpoint
     validation: Validation | None = None  # the last one
+    ahead: list[Batch] = []  # of the next update
     with stop_signals() as received, display(_total_updates(settings, len(epoch)), progress.update) as shown:
         while not (progress.finished or stop):
             assert progress.batch < len(epoch), "the data are not those of this run"
             rows, started = epoch[progress.batch], time.perf_counter()
+            micro = ahead or micro_batches(run, rows)
             progress.update += 1
             progress.batch += 1
             run.seed_dropout()
             set_rates(run.optimizer, run.rate)
-            gradient = accumulate(run, rows)
-            norm = clip(run.model, run.clip_limit)
+            sums = accumulate(run, rows, micro)
+            clipped = clip(run.model, run.clip_limit)
+            # A GPU has all of this update to do now, and the host the time to prepare the next one.
+            ahead = micro_batches(run, epoch[progress.batch]) if progress.batch < len(epoch) else []
+            gradient, norm = read(sums, clipped)
             check_gradient(run, rows, gradient, norm)  # before a NaN reaches the weights
             run.optimizer.step()
             seconds = time.perf_counter() - started

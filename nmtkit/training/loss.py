@@ -12,7 +12,6 @@ from torch import Tensor
 from nmtkit.data.batches import Batch
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import linear_cross_entropy, score
-from nmtkit.symbols import PAD
 
 
 class Gradient(NamedTuple):
@@ -33,7 +32,7 @@ def summed_loss(model: Seq2Seq, batch: Batch, label_smoothing: float, dtype: tor
     batch = batch.to(model.output.weight.device)
     with _products(model, dtype):
         hidden = model(batch.src, batch.mask, batch.tgt)  # (B, T, H)
-    hidden, words = _real(hidden, batch.tgt, dtype)
+    hidden, words = _real(hidden, batch, dtype)
     return linear_cross_entropy(hidden, model.output.weight, model.output.bias, words, label_smoothing)
 
 
@@ -42,7 +41,7 @@ def score_words(model: Seq2Seq, batch: Batch, dtype: torch.dtype) -> tuple[Tenso
     batch = batch.to(model.output.weight.device)
     with _products(model, dtype):
         hidden = model(batch.src, batch.mask, batch.tgt)  # (B, T, H)
-    hidden, words = _real(hidden, batch.tgt, dtype)
+    hidden, words = _real(hidden, batch, dtype)
     return score(hidden, model.output.weight, model.output.bias, words)
 
 
@@ -51,7 +50,6 @@ def _products(model: Seq2Seq, dtype: torch.dtype) -> torch.autocast:
     return torch.autocast(model.output.weight.device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
 
 
-def _real(hidden: Tensor, tgt: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The places without padding in ``hidden`` (B, T, H) and ``tgt`` (B, T): (R, H) of ``dtype`` and (R,)."""
-    real = (tgt != PAD).flatten().nonzero().squeeze(1)
-    return hidden.flatten(0, 1)[real].to(dtype), tgt.flatten()[real]
+def _real(hidden: Tensor, batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The places without padding in ``hidden`` (B, T, H) and the batch's target: (R, H) of ``dtype`` and (R,)."""
+    return hidden.flatten(0, 1)[batch.words].to(dtype), batch.tgt.flatten()[batch.words]

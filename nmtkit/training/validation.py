@@ -41,11 +41,10 @@ def teacher_forced(
     """
     model.eval()
     pairs = pairs[np.argsort(corpus.lengths(pairs)[1], kind="stable")]
-    nll = wrong = tokens = 0.0
+    sums, tokens = torch.zeros(2, dtype=torch.float64, device=model.output.weight.device), 0
     for part in batches.parts(corpus, distributed.share(pairs), max_tokens):
         log_probs, right = score_words(model, batches.collate(corpus, part), dtype)
-        nll -= float(log_probs.sum(dtype=torch.float64))
-        wrong += float((~right).sum())
+        sums += torch.stack([-log_probs.sum(dtype=torch.float64), (~right).sum()])
         tokens += len(right)
-    nll, wrong, tokens = distributed.total(nll, wrong, tokens)
-    return nll / tokens, wrong / tokens
+    nll, wrong, total = distributed.total(*sums.tolist(), tokens)
+    return nll / total, wrong / total

@@ -26,7 +26,7 @@ from nmtkit.models.base import count_parameters
 from nmtkit.ops.precision import dtype_of
 from nmtkit.training import distributed, optimizers
 from nmtkit.training.folder import ModelFolder
-from nmtkit.training.gradient import accumulate, clip
+from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run
 
@@ -45,8 +45,8 @@ def main(args: argparse.Namespace, device: torch.device) -> None:
     rows = np.lexsort(corpus.lengths(np.arange(size)))
 
     def update() -> None:
-        accumulate(run, rows)
-        clip(model, 1.0)
+        sums = accumulate(run, rows, micro_batches(run, rows))
+        read(sums, clip(model, 1.0))
         optimizer.step()
 
     if args.updates > 1:

@@ -145,17 +145,18 @@ def test_runs_are_as_long_as_the_budget_allows(
     assert [len(lengths[run]) for run in runs] == sizes
 
 
-def test_a_batch_has_both_sides_and_a_mask_of_real_source_words() -> None:
+def test_a_batch_has_both_sides_a_mask_of_real_source_words_and_the_places_of_real_target_words() -> None:
     batch = collate(Pairs([2, 1, 5], [1, 3, 5]), np.array([1, 0]))
     assert batch.src.tolist() == [[5, EOS, PAD], [4, 4, EOS]]
     assert batch.mask.tolist() == [[True, True, False], [True, True, True]]
     assert batch.tgt.tolist() == [[5, 5, 5, EOS], [4, EOS, PAD, PAD]]
+    assert batch.words.tolist() == [0, 1, 2, 3, 4, 5]  # row by row, without the padding at the end
 
 
 def test_a_batch_moves_with_all_its_tensors() -> None:
     moved = collate(Pairs([1], [1]), np.array([0])).to(torch.device("meta"))
     assert isinstance(moved, Batch)
-    assert {moved.src.device.type, moved.mask.device.type, moved.tgt.device.type} == {"meta"}
+    assert [tensor.device.type for tensor in moved] == ["meta"] * 4
 
 
 def test_pairs_with_an_empty_or_an_overlong_side_are_not_trained_on() -> None:

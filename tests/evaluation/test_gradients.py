@@ -13,14 +13,13 @@ from tests.models.test_contracts import sources, targets, toy_model
 
 
 def batch() -> Batch:
-    src, mask = sources()
     tgt = targets()
     tgt[1, 4:] = PAD
-    return Batch(src, mask, tgt)
+    return Batch.of(sources()[0], tgt)
 
 
 def test_norms_are_those_of_the_mean_cross_entropy() -> None:
-    model, (src, mask, tgt) = toy_model("deep-att"), batch()
+    model, (src, mask, tgt, _) = toy_model("deep-att"), batch()
     layers = {layer.name: layer for layer in gradient_flow(model, batch())}
     cell = model.get_submodule("encoder.columns.1.recurrent.3")
     seen = []

@@ -103,7 +103,7 @@ def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
 @pytest.mark.parametrize("preset", one_of_each())
 def test_bfloat16_points_the_gradient_the_same_way(preset: str) -> None:
     model = toy_model(preset).to(GPU)
-    batch, found = Batch(*sources(), targets()), []
+    batch, found = Batch.of(sources()[0], targets()), []
     for dtype in (torch.float32, torch.bfloat16):
         model.zero_grad()
         summed_loss(model, batch, 0.1, dtype)[0].backward()

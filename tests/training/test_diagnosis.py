@@ -56,7 +56,7 @@ def test_a_gradient_that_explodes_is_logged_with_its_batch(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     norms = iter([1.0] * 11 + [50.0])
-    monkeypatch.setattr(loop, "clip", lambda model, limit: next(norms))
+    monkeypatch.setattr(loop, "clip", lambda model, limit: torch.tensor(next(norms)))
     trained(tmp_path, data, valid_every=20)
     found = [message for message in caplog.messages if "gradient norm" in message]
     assert len(found) == 1

@@ -15,6 +15,7 @@ from nmtkit.training import checkpoint
 from nmtkit.training import estimate as estimates
 from nmtkit.training.estimate import Estimate, busy_budget, estimate
 from nmtkit.training.folder import ModelFolder
+from nmtkit.training.loss import Gradient
 from nmtkit.training.run import Run
 from tests.training.conftest import small_experiment, small_run
 
@@ -81,16 +82,20 @@ def found_budget(
     seen = [0]
     corpus = ManyPairs(pairs)
 
-    def accumulate(run: Run, rows: np.ndarray) -> object:
+    def accumulate(run: Run, rows: np.ndarray, micro: object) -> None:
         seen[0] = int(corpus.lengths(rows)[1].sum()) + len(rows)
-        return 0.0, 0.0, seen[0], int(seen[0] > fits)
+
+    def read(sums: None, norm: float) -> tuple[Gradient, float]:
+        return Gradient(0.0, 0.0, seen[0], int(seen[0] > fits)), norm
 
     def timed(update: Callable[[], object], device: torch.device) -> float:
         update()
         return seconds(seen[0])
 
     monkeypatch.setattr(estimates, "accumulate", accumulate)
+    monkeypatch.setattr(estimates, "micro_batches", lambda run, rows: [])
     monkeypatch.setattr(estimates, "clip", lambda model, limit: 1.0)
+    monkeypatch.setattr(estimates, "read", read)
     monkeypatch.setattr(estimates, "_seconds", timed)
     return busy_budget(small_run(small_experiment(**AUTO, **training), corpus))  # type: ignore[arg-type]
 

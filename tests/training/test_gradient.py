@@ -2,14 +2,23 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
-from nmtkit.training.gradient import accumulate, clip
+from nmtkit.training import loop
+from nmtkit.training.gradient import accumulate, clip, micro_batches, read
+from nmtkit.training.loss import Gradient
+from nmtkit.training.run import Run
 from tests.training.conftest import metrics, small_experiment, small_run, trained
+
+
+def gradient_of(run: Run, rows: np.ndarray) -> Gradient:
+    """What an update over these pairs reads of its gradient, which is then in the parameters."""
+    return read(accumulate(run, rows, micro_batches(run, rows)), torch.zeros(()))[0]
 
 
 def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> None:
@@ -24,7 +33,7 @@ def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> N
     found = []
     for pass_tokens in (100_000, 30):
         planned = small_experiment(pass_tokens=pass_tokens, label_smoothing=0.1)
-        loss, nll, tokens, _ = accumulate(small_run(planned, corpus, model=model), rows)
+        loss, nll, tokens, _ = gradient_of(small_run(planned, corpus, model=model), rows)
         found.append((loss, nll, tokens, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
     (loss, nll, tokens, gradients), (loss2, nll2, tokens2, gradients2) = found
     assert tokens == tokens2 == int(corpus.lengths(rows)[1].sum()) + 20
@@ -38,10 +47,10 @@ def test_the_loss_is_divided_by_words_or_by_sentences(data: Path) -> None:
     corpus, rows = Corpus.open(data, "train"), torch.arange(12).numpy()
     torch.manual_seed(3)
     model = small_experiment().build(14, 14)
-    by_words, nll, tokens, _ = accumulate(small_run(small_experiment(), corpus, model=model), rows)
+    by_words, nll, tokens, _ = gradient_of(small_run(small_experiment(), corpus, model=model), rows)
     torch.manual_seed(0)
     assert by_words == pytest.approx(nll / tokens)
-    by_sentences, nll, *_ = accumulate(small_run(small_experiment(loss="sentences"), corpus, model=model), rows)
+    by_sentences, nll, *_ = gradient_of(small_run(small_experiment(loss="sentences"), corpus, model=model), rows)
     assert by_sentences == pytest.approx(nll / 12)
 
 
@@ -51,11 +60,11 @@ def test_clipping_scales_all_gradients_together_down_to_the_limit() -> None:
         parameter.grad = torch.randn_like(parameter)
     before = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
     norm = float(torch.cat([gradient.flatten() for gradient in before]).norm())
-    assert clip(model, None) == pytest.approx(norm)
-    assert clip(model, 2 * norm) == pytest.approx(norm)
+    assert float(clip(model, None)) == pytest.approx(norm)
+    assert float(clip(model, 2 * norm)) == pytest.approx(norm)
     for parameter, gradient in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(parameter.grad, gradient)
-    assert clip(model, 0.5) == pytest.approx(norm)
+    assert float(clip(model, 0.5)) == pytest.approx(norm)
     for parameter, gradient in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(parameter.grad, gradient * (0.5 / norm))
 
@@ -84,7 +93,7 @@ def test_a_batch_that_memory_does_not_hold_is_done_in_halves_with_the_same_gradi
     found = []
     for sentences in (20, 6):
         memory = Memory(monkeypatch, sentences)
-        sums = accumulate(small_run(small_experiment(), corpus, model=model), rows)
+        sums = gradient_of(small_run(small_experiment(), corpus, model=model), rows)
         found.append((*sums, [p.grad.clone() for p in model.parameters() if p.grad is not None]))
     assert memory.passes == [20, 10, 5, 5, 5, 5]
     (*whole, gradients), (*halved, others) = found
@@ -99,7 +108,7 @@ def test_a_pair_that_memory_does_not_hold_is_an_error(data: Path, monkeypatch: p
     Memory(monkeypatch, 0)
     corpus, rows = Corpus.open(data, "train"), torch.arange(2).numpy()
     with pytest.raises(UserError, match=r"a pair of \d and \d tokens does not fit into the memory of cpu: take a"):
-        accumulate(small_run(small_experiment(), corpus), rows)
+        gradient_of(small_run(small_experiment(), corpus), rows)
 
 
 def test_how_often_memory_ran_out_is_kept_and_logged(
@@ -109,3 +118,21 @@ def test_how_often_memory_ran_out_is_kept_and_logged(
     trained(tmp_path, data, valid_every=2, max_updates=4)
     halvings = [record["memory_halvings"] for record in metrics(tmp_path) if record["kind"] == "train"]
     assert halvings == [2, 4]
+
+
+def test_the_next_update_is_prepared_before_this_one_is_waited_for(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no batch is prepared twice, at the end of an epoch neither."""
+    done: list[str] = []
+
+    def noted(name: str) -> None:
+        function = getattr(loop, name)
+        monkeypatch.setattr(loop, name, lambda *arguments: done.append(name) or function(*arguments))
+
+    for name in ("micro_batches", "accumulate", "read"):
+        noted(name)
+    progress = trained(tmp_path, data, max_updates=10, valid_every=5)
+    assert (progress.epoch, progress.batch) == (1, 2)
+    assert done.count("micro_batches") == 11  # for the eleventh update, too, which is not made
+    assert done[:5] == ["micro_batches", "accumulate", "micro_batches", "read", "accumulate"]
