@@ -73,10 +73,10 @@ def test_no_parameter_is_in_two_parts_and_both_sides_have_some(preset: str) -> N
 
 def test_looking_changes_nothing() -> None:
     model = toy_model("deep-lau")
-    before = model(*batch())
+    before = model(*batch()[:3])
     first = gradient_flow(model, batch())
     assert gradient_flow(model, batch()) == first
-    assert torch.equal(model(*batch()), before)
+    assert torch.equal(model(*batch()[:3]), before)
 
 
 def test_a_ratio_is_the_bottom_over_the_top() -> None:
