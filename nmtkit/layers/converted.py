@@ -3,6 +3,7 @@
 import copy
 from typing import Protocol, TypeVar, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -20,6 +21,13 @@ class Multiplying(Protocol):
     """A module that multiplies by parameters of its own, with ``product``."""
 
     MATRICES: tuple[str, ...]  # the names of these parameters, (D, E) each
+
+
+@runtime_checkable
+class Chaining(Protocol):
+    """A module with layers whose results only enter other products, so that bfloat16 is enough for them."""
+
+    CHAINED: tuple[str, ...]  # the names of these layers
 
 
 @runtime_checkable
@@ -46,9 +54,10 @@ class Linear(nn.Module):
         self.weight, self.scale, self.bias = weight, scale, bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """The map of x (..., D): (..., E) in float32."""
+        """The map of x (..., D): (..., E) in float32, or as the weight was converted."""
         if not isinstance(self.weight, Tensor):
             return product(x, self.weight)
+        x = x.to(self.weight.dtype)
         if self.scale is None:
             return functional.linear(x, self.weight.t(), self.bias)
         result = product(x, self.weight) * self.scale
@@ -56,9 +65,12 @@ class Linear(nn.Module):
 
 
 def linear(
-    layer: nn.Linear | NormedLinear | OutputLayer | TiedOutputLayer, precision: Products, outputs: Tensor | None = None
+    layer: nn.Linear | NormedLinear | OutputLayer | TiedOutputLayer,
+    precision: Products,
+    outputs: Tensor | None = None,
+    results: torch.dtype = torch.float32,
 ) -> Linear:
-    """A layer for search, with all of its outputs or with ``outputs`` (C,) alone.
+    """A layer for search, with all of its outputs or with ``outputs`` (C,) alone; results: their dtype, if converted.
 
     The scale of a normed one, which training computes anew in every product, is computed once.
     """
@@ -67,7 +79,7 @@ def linear(
         return Linear(convert(weight.t(), bias, precision), None, bias)
     if precision == "float32" and isinstance(layer, NormedLinear):
         return Linear(layer.v.t(), layer.scale(), layer.bias)
-    return Linear(convert(layer.weight.t(), layer.bias, precision), None, layer.bias)
+    return Linear(convert(layer.weight.t(), layer.bias, precision, results), None, layer.bias)
 
 
 def for_search(part: Part, precision: Products) -> Part:
@@ -80,9 +92,11 @@ def for_search(part: Part, precision: Products) -> Part:
     shared = {id(each): nn.Parameter(each.detach(), requires_grad=False) for each in part.parameters()}
     twin = copy.deepcopy(part, shared).eval()
     for module in list(twin.modules()):
+        chained = module.CHAINED if isinstance(module, Chaining) else ()
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear | NormedLinear):
-                setattr(module, name, linear(child, precision))
+                results = torch.bfloat16 if name in chained else torch.float32
+                setattr(module, name, linear(child, precision, results=results))
         if isinstance(module, Multiplying):
             for name in module.MATRICES:
                 weight = convert(getattr(module, name), None, precision)

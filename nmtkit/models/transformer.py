@@ -56,6 +56,8 @@ def _linear(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
 class Attention(nn.Module):
     """Multi-head attention (section 3.2.2) in its parts, because keys and values are kept."""
 
+    CHAINED = ("query", "key", "value")
+
     def __init__(self, width: int, heads: int):
         super().__init__()
         self.heads = heads
@@ -110,6 +112,8 @@ class Sublayer(nn.Module):
 
 class FeedForward(nn.Module):
     """The feed-forward network of eq. 2 with its residual connection."""
+
+    CHAINED = ("inner",)
 
     def __init__(self, config: Config):
         super().__init__()

@@ -8,6 +8,7 @@ Letters: N rows, D inputs, E outputs.
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -15,14 +16,16 @@ BLOCK = 128  # rows; AMX is nearly as fast with so many as with more
 LEAST = 8  # rows of the smallest block
 
 
-def by_blocks(multiply: Callable[[Tensor, Tensor], None], rows: Tensor, outputs: int) -> Tensor:
-    """Rows (..., D) through ``multiply`` -> (..., E) in float32, where E is ``outputs``.
+def by_blocks(
+    multiply: Callable[[Tensor, Tensor], None], rows: Tensor, outputs: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Rows (..., D) through ``multiply`` -> (..., E) in ``dtype``, where E is ``outputs``.
 
     ``multiply`` takes the rows of a block (P, D), a power of two of at most ``BLOCK``, and the place (R, E) for the
     results of the first R of them; the others are zeros.
     """
     x = rows.reshape(-1, rows.shape[-1])
-    result = x.new_empty(len(x), outputs)
+    result = x.new_empty(len(x), outputs, dtype=dtype)
     for part, place in zip(x.split(BLOCK), result.split(BLOCK), strict=True):
         missing = max(LEAST, 1 << (len(part) - 1).bit_length()) - len(part) if len(part) < BLOCK else 0
         multiply(functional.pad(part, (0, 0, 0, missing)) if missing else part, place)

@@ -30,14 +30,15 @@ class Packed(NamedTuple):
     zeros: Tensor  # (E,)
     largest: int  # integer, with either sign
     bias: Tensor | None  # (E,) float32
+    results: torch.dtype = torch.float32
 
     def product(self, rows: Tensor) -> Tensor:
-        """Rows (..., D) times this weight -> (..., E) in float32."""
-        return by_blocks(self._multiply, rows, len(self.scales))
+        """Rows (..., D) in float32 or bfloat16 times this weight -> (..., E) in the dtype of ``results``."""
+        return by_blocks(self._multiply, rows, len(self.scales), self.results)
 
     def _multiply(self, rows: Tensor, place: Tensor) -> None:
         """Writes the products of the first R of the rows (P, D) to ``place`` (R, E)."""
-        scale = (rows.abs().amax(dim=1, keepdim=True) / self.largest).clamp_(min=TINY)
+        scale = (rows.abs().amax(dim=1, keepdim=True).float() / self.largest).clamp_(min=TINY)
         # oneDNN takes the input unsigned and subtracts ``largest`` again. Its one scale is 1: each row's comes after.
         rounded = (rows / scale).round_().add_(self.largest).to(torch.uint8)
         result = torch.ops.onednn.qlinear_pointwise(
@@ -51,19 +52,19 @@ class Packed(NamedTuple):
             torch.addcmul(self.bias, result, scale, out=place)
 
 
-def pack(weight: Tensor, bias: Tensor | None) -> Packed:
+def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Packed:
     """A weight (D, E) and a bias (E,) of any floating dtype, packed once for many products."""
-    return _pack(weight, bias, largest())
+    return _pack(weight, bias, largest(), results)
 
 
-def _pack(weight: Tensor, bias: Tensor | None, largest: int) -> Packed:
+def _pack(weight: Tensor, bias: Tensor | None, largest: int, results: torch.dtype = torch.float32) -> Packed:
     """``pack`` with integers from -largest to largest."""
     weight = weight.detach().float()
     scales = (weight.abs().amax(dim=0) / largest).clamp(min=TINY)
     rounded = (weight / scales).round().to(torch.int8).t().contiguous()
     zeros = torch.zeros(len(scales), dtype=torch.int32)
     packed = torch.ops.onednn.qlinear_prepack(rounded, [BLOCK, rounded.shape[1]])
-    return Packed(packed, scales, zeros, largest, None if bias is None else bias.detach().float())
+    return Packed(packed, scales, zeros, largest, None if bias is None else bias.detach().float(), results)
 
 
 @cache

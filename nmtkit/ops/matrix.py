@@ -41,11 +41,13 @@ def usable(precision: Precision, device: torch.device) -> Products:
     return products
 
 
-def convert(weight: Tensor, bias: Tensor | None, precision: Products) -> Matrix:
-    """A weight (D, E) as it is multiplied many times in this precision; to the float32 results ``bias`` (E,) is added.
+def convert(weight: Tensor, bias: Tensor | None, precision: Products, results: torch.dtype = torch.float32) -> Matrix:
+    """A weight (D, E) as it is multiplied many times in this precision; to the results ``bias`` (E,) is added.
 
-    A small weight stays as it is, a tensor and without a bias: converting the rows would cost more than it saves.
+    A small weight stays as it is, a float32 tensor and without a bias: converting the rows would cost more than it
+    saves.
     """
     if precision == "float32" or weight.numel() < SMALL:
         return weight
-    return bfloat16.pack(weight, bias) if precision == "bfloat16" else int8.pack(weight, bias)
+    pack = bfloat16.pack if precision == "bfloat16" else int8.pack
+    return pack(weight, bias, results)

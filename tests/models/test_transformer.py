@@ -19,6 +19,8 @@ from nmtkit.experiment.schema import build_experiment
 from nmtkit.models import transformer
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.transformer import Config
+from nmtkit.ops import matrix
+from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import select
 from nmtkit.symbols import BOS
 
@@ -131,6 +133,18 @@ def test_a_step_appends_keys_and_values_and_a_hypothesis_knows_its_own() -> None
         for before, behind in zip(old, new, strict=True):
             assert behind.value.shape == (1, 5, D)
             assert torch.equal(behind.value[:, :3], before.value)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_in_low_precision_keys_and_values_take_half_the_memory(
+    precision: Products, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "SMALL", 0)
+    model, src = randomised(SMALL).for_search(precision), torch.tensor([SRC])
+    memory, state = model.begin(src, src > 0)
+    _, state, _ = model.step(memory, state, torch.tensor([BOS]))
+    kept = [*memory.layers[0], *(columns.value for columns in state.words.value.layers[0])]
+    assert {each.dtype for each in kept} == {torch.bfloat16}
 
 
 def test_keys_and_values_stay_where_they_are() -> None:

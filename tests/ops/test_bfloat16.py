@@ -25,6 +25,15 @@ def test_a_product_is_that_of_the_rounded_factors_rounded(sizes: tuple[int, int,
         assert torch.equal(found, found.bfloat16().float())
 
 
+def test_results_are_handed_on_as_they_are_where_that_is_asked() -> None:
+    x, weight = factors(BLOCK + 3, 100, 257)
+    for matrix in (pack(weight, None), Low(weight.t().bfloat16(), None)):
+        found = product(x, matrix._replace(results=torch.bfloat16))
+        assert found.dtype == torch.bfloat16
+        assert torch.equal(found.float(), product(x, matrix))
+        assert torch.equal(product(x.bfloat16(), matrix), product(x, matrix))
+
+
 def test_a_row_does_not_depend_on_the_others() -> None:
     x, weight = factors(2 * BLOCK + 33, 100, 257)
     matrix = pack(weight, None)

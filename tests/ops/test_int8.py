@@ -31,6 +31,13 @@ def test_a_product_equals_the_plain_form_and_is_near_the_exact_one(sizes: tuple[
     torch.testing.assert_close(found, x @ weight, rtol=0, atol=0.1 * math.sqrt(sizes[1]))
 
 
+def test_rows_and_results_may_be_bfloat16() -> None:
+    x, weight = factors(33, 100, 257)
+    low = product(x.bfloat16(), pack(weight, torch.ones(257), torch.bfloat16))
+    assert low.dtype == torch.bfloat16
+    assert torch.equal(low, product(x.bfloat16().float(), pack(weight, torch.ones(257))).bfloat16())
+
+
 def test_a_row_does_not_depend_on_the_others() -> None:
     x, weight = factors(33, 100, 257)
     x[0] *= 1000
