@@ -351,10 +351,10 @@ def test_miniature_finds_the_text_of_both_corpora_and_does_a_row(serve: Serve, r
     serve_multi30k(tmp_path / "served")
     serve_tatoeba(tmp_path / "served")
     plan = yaml.safe_load((RECIPES / "miniature" / "plan.yaml").read_text())
-    plan["budgets"]["three"] |= {"training.max_updates": 3}
+    plan["budgets"]["six"] |= {"training.max_updates": 3}
     row = {"preset": "rnnsearch", "set": {"model.hidden": 8, "model.attention": 8}}
     plan["groups"] = {
-        corpus: {"corpus": corpus, "budget": "three", "family": "rnnsearch", "seeds": [1], "rows": {"small": row}}
+        corpus: {"corpus": corpus, "budget": "six", "family": "rnnsearch", "seeds": [1], "rows": {"small": row}}
         for corpus in plan["corpora"]
     }
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from nmtkit.layers.linear import Linear
 from nmtkit.ops import attention
 from nmtkit.ops.attention import Additive
 
@@ -15,8 +16,8 @@ class AdditiveAttention(nn.Module):
 
     def __init__(self, query: int, key: int, width: int, *, bias: bool):
         super().__init__()
-        self.query = nn.Linear(query, width, bias=False)  # W_a
-        self.key = nn.Linear(key, width, bias=bias)  # U_a
+        self.query = Linear(query, width, bias=False)  # W_a
+        self.key = Linear(key, width, bias=bias)  # U_a
         self.additive: Additive = attention.additive
         self.v = nn.Parameter(torch.empty(width))
         nn.init.normal_(self.v, std=width**-0.5)
@@ -39,10 +40,10 @@ class MultiHeadAdditiveAttention(nn.Module):
     def __init__(self, query: int, key: int, width: int, heads: int):
         super().__init__()
         self.heads = heads
-        self.query = nn.Linear(query, width, bias=False)  # W_q
-        self.key = nn.Linear(key, width, bias=False)  # W_k
+        self.query = Linear(query, width, bias=False)  # W_q
+        self.key = Linear(key, width, bias=False)  # W_k
         self.v = nn.Parameter(torch.empty(width // heads))
-        self.out = nn.Linear(key, key)  # W_out
+        self.out = Linear(key, key)  # W_out
         self.additive: Additive = attention.additive
         nn.init.normal_(self.v, std=len(self.v) ** -0.5)
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmtkit.ops.linear import linear
 from nmtkit.symbols import BOS, EOS
 
 
@@ -30,7 +31,7 @@ class NormedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The map of x (..., D): (..., E) in float32."""
-        return functional.linear(x, self.v).float() * self.scale() + self.bias
+        return linear(x, self.v).float() * self.scale() + self.bias
 
     def scale(self) -> Tensor:
         """The factors g / |v| (E,) of the product with v."""

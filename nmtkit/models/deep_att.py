@@ -21,6 +21,7 @@ from torch.nn import functional
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
+from nmtkit.layers.linear import Linear
 from nmtkit.layers.recurrent import LSTMState, PeepholeLSTM
 from nmtkit.models.base import Decoder, Seq2Seq, Step, rows_of
 from nmtkit.ops.attention import attention_loop
@@ -66,8 +67,8 @@ class FeedForward(nn.Module):
     def __init__(self, width: int, ff_width: int, *, dropout: float):
         super().__init__()
         self.ff_width, self.dropout = ff_width, dropout
-        self.f_to_f = nn.Linear(ff_width, 4 * width, bias=False) if ff_width else None
-        self.h_to_f = nn.Linear(width, 4 * width)
+        self.f_to_f = Linear(ff_width, 4 * width, bias=False) if ff_width else None
+        self.h_to_f = Linear(width, 4 * width)
 
     def forward(self, f: Tensor, h: Tensor) -> Tensor:
         """From f (..., 4H) and h (..., H) of the layer below to this layer's f (..., 4H)."""
@@ -83,7 +84,7 @@ class Column(nn.Module):
     def __init__(self, embedding: int, width: int, ff_width: int, reverse: list[bool], *, dropout: float):
         super().__init__()
         self.reverse = reverse
-        self.feed_forward = nn.ModuleList([nn.Linear(embedding, 4 * width)])
+        self.feed_forward = nn.ModuleList([Linear(embedding, 4 * width)])
         for _ in reverse[1:]:
             self.feed_forward.append(FeedForward(width, ff_width, dropout=dropout))
         self.recurrent = nn.ModuleList(PeepholeLSTM(width) for _ in reverse)
@@ -191,10 +192,10 @@ class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
         super().__init__()
         assert config.attention is not None
         annotation = encoded // 4 if config.ff_width else encoded
-        self.projection = nn.Linear(encoded, annotation, bias=False) if config.ff_width else nn.Identity()  # W_p
+        self.projection = Linear(encoded, annotation, bias=False) if config.ff_width else nn.Identity()  # W_p
         self.attention = AdditiveAttention(config.width, annotation, config.attention, bias=True)
-        self.context = nn.Linear(annotation, 4 * config.width)
-        self.word = nn.Linear(config.embedding, 4 * config.width, bias=False)
+        self.context = Linear(annotation, 4 * config.width)
+        self.word = Linear(config.embedding, 4 * config.width, bias=False)
         self.layers = Stack(config.width, config.ff_width, config.decoder_layers, dropout=config.dropout)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[AttentionMemory, tuple[LSTMState, ...]]:
@@ -233,8 +234,8 @@ class DeepED(Decoder[Tensor, Tensor, tuple[LSTMState, ...]]):
 
     def __init__(self, config: Config, encoded: int):
         super().__init__()
-        self.context = nn.Linear(encoded, 4 * config.width)
-        self.word = nn.Linear(config.embedding, 4 * config.width, bias=False)
+        self.context = Linear(encoded, 4 * config.width)
+        self.word = Linear(config.embedding, 4 * config.width, bias=False)
         self.layers = Stack(config.width, config.ff_width, config.decoder_layers, dropout=config.dropout)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Tensor, tuple[LSTMState, ...]]:

@@ -24,9 +24,11 @@ from torch.nn import functional
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
+from nmtkit.layers.linear import Linear
 from nmtkit.layers.recurrent import GRU, LAU
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.attention import attention_loop
+from nmtkit.ops.linear import linear
 from nmtkit.ops.matrix import product
 
 
@@ -61,9 +63,9 @@ class Layer(nn.Module):
         width = config.width
         self.recurrent = LAU(width) if config.cell == "lau" else GRU(width)
         gates = 5 * width if config.cell == "lau" else 3 * width
-        self.input = nn.Linear(inputs, gates, bias=config.cell == "gru")  # a LAU has its own biases
+        self.input = Linear(inputs, gates, bias=config.cell == "gru")  # a LAU has its own biases
         takes_f = config.connections == "fast_forward" and not bottom
-        self.fast_forward = nn.Linear(gates, gates, bias=False) if takes_f else None
+        self.fast_forward = Linear(gates, gates, bias=False) if takes_f else None
         self.residual = config.connections == "residual" and inputs == width
 
     def forward(
@@ -127,7 +129,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         super().__init__()
         self.widths = [config.width, config.embedding]  # of [s^1_{t-1}; y_{t-1}] and of [c_t; y_{t-1}]
         self.dropout = config.dropout
-        self.initial = nn.Linear(config.width, config.width)
+        self.initial = Linear(config.width, config.width)
         self.attention = AdditiveAttention(sum(self.widths), config.width, config.attention, bias=True)  # W_a, W_y; U_a
         self.layers = stack(config, sum(self.widths), config.decoder_layers)
 
@@ -155,8 +157,8 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         y, bottom = y.transpose(0, 1).contiguous(), self.layer(0)
         query_state, query_word = self.attention.query.weight.split(self.widths, dim=1)
         context_maps, word_maps = bottom.input.weight.split(self.widths, dim=1)
-        queries = functional.linear(y, query_word)  # (T, B, A)
-        words = functional.linear(y, word_maps, bottom.input.bias).float()  # (T, B, G)
+        queries = linear(y, query_word)  # (T, B, A)
+        words = linear(y, word_maps, bottom.input.bias).float()  # (T, B, G)
         maps = [query_state.t(), context_maps.t(), *bottom.recurrent.weights()]
         h, attend, (query, to_f, *weights) = attention_loop(
             state[0], memory.keys, memory.annotations, self.attention.v, memory.mask, *maps

@@ -24,6 +24,7 @@ from torch.nn import functional
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
+from nmtkit.layers.linear import Linear
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops import gated
 from nmtkit.ops.attention import attention_loop
@@ -111,7 +112,7 @@ class Cell(nn.Module):
         width, gates, terms = config.width, *((2, 3) if kind == "gru" else (3, 5))
         self.width, self.dropout = width, config.candidate_dropout
         self.next_state = gated.lau if kind == "lau" else gated.gru
-        self.input = nn.Linear(inputs, terms * width, bias=False)  # W_xr, W_xz, ..., W_xh, W_x
+        self.input = Linear(inputs, terms * width, bias=False)  # W_xr, W_xz, ..., W_xh, W_x
         self.weight = _state_weight(width, gates + 1)  # W_hr, W_hz, ..., W_hh
         self.bias = nn.Parameter(torch.zeros(width))
         self.norm = Gates(gates, width, layer_norm=config.layer_norm)
@@ -207,13 +208,13 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
         width = config.width
         self.positions = config.positions
         self.embedding_dropout, self.dropout = config.embedding_dropout, config.dropout
-        self.initial = nn.Linear(2 * width, width)
+        self.initial = Linear(2 * width, width)
         self.query = Module(config, "query", config.embedding)
         self.attention = MultiHeadAdditiveAttention(width, 2 * width, width, config.heads)
         self.update = Module(config, "decoder", 2 * width)
-        self.readout_word = nn.Linear(config.embedding, width)
-        self.readout_state = nn.Linear(width, width, bias=False)
-        self.readout_context = nn.Linear(2 * width, width, bias=False)
+        self.readout_word = Linear(config.embedding, width)
+        self.readout_state = Linear(width, width, bias=False)
+        self.readout_context = Linear(2 * width, width, bias=False)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, State]:
         """Annotations (B, S, 2H), mask (B, S) -> memory, and tanh of a map of the mean annotation."""

@@ -18,6 +18,7 @@ from torch.nn import functional
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
+from nmtkit.layers.linear import Linear
 from nmtkit.layers.recurrent import GRU
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.attention import attention_loop
@@ -45,7 +46,7 @@ class Encoder(nn.Module):
     def __init__(self, embedding: int, hidden: int):
         super().__init__()
         self.hidden = hidden
-        self.inputs = nn.ModuleList(nn.Linear(embedding, 3 * hidden) for _ in range(2))  # W_r, W_z, W
+        self.inputs = nn.ModuleList(Linear(embedding, 3 * hidden) for _ in range(2))  # W_r, W_z, W
         self.recurrent = nn.ModuleList(GRU(hidden) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -78,14 +79,14 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         super().__init__()
         self.hidden, self.dropout = hidden, dropout
         self.widths = [3 * hidden, 2 * maxout]
-        self.initial = nn.Linear(hidden, hidden)  # W_s
+        self.initial = Linear(hidden, hidden)  # W_s
         self.attention = AdditiveAttention(hidden, 2 * hidden, attention, bias=True)
-        self.word = nn.Linear(embedding, 3 * hidden)  # W_r, W_z, W
-        self.context = nn.Linear(2 * hidden, 3 * hidden, bias=False)  # C_r, C_z, C
+        self.word = Linear(embedding, 3 * hidden)  # W_r, W_z, W
+        self.context = Linear(2 * hidden, 3 * hidden, bias=False)  # C_r, C_z, C
         self.recurrent = GRU(hidden)
-        self.readout_state = nn.Linear(hidden, 2 * maxout)  # U_o
-        self.readout_word = nn.Linear(embedding, 2 * maxout, bias=False)  # V_o
-        self.readout_context = nn.Linear(2 * hidden, 2 * maxout, bias=False)  # C_o
+        self.readout_state = Linear(hidden, 2 * maxout)  # U_o
+        self.readout_word = Linear(embedding, 2 * maxout, bias=False)  # V_o
+        self.readout_context = Linear(2 * hidden, 2 * maxout, bias=False)  # C_o
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, Tensor]:
         """Annotations (B, S, 2n) and mask (B, S) -> memory, and s_0 (B, n) from the backward state at word 1."""

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding
+from nmtkit.layers.linear import Linear
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.columns import Columns
 from nmtkit.ops.positions import sinusoid
@@ -45,8 +46,8 @@ class Config:
         require_fraction(self, "dropout")
 
 
-def _linear(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
-    layer = nn.Linear(inputs, outputs, bias=bias)
+def _linear(inputs: int, outputs: int, *, bias: bool) -> Linear:
+    layer = Linear(inputs, outputs, bias=bias)
     nn.init.xavier_uniform_(layer.weight)
     if bias:
         nn.init.zeros_(layer.bias)

@@ -144,7 +144,8 @@ class _Additive(torch.autograd.Function):
         ctx: Any, query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
         twin = trusted.choose(PLAIN, _fused, _compare, query)
-        weights = twin.scores(query, keys.value, v.value, mask).softmax(dim=-1)
+        shown = keys.wide() if twin is PLAIN else keys.value
+        weights = twin.scores(query, shown, v.value, mask).softmax(dim=-1)
         ctx.shared = keys, values, v
         ctx.save_for_backward(query, weights)
         ctx.mark_non_differentiable(weights)
@@ -158,12 +159,12 @@ class _Additive(torch.autograd.Function):
         d_weights = torch.bmm(values.value, grad_context.unsqueeze(-1)).squeeze(-1).float()
         # The softmax's backward by hand; padding has the weight 0, and so no gradient.
         d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))
-        sigmoid = _sigmoid(query.unsqueeze(1), keys.value).squeeze(1)
+        sigmoid = _sigmoid(query.unsqueeze(1), keys.wide()).squeeze(1)
         v.add(2 * (d_scores.flatten() @ sigmoid.flatten(0, 1)))  # of the sigmoid alone, because d_scores sums to 0
         slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1)  # sigmoid (1 - sigmoid), a quarter of the slope of tanh
         four_v = 4 * v.value.float()
         d_query = torch.bmm(d_scores.unsqueeze(1), slope).squeeze(1) * four_v
         # The keys' gradient is a sum over the steps, made in the slope's memory; the values' is one product at the end.
-        keys.add(slope.mul_(d_scores.unsqueeze(-1)).mul_(four_v))
+        keys.add_scaled(slope, d_scores.unsqueeze(-1), four_v)
         values.note(weights.to(values.value.dtype).unsqueeze(1), grad_context.unsqueeze(1))
         return d_query, None, None, None, None

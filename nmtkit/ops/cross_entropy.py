@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.ops.linear import times, with_zeros
+
 
 def chunk_rows(words: int) -> int:
     """The number of rows whose logits are held at once: 64 MB in float32 up to 262,000 words, then 64 rows."""
@@ -85,19 +87,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_weight = torch.zeros_like(weight) if needed else None
         d_bias = torch.zeros_like(bias) if needed else None
         for rows in _chunks(hidden, weight):
-            logits = hidden[rows] @ compute.t()
-            for block, words in _blocks(logits, target[rows]):
+            targets, inputs = target[rows], with_zeros(hidden[rows], hidden.dtype)
+            logits = times(inputs, compute.t(), len(inputs))
+            for block, words in _blocks(logits[: len(targets)], targets):
                 # Blocks of logits become blocks of their gradient, in the same memory.
                 loss, nll = _block(block, bias, words, label_smoothing, d_bias)
                 total += loss
                 total_nll += nll
             if d_hidden is not None and d_weight is not None:
-                torch.mm(logits, compute, out=d_hidden[rows])
+                # Below the chunk's rows there are only zeros, in its logits as well: they had none of a target.
+                d_hidden[rows] = times(logits, compute, len(targets))
                 # In bfloat16 the chunk's product is rounded once, and the sum over chunks stays in float32.
                 if logits.dtype == d_weight.dtype:
-                    d_weight.addmm_(logits.t(), hidden[rows])
+                    d_weight.addmm_(logits.t(), inputs)
                 else:
-                    d_weight += logits.t() @ hidden[rows]
+                    d_weight += logits.t() @ inputs
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
         ctx.mark_non_differentiable(total_nll)
         return total, total_nll

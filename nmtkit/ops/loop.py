@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.ops.linear import with_zeros
 from nmtkit.ops.matrix import Matrix
 from nmtkit.ops.padding import full_steps
 
@@ -35,11 +36,21 @@ class Shared:
         self._dtype = tensor.dtype
         self._products: list[tuple[Tensor, Tensor]] = []
         self._sum: Tensor | None = None
+        self._factor: Tensor | None = None
+        self._wide: Tensor | None = None
 
     def product(self, rows: Tensor) -> Tensor:
         """Rows (N, D) times this matrix (D, E) -> (N, E) in the dtype of ``value``."""
         result: Tensor = _Product.apply(self, rows)
         return result
+
+    def wide(self) -> Tensor:
+        """``value`` (...) for sums with float32 tensors: on a CPU in float32, where mixed dtypes take far longer."""
+        if self.value.is_cuda:
+            return self.value
+        if self._wide is None:
+            self._wide = self.value.float()
+        return self._wide
 
     def note(self, x: Tensor, gradient: Tensor) -> None:
         """x (..., R, D) and gradient (..., R, E) are a part of this tensor's gradient: x^T gradient (..., D, E)."""
@@ -49,13 +60,27 @@ class Shared:
         """A part of the gradient that is no product, of any shape, the tensor's own; it may be kept and written to."""
         self._sum = gradient.float() if self._sum is None else self._sum.add_(gradient)
 
+    def add_scaled(self, x: Tensor, y: Tensor, factor: Tensor) -> None:
+        """x y factor is a part of the gradient, where all parts have the same factor; x may be kept and written to.
+
+        x (...) has the tensor's shape, to which y (..., 1) and factor (E,) broadcast; all are float32. Nothing else may
+        be added to the gradient.
+        """
+        self._sum = x.mul_(y) if self._sum is None else self._sum.addcmul_(x, y)
+        self._factor = factor
+
     def gradient(self) -> Tensor | None:
         """The gradient of the tensor, of any shape; None where no step used it. What the loop kept is freed."""
         total = self._sum
         if self._products:
             x, gradient = (torch.cat(parts, dim=-2) for parts in zip(*self._products, strict=True))
+            if x.ndim == 2:
+                x, gradient = with_zeros(x, x.dtype), with_zeros(gradient, gradient.dtype)
             total = x.mT @ gradient
-        self._products, self._sum = [], None
+        if self._factor is not None:
+            assert self._sum is not None
+            total = self._sum.mul_(self._factor)
+        self._products, self._sum, self._factor, self._wide = [], None, None, None
         self.value = self.value.new_empty(0)  # no other backward can go through the loop: it would count twice
         return None if total is None else total.to(self._dtype)
 

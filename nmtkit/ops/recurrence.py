@@ -15,6 +15,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from nmtkit.ops.linear import with_zeros
 from nmtkit.ops.padding import full_steps
 
 
@@ -50,7 +51,7 @@ def place(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 def weight_gradient(states: Tensor, d_pre: Tensor) -> Tensor:
     """The sum over steps and rows of h^T d_pre, in one product: (T, B, H), (T, B, G) -> (H, G)."""
-    return states.flatten(0, 1).t().to(d_pre.dtype) @ d_pre.flatten(0, 1)
+    return with_zeros(states.flatten(0, 1), d_pre.dtype).t() @ with_zeros(d_pre.flatten(0, 1), d_pre.dtype)
 
 
 def last_gradient(gradient: Tensor | None, states: Tensor) -> Tensor:

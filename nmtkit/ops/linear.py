@@ -1,0 +1,95 @@
+"""Products of whole sequences in bfloat16 on a CPU, with few different numbers of rows.
+
+oneDNN, which multiplies for PyTorch there, makes a program for every shape of a product. That takes 1 to 3 ms, often
+longer than the product itself, and hardly two batches have the same number of words. So rows of zeros are added until
+their number is one that comes often. They change nothing but the time.
+
+Letters: R rows, P rows together with those of zeros, D inputs, E outputs.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+FEW = 128  # rows: so many are the sentences of a batch, which the steps of a loop multiply again and again
+BLOCK = 512  # rows: AMX is as fast with so many as with more
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (..., D) times weight (E, D) transposed, plus bias (E,) -> (..., E), in autocast's dtype where that is on."""
+    rows = x.numel() // max(1, x.shape[-1])
+    if rows > FEW and x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        result: Tensor = _Linear.apply(x, weight, bias)
+        return result
+    return functional.linear(x, weight, bias)
+
+
+def with_zeros(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """x (R, D) in ``dtype``, and rows of zeros below it where that gives products with a sum over rows a usual shape.
+
+    The result is (P, D).
+    """
+    rows = len(x)
+    if not _matters(dtype, x.device, rows):
+        return x.to(dtype)
+    missing = -rows % (FEW if rows <= BLOCK else 2 * FEW)
+    if not missing:
+        return x.to(dtype)
+    result = x.new_empty(rows + missing, x.shape[1], dtype=dtype)
+    result[:rows] = x  # converted as it is copied
+    result[rows:] = 0
+    return result
+
+
+def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
+    """The first ``rows`` R of x (P, D), which is followed by zeros if longer, times weight (D, E), plus bias (E,).
+
+    All in one dtype; gives (R, E). It is no operation for autograd.
+    """
+    if not _matters(x.dtype, x.device, rows):
+        return x[:rows] @ weight if bias is None else torch.addmm(bias, x[:rows], weight)
+    result = x.new_empty(rows + -rows % FEW, weight.shape[1])
+    for part, place in zip(x[: len(result)].split(BLOCK), result.split(BLOCK), strict=True):
+        if bias is None:
+            torch.mm(part, weight, out=place)
+        else:
+            torch.addmm(bias, part, weight, out=place)
+    return result[:rows]
+
+
+def _matters(dtype: torch.dtype, device: torch.device, rows: int) -> bool:
+    """Whether oneDNN multiplies so many rows, and not as often as it does a batch's in a loop."""
+    return dtype == torch.bfloat16 and device.type == "cpu" and rows > FEW
+
+
+class _Linear(torch.autograd.Function):
+    """``linear`` in autocast's dtype."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        low = torch.get_autocast_dtype("cpu")
+        flat = x.reshape(-1, x.shape[-1])
+        rows, w = with_zeros(flat, low), weight.to(low)
+        ctx.save_for_backward(rows, w)
+        ctx.dtypes = x.dtype, weight.dtype
+        result = times(rows, w.t(), len(flat), None if bias is None else bias.to(low))
+        return result.view(*x.shape[:-1], len(weight))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        rows, w = ctx.saved_tensors
+        of_x, of_weight = ctx.dtypes
+        flat = gradient.reshape(-1, len(w))
+        d_result = with_zeros(flat, w.dtype)
+        dx = dw = db = None
+        if ctx.needs_input_grad[0]:
+            dx = times(d_result, w, len(flat)).view(*gradient.shape[:-1], -1).to(of_x)
+        if ctx.needs_input_grad[1]:
+            dw = (d_result.t() @ rows).to(of_weight)
+        if ctx.needs_input_grad[2]:
+            db = d_result.sum(dim=0, dtype=of_weight)
+        return dx, dw, db
