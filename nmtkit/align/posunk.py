@@ -6,7 +6,9 @@ that is at most 7 places away; else ``unkpos_null``. Places are those of words, 
 
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -87,51 +89,90 @@ def replace_unknown(
     the source words as the lexicon spells them, ``written`` as the user did. Where there is no such place, ``<unk>``
     stays.
     """
-    entries = [lexicon.get(word) for word in read]
-    return _replaced(target, _named(target, links, len(read)), entries, written, capitals=False)
+    named = _named(target, links, len(read))
+    entries = {s: lexicon[read[s]] for s in named.values() if read[s] in lexicon}
+    origins = {t: named.get(t) for t, word in enumerate(target) if word in UNKNOWN}
+    return _replaced(target, origins, entries, written, capitals=False)
 
 
-def match_unknown(
-    target: Sequence[str],
-    links: Iterable[Link],
-    looks: Mapping[int, Sequence[float]],
-    read: Sequence[str],
-    written: Sequence[str],
-    lexicon: Mapping[str, str],
-    known: Container[str],
-    weights: Mapping[str, float],
-    capitals: bool,
-) -> tuple[list[str], list[Replacement]]:
-    """``replace_unknown``, but from where the unknown words can come from; numbers and addresses are copied as typed.
+@dataclass(frozen=True)
+class Matcher:
+    """Replaces unknown words as ``replace_unknown``, but from where they can come from.
 
-    An unknown target word cannot come from a source word that becomes one of the ``known`` target words: the model
+    An unknown target word cannot come from a source word that becomes one of the known target words: the model
     could have written it. A recurrent encoder tells a word's neighbour as much of it as the word itself, so attention
     is often one place off. Where no other source word is left, one whose best translation is known may have another
-    that is not: it counts by the share of its links that go to unknown words.
-
-    looks: how much unknown words, by their places, look at each source word (S,); the others are named a place by a
-    symbol of ``UNKPOS`` or by ``links``. weights: see ``origin_weights``. capitals: sentences of the target
-    begin with a capital, and so do translations by the lexicon there. A word that begins a sentence of the source, and
-    that the lexicon does not have, is looked up without its capital.
+    that is not: it counts by the share of its links that go to unknown words. Numbers and addresses are copied as
+    typed. A word that begins a sentence of the source, and that the lexicon does not have, is looked up without its
+    capital.
     """
-    keys = [
-        word if word in lexicon or not _begins(read, s) else word[:1].lower() + word[1:] for s, word in enumerate(read)
-    ]
-    entries = list(map(lexicon.get, keys))
-    free = {s: 1.0 for s, entry in enumerate(entries) if (entry or read[s]) not in known}
-    unknown = [t for t, word in enumerate(target) if word in UNKNOWN]
-    # Where a model or an alignment has named a place instead, only its neighbourhood is searched.
-    origins = match(looks if len(looks) == len(unknown) else nearness(target, links, len(read)) | dict(looks), free)
-    left = [t for t in unknown if t not in origins]
-    if left:
-        rows = {t: looks[t] for t in left if t in looks}
-        near = {s for row in rows.values() for s, look in enumerate(row) if look >= LEAST}.difference(origins.values())
-        likely = {s: weights.get(keys[s], _LEAST_WEIGHT) for s in near}
-        origins = {**_named(target, links, len(read)), **match(rows, likely), **origins}
-    for s in origins.values():
-        if entries[s] is not None and _AS_TYPED.fullmatch(written[s]):
-            entries[s] = None
-    return _replaced(target, origins, entries, written, capitals)
+
+    lexicon: Lexicon
+    known: Container[str]  # target words
+    capitals: bool  # sentences of the target begin with one, and so do translations by the lexicon there
+
+    @cached_property
+    def _explained(self) -> Set[str]:
+        """The source words whose best translation is known: most words of most sentences, so it is worth a set."""
+        return {word for word, translation in self.lexicon.best.items() if (translation or word) in self.known}
+
+    @cached_property
+    def weights(self) -> Mapping[str, float]:
+        """The weight of each source word of the lexicon, by the share of its links that go to unknown words.
+
+        Under the square root, because attention is the surer sign of the two; that was chosen on development text.
+        """
+        shares = {
+            word: 1 - sum(probability for translation, probability in translations.items() if translation in self.known)
+            for word, translations in self.lexicon.translations.items()
+        }
+        return {word: max(_LEAST_WEIGHT, math.sqrt(max(0.0, share))) for word, share in shares.items()}
+
+    def replace(
+        self,
+        target: Sequence[str],
+        links: Iterable[Link],
+        looks: Mapping[int, Sequence[float]],
+        read: Sequence[str],
+        written: Sequence[str],
+    ) -> tuple[list[str], list[Replacement]]:
+        """``target`` with its unknown words replaced. links, read and written: as in ``replace_unknown``.
+
+        looks: the attention weights (S + 1,) of unknown words, by their places, with the end-of-sentence mark's last.
+        The others are named a place by a symbol of ``UNKPOS`` or by ``links``.
+        """
+        # This is done for every line: what is asked of most of its words is a look into a set or a dictionary.
+        best, explained = self.lexicon.best, self._explained
+        unknown = [t for t, word in enumerate(target) if word in UNKNOWN]
+        free = [s for s, word in enumerate(read) if word not in explained and self._free(read, s)]
+        # Where a model or an alignment has named a place instead, only its neighbourhood is searched.
+        nearby = looks if len(looks) == len(unknown) else nearness(target, links, len(read)) | dict(looks)
+        origins = match(nearby, dict.fromkeys(free, 1.0))
+        if len(origins) < len(unknown):
+            weights, taken = self.weights, set(origins.values())
+            likely = {
+                s: weights.get(word) or weights.get(self._key(read, s), _LEAST_WEIGHT)
+                for s, word in enumerate(read)
+                if s not in taken
+            }
+            origins |= match({t: row for t, row in looks.items() if t not in origins}, likely)
+        if len(origins) < len(unknown):
+            origins = _named(target, [*links, *most_looked_at(looks)], len(read)) | origins
+        entries = {
+            s: entry
+            for s in origins.values()
+            if (entry := best.get(self._key(read, s))) and not _AS_TYPED.fullmatch(written[s])
+        }
+        return _replaced(target, {t: origins.get(t) for t in unknown}, entries, written, self.capitals)
+
+    def _key(self, read: Sequence[str], s: int) -> str:
+        """The word at place s of a source, as it is looked up."""
+        word = read[s]
+        return word if word in self.lexicon.best or not _begins(read, s) else word[:1].lower() + word[1:]
+
+    def _free(self, read: Sequence[str], s: int) -> bool:
+        """True if an unknown word can come from place s of a source: what that becomes is not known."""
+        return (self.lexicon.best.get(self._key(read, s)) or read[s]) not in self.known
 
 
 def match(looks: Mapping[int, Sequence[float]], weights: Mapping[int, float]) -> dict[int, int]:
@@ -147,18 +188,6 @@ def match(looks: Mapping[int, Sequence[float]], weights: Mapping[int, float]) ->
             origins[t] = s
             taken.add(s)
     return origins
-
-
-def origin_weights(lexicon: Lexicon, known: Container[str]) -> dict[str, float]:
-    """The weight of each source word of a lexicon, by the share of its links that go to unknown words.
-
-    Under the square root, because attention is the surer sign of the two; that was chosen on development text.
-    """
-    shares = {
-        word: 1 - sum(probability for translation, probability in translations.items() if translation in known)
-        for word, translations in lexicon.translations.items()
-    }
-    return {word: max(_LEAST_WEIGHT, math.sqrt(max(0.0, share))) for word, share in shares.items()}
 
 
 def _begins(words: Sequence[str], place: int) -> bool:
@@ -208,6 +237,14 @@ def respelled(
     return places
 
 
+def most_looked_at(looks: Mapping[int, Sequence[float]]) -> list[Link]:
+    """The target words with these attention weights (S + 1,), each with the source word that it looks at most.
+
+    There is no link where that is the end-of-sentence mark, whose weight comes last.
+    """
+    return [(s, t) for t, row in looks.items() if (s := row.index(max(row))) < len(row) - 1]
+
+
 def nearness(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, list[float]]:
     """Looks (S,) of the unknown words of a model that names places, or of an alignment: 1 there, less beside it."""
     places = [(t, s) for s, t in links if target[t] == SPELLINGS[UNK]]
@@ -233,29 +270,25 @@ def _named(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int
 
 def _replaced(
     target: Sequence[str],
-    origins: Mapping[int, int],
-    entries: Sequence[str | None],
+    origins: Mapping[int, int | None],
+    entries: Mapping[int, str],
     written: Sequence[str],
     capitals: bool,
 ) -> tuple[list[str], list[Replacement]]:
-    """``target`` with the lexicon's entries (S,), or else what is written (S,), at the origins of unknown words.
+    """``target`` with the lexicon's entries, or else what is written (S,), at the origins of all unknown words.
 
-    capitals: an entry gets a capital where it begins a sentence.
+    entries: by places in the source. capitals: an entry gets a capital where it begins a sentence.
     """
     words, replacements = list(target), list[Replacement]()
-    for t, word in enumerate(target):
-        if word not in UNKNOWN:
-            continue
-        if t not in origins:
+    for t, s in origins.items():
+        entry = None if s is None else entries.get(s)
+        if s is None:
             words[t] = SPELLINGS[UNK]
-            replacements.append(Replacement(t, None, False))
-            continue
-        entry = entries[origins[t]]
-        if entry is None:
-            words[t] = written[origins[t]]
+        elif entry is None:
+            words[t] = written[s]
         else:
             words[t] = entry[0].upper() + entry[1:] if capitals and _begins(words, t) else entry
-        replacements.append(Replacement(t, origins[t], entry is not None))
+        replacements.append(Replacement(t, s, entry is not None))
     return words, replacements
 
 

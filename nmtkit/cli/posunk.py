@@ -45,7 +45,7 @@ def posunk(
     a model's own translations, and better, because it knows all attention weights.
     """
     # Imports NumPy, for which ``nmtkit --help`` must not wait.
-    from nmtkit.align.posunk import UNKNOWN, match_unknown, replace_unknown
+    from nmtkit.align.posunk import UNKNOWN, Matcher, replace_unknown
 
     check_output(output, input, source, *(path for path in (alignment, lexicon, vocab) if path is not None))
     place = "standard input" if input == "-" else input
@@ -53,6 +53,7 @@ def posunk(
     entries = Lexicon.load(lexicon) if lexicon else NO_LEXICON
     best = entries.best
     vocabulary = Vocabulary.load(vocab) if vocab else None
+    matcher = Matcher(entries, vocabulary.known, vocabulary.capitals) if vocabulary else None
     lines = beside_lines(map(decode_line, raw_lines(input)), source, input)
     linked = beside_lines(lines, alignment, input) if alignment else ((pair, "") for pair in lines)
     # All is read as a stream, so that a text of any length goes through in constant memory.
@@ -66,12 +67,10 @@ def posunk(
                 raise UserError(f"{place}:{number}: {SPELLINGS[UNK]} may come from anywhere; give an --alignment")
             # A line without unknown words goes through as it came, its spaces included.
             if not UNKNOWN.isdisjoint(target):
-                if vocabulary is None:
+                if matcher is None:
                     target, _ = replace_unknown(target, links, words, words, best)
                 else:
-                    known, capitals = vocabulary.known, vocabulary.capitals
-                    # Weights are for attention weights, of which there are none here.
-                    target, _ = match_unknown(target, links, {}, words, words, best, known, {}, capitals)
+                    target, _ = matcher.replace(target, links, {}, words, words)
                 line = " ".join(target)
             file.write(line + "\n")
 

@@ -185,7 +185,8 @@ def beam_search(
     if not all(endings):
         raise UserError("the model gives every continuation the probability zero; is it trained?")
     best = [sorted(ended, key=lambda ending: -ending.score)[:n_best] for ended in endings]
-    return [[_trace(history, e, length) for e in ended] for ended, length in zip(best, lengths, strict=True)]
+    looks = None if history[0].attention is None else block
+    return [[_trace(history, e, length, looks) for e in ended] for ended, length in zip(best, lengths, strict=True)]
 
 
 def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:
@@ -297,14 +298,17 @@ def _coverage(history: list[_Step], row: int, length: int) -> float:
     return coverage([attention[row, : length - 1] for attention, row in path if attention is not None])
 
 
-def _trace(history: list[_Step], ending: _Ending, length: int) -> Hypothesis:
-    """The hypothesis that ends there, by following the rows back to the first step. length: S of its source."""
-    ids, sums, looks = list[int](), [ending.log_prob], []
+def _trace(history: list[_Step], ending: _Ending, length: int, block: Floats | None) -> Hypothesis:
+    """The hypothesis that ends there, by following the rows back to the first step.
+
+    length: S of its source. block: attention weights (steps, rows, S) of all steps, if the scorer gives some.
+    """
+    ids, sums, rows = list[int](), [ending.log_prob], list[int]()
     for step, row in _path(history[: ending.step + 1], ending.row):
         ids.append(step.words[row])
         sums.append(step.log_probs[row])
-        if step.attention is not None:
-            looks.append(step.attention[row, :length])
-    attention = np.stack(looks[::-1]) if looks else None
+        rows.append(row)
+    # In one piece: a row at a time took longer than all else that is done for the unknown words of a line.
+    attention = None if block is None else block[np.arange(len(rows)), rows[::-1], :length]
     log_probs = [after - before for before, after in itertools.pairwise(sums[::-1])]
     return Hypothesis(ids[-2::-1], ending.score, log_probs, attention)  # without BOS, the last one found

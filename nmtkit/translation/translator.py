@@ -16,11 +16,11 @@ import torch
 from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.align.posunk import (
     UNKNOWN,
+    Matcher,
     Replacement,
     Unknown,
     counts,
-    match_unknown,
-    origin_weights,
+    most_looked_at,
     replace_unknown,
     respelled,
 )
@@ -402,8 +402,7 @@ class Translator:
         if blind and (request.alignment or request.attention):
             raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
         unknown = [t for t, token in enumerate(tokens) if token in UNKNOWN] if request.replace_unk else []
-        # A row of attention weights costs more than all else that is done for a word, so only those that are needed.
-        links = look_alignment(hypothesis, range(len(tokens)) if request.alignment else unknown)
+        links = look_alignment(hypothesis) if request.alignment else []
         if request.replace_unk:
             if blind and not self.tgt_vocab.annotated:
                 raise UserError(
@@ -412,7 +411,7 @@ class Translator:
                 )
             replaced = []
             if unknown:
-                words, replaced = self._replaced(tokens, links, hypothesis.attention, request, source, written)
+                words, replaced = self._replaced(tokens, unknown, hypothesis.attention, request, source, written)
             if self.sources[0].pipeline.segmenter and hypothesis.attention is not None:
                 words, replaced = self._respelled(words, replaced, hypothesis.attention, request, source, written)
         kept = hypothesis.attention if request.attention else None
@@ -421,26 +420,23 @@ class Translator:
     def _replaced(
         self,
         tokens: list[str],
-        links: list[tuple[int, int]],
+        unknown: list[int],
         attention: Floats | None,
         request: Request,
         source: list[str],
         written: list[str],
     ) -> tuple[list[str], list[Replacement]]:
-        """The tokens (T,) with unknown words replaced. attention: (T + 1, S + 1), if the model looked."""
+        """The tokens (T,) with those at unknown places replaced. attention: (T + 1, S + 1), if the model looked."""
         if self.sources[0].pipeline.segmenter:
             written = source  # pieces of words have no other spelling
-        lexicon = self._lexicon_of_tokens
-        if request.unk_origin == "papers":
-            return replace_unknown(tokens, links, source, written, lexicon.best)
+        # What an annotated model says of where a word comes from counts, wherever it looked.
         looks = dict[int, list[float]]()
         if attention is not None:
-            # What an annotated model says of where a word comes from counts, wherever it looked.
-            looks = {t: attention[t, :-1].tolist() for t, word in enumerate(tokens) if word == SPELLINGS[UNK]}
-        # Truecased text gets its capitals when it becomes plain text.
-        capitals = not self.tgt_pipeline.side.truecase and self.tgt_vocab.capitals
-        known, weights = self.tgt_vocab.known, self._origin_weights
-        return match_unknown(tokens, links, looks, source, written, lexicon.best, known, weights, capitals)
+            looks = {t: attention[t].tolist() for t in unknown if tokens[t] == SPELLINGS[UNK]}
+        if request.unk_origin == "papers":
+            links, best = most_looked_at(looks), self._lexicon_of_tokens.best
+            return replace_unknown(tokens, links, source, written, best)
+        return self._matcher.replace(tokens, [], looks, source, written)
 
     def _respelled(
         self,
@@ -491,9 +487,11 @@ class Translator:
         return Lexicon(own.name, lambda: {src + w: {tgt + t: p for t, p in each.items()} for w, each in entries})
 
     @cached_property
-    def _origin_weights(self) -> Mapping[str, float]:
-        """How likely each token of the source is where an unknown word comes from."""
-        return origin_weights(self._lexicon_of_tokens, self.tgt_vocab.known)
+    def _matcher(self) -> Matcher:
+        """What replaces unknown words, unless the papers' rule is asked for."""
+        # Truecased text gets its capitals when it becomes plain text.
+        capitals = not self.tgt_pipeline.side.truecase and self.tgt_vocab.capitals
+        return Matcher(self._lexicon_of_tokens, self.tgt_vocab.known, capitals)
 
     @cached_property
     def _lexicon_has_pieces(self) -> bool:
@@ -558,6 +556,8 @@ class Translator:
 
 def _renumbered(parts: Sequence[Part], sources: Sequence[list[str]]) -> list[Replacement]:
     """What became of the unknown words of the parts, their places and those of their origins counted over the line."""
+    if len(parts) == 1:
+        return list(parts[0].replaced or ())
     replaced, t, s = list[Replacement](), 0, 0
     for part, read in zip(parts, sources, strict=True):
         for each in part.replaced or ():
@@ -601,16 +601,16 @@ def _written(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
     return [token for token in line.split(" ") if token] if tokenized else pipeline.written(line)
 
 
-def look_alignment(hypothesis: Hypothesis, targets: Sequence[int]) -> list[tuple[int, int]]:
-    """The target tokens at these places, each with the source token that it looked at most.
+def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
+    """The target tokens, each with the source token that it looked at most.
 
     There are none where that was the end-of-sentence mark, and none of a model that does not look.
     """
-    if hypothesis.attention is None or not targets:
+    if hypothesis.attention is None or not hypothesis.ids:
         return []
     end = hypothesis.attention.shape[1] - 1
-    looks: list[int] = hypothesis.attention[targets].argmax(axis=1).tolist()
-    return [(s, t) for t, s in zip(targets, looks, strict=True) if s < end]
+    looks: list[int] = hypothesis.attention[:-1].argmax(axis=1).tolist()
+    return [(s, t) for t, s in enumerate(looks) if s < end]
 
 
 def _first_pieces(pieces: list[str], pipeline: TextPipeline) -> list[int]:

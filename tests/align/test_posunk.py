@@ -3,18 +3,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmtkit.align.lexicon import Lexicon
+from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.align.posunk import (
     LEAST,
     UNKNOWN,
+    Matcher,
     Replacement,
     annotate,
     counts,
     match,
-    match_unknown,
+    most_looked_at,
     nearest,
     nearness,
-    origin_weights,
     replace_unknown,
     respelled,
 )
@@ -88,9 +88,8 @@ def matched(target: str, source: str, looks: dict[int, list[float]], links: list
     read = source.lower().split()
     known = {"die", "in", "kommt"}
     lexicon = LEXICON | {"the": "die", "in": "in", "comes": "kommt"}
-    words, replacements = match_unknown(
-        target.split(), links, looks, read, source.split(), lexicon, known, {}, capitals=False
-    )
+    matcher = Matcher(sure(lexicon), known, capitals=False)
+    words, replacements = matcher.replace(target.split(), links, looks, read, source.split())
     assert counts(replacements).left == words.count("<unk>")
     assert sum(counts(replacements)) == sum(word in UNKNOWN for word in target.split())
     for t, s, translated in replacements:
@@ -99,14 +98,14 @@ def matched(target: str, source: str, looks: dict[int, list[float]], links: list
 
 
 def test_an_unknown_word_comes_from_no_word_whose_translation_is_known() -> None:
-    looks = {0: [0.05, 0.75, 0.2]}
+    looks = {0: [0.05, 0.7, 0.2, 0.05]}
     assert replaced("<unk> kommt", "Alsara comes in", [(1, 0)]) == "comes kommt"
-    assert matched("<unk> kommt", "Alsara comes in", looks, [(1, 0)]) == "Alsara kommt"
+    assert matched("<unk> kommt", "Alsara comes in", looks, []) == "Alsara kommt"
 
 
 def test_what_was_hardly_looked_at_is_no_origin() -> None:
-    assert matched("<unk>", "Alsara comes in", {0: [LEAST, 0.7, 0.2]}, [(1, 0)]) == "Alsara"
-    assert matched("<unk>", "Alsara comes in", {0: [LEAST / 2, 0.7, 0.2]}, [(1, 0)]) == "kommt"
+    assert matched("<unk>", "Alsara comes in", {0: [LEAST, 0.7, 0.2, 0.0]}, []) == "Alsara"
+    assert matched("<unk>", "Alsara comes in", {0: [LEAST / 2, 0.7, 0.2, 0.0]}, []) == "kommt"
 
 
 def test_unknown_words_have_origins_of_their_own_as_far_as_there_are_some() -> None:
@@ -119,14 +118,13 @@ def test_unknown_words_have_origins_of_their_own_as_far_as_there_are_some() -> N
 
 def test_of_words_whose_best_translation_is_known_it_comes_from_one_that_may_have_another() -> None:
     lexicon = Lexicon("some", lambda: {"a": {"A": 0.9, "x": 0.1}, "b": {"B": 0.5, "y": 0.1}, "c": {"C": 1.0}})
-    looks = {0: [0.4, 0.3, 0.3]}
-    known = {"A", "B", "C"}
-    weights = origin_weights(lexicon, known)
-    assert 0 < weights["c"] < weights["a"] < weights["b"] < 1
-    result, _ = match_unknown(["<unk>"], [], looks, list("abc"), list("abc"), lexicon.best, known, weights, False)
+    looks = {0: [0.4, 0.3, 0.3, 0.0]}
+    matcher = Matcher(lexicon, {"A", "B", "C"}, capitals=False)
+    assert 0 < matcher.weights["c"] < matcher.weights["a"] < matcher.weights["b"] < 1
+    result, _ = matcher.replace(["<unk>"], [], looks, list("abc"), list("abc"))
     assert result == ["B"]
     # One with an origin of its own has precedence, however little it is looked at.
-    result, _ = match_unknown(["<unk>"], [], looks, list("abd"), list("abd"), lexicon.best, known, weights, False)
+    result, _ = matcher.replace(["<unk>"], [], looks, list("abd"), list("abd"))
     assert result == ["d"]
 
 
@@ -144,18 +142,18 @@ def test_of_words_whose_best_translation_is_known_it_comes_from_one_that_may_hav
     ],
 )
 def test_what_begins_a_sentence_has_a_capital_there(target: str, source: str, look: int, said: str) -> None:
-    lexicon, words = {"Pandas": "Pandas", "never": "nie", "bears": "Bären"}, source.split()
-    looks = {target.split().index("<unk>"): [float(s == look) for s in range(len(words))]}
-    result, _ = match_unknown(target.split(), [], looks, words, words, lexicon, set(), {}, capitals=True)
+    lexicon, words = sure({"Pandas": "Pandas", "never": "nie", "bears": "Bären"}), source.split()
+    looks = {target.split().index("<unk>"): [float(s == look) for s in range(len(words) + 1)]}
+    result, _ = Matcher(lexicon, set(), capitals=True).replace(target.split(), [], looks, words, words)
     assert " ".join(result) == said
-    result, _ = match_unknown(target.split(), [], looks, words, words, lexicon, set(), {}, capitals=False)
+    result, _ = Matcher(lexicon, set(), capitals=False).replace(target.split(), [], looks, words, words)
     assert " ".join(result) == said.replace("Nie", "nie")
 
 
 def test_a_word_that_looks_at_the_end_of_the_sentence_may_come_from_an_unknown_one() -> None:
-    assert matched("die <unk>", "the Alsara", {1: [0.1, 0.3]}, []) == "die Alsara"
-    assert matched("die <unk>", "the comes", {1: [0.1, 0.3]}, []) == "die kommt"
-    assert matched("die <unk>", "the comes", {1: [LEAST / 2, LEAST / 2]}, []) == "die <unk>"
+    assert matched("die <unk>", "the Alsara", {1: [0.1, 0.3, 0.6]}, []) == "die Alsara"
+    assert matched("die <unk>", "the comes", {1: [0.1, 0.3, 0.6]}, []) == "die kommt"
+    assert matched("die <unk>", "the comes", {1: [LEAST / 2, LEAST / 2, 1 - LEAST]}, []) == "die <unk>"
 
 
 def test_a_place_whose_word_cannot_be_the_origin_is_corrected_nearby() -> None:
@@ -173,23 +171,22 @@ def test_a_place_whose_word_cannot_be_the_origin_is_corrected_nearby() -> None:
     "typed", ["1,000", "3.14", "-5%", "24.12.2026", "10:30", "A.B@c-d.org", "https://x.org/?q=1", "WWW.x.org"]
 )
 def test_numbers_dates_and_addresses_are_copied_as_typed(typed: str) -> None:
-    lexicon = {typed.lower(): "other"}
-    result = match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed.lower()], [typed], lexicon, set(), {}, False)
+    matcher = Matcher(sure({typed.lower(): "other"}), set(), capitals=False)
+    result = matcher.replace(["<unk>"], [], {0: [1.0, 0.0]}, [typed.lower()], [typed])
     assert result == ([typed], [Replacement(0, 0, False)])
 
 
 @pytest.mark.parametrize("typed", ["1990s", "B2B", "@", "x@", "www.", "A.B"])
 def test_other_words_are_translated_by_the_lexicon(typed: str) -> None:
-    assert match_unknown(["<unk>"], [(0, 0)], {0: [1.0]}, [typed], [typed], {typed: "other"}, set(), {}, False) == (
-        ["other"],
-        [Replacement(0, 0, True)],
-    )
+    matcher = Matcher(sure({typed: "other"}), set(), capitals=False)
+    result = matcher.replace(["<unk>"], [], {0: [1.0, 0.0]}, [typed], [typed])
+    assert result == (["other"], [Replacement(0, 0, True)])
 
 
 words = st.sampled_from(["a", "b", "<unk>", "<unkpos_1>", "<unkpos_-2>", "<unkpos_null>"])
 
 
-some_looks = st.lists(st.lists(st.integers(0, 9), min_size=4, max_size=4), min_size=6, max_size=6)
+some_looks = st.lists(st.lists(st.integers(0, 9), min_size=5, max_size=5), min_size=6, max_size=6)
 
 
 @given(st.lists(words, max_size=6), some_looks, st.sets(st.sampled_from("wxyz")))
@@ -198,17 +195,17 @@ def test_only_unknown_words_change_and_where_places_are_named_and_no_word_is_fre
 ) -> None:
     source = list("wxyz")
     looks = {t: [w / 10 for w in weights[t]] for t, word in enumerate(target) if word == "<unk>"}
-    links = [(row.index(max(row)), t) for t, row in looks.items()]
-    result, _ = match_unknown(target, links, looks, source, source, {}, known, {}, capitals=True)
+    links = most_looked_at(looks)
+    assert all(looks[t][s] == max(looks[t]) and s < len(source) for s, t in links)
+    result, _ = Matcher(NO_LEXICON, known, capitals=True).replace(target, [], looks, source, source)
     assert [a for a, b in zip(result, target, strict=True) if b not in UNKNOWN] == [
         w for w in target if w not in UNKNOWN
     ]
-    assert match_unknown(target, links, {}, source, source, {}, set(source), {}, True) == replace_unknown(
-        target, links, source, source, {}
-    )
+    nowhere = Matcher(NO_LEXICON, set(source), capitals=True)
+    assert nowhere.replace(target, links, {}, source, source) == replace_unknown(target, links, source, source, {})
     if sum(word in UNKNOWN for word in target) == 1:
         for t, row in looks.items():
-            if any(look >= LEAST and word not in known for look, word in zip(row, source, strict=True)):
+            if any(look >= LEAST and word not in known for look, word in zip(row[:-1], source, strict=True)):
                 assert result[t] not in known
 
 

@@ -74,7 +74,7 @@ def test_alignment_joins_the_pieces_of_a_word_unless_tokenized(translator: Trans
 
 def test_a_word_for_which_the_model_looks_at_the_end_mark_is_not_aligned() -> None:
     attention = np.array([[0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]], dtype=np.float32)
-    assert module.look_alignment(Hypothesis([5, 6], 0.0, [], attention), range(2)) == [(1, 0)]
+    assert module.look_alignment(Hypothesis([5, 6], 0.0, [], attention)) == [(1, 0)]
 
 
 def test_a_model_without_attention_says_that_it_cannot_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
