@@ -1,0 +1,52 @@
+"""The script for a GPU does all of its stages on a processor, so that nothing of it is first seen on a card."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "recipes" / "benchmarks" / "gpu.py"
+STAGES = ["machine", "train", "profile", "search", "recurrences", "memory", "repeat", "laws"]
+
+
+def measured(out: Path, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
+    """Status, results and report of the script at its smallest, on the processor."""
+    environment = {**os.environ, "SCALE": "tiny", "DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, SCRIPT, "--out", out, *arguments], env=environment, capture_output=True)
+    results = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    return done.returncode, results, (out / "report.md").read_text()
+
+
+@pytest.mark.slow
+def test_all_stages_run_on_a_processor(tmp_path: Path) -> None:
+    status, results, report = measured(tmp_path)
+    assert [record for record in results if "failed" in record] == []
+    assert status == 0
+    assert list(dict.fromkeys(record["stage"] for record in results)) == STAGES
+    for column in ("target words/s", "launches", "sentences/s", "recurrence", "tokens | GiB", "same bits"):
+        assert column in report
+    assert "passed: `test_the_best_number_format_is_chosen`" in report
+
+
+def test_a_system_that_fails_costs_no_other_and_is_named(tmp_path: Path) -> None:
+    status, results, report = measured(tmp_path, "search", "--systems", "no-such", "rnnsearch")
+    assert status == 1
+    failed, *others = results
+    assert failed["system"] == "no-such-small"
+    assert "no-such" in failed["failed"]
+    assert [record["sentences"] for record in others] == [1, 2]
+    assert all(record["sentences_per_second"] > 0 for record in others)
+    assert "What failed:" in report
+    assert "| `rnnsearch-small` | 2 |" in report
+
+
+def test_a_stage_that_has_no_time_left_is_named_and_what_was_there_before_stays(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_text('{"stage": "recurrences", "markdown": "earlier"}\n')
+    status, results, report = measured(tmp_path, "machine", "train", "--minutes", "0")
+    assert status == 1
+    assert [record["failed"] for record in results[1:]] == ["not done in 0 s"] * 2
+    assert "earlier" in report
