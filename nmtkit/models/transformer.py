@@ -153,7 +153,7 @@ class KeysValues(NamedTuple):
 
 class Past(NamedTuple):
     """The keys and values of one attention to the words so far: in search of all hypotheses of a sentence, in the
-    order of the steps, whether they are still alive or not.
+    order of the steps, among them words that no living hypothesis has any more.
     """
 
     keys: Columns  # (B, C, D)
@@ -262,13 +262,18 @@ class TransformerDecoder(Decoder[Tensor, Memory, State]):
         """One step after the words y (N, E). Its attention is the last layer's, averaged over heads (our ruling)."""
         sentences, words = len(memory.mask), state.words.value
         path, sentence = (x.unflatten(0, (sentences, -1)) for x in (state.path, state.sentence))  # (B, K, C), (B, K)
-        layers = words.layers
-        if words.mask is not memory.mask:  # sentences have left the batch, or changed their places
-            layers = tuple(Past(*(each.select(sentence[:, 0]) for each in past)) for past in layers)
-        width = path.shape[1]
+        layers, width = words.layers, path.shape[1]
+        # Where everything must be copied, because sentences have left the batch or for want of room, words that no
+        # hypothesis has any more are left out.
+        if words.steps and (words.mask is not memory.mask or not layers[0].keys.has_room(width)):
+            alive = path.any(dim=1)  # (B, C)
+            kept = alive.byte().sort(dim=1, descending=True, stable=True).indices[:, : int(alive.sum(dim=1).max())]
+            path = path.gather(2, kept.unsqueeze(1).expand(-1, width, -1))
+            room = max(4 * width, kept.shape[1] // 2)
+            layers = tuple(Past(*(each.take(sentence[:, 0], kept, room) for each in past)) for past in layers)
         own = torch.eye(width, dtype=torch.bool, device=y.device).expand(sentences, -1, -1)
         seen = torch.cat([path, own], dim=2)  # (B, K, C + K)
-        position = torch.tensor([words.steps], device=y.device)
+        position = torch.full((1,), words.steps, device=y.device)
         hidden, layers, queries = self._through(
             memory, layers, y.unflatten(0, (sentences, -1)), position, seen.unsqueeze(1)
         )

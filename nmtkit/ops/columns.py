@@ -7,16 +7,15 @@ from typing import Self
 
 import torch
 from torch import Tensor
-
-SPARE = 1.0  # columns for which there is room after a copy, as a share of those that were copied
+from torch.nn import functional
 
 
 class Columns:
     """Values (B, C, D), to which ``append`` puts further columns.
 
-    They lie at the beginning of memory that has room for more, which is shared with those that they were appended to.
-    So appending to the last of them copies nothing, and what was there before is never written to: appending once more
-    to an earlier one makes a copy.
+    They lie at the beginning of memory that may have room for more, which is shared with those that they were appended
+    to. So appending to the last of them copies nothing, and what was there before is never written to: appending once
+    more to an earlier one makes a copy, as appending does where there is no room.
     """
 
     def __init__(self, memory: Tensor, count: int, used: list[int]):
@@ -39,13 +38,20 @@ class Columns:
             return Columns(new, new.shape[1], [new.shape[1]])
         count = self._count + new.shape[1]
         # Nothing is written to what a gradient may still be computed from.
-        if self._used[0] != self._count or count > self._memory.shape[1] or new.requires_grad:
-            spare = new.new_empty(len(new), 0 if new.requires_grad else int(SPARE * count), new.shape[2])
-            return Columns(torch.cat([self.value, new, spare], dim=1), count, [count])
+        if new.requires_grad or not self.has_room(new.shape[1]):
+            return Columns(torch.cat([self.value, new], dim=1), count, [count])
         self._memory[:, self._count : count] = new
         self._used[0] = count
         return Columns(self._memory, count, self._used)
 
-    def select(self, rows: Tensor) -> "Columns":
-        """The given rows (R,) of all columns, as a copy."""
-        return Columns(self.value.index_select(0, rows), self._count, [self._count])
+    def has_room(self, more: int) -> bool:
+        """True if so many columns can be appended without a copy."""
+        return self._used[0] == self._count and self._count + more <= self._memory.shape[1]
+
+    def take(self, rows: Tensor, columns: Tensor, room: int) -> "Columns":
+        """A copy of some columns (R, C'), numbers from 0 to C - 1, of the given rows (R,), with room for more."""
+        count = columns.shape[1]
+        # What fills the room does not matter.
+        places = functional.pad(rows[:, None] * self._memory.shape[1] + columns, (0, room))
+        memory = self._memory.flatten(0, 1).index_select(0, places.flatten())
+        return Columns(memory.unflatten(0, places.shape), count, [count])

@@ -34,12 +34,15 @@ def test_what_is_given_is_not_written_to() -> None:
     assert torch.equal(given, numbered(2))
 
 
-def test_a_thousand_columns_are_copied_a_few_times() -> None:
-    columns, places = Columns.none(numbered(1)), set[int]()
-    for _ in range(1000):
+def test_nothing_is_copied_while_there_is_room() -> None:
+    start = Columns.none(numbered(1)).append(numbered(2))
+    columns = start.take(torch.arange(ROWS), torch.tensor([[0, 1]] * ROWS), room=3)
+    places = {columns.value.data_ptr()}
+    for _ in range(3):
         columns = columns.append(numbered(1))
         places.add(columns.value.data_ptr())
-    assert len(places) < 15
+    assert len(places) == 1
+    assert torch.equal(columns.append(numbered(1)).value[:, :2], numbered(2))
 
 
 def test_gradients_go_through() -> None:
@@ -52,8 +55,14 @@ def test_gradients_go_through() -> None:
         assert torch.equal(gradient, 2 * part * (len(given) - i))
 
 
-def test_selected_rows_go_on_by_themselves() -> None:
-    columns = Columns.none(numbered(1)).append(numbered(2))
-    chosen = columns.select(torch.tensor([1, 1, 0])).append(torch.zeros(3, 1, WIDTH))
-    assert torch.equal(chosen.value[:, :2], numbered(2)[[1, 1, 0]])
-    assert torch.equal(columns.value, numbered(2))
+def test_some_columns_of_some_rows_go_on_by_themselves() -> None:
+    start = numbered(4)
+    columns = Columns.none(start).append(start)
+    taken = columns.take(torch.tensor([1, 1, 0]), torch.tensor([[0, 2], [3, 1], [1, 2]]), 1)
+    assert taken.has_room(1)
+    assert not taken.has_room(2)
+    after = taken.append(torch.zeros(3, 1, WIDTH))
+    expected = torch.stack([start[1, [0, 2]], start[1, [3, 1]], start[0, [1, 2]]])
+    assert torch.equal(after.value[:, :2], expected)
+    assert not after.value[:, 2].any()
+    assert torch.equal(columns.value, start)
