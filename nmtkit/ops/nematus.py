@@ -5,18 +5,20 @@
     h' = u * h + (1 - u) * p                    u keeps the old state
 
 The product with the state stays with the caller: s = h [U_ru, U_p], so that a loop can share its weights (``loop.py``).
-Few passes over memory are made, and little is kept for backward. All is done in the dtype of h.
+What follows it is done by ``Plain``, in few passes over memory and in the dtype of h, or on a GPU by its twin in
+``triton/nematus.py``, in float32.
 
 Letters: N rows, H hidden.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.ops import recurrence, trusted
 from nmtkit.ops.pointwise import layer_norm_backward, sigmoid_backward, tanh_, tanh_backward
 
 EPSILON = 1e-5  # of both layer normalisations
@@ -29,8 +31,52 @@ def step(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Seq
     gives to them, before bias (3H,) and layer normalisation. ``norms`` are gain and bias of the normalisation of both
     gates (2H,) and of the candidate (H,); empty without one.
     """
-    new: Tensor = _Step.apply(x, s, h, bias, *norms)
-    return new
+    return trusted.choose(PLAIN, _fused, _compare, s).step(x, s, h, bias, norms)
+
+
+class Steps(Protocol):
+    """The function above, with its backward: of plain operations or of a GPU's kernels."""
+
+    def step(self, x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
+        """See ``step``: the next state (N, H)."""
+
+
+class Plain:
+    """``Steps`` in plain operations."""
+
+    def step(self, x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
+        """See ``Steps``: x (N, 3H) or (3H,), s (N, 3H), h (N, H), bias (3H,)."""
+        new: Tensor = _Step.apply(x, s, h, bias, *norms)
+        return new
+
+
+PLAIN: Steps = Plain()
+
+
+def _fused() -> Steps:
+    from nmtkit.ops.triton import nematus
+
+    return nematus
+
+
+def _compare(fused: Steps, device: torch.device, dtype: torch.dtype) -> None:
+    """With and without what may be left out; inputs and products in ``dtype``, the rest in float32."""
+    random = torch.Generator().manual_seed(1)
+    rows, width = recurrence.TRIED[1:]
+
+    def drawn(*shape: int) -> Tensor:
+        """Normally distributed numbers of that shape."""
+        return torch.randn(shape, generator=random).to(device)
+
+    def of(twin: Steps) -> Callable[..., Tensor]:
+        """The step as a function of tensors alone."""
+        return lambda x, s, h, bias, *norms: twin.step(x, s, h, bias, norms)
+
+    s, h, bias = drawn(rows, 3 * width).to(dtype), drawn(rows, width), drawn(3 * width)
+    norms = [drawn(n * width) for n in (2, 2, 1, 1)]
+    for x in (drawn(rows, 3 * width).to(dtype), drawn(3 * width), None):
+        for given in ([x, s, h, bias, *norms], [x, s, h, None]):
+            recurrence.require_same("the GRU of Nematus", of(fused), of(PLAIN), given)
 
 
 class _Step(torch.autograd.Function):

@@ -50,7 +50,7 @@ from torch import Tensor, nn
 from nmtkit.data.batches import Batch
 from nmtkit.experiment.presets import SMALL
 from nmtkit.models.base import count_parameters
-from nmtkit.ops import attention, gated, gru, lau, lstm, trusted
+from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
 from nmtkit.ops.precision import dtype_of, resolve
 from nmtkit.search.batching import translate_ids
 from nmtkit.symbols import EOS
@@ -174,7 +174,7 @@ def machine(scale: Scale, device: torch.device) -> Iterator[Record]:
     for dtype in (torch.bfloat16, torch.float32):
         rate = product_rate(scale.side, scale.side, scale.side, dtype, device)
         yield {"products": str(dtype), "teraflops": rate / 1e12}
-    for cell in (lstm, gru, lau, gated, attention):
+    for cell in (lstm, gru, lau, gated, nematus, attention):
         for dtype in (torch.float32, torch.bfloat16):
             started = time.perf_counter()
             twin = trusted.choose(cell.PLAIN, cell._fused, cell._compare, torch.zeros(1, device=device, dtype=dtype))

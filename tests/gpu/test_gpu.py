@@ -25,7 +25,7 @@ from nmtkit.data.batches import Batch
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
 from nmtkit.models.base import Seq2Seq
-from nmtkit.ops import attention, gated, gru, lau, lstm, trusted
+from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
 from nmtkit.ops.cross_entropy import linear_cross_entropy
 from nmtkit.ops.memory import is_full
 from nmtkit.ops.precision import dtype_of
@@ -232,7 +232,7 @@ def test_the_command_trains_and_translates_as_on_the_cpu(data: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, attention], ids=lambda cell: cell.__name__)
+@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus, attention], ids=lambda cell: cell.__name__)
 def test_triton_kernels_are_used_on_a_gpu_and_on_nothing_else(cell: ModuleType, dtype: torch.dtype) -> None:
     twin = trusted.choose(cell.PLAIN, cell._fused, cell._compare, torch.zeros(1, device=GPU, dtype=dtype))
     assert twin is (cell._fused() if GPU.type == "cuda" else cell.PLAIN)

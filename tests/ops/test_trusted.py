@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, gated, gru, lau, lstm, trusted
+from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
 
 GPU: Any = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)  # what is asked of a tensor
 CELLS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "LAU": lau}
@@ -103,6 +103,17 @@ def test_cells_with_normalised_gates_that_differ_are_not_used(
     assert f"other results of the {which.upper()} with normalised gates" in caplog.text
 
 
+def test_a_step_of_nematus_that_differs_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    def damped(*arguments: Any) -> Tensor:
+        return 0.8 * nematus.PLAIN.step(*arguments)
+
+    assert chosen(nematus, SimpleNamespace(step=damped)) is nematus.PLAIN
+    assert "other results of the GRU of Nematus" in caplog.text
+    sound = SimpleNamespace(step=nematus.PLAIN.step)
+    trusted._sound.cache_clear()
+    assert chosen(nematus, sound) is sound
+
+
 def test_kernels_that_raise_are_not_used_and_one_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
     def fails(*arguments: Tensor) -> None:
         raise RuntimeError("no kernel image is available\nfor execution on the device")
@@ -128,7 +139,7 @@ def test_what_was_found_holds_for_every_later_tensor() -> None:
     assert calls == [torch.float32]
 
 
-@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, attention])
+@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus, attention])
 def test_without_triton_plain_operations_are_used_and_one_line_says_so(
     cell: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -140,7 +151,7 @@ def test_without_triton_plain_operations_are_used_and_one_line_says_so(
     assert "ModuleNotFoundError" in caplog.text
 
 
-@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, attention])
+@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus, attention])
 def test_a_tensor_on_a_cpu_takes_plain_operations_without_a_word(cell: Any, caplog: pytest.LogCaptureFixture) -> None:
     assert trusted.choose(cell.PLAIN, cell._fused, cell._compare, torch.zeros(1)) is cell.PLAIN
     assert caplog.text == ""

@@ -3,10 +3,10 @@
 The kernels were run in Triton's interpreter, on a CPU, and compiled for a GPU, but never run on one: none was at hand.
 ``trusted.py`` therefore has them tried before they are relied on.
 
-A program does BLOCK columns of one row of a state (B, H), each with its gates. What it gets is contiguous; arithmetic
-is in float32 whatever is loaded or stored. For an argument that may be None, None makes a kernel of its own. The mask
-is read in the kernel, so that the host waits for nothing. Rows are counted in 64 bits, because a row's number times the
-width of all gates may pass 2^31.
+A program does BLOCK columns of one row of a state (B, H), each with its gates, or all of a row. What it gets is
+contiguous; arithmetic is in float32 whatever is loaded or stored. For an argument that may be None, None makes a kernel
+of its own. The mask is read in the kernel, so that the host waits for nothing. Rows are counted in 64 bits, because a
+row's number times the width of all gates may pass 2^31.
 
 A kernel's arguments are the places that it reads and writes, one by one: the Triton that comes with the oldest PyTorch
 that is supported takes no tuples of them.
@@ -48,6 +48,15 @@ def run(kernel: Any, like: Tensor, *arguments: Any) -> None:
     rows, width = like.shape
     with torch.cuda.device_of(like):  # Triton launches on the current device, which may be another
         kernel[(rows, triton.cdiv(width, BLOCK.value))](*arguments, width)
+
+
+def run_rows(kernel: Any, like: Tensor, *arguments: Any) -> None:
+    """Launches ``kernel`` for every row of ``like`` (N, H), which a program has to itself: its BLOCK is at least H."""
+    rows, width = like.shape
+    block = triton.next_power_of_2(width)
+    with torch.cuda.device_of(like):
+        # Four elements for each of a program's threads, of which there are at most 512.
+        kernel[(rows,)](*arguments, width, BLOCK=block, num_warps=min(max(block // 128, 1), 16))
 
 
 @triton.jit

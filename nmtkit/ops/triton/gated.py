@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import gated
-from nmtkit.ops.triton.common import load, store, tanh
+from nmtkit.ops.triton.common import load, run_rows, store, tanh
 
 EPSILON = tl.constexpr(gated.EPSILON)
 
@@ -38,15 +38,6 @@ def lau(
     return new
 
 
-def run(kernel: Any, h: Tensor, *arguments: Any) -> None:
-    """Launches ``kernel`` for every row of the state h (N, H), on its device."""
-    rows, width = h.shape
-    block = triton.next_power_of_2(width)
-    with torch.cuda.device_of(h):  # Triton launches on the current device, which may be another
-        # Four elements for each of a program's threads, of which a GPU has at most 1,024.
-        kernel[(rows,)](*arguments, width, BLOCK=block, num_warps=min(max(block // 128, 1), 16))
-
-
 class _Cell(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -57,7 +48,7 @@ class _Cell(torch.autograd.Function):
         ctx.save_for_backward(*given)
         ctx.kernel, ctx.gates = backward, len(bias)
         new = torch.empty_like(h, memory_format=torch.contiguous_format)
-        run(forward, new, *given, new, len(bias))
+        run_rows(forward, new, *given, new, len(bias))
         return new
 
     @staticmethod
@@ -67,7 +58,7 @@ class _Cell(torch.autograd.Function):
         dx, ds, old_dh = None if x is None else torch.empty_like(x), torch.empty_like(s), torch.empty_like(h)
         # A row of each: the G biases, that of the candidate, the G gains.
         shared = h.new_empty(len(h), ctx.gates + 1 + (0 if gain is None else ctx.gates), h.shape[1])
-        run(ctx.kernel, h, *ctx.saved_tensors, dh.contiguous(), dx, ds, old_dh, shared, ctx.gates)
+        run_rows(ctx.kernel, h, *ctx.saved_tensors, dh.contiguous(), dx, ds, old_dh, shared, ctx.gates)
         d_bias, d_other, d_gain = shared.sum(0).tensor_split([ctx.gates, ctx.gates + 1])
         return None, None, dx, ds, old_dh, None if gain is None else d_gain, d_bias, d_other[0], None
 

@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, gated, gru, lau, lstm, trusted
+from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
 from nmtkit.ops.triton import attention as fused_attention
 from nmtkit.ops.triton import gated as fused_gated
 from nmtkit.ops.triton import gru as fused_gru
 from nmtkit.ops.triton import lau as fused_lau
 from nmtkit.ops.triton import lstm as fused_lstm
+from nmtkit.ops.triton import nematus as fused_nematus
 from tests.ops import test_gated
 from tests.ops.test_recurrence import OPS, TOLERANCE, Op, assert_near, both_ways, every_op, gradients, inputs, ragged
 
@@ -26,6 +27,7 @@ SIZES = [(4, 3, 5), (1, 2, 33), (3, 1, 1), (1, 1, 1), (2, 3, 130)]  # of the las
 
 
 TWINS: list[tuple[Any, Any]] = [(lstm, fused_lstm), (gru, fused_gru), (lau, fused_lau)]
+NORMALISED: list[tuple[Any, Any]] = [(gated, fused_gated), (nematus, fused_nematus)]
 
 
 @pytest.fixture(autouse=True)
@@ -42,11 +44,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     if DEVICE == "cpu":
         monkeypatch.setattr(trusted, "choose", lambda plain, fused, compare, x: fused())
-    for cell, twin in [*TWINS, (gated, fused_gated)]:
+    for cell, twin in [*TWINS, *NORMALISED]:
         for dtype in TOLERANCE:
             tensor = torch.zeros(1, device=DEVICE, dtype=dtype)
             assert trusted.choose(cell.PLAIN, cell._fused, cell._compare, tensor) is twin
-        monkeypatch.setattr(twin, "run", counting(twin.run))
+        launcher = "run_rows" if (cell, twin) in NORMALISED else "run"
+        monkeypatch.setattr(twin, launcher, counting(getattr(twin, launcher)))
     return names
 
 
@@ -151,7 +154,7 @@ def test_what_came_in_is_left_as_it_was(op: Op) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
 def test_the_kernels_are_trusted(dtype: torch.dtype) -> None:
-    for cell, twin in [*TWINS, (attention, fused_attention), (gated, fused_gated)]:
+    for cell, twin in [*TWINS, *NORMALISED, (attention, fused_attention)]:
         cell._compare(twin, torch.device(DEVICE), dtype)
 
 
@@ -172,7 +175,7 @@ def test_the_scores_of_additive_attention_are_its_equation(
     torch.testing.assert_close(scores, expected, rtol=0, atol=SLACK * 1e-6 * width**0.5)
 
 
-@pytest.mark.parametrize("kind", ["gru", "tgru", "lgru", "lau"])
+@test_gated.every_kind
 @test_gated.normalised
 @pytest.mark.parametrize("dropout", [False, True], ids=["whole", "dropout"])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
