@@ -25,6 +25,7 @@ from nmtkit.search.scorer import Scorer
 from nmtkit.symbols import BOS, EOS
 
 Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
 
 LOWEST = -1e4  # log P of a word that must come and had none, so that every hypothesis can be closed
 HORIZON = 3  # words that stop: bound reckons with
@@ -99,12 +100,12 @@ class Hypothesis(NamedTuple):
         return sum(self.log_probs)
 
 
-class _Candidate(NamedTuple):
-    """A living hypothesis with one more word."""
+class _Candidates(NamedTuple):
+    """The K best continuations of every sentence by one word, best first; arrays, because there are B * K in a step."""
 
-    log_prob: float
-    row: int  # of the N rows, the one it continues
-    word: int
+    log_probs: Floats  # (B, K), -inf where there are fewer
+    rows: Integers  # (B, K) of the N rows, those that they continue
+    words: Integers  # (B, K)
 
 
 class _Ending(NamedTuple):
@@ -119,9 +120,9 @@ class _Ending(NamedTuple):
 class _Step(NamedTuple):
     """The inputs and attention weights of one step, from which any row can be walked back to the first."""
 
-    words: list[int]  # (N,) previous words
-    log_probs: list[float]  # (N,) of everything up to them
-    parents: list[int]  # (N,) rows of the step before
+    words: Integers  # (N,) previous words
+    log_probs: Floats  # (N,) of everything up to them
+    parents: Integers  # (N,) rows of the step before
     attention: Floats | None  # (N, S)
 
 
@@ -150,7 +151,8 @@ def beam_search(
     endings: list[list[_Ending]] = [[] for _ in longest]
     history: list[_Step] = []
     searched = list(range(len(longest)))  # (B,) the sentences still in the batch
-    words, parents, alive = [BOS] * len(searched), list(searched), [0.0] * len(searched)  # (N,) each, width 1
+    words, parents = np.full(len(searched), BOS), np.arange(len(searched))  # (N,) each, width 1
+    alive = np.zeros(len(searched), np.float32)
     attention = attention or config.coverage_penalty > 0
     # One block: small arrays that stay, between large ones that go, would tear holes into the memory of a long line.
     block = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(-1)), np.float32) if attention else None
@@ -161,32 +163,35 @@ def beam_search(
         history.append(_Step(words, alive, parents, _copied(weights, block, step)))
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
-        beams: list[list[_Candidate]] = []
-        for sentence, candidates in zip(searched, _continue(log_probs, alive, only, config.beam_size), strict=True):
-            ended = endings[sentence]
-            fitting = candidates[: config.beam_size - len(ended)]  # a finished hypothesis keeps its slot
-            ended += [_end(c, config, history, lengths[sentence]) for c in fitting if c.word == EOS]
-            beam = [c for c in fitting if c.word != EOS]
-            reach = config.reach(step + 1, longest[sentence])
-            beams.append([] if beam and _settled(ended, beam, n_best, config, reach) else beam)
+        found = _continue(log_probs, alive, only, config.beam_size)
+        # A finished hypothesis keeps its slot.
+        slots = np.array([config.beam_size - len(endings[sentence]) for sentence in searched])
+        fitting = (found.log_probs > -np.inf) & (np.arange(found.words.shape[1]) < slots[:, None])
+        living = fitting & (found.words != EOS)
+        for i, column in zip(*(places.tolist() for places in (fitting & ~living).nonzero()), strict=True):
+            ending = float(found.log_probs[i, column]), int(found.rows[i, column])
+            endings[searched[i]].append(_end(*ending, config, history, lengths[searched[i]]))
+        for i, sentence in enumerate(searched):
+            if len(ended := endings[sentence]) >= n_best:
+                best = float(found.log_probs[i, living[i].argmax()])  # of those that go on, if any does
+                living[i] &= not _settled(ended, best, n_best, config, config.reach(step + 1, longest[sentence]))
 
-        kept = [i for i, beam in enumerate(beams) if beam]
-        if not kept:
+        (kept,) = living.any(axis=1).nonzero()
+        if not len(kept):
             break
         if len(kept) < len(searched):  # finished sentences leave the batch
             searched = [searched[i] for i in kept]
             memory = select(memory, _sent(kept, src.device))
-        width = max(len(beams[i]) for i in kept)
-        living = [c for i in kept for c in _fill(beams[i], width)]  # (N,)
-        words, parents, alive = [c.word for c in living], [c.row for c in living], [c.log_prob for c in living]
-        if parents != list(range(len(history[-1].words))):  # nothing to move, as in most steps of a greedy search
+        words, parents, alive = _rows(found, living, kept)
+        # In most steps of a greedy search there is nothing to move.
+        if len(parents) != len(history[-1].words) or (parents != np.arange(len(parents))).any():
             state = select(state, _sent(parents, src.device))
 
     if not all(endings):
         raise UserError("the model gives every continuation the probability zero; is it trained?")
-    best = [sorted(ended, key=lambda ending: -ending.score)[:n_best] for ended in endings]
+    ranked = [sorted(ended, key=lambda ending: -ending.score)[:n_best] for ended in endings]
     looks = None if history[0].attention is None else block
-    return [[_trace(history, e, length, looks) for e in ended] for ended, length in zip(best, lengths, strict=True)]
+    return [[_trace(history, e, length, looks) for e in ended] for ended, length in zip(ranked, lengths, strict=True)]
 
 
 def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:
@@ -196,9 +201,9 @@ def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:
     return EOS if step == longest else None
 
 
-def _sent(numbers: list[int], device: torch.device) -> Tensor:
-    """These numbers on the device, whose work so far the host does not wait for."""
-    return torch.tensor(numbers).to(device, non_blocking=True)
+def _sent(numbers: Integers, device: torch.device) -> Tensor:
+    """These numbers (N,) on the device, whose work so far the host does not wait for."""
+    return torch.from_numpy(numbers).to(device, non_blocking=True)
 
 
 def _packed(log_probs: Tensor, words: Tensor) -> Tensor:
@@ -211,15 +216,16 @@ def _unpacked(both: Tensor) -> tuple[Tensor, Tensor]:
     return both[0].view(torch.float32), both[1].long()
 
 
-def _continue(log_probs: Tensor, alive: list[float], only: list[int | None], k: int) -> list[list[_Candidate]]:
-    """The k best continuations of every sentence, best first. log_probs (N, V), alive (N,) log P, only (B,)."""
+def _continue(log_probs: Tensor, alive: Floats, only: list[int | None], k: int) -> _Candidates:
+    """The k best continuations of every sentence. log_probs (N, V), alive (N,) log P, only (B,)."""
     width = len(alive) // len(only)
     # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows.
     best, words = best_of(log_probs[:, EOS:], min(k, log_probs.size(1) - EOS))  # (N, k) sorted; NaN comes first
     words += EOS
     forced = any(word is not None for word in only)
     if forced:  # in a column of its own, behind the best
-        must = _sent([EOS if word is None else word for word in only for _ in range(width)], words.device)[:, None]
+        each = np.repeat([EOS if word is None else word for word in only], width)  # (N,)
+        must = _sent(each, words.device)[:, None]
         best, words = torch.cat([best, log_probs.gather(1, must)], dim=1), torch.cat([words, must], dim=1)
     if best.device.type != "cpu":
         best, words = _unpacked(_packed(best, words).cpu())
@@ -235,15 +241,27 @@ def _continue(log_probs: Tensor, alive: list[float], only: list[int | None], k: 
             else:
                 of_it[:, :-1] = -torch.inf
                 of_it[:, -1].clamp_(min=LOWEST)
-    total = torch.tensor(alive)[:, None] + best  # (N, k)
+    total = torch.from_numpy(alive).float()[:, None] + best  # (N, k)
     # A stable sort of these few, so that ties do not depend on how wide the batch-mates make the batch.
     total, chosen = (x[:, :k] for x in total.view(len(only), -1).sort(stable=True, descending=True))  # (B, k)
     words = words.view(len(only), -1).gather(1, chosen)
     rows = chosen // best.size(1) + torch.arange(0, len(alive), width)[:, None]  # the second: first rows (B, 1)
-    return [
-        [_Candidate(*c) for c in zip(*sentence, strict=True) if c[0] > -torch.inf]
-        for sentence in zip(total.tolist(), rows.tolist(), words.tolist(), strict=True)
-    ]
+    return _Candidates(total.numpy(), rows.numpy(), words.numpy())
+
+
+def _rows(found: _Candidates, living: npt.NDArray[np.bool_], kept: Integers) -> tuple[Integers, Integers, Floats]:
+    """Words, rows that they continue, and log P, (N,) each, of those that go on; living (B, K), kept (B',).
+
+    A tensor has as many rows for each sentence, so where fewer go on there are dead ones: the best, with log P -inf.
+    """
+    living = living[kept]
+    counts = living.sum(axis=1)
+    width = counts.max()
+    order = (~living).argsort(axis=1, kind="stable")[:, :width]  # (B', width), those that go on first
+    dead = np.arange(width) >= counts[:, None]
+    places = kept[:, None], np.where(dead, order[:, :1], order)
+    alive = np.where(dead, np.float32(-np.inf), found.log_probs[places])
+    return found.words[places].ravel(), found.rows[places].ravel(), alive.ravel()
 
 
 def _copied(weights: Tensor | None, block: Floats | None, step: int) -> Floats | None:
@@ -255,30 +273,28 @@ def _copied(weights: Tensor | None, block: Floats | None, step: int) -> Floats |
     return place
 
 
-def _end(candidate: _Candidate, config: Search, history: list[_Step], length: int) -> _Ending:
-    """The hypothesis that ``candidate`` finishes at the last step of ``history``. length: S of its source."""
-    score = config.score(candidate.log_prob, len(history))
+def _end(log_prob: float, row: int, config: Search, history: list[_Step], length: int) -> _Ending:
+    """The hypothesis that goes on from this row of the last step with EOS. length: S of its source."""
+    score = config.score(log_prob, len(history))
     if config.coverage_penalty:
-        score += config.coverage_penalty * _coverage(history, candidate.row, length)
-    return _Ending(score, candidate.log_prob, len(history) - 1, candidate.row)
+        score += config.coverage_penalty * _coverage(history, row, length)
+    return _Ending(score, log_prob, len(history) - 1, row)
 
 
-def _settled(ended: list[_Ending], beam: list[_Candidate], n_best: int, config: Search, reach: int) -> bool:
-    """True if nothing alive can enter the n best: log P only falls, and no length is worth more than ``reach``."""
+def _settled(ended: list[_Ending], best: float, n_best: int, config: Search, reach: int) -> bool:
+    """True if nothing alive, of log P ``best`` at most, can enter the n best of at least as many that ended.
+
+    log P only falls, and no length is worth more than ``reach``.
+    """
     scores = sorted((ending.score for ending in ended), reverse=True)
-    return len(scores) >= n_best and scores[n_best - 1] >= config.score(beam[0].log_prob, reach)
-
-
-def _fill(beam: list[_Candidate], width: int) -> list[_Candidate]:
-    """The beam, with dead rows up to the width of the batch: a tensor has as many rows for each sentence."""
-    return beam + [beam[0]._replace(log_prob=-torch.inf)] * (width - len(beam))
+    return scores[n_best - 1] >= config.score(best, reach)
 
 
 def _path(history: list[_Step], row: int) -> Iterator[tuple[_Step, int]]:
     """Every step with its row, from this row of the last one back to the first."""
     for step in reversed(history):
         yield step, row
-        row = step.parents[row]
+        row = int(step.parents[row])
 
 
 def coverage(attention: Iterable[Floats]) -> float:
@@ -305,8 +321,8 @@ def _trace(history: list[_Step], ending: _Ending, length: int, block: Floats | N
     """
     ids, sums, rows = list[int](), [ending.log_prob], list[int]()
     for step, row in _path(history[: ending.step + 1], ending.row):
-        ids.append(step.words[row])
-        sums.append(step.log_probs[row])
+        ids.append(int(step.words[row]))
+        sums.append(float(step.log_probs[row]))
         rows.append(row)
     # In one piece: a row at a time took longer than all else that is done for the unknown words of a line.
     attention = None if block is None else block[np.arange(len(rows)), rows[::-1], :length]
