@@ -33,7 +33,9 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -228,6 +230,22 @@ def cudnn(scale: Scale, inner: int, steps: int, rows: int, dtype: torch.dtype, d
     return found * inner / (8 * scale.width**2 * layers)
 
 
+def waiting_lines(run: Run, rows: np.ndarray) -> dict[str, int]:
+    """The lines of Python in which an update waits for a GPU, and how often."""
+    gpu = run.device.type == "cuda"
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        if gpu:
+            torch.cuda.set_sync_debug_mode("warn")
+        try:
+            update(run, rows)
+        finally:
+            if gpu:
+                torch.cuda.set_sync_debug_mode("default")
+    told = [warning for warning in seen if "synchroniz" in str(warning.message)]
+    return Counter(f"{Path(warning.filename).name}:{warning.lineno}" for warning in told)
+
+
 def profile(scale: Scale, device: torch.device) -> Iterator[Record]:
     def measure(name: str) -> Iterator[Record]:
         run, rows = start(scale, name, scale.tokens[0], device)
@@ -249,7 +267,7 @@ def profile(scale: Scale, device: torch.device) -> Iterator[Record]:
             "tokens": scale.tokens[0], "update_ms": 1e3 * wall, "busy_ms": sum(t for t, _ in times) / 1e3,
             "launches": sum(e.count for e in host if "Launch" in e.key), "operations": sum(e.count for e in host),
             "waits": sum(e.count for e in waits), "wait_ms": sum(e.self_cpu_time_total for e in waits) / 1e3,
-            "copies": sum(e.count for e in host if "Memcpy" in e.key),
+            "copies": sum(e.count for e in host if "Memcpy" in e.key), "waiting_lines": waiting_lines(run, rows),
             "kernels": [{"name": e.key[:70], "count": e.count, "ms": t / 1e3} for t, e in top],
         }  # fmt: skip
 
@@ -378,6 +396,9 @@ def report(records: Sequence[Record]) -> str:
         parts.append(f"One update of {done['profile'][0]['tokens']:,} tokens; one of the waits is the measurement's:\n")
         parts.append(table(["system", "ms", "GPU busy, ms", "launches", "copies", "waits", "waited, ms", "longest"],
                            rows))  # fmt: skip
+        lines = [f"`{r['system']}` {', '.join(f'{line} {n} x' for line, n in r['waiting_lines'].items()) or 'nowhere'}"
+                 for r in done["profile"]]  # fmt: skip
+        parts.append(f"The host waited, by PyTorch's own account, in: {'; '.join(lines)}.\n")
     if done["search"]:
         rows = [[f"`{r['system']}`", f"{r['sentences']:,}", r["precision"], f"{r['sentences_per_second']:,.1f}",
                  f"{r['gibibytes']:.1f}"] for r in done["search"]]  # fmt: skip
