@@ -64,6 +64,7 @@ def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path:
     for script in SCRIPTS:
         if script.parent.name in (
             "back-translation",
+            "distillation",
             "fine-tuning",
             "miniature",
             "multi30k",
@@ -387,6 +388,39 @@ def test_back_translation_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path
     assert lines["synthetic.en"] == lines["monolingual.de"] > 0
     assert lines["both.en"] == lines["both.de"] == lines["pairs.de"] + lines["monolingual.de"]
     assert lines["run.de"] == lines["run-both.de"] == 20
+
+
+@pytest.mark.slow
+def test_distillation_runs_end_to_end_and_takes_teachers_that_are_trained(
+    serve: Serve, recipe: Recipe, tmp_path: Path
+) -> None:
+    serve({})
+    serve_multi30k(tmp_path / "served")
+    printed = recipe("distillation")
+    work = tmp_path / "work"
+    assert len(list((work / "teacher").glob("members/*/config.yaml"))) == 3
+    assert (work / "teacher.de").read_text() != (work / "raw" / "train.de").read_text()
+    for side in ("src", "tgt"):
+        rows = [(work / data / f"vocab.{side}").read_text().splitlines() for data in ("data", "data-teacher")]
+        assert [row.partition("\t")[0] for row in rows[0]] == [row.partition("\t")[0] for row in rows[1]]
+    speeds = dict(re.findall(r"^(\S+) +[0-9.]+ s +([0-9.]+) sentences/s$", printed, re.MULTILINE))
+    assert len(speeds) == 15
+    assert all(float(speed) > 0 for speed in speeds.values())
+    for name in speeds:
+        assert len((work / "test" / f"{name}.de").read_text().splitlines()) == 20
+    # A piece of the teacher's text that is lost is made again, and nothing else of it.
+    made = {path: path.stat().st_mtime_ns for path in (work / "parts").glob("de.*")}
+    lost = min(made)
+    text = lost.read_text()
+    lost.unlink()
+    recipe("distillation")
+    assert lost.read_text() == text
+    assert {path for path in made if path.stat().st_mtime_ns != made[path]} == {lost}
+    own = tmp_path / "own"
+    runs = [str(work / f"run-{name}") for name in ("bideep", "dtmt1")]
+    recipe("distillation", WORK=str(own), TEACHERS=" ".join(runs))
+    assert len(list((own / "teacher").glob("members/*/config.yaml"))) == 2
+    assert not list(own.glob("run-bideep*"))
 
 
 @pytest.mark.slow
