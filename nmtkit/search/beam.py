@@ -151,8 +151,7 @@ def beam_search(
     endings: list[list[_Ending]] = [[] for _ in longest]
     history: list[_Step] = []
     searched = list(range(len(longest)))  # (B,) the sentences still in the batch
-    words, parents = np.full(len(searched), BOS), np.arange(len(searched))  # (N,) each, width 1
-    alive = np.zeros(len(searched), np.float32)
+    words, parents, alive = np.full(len(src), BOS), np.arange(len(src)), np.zeros(len(src), np.float32)  # (N,) each
     attention = attention or config.coverage_penalty > 0
     # One block: small arrays that stay, between large ones that go, would tear holes into the memory of a long line.
     block = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(-1)), np.float32) if attention else None
@@ -164,11 +163,8 @@ def beam_search(
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
         found = _continue(log_probs, alive, only, config.beam_size)
-        # A finished hypothesis keeps its slot.
-        slots = np.array([config.beam_size - len(endings[sentence]) for sentence in searched])
-        fitting = (found.log_probs > -np.inf) & (np.arange(found.words.shape[1]) < slots[:, None])
-        living = fitting & (found.words != EOS)
-        for i, column in zip(*(places.tolist() for places in (fitting & ~living).nonzero()), strict=True):
+        living, ending_places = _divided(found, [config.beam_size - len(endings[sentence]) for sentence in searched])
+        for i, column in ending_places:
             ending = float(found.log_probs[i, column]), int(found.rows[i, column])
             endings[searched[i]].append(_end(*ending, config, history, lengths[searched[i]]))
         for i, sentence in enumerate(searched):
@@ -176,15 +172,14 @@ def beam_search(
                 best = float(found.log_probs[i, living[i].argmax()])  # of those that go on, if any does
                 living[i] &= not _settled(ended, best, n_best, config, config.reach(step + 1, longest[sentence]))
 
-        (kept,) = living.any(axis=1).nonzero()
+        (kept,) = np.nonzero(living.any(axis=1))
         if not len(kept):
             break
         if len(kept) < len(searched):  # finished sentences leave the batch
             searched = [searched[i] for i in kept]
             memory = select(memory, _sent(kept, src.device))
         words, parents, alive = _rows(found, living, kept)
-        # In most steps of a greedy search there is nothing to move.
-        if len(parents) != len(history[-1].words) or (parents != np.arange(len(parents))).any():
+        if not _in_place(parents, len(history[-1].words)):
             state = select(state, _sent(parents, src.device))
 
     if not all(endings):
@@ -192,6 +187,22 @@ def beam_search(
     ranked = [sorted(ended, key=lambda ending: -ending.score)[:n_best] for ended in endings]
     looks = None if history[0].attention is None else block
     return [[_trace(history, e, length, looks) for e in ended] for ended, length in zip(ranked, lengths, strict=True)]
+
+
+def _divided(found: _Candidates, slots: list[int]) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
+    """Which of the candidates go on (B, k), and the places (sentence, column) of those that have ended.
+
+    slots (B,): how many of each sentence's there is room for, because a finished hypothesis keeps its slot.
+    """
+    fitting = (found.log_probs > -np.inf) & (np.arange(found.words.shape[1]) < np.array(slots)[:, None])
+    living = fitting & (found.words != EOS)
+    sentences, columns = (fitting & ~living).nonzero()
+    return living, list(zip(sentences.tolist(), columns.tolist(), strict=True))
+
+
+def _in_place(parents: Integers, rows: int) -> bool:
+    """Whether each of so many rows goes on where it is, as in most steps of a greedy search; parents (N,)."""
+    return len(parents) == rows and bool((parents == np.arange(rows)).all())
 
 
 def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:

@@ -70,7 +70,7 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
 
 
 def read(sums: Sums, norm: Tensor) -> tuple[Gradient, float]:
-    """The figures of an update over all processes, and the norm of its gradient (a scalar).
+    """The figures of an update over all processes, and the norm () of its gradient.
 
     The host waits here, and here alone, for a GPU to have done the update.
     """
@@ -98,7 +98,7 @@ def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def clip(model: Seq2Seq, limit: float | None) -> Tensor:
-    """The norm of all gradients together, a scalar; they are scaled down to ``limit`` if that is less."""
+    """The norm of all gradients together, a scalar of shape (); they are scaled down to ``limit`` if that is less."""
     # A parameter that no micro-batch used has no gradient.
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients)
