@@ -46,7 +46,7 @@ class Exponential(nn.Module):
         return attention.exponential(keys)
 
 
-class Linear(nn.Module):
+class Affine(nn.Module):
     """(x W) scale + b for search. scale and b are (E,) or None; W (D, E) is a tensor, or was converted with its b."""
 
     def __init__(self, weight: Matrix, scale: Tensor | None, bias: Tensor | None):
@@ -64,22 +64,22 @@ class Linear(nn.Module):
         return result if self.bias is None else result.add_(self.bias)
 
 
-def linear(
+def affine(
     layer: nn.Linear | NormedLinear | OutputLayer | TiedOutputLayer,
     precision: Products,
     outputs: Tensor | None = None,
     results: torch.dtype = torch.float32,
-) -> Linear:
+) -> Affine:
     """A layer for search, with all of its outputs or with ``outputs`` (C,) alone; results: their dtype, if converted.
 
     The scale of a normed one, which training computes anew in every product, is computed once.
     """
     if outputs is not None:
         weight, bias = layer.weight[outputs], layer.bias[outputs]
-        return Linear(convert(weight.t(), bias, precision), None, bias)
+        return Affine(convert(weight.t(), bias, precision), None, bias)
     if precision == "float32" and isinstance(layer, NormedLinear):
-        return Linear(layer.v.t(), layer.scale(), layer.bias)
-    return Linear(convert(layer.weight.t(), layer.bias, precision, results), None, layer.bias)
+        return Affine(layer.v.t(), layer.scale(), layer.bias)
+    return Affine(convert(layer.weight.t(), layer.bias, precision, results), None, layer.bias)
 
 
 def for_search(part: Part, precision: Products) -> Part:
@@ -96,7 +96,7 @@ def for_search(part: Part, precision: Products) -> Part:
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear | NormedLinear):
                 results = torch.bfloat16 if name in chained else torch.float32
-                setattr(module, name, linear(child, precision, results=results))
+                setattr(module, name, affine(child, precision, results=results))
         if isinstance(module, Multiplying):
             for name in module.MATRICES:
                 weight = convert(getattr(module, name), None, precision)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from nmtkit.layers.conv import NormedLinear
-from nmtkit.layers.converted import Linear, for_search, linear
+from nmtkit.layers.converted import Affine, affine, for_search
 from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
 from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import Tree
@@ -111,7 +111,7 @@ class Seq2Seq(nn.Module):
             self.embedding["tgt"],
             for_search(self.decoder, precision),
             self.output,
-            linear(self.output, precision),
+            affine(self.output, precision),
             precision,
             None,
         )
@@ -133,7 +133,7 @@ class ForSearch:
     tgt: nn.Module
     decoder: Decoder[Any, Any, Any]
     output: OutputLayer | TiedOutputLayer | NormedLinear  # of the model
-    logits: Linear  # the same in this precision, of the words that can be chosen
+    logits: Affine  # the same in this precision, of the words that can be chosen
     precision: Products
     words: Tensor | None  # (C,) those words, if they are not all; ids of search are then places in it
 
@@ -152,7 +152,7 @@ class ForSearch:
 
     def over(self, words: Tensor) -> "ForSearch":
         """As ``search.shortlist.Narrowing`` asks: the same over the target words ``words`` (C,) alone."""
-        return replace(self, logits=linear(self.output, self.precision, words), words=words)
+        return replace(self, logits=affine(self.output, self.precision, words), words=words)
 
 
 def rows_of(memory: Tensor, rows: int) -> Tensor:
