@@ -172,22 +172,30 @@ def _gru_backward(
 
 
 @triton.jit
+def _lau_parts(x, s, gain, bias, candidate_bias, x_row, s_row, column, exists, width):
+    """The gates r, z and g, each with its terms and their scale; what r weighs; and the candidate before dropout."""
+    r, r_terms, r_scale = _gate(x, s, gain, bias, x_row, s_row, column, exists, width)
+    z, z_terms, z_scale = _gate(x, s, gain, bias, x_row, s_row, column + width, exists, width)
+    g, g_terms, g_scale = _gate(x, s, gain, bias, x_row, s_row, column + 2 * width, exists, width)
+    x_candidate = load(x, x_row + 3 * width + column, exists)
+    difference = load(s, s_row + 3 * width + column, exists) - x_candidate
+    candidate = tanh(x_candidate + load(candidate_bias, column, exists) + r * difference)
+    return r, r_terms, r_scale, z, z_terms, z_scale, g, g_terms, g_scale, difference, candidate
+
+
+@triton.jit
 def _lau(
     x, s, h, gain, bias, candidate_bias, keep, new, GATES: tl.constexpr, width, BLOCK: tl.constexpr
 ):  # fmt: skip
     column, exists, h_row, x_row, s_row = _rows(5, 4, width, BLOCK)
-    place = 3 * width + column
-    r, _, _ = _gate(x, s, gain, bias, x_row, s_row, column, exists, width)
-    z, _, _ = _gate(x, s, gain, bias, x_row, s_row, column + width, exists, width)
-    g, _, _ = _gate(x, s, gain, bias, x_row, s_row, column + 2 * width, exists, width)
-    x_candidate = load(x, x_row + place, exists)
-    difference = load(s, s_row + place, exists) - x_candidate
-    candidate = tanh(x_candidate + load(candidate_bias, column, exists) + r * difference)
+    _, _, _, z, _, _, g, _, _, _, candidate = _lau_parts(
+        x, s, gain, bias, candidate_bias, x_row, s_row, column, exists, width
+    )
     if keep is not None:
         candidate *= load(keep, h_row + column, exists)
     old = load(h, h_row + column, exists)
     mixed = old + z * (candidate - old)
-    store(new, h_row + column, mixed + g * (load(x, x_row + place + width, exists) - mixed), exists)
+    store(new, h_row + column, mixed + g * (load(x, x_row + 4 * width + column, exists) - mixed), exists)
 
 
 @triton.jit
@@ -198,12 +206,9 @@ def _lau_backward(
     column, exists, h_row, x_row, s_row = _rows(5, 4, width, BLOCK)
     shared_row = s_row if gain is None else s_row + h_row * 3
     place = 3 * width + column
-    r, r_terms, r_scale = _gate(x, s, gain, bias, x_row, s_row, column, exists, width)
-    z, z_terms, z_scale = _gate(x, s, gain, bias, x_row, s_row, column + width, exists, width)
-    g, g_terms, g_scale = _gate(x, s, gain, bias, x_row, s_row, column + 2 * width, exists, width)
-    x_candidate = load(x, x_row + place, exists)
-    difference = load(s, s_row + place, exists) - x_candidate
-    c = tanh(x_candidate + load(candidate_bias, column, exists) + r * difference)
+    r, r_terms, r_scale, z, z_terms, z_scale, g, g_terms, g_scale, difference, c = _lau_parts(
+        x, s, gain, bias, candidate_bias, x_row, s_row, column, exists, width
+    )
     change = c
     if keep is not None:
         kept = load(keep, h_row + column, exists)

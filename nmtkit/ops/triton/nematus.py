@@ -106,6 +106,15 @@ def _cell(
 
 
 @triton.jit
+def _store_three(to, place, r, u, p, exists, width):
+    """Writes what belongs to r, u and p side by side, from ``place`` on, if there is a tensor for it."""
+    if to is not None:
+        store(to, place, r, exists)
+        store(to, place + width, u, exists)
+        store(to, place + 2 * width, p, exists)
+
+
+@triton.jit
 def _forward(
     x, s, h, bias, gates_gain, gates_shift, gain, shift, new, ONE_ROW: tl.constexpr, width, BLOCK: tl.constexpr
 ):  # fmt: skip
@@ -141,19 +150,13 @@ def _backward(
     du = d_new * (load(h, row * width + column, exists) - p) * u * (1 - u)
     dr = dp * state * r * (1 - r)
     d_state = dp * r
-    if dx is not None:
-        dx_row = shared_row if ONE_ROW else s_row
-        store(dx, dx_row + column, dr, exists)
-        store(dx, dx_row + column + width, du, exists)
-        store(dx, dx_row + column + 2 * width, dp, exists)
+    dx_row = shared_row if ONE_ROW else s_row
+    _store_three(dx, dx_row + column, dr, du, dp, exists, width)
     if of_norms is not None:
-        # Shifts of r, u and p, then their gains.
-        store(of_norms, shared_row + column, dr, exists)
-        store(of_norms, shared_row + column + width, du, exists)
-        store(of_norms, shared_row + column + 2 * width, d_state, exists)
-        store(of_norms, shared_row + column + 3 * width, dr * r_terms, exists)
-        store(of_norms, shared_row + column + 4 * width, du * u_terms, exists)
-        store(of_norms, shared_row + column + 5 * width, d_state * p_terms, exists)
+        shifts = shared_row + column
+        _store_three(of_norms, shifts, dr, du, d_state, exists, width)
+        gains = shifts + 3 * width
+        _store_three(of_norms, gains, dr * r_terms, du * u_terms, d_state * p_terms, exists, width)
         dr *= load(gates_gain, column, exists)
         du *= load(gates_gain, column + width, exists)
         d_state *= load(gain, column, exists)
@@ -163,10 +166,5 @@ def _backward(
         du = (du - mean - u_terms * slope) * gates_scale
         slope = tl.sum(d_state * p_terms, axis=0) / width
         d_state = (d_state - tl.sum(d_state, axis=0) / width - p_terms * slope) * scale
-    store(ds, s_row + column, dr, exists)
-    store(ds, s_row + column + width, du, exists)
-    store(ds, s_row + column + 2 * width, d_state, exists)
-    if of_bias is not None:
-        store(of_bias, shared_row + column, dr, exists)
-        store(of_bias, shared_row + column + width, du, exists)
-        store(of_bias, shared_row + column + 2 * width, d_state, exists)
+    _store_three(ds, s_row + column, dr, du, d_state, exists, width)
+    _store_three(of_bias, shared_row + column, dr, du, d_state, exists, width)
