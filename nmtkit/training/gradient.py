@@ -44,7 +44,7 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
     # Of the global batch, before it is shared: every process divides by the same number, and the sum is the mean.
     tokens = int(run.corpus.lengths(rows)[1].sum()) + len(rows)
     divisor = tokens if run.settings.loss == "tokens" else len(rows)
-    parts = _parts(run, rows)
+    parts: list[np.ndarray] = []  # the pairs of each micro-batch, once memory has run out
     halvings, done = 0, False
     while not done:
         # A new start after a failure: what the micro-batches before it have added is counted again.
@@ -61,7 +61,7 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
             # Anything else is a bug and keeps its traceback.
             if not is_full(error):
                 raise
-            parts = _halved(run, parts)
+            parts = _halved(run, parts or _parts(run, rows))
             halvings += 1
         if not done:  # outside the handler, whose traceback would keep the tensors alive
             micro = [batches.collate(run.corpus, part) for part in parts]
