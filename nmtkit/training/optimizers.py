@@ -141,8 +141,9 @@ class Adadelta(torch.optim.Adadelta):
         for p, group in given:
             state, rho, eps = self.state[p], group["rho"], group["eps"]
             state["step"] += 1
-            whole = (p, p.grad, state["square_avg"], state["acc_delta"])
-            for x, g, square, delta in zip(*(each.reshape(-1).split(BLOCK) for each in whole), strict=True):
+            # Views of what is written to: ``reshape`` would copy a tensor that does not lie in one piece.
+            whole = (p.view(-1), p.grad.reshape(-1), state["square_avg"].view(-1), state["acc_delta"].view(-1))
+            for x, g, square, delta in zip(*(each.split(BLOCK) for each in whole), strict=True):
                 if group["weight_decay"]:
                     g = g.add(x, alpha=group["weight_decay"])
                 square.mul_(rho).addcmul_(g, g, value=1 - rho)  # E[g^2]
