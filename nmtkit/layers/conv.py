@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmtkit.ops.linear import linear
+from nmtkit.ops.pointwise import dropout
 from nmtkit.symbols import BOS, EOS
 
 
@@ -50,7 +51,7 @@ class GatedConv(nn.Module):
 
     def forward(self, x: Tensor, before: int) -> Tensor:
         """All outputs (B, T, E) of x (B, T, D); each sees ``before`` inputs before its own. Zeros stand around x."""
-        x = functional.dropout(x, self.dropout, self.training)
+        x = dropout(x, self.dropout, self.training)
         padded = functional.pad(x, (0, 0, before, self.kernel - 1 - before))
         # A convolution over time is one product, where the k inputs that an output sees lie side by side.
         windows = torch.cat([padded[:, i : i + x.shape[1]] for i in range(self.kernel)], dim=-1)

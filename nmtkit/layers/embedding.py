@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmtkit.ops.pointwise import dropout
 from nmtkit.symbols import BOS
 
 
@@ -20,7 +21,7 @@ class WordEmbedding(nn.Module):
         """Vectors (..., E) in float32 for ids (...) in int64."""
         # BOS has a row in the table like any id; multiplied by zero it stays unused, and has no gradient.
         vectors = functional.embedding(ids, self.weight) * (ids != BOS).unsqueeze(-1)
-        return functional.dropout(vectors, self.dropout, self.training)
+        return dropout(vectors, self.dropout, self.training)
 
 
 class SharedEmbedding(nn.Module):

@@ -22,7 +22,6 @@ from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
@@ -30,6 +29,7 @@ from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops import attention, nematus
 from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
+from nmtkit.ops.pointwise import dropout
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ class Readout(nn.Module):
         t = (self.state(r) + self.word(y) + self.context(c)).tanh()
         for layer in self.further:
             t = t + layer(t).tanh()
-        return functional.dropout(t, self.dropout, self.training)
+        return dropout(t, self.dropout, self.training)
 
 
 class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):

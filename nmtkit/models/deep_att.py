@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
@@ -26,6 +25,7 @@ from nmtkit.layers.recurrent import LSTMState, PeepholeLSTM
 from nmtkit.models.base import Decoder, Seq2Seq, Step, rows_of
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.matrix import product
+from nmtkit.ops.pointwise import dropout
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class FeedForward(nn.Module):
 
     def forward(self, f: Tensor, h: Tensor) -> Tensor:
         """From f (..., 4H) and h (..., H) of the layer below to this layer's f (..., 4H)."""
-        new: Tensor = self.h_to_f(functional.dropout(h, self.dropout, self.training))
+        new: Tensor = self.h_to_f(dropout(h, self.dropout, self.training))
         if self.f_to_f is not None:
             new = new + self.f_to_f(f[..., : self.ff_width])
         return new
@@ -121,12 +121,12 @@ class Encoder(nn.Module):
         x, steps = x.transpose(0, 1).contiguous(), mask.t()
         tops = [column(x, steps) for column in self.columns]
         if not self.constant:
-            parts = [functional.dropout(h, self.dropout, self.training) for h, _, _ in tops]
+            parts = [dropout(h, self.dropout, self.training) for h, _, _ in tops]
             parts += [f for _, f, _ in tops] if self.fast_forward else []
             return torch.cat(parts, dim=-1).transpose(0, 1).contiguous()
         # Eq. 7: the last step of the first column, the maximum over time of the other, and of every f.
         parts = [tops[0][2]] + [_max_over_time(h, steps) for h, _, _ in tops[1:]]
-        parts = [functional.dropout(h, self.dropout, self.training) for h in parts]
+        parts = [dropout(h, self.dropout, self.training) for h in parts]
         parts += [_max_over_time(f, steps) for _, f, _ in tops] if self.fast_forward else []
         return torch.cat([part.to(x.dtype) for part in parts], dim=-1)
 
@@ -178,7 +178,7 @@ class Stack(nn.Module):
 
     def top(self, h: Tensor) -> Tensor:
         """The input of the softmax: h (..., H) of the top layer after dropout."""
-        return functional.dropout(h, self.dropout, self.training)
+        return dropout(h, self.dropout, self.training)
 
 
 class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):

@@ -19,7 +19,6 @@ from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
@@ -30,6 +29,7 @@ from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.linear import linear
 from nmtkit.ops.matrix import product
+from nmtkit.ops.pointwise import dropout
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
 
     def top(self, x: Tensor) -> Tensor:
         """The input of the softmax: x (..., H) of the top layer after dropout."""
-        return functional.dropout(x, self.dropout, self.training)
+        return dropout(x, self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:

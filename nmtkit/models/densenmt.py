@@ -19,11 +19,11 @@ from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.conv import GatedConv, NormedLinear, PositionEmbedding, TokenEmbedding, scale_gradient
 from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.ops.pointwise import dropout
 
 HALF = math.sqrt(0.5)  # two terms of variance 1 add up to variance 1 with it
 
@@ -115,7 +115,7 @@ class Input(nn.Module):
         place = self.position(positions)
         if len(self.maps):
             x, place = self.maps[0](x), self.maps[1](place)
-        return functional.dropout(x + place, self.dropout, self.training)
+        return dropout(x + place, self.dropout, self.training)
 
 
 class Encoded(NamedTuple):
@@ -270,7 +270,7 @@ class ConvDecoder(Decoder[Encoded, Memory, State]):
 
     def readout(self, h: Tensor) -> Tensor:
         """The input of the output layer: the top h (..., D) mapped to (..., ``output``), after dropout."""
-        return functional.dropout(self.last(h), self.dropout, self.training)
+        return dropout(self.last(h), self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:

@@ -19,7 +19,6 @@ from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
@@ -30,7 +29,7 @@ from nmtkit.ops import gated
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
-from nmtkit.ops.pointwise import dropout_mask
+from nmtkit.ops.pointwise import dropout, dropout_mask
 from nmtkit.ops.positions import sinusoid
 from nmtkit.symbols import BOS
 
@@ -180,7 +179,7 @@ class Encoder(nn.Module):
         """Words x (B, S, E) and mask (B, S) -> annotations (B, S, 2H)."""
         if self.positions:
             x = x + _position(torch.arange(x.shape[1], device=x.device), x.shape[-1])
-        x, steps = functional.dropout(x, self.dropout, self.training).transpose(0, 1).contiguous(), mask.t()
+        x, steps = dropout(x, self.dropout, self.training).transpose(0, 1).contiguous(), mask.t()
         states = [module(x, steps, reverse) for module, reverse in zip(self.directions, (False, True), strict=True)]
         return torch.cat(states, dim=-1).transpose(0, 1).contiguous()
 
@@ -260,12 +259,12 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
         """
         if self.positions:
             y = y + _position(step - 1, y.shape[-1]) * (step > 0).unsqueeze(-1)
-        return functional.dropout(y, self.embedding_dropout, self.training)
+        return dropout(y, self.embedding_dropout, self.training)
 
     def readout(self, y: Tensor, s: Tensor, context: Tensor) -> Tensor:
         """tanh(y_{t-1} W_1 + s_t W_2 + c_t W_3 + b) from y (..., E), s (..., H), context (..., 2H) -> (..., H)."""
         hidden = (self.readout_word(y) + self.readout_state(s) + self.readout_context(context)).tanh()
-        return functional.dropout(hidden, self.dropout, self.training)
+        return dropout(hidden, self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nmtkit.config import require_at_least, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
@@ -23,6 +22,7 @@ from nmtkit.layers.recurrent import GRU
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.matrix import product
+from nmtkit.ops.pointwise import dropout
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         """
         pieces = self.readout_state(state) + self.readout_word(y) + context
         hidden = pieces.unflatten(-1, (-1, 2)).amax(dim=-1)
-        return functional.dropout(hidden, self.dropout, self.training)
+        return dropout(hidden, self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:

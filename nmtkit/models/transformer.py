@@ -21,6 +21,7 @@ from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLaye
 from nmtkit.layers.linear import Linear
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.columns import Columns
+from nmtkit.ops.pointwise import dropout
 from nmtkit.ops.positions import sinusoid
 from nmtkit.ops.tree import Common
 
@@ -107,7 +108,7 @@ class Sublayer(nn.Module):
 
     def leave(self, x: Tensor, output: Tensor) -> Tensor:
         """The sum of x (..., D) and the sublayer's output (..., D), normalised if the normalisation stands after it."""
-        total = x + functional.dropout(output, self.dropout, self.training)
+        total = x + dropout(output, self.dropout, self.training)
         return total if self.pre else self.norm(total)
 
 
@@ -207,7 +208,7 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Word vectors x (B, S, D) and mask (B, S) -> (B, S, D)."""
-        x = functional.dropout(_positioned(x, torch.arange(x.shape[1], device=x.device)), self.dropout, self.training)
+        x = dropout(_positioned(x, torch.arange(x.shape[1], device=x.device)), self.dropout, self.training)
         for layer in self.layers:
             x = layer(x, mask[:, None, None])
         last: Tensor = self.norm(x)
@@ -297,7 +298,7 @@ class TransformerDecoder(Decoder[Tensor, Memory, State]):
         They stand at positions (T,), or all at one (1,) if they are those of several hypotheses, and attend to ``seen``
         (..., T, C + T).
         """
-        x = functional.dropout(_positioned(y, positions), self.dropout, self.training)
+        x = dropout(_positioned(y, positions), self.dropout, self.training)
         after, queries = [], x
         for layer, past, source in zip(self.layers, layers, memory.layers, strict=True):
             x, past, queries = layer(x, past, seen, source, memory.mask[:, None, None])

@@ -112,8 +112,9 @@ class Plain:
 
     def scores(self, query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """See ``Scores``: -> (B, S)."""
-        sigmoid = _sigmoid(query.unsqueeze(1), keys).squeeze(1)
-        return (sigmoid @ (2 * v.float())).masked_fill_(~mask, float("-inf"))
+        sigmoid = _sigmoid(query.unsqueeze(1), keys).squeeze(1)  # (B, S, A)
+        # mv, because autocast would convert all of it for a matmul.
+        return sigmoid.flatten(0, 1).mv(2 * v.float()).view(mask.shape).masked_fill_(~mask, float("-inf"))
 
 
 PLAIN: Scores = Plain()

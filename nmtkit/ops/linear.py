@@ -91,5 +91,6 @@ class _Linear(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             dw = (d_result.t() @ rows).to(of_weight)
         if ctx.needs_input_grad[2]:
-            db = d_result.sum(dim=0, dtype=of_weight)
+            # Added up in float32 and rounded once. Asked for float32, PyTorch would first convert all of it.
+            db = d_result.sum(dim=0).to(of_weight)
         return dx, dw, db
