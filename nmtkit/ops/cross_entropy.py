@@ -20,6 +20,9 @@ from torch.autograd.function import once_differentiable
 from nmtkit.ops.linear import times, with_zeros
 
 
+EVEN = 32  # words
+
+
 def chunk_rows(words: int) -> int:
     """The number of rows whose logits are held at once: 64 MB in float32 up to 262,000 words, then 64 rows."""
     return max(64, (1 << 24) // words)
@@ -49,15 +52,28 @@ def score(hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> tuple
 
     hidden (R, H), weight (V, H), bias (V,), target (R,), as in ``linear_cross_entropy``.
     """
-    compute = weight.to(hidden.dtype)
+    compute = _even(weight, hidden.dtype)
     log_probs, right = [], []
     for rows in _chunks(hidden, weight):
-        for block, words in _blocks(hidden[rows] @ compute.t(), target[rows]):
+        for block, words in _blocks((hidden[rows] @ compute.t())[:, : len(weight)], target[rows]):
             logits = block + bias  # in float32, as the bias is
             chosen = logits.gather(1, words.unsqueeze(1)).squeeze(1)
             log_probs.append(chosen - logits.logsumexp(dim=-1))
             right.append(logits.argmax(dim=-1) == words)
     return torch.cat(log_probs), torch.cat(right)
+
+
+def _even(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """The weight (V, H) in ``dtype``, in bfloat16 on a CPU with zeros for words that do not exist, (V', H).
+
+    A row of logits that begins at a multiple of 64 bytes is multiplied up to twice as fast.
+    """
+    missing = -len(weight) % EVEN
+    if not missing or dtype != torch.bfloat16 or weight.is_cuda:
+        return weight.to(dtype)
+    result = weight.new_zeros(len(weight) + missing, weight.shape[1], dtype=dtype)
+    result[: len(weight)] = weight
+    return result
 
 
 def _chunks(hidden: Tensor, weight: Tensor) -> list[slice]:
@@ -80,7 +96,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, label_smoothing: float
     ) -> tuple[Tensor, Tensor]:
         needed = any(ctx.needs_input_grad[:3])
-        compute = weight.to(hidden.dtype)
+        compute = _even(weight, hidden.dtype)
         # Sums over a whole batch are kept in float64, so that the size of the chunks hardly matters.
         total, total_nll = torch.zeros(2, dtype=torch.float64, device=hidden.device)
         d_hidden = torch.empty_like(hidden) if needed else None
@@ -89,19 +105,19 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for rows in _chunks(hidden, weight):
             targets, inputs = target[rows], with_zeros(hidden[rows], hidden.dtype)
             logits = times(inputs, compute.t(), len(inputs))
-            for block, words in _blocks(logits[: len(targets)], targets):
+            for block, words in _blocks(logits[: len(targets), : len(weight)], targets):
                 # Blocks of logits become blocks of their gradient, in the same memory.
                 loss, nll = _block(block, bias, words, label_smoothing, d_bias)
                 total += loss
                 total_nll += nll
             if d_hidden is not None and d_weight is not None:
-                # Below the chunk's rows there are only zeros, in its logits as well: they had none of a target.
+                # Below the chunk's rows and right of the words there are only zeros, and no target has changed them.
                 d_hidden[rows] = times(logits, compute, len(targets))
                 # In bfloat16 the chunk's product is rounded once, and the sum over chunks stays in float32.
                 if logits.dtype == d_weight.dtype:
                     d_weight.addmm_(logits.t(), inputs)
                 else:
-                    d_weight += logits.t() @ inputs
+                    d_weight += (logits.t() @ inputs)[: len(weight)]
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
         ctx.mark_non_differentiable(total_nll)
         return total, total_nll

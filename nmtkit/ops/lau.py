@@ -28,10 +28,12 @@ from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 def step(x: Tensor, h: Tensor, u: Matrix, bias: Tensor) -> Tensor:
     """x (B, 5H), state h (B, H), u (H, 4H), bias (4H,) -> the next h (B, H)."""
     width = h.shape[-1]
-    from_state = product(h, u)
-    x_candidate, linear = x[..., 3 * width :].chunk(2, dim=-1)
-    r, z, g = (x[..., : 3 * width] + from_state[..., : 3 * width] + bias[: 3 * width]).sigmoid().chunk(3, dim=-1)
-    candidate = ((1 - r) * x_candidate + r * from_state[..., 3 * width :] + bias[3 * width :]).tanh()
+    # Split, because autograd fills zeros around the gradient of every slice.
+    x_gates, x_candidate, linear = x.split([3 * width, width, width], dim=-1)
+    h_gates, h_candidate = product(h, u).split([3 * width, width], dim=-1)
+    bias_gates, bias_candidate = bias.split([3 * width, width])
+    r, z, g = (x_gates + h_gates + bias_gates).sigmoid().chunk(3, dim=-1)
+    candidate = ((1 - r) * x_candidate + r * h_candidate + bias_candidate).tanh()
     return ((1 - z) * h + z * candidate) * (1 - g) + g * linear
 
 
