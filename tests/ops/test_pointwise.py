@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nmtkit.ops.pointwise import dropout_mask, tanh_
+from nmtkit.ops.pointwise import dropout, dropout_mask, tanh_
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -38,3 +38,25 @@ def test_the_seed_decides_the_mask() -> None:
         masks.append(dropout_mask(torch.empty(7, 5), 0.3))
     assert torch.equal(masks[0], masks[1])
     assert not torch.equal(masks[0], masks[2])
+
+
+def test_dropout_multiplies_by_a_mask_and_so_does_its_gradient() -> None:
+    x = torch.randn(30, 7).requires_grad_()
+    torch.manual_seed(5)
+    y = dropout(x, 0.4, True)
+    torch.manual_seed(5)
+    mask = dropout_mask(x, 0.4)
+    y.sum().backward()
+    assert torch.equal(y, x * mask)
+    assert torch.equal(x.grad, mask)
+
+
+@pytest.mark.parametrize(("p", "training"), [(0.4, False), (0.0, True)])
+def test_without_dropout_nothing_is_drawn_and_nothing_copied(p: float, training: bool) -> None:
+    x, before = torch.randn(3), torch.get_rng_state()
+    assert dropout(x, p, training) is x
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_probability_next_to_one_still_gives_numbers() -> None:
+    assert dropout(torch.ones(1000), 0.9999999, True).isfinite().all()
