@@ -19,7 +19,6 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.ops.linear import times, with_zeros
 
-
 EVEN = 32  # words
 
 
