@@ -29,9 +29,9 @@ def step(x: Tensor, h: Tensor, u: Matrix, bias: Tensor) -> Tensor:
     """x (B, 5H), state h (B, H), u (H, 4H), bias (4H,) -> the next h (B, H)."""
     width = h.shape[-1]
     # Split, because autograd fills zeros around the gradient of every slice.
-    x_gates, x_candidate, linear = x.split([3 * width, width, width], dim=-1)
-    h_gates, h_candidate = product(h, u).split([3 * width, width], dim=-1)
-    bias_gates, bias_candidate = bias.split([3 * width, width])
+    x_gates, x_candidate, linear = x.split_with_sizes([3 * width, width, width], dim=-1)
+    h_gates, h_candidate = product(h, u).split_with_sizes([3 * width, width], dim=-1)
+    bias_gates, bias_candidate = bias.split_with_sizes([3 * width, width])
     r, z, g = (x_gates + h_gates + bias_gates).sigmoid().chunk(3, dim=-1)
     candidate = ((1 - r) * x_candidate + r * h_candidate + bias_candidate).tanh()
     return ((1 - z) * h + z * candidate) * (1 - g) + g * linear
@@ -156,7 +156,7 @@ class _Sequence(torch.autograd.Function):
         gates = torch.empty(length, rows, 4 * width, dtype=torch.float32, device=x.device)
         hs = gates.new_empty(length, rows, width)
         outputs = recurrence.place(hs, x.dtype)
-        x_gates, x_candidate, linear = x.split([3 * width, width, width], dim=-1)
+        x_gates, x_candidate, linear = x.split_with_sizes([3 * width, width, width], dim=-1)
         # What does not wait for a state is done for all steps at once: a step adds its product to it, in place.
         gates[:, :, : 3 * width] = x_gates + bias[: 3 * width]
         gates[:, :, 3 * width :] = -x_candidate
