@@ -27,7 +27,8 @@ from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 def step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
     """x (B, 3H), state h (B, H), u_gates (H, 2H), u (H, H) -> the next h (B, H)."""
     width = h.shape[-1]
-    x_gates, x_candidate = x.split_with_sizes([2 * width, width], dim=-1)  # autograd fills zeros around the gradient of a slice
+    # Split, because autograd fills zeros around the gradient of every slice.
+    x_gates, x_candidate = x.split_with_sizes([2 * width, width], dim=-1)
     r, z = (x_gates + product(h, u_gates)).sigmoid().chunk(2, dim=-1)
     candidate = (x_candidate + product(r * h, u)).tanh()
     return (1 - z) * h + z * candidate
