@@ -157,7 +157,7 @@ def translate(
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
 
-    from nmtkit.data.parallel import loading
+    from nmtkit.data.parallel import COPIES, loading
 
     with loading():
         # These take seconds, because they import torch.
@@ -169,10 +169,12 @@ def translate(
         folders = at_checkpoint(model or [Path("run")], checkpoint)
         models = Models(tuple(folders), device, combine, parse_weights(weights), precision, lexicon)
         translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
-    # Another process takes as long to begin as this one did. Whoever asks for processes has them at once.
-    start = 0.0 if jobs else time.process_time()
+    translator = translator_of(models)
+    copies = COPIES and translator.device.type == "cpu"
+    # What is no copy takes as long to begin as this process did. Whoever asks for processes has them at once.
+    start = 0.0 if jobs or copies else time.process_time()
     # After loading, because the models' size says how many of them the memory holds.
-    jobs = jobs or processes_for(translator_of(models))
+    jobs = jobs or processes_for(translator)
     stream = Stream(standard_input()) if input == "-" else None
     # A file is always at hand; only standard input may pause.
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
@@ -185,7 +187,7 @@ def translate(
     number = long = 0
     unknown = Counter[str]()
     with open_output(output) as file, formats.attention_arrays(attention) as keep, lines_done(shown) as report:
-        for found in answers(Job(models, request), grouped, jobs, at_hand, start):
+        for found in answers(Job(models, request), grouped, jobs, at_hand, start, copies=copies):
             for best in found:
                 file.writelines(f"{line(number, translation)}\n" for translation in best)
                 # Of the best translation alone, which is the only one that is asked for with --attention.

@@ -5,15 +5,17 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import threading
 import traceback
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -23,6 +25,8 @@ from nmtkit.lines import raw_lines
 
 A = TypeVar("A")
 B = TypeVar("B")
+
+COPIES = sys.platform == "linux"  # whether a process can be copied; on macOS the system's own libraries do not bear it
 
 
 class WorkerLost(UserError):
@@ -53,21 +57,28 @@ class Workers:
     process may be killed at any moment (the standard library's pool can wait for ever then, and leaves semaphores).
     """
 
-    def __init__(self, count: int | None, *, helping: bool = False) -> None:
-        """helping: this process is one of the ``count``: it does items of ``map`` instead of waiting for results."""
+    def __init__(self, count: int | None, *, helping: bool = False, copies: bool = False) -> None:
+        """helping: this process is one of the ``count``: it does items of ``map`` instead of waiting for results.
+
+        copies: the processes begin as copies of this one, at once and with all that it has loaded, where the system has
+        that (``COPIES``). No other thread may hold a lock then that they need, and PyTorch must be set to one thread.
+        """
         count = available_cores() if count is None else count
         if count < 1:
             raise UserError(f"`workers` {count}: at least one process has to do the work")
-        self.count, self._helping = count, helping
-        self._processes: list[SpawnProcess] = []
+        self.count, self._helping, self._copies = count, helping, copies and COPIES
+        self._processes: list[BaseProcess] = []
         self._threads: ThreadPoolExecutor | None = None
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()  # pipes to processes without an item
 
     def __enter__(self) -> "Workers":
         if self.count > 1:
+            pipes: list[Connection] = []
             with _signals_later():
                 for _ in range(self.count - self._helping):
-                    self._idle.put(self._started())
+                    pipes.append(self._copied(pipes) if self._copies else self._started())
+            for pipe in pipes:
+                self._idle.put(pipe)
             self._threads = ThreadPoolExecutor(self.count - self._helping)
         return self
 
@@ -145,19 +156,39 @@ class Workers:
         return answer
 
     def _started(self) -> Connection:
-        """The pipe to a new process."""
+        """The pipe to a new process, which begins from nothing."""
         # Spawned, not forked: a fork copies locks that another thread may hold.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs,))
-        process.start()
-        self._processes.append(process)
+        self._begin(context.Process(target=_work, args=(theirs, [])))
         theirs.close()  # so that the pipe breaks when the process ends
         return ours
 
+    def _copied(self, pipes: list[Connection]) -> Connection:
+        """The pipe to a new process, which is a copy of this one; ``pipes`` are those to the copies before it."""
+        context = multiprocessing.get_context("fork")
+        ours, theirs = context.Pipe()
+        with warnings.catch_warnings():
+            # Of other threads: PyTorch's, whom a process with one thread never asks, and a progress line's, whose locks
+            # belong to what a copy never writes.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._begin(context.Process(target=_work, args=(theirs, [*pipes, ours])))
+        theirs.close()
+        return ours
 
-def _work(connection: Connection) -> None:
-    """In a worker process: answer each function and item with a result, or an exception and where it came from."""
+    def _begin(self, process: BaseProcess) -> None:
+        process.start()
+        self._processes.append(process)
+
+
+def _work(connection: Connection, others: list[Connection]) -> None:
+    """In a worker process: answer each function and item with a result, or an exception and where it came from.
+
+    others: ends of pipes that a copy has as well, and that only the other process is to hold.
+    """
+    for other in others:
+        other.close()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a copy has the handler of the other process
     threading.Thread(target=_follow_parent, daemon=True).start()
     while True:
         try:

@@ -1,8 +1,8 @@
 """Windows of lines translated by this process or by several.
 
-Processes share nothing: each loads the models for itself, and has one thread, since several small products at once are
-faster than one after the other with several threads each. This process is one of them, so that nothing stands still
-while the others start.
+Each process has one thread, since several small products at once are faster than one after the other with several
+threads each. This process is one of them. On Linux the others are copies of it, with the models that it has loaded;
+elsewhere they load them for themselves, which takes seconds, so that a short text is done before they have begun.
 """
 
 import itertools
@@ -81,7 +81,7 @@ def processes_for(translator: Translator) -> int:
 
 
 def answers(
-    job: Job, windows: Iterator[Window], jobs: int, at_hand: Callable[[], bool], start: float
+    job: Job, windows: Iterator[Window], jobs: int, at_hand: Callable[[], bool], start: float, *, copies: bool
 ) -> Iterator[list[list[Translation]]]:
     """The translations of each window, from this process until there is enough to do for ``jobs`` of them.
 
@@ -105,7 +105,7 @@ def answers(
                 parts.put(job(parts.rest()))
                 yield parts.answers
                 continue
-        with one_thread(), Workers(jobs, helping=True) as workers:
+        with one_thread(), Workers(jobs, helping=True, copies=copies) as workers:
             yield from shared(job, itertools.chain([parts], map(Parts, windows)), workers, at_hand)
 
 

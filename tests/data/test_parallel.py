@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nmtkit.data.parallel import Chunk, Workers, chunks
+from nmtkit.data.parallel import COPIES, Chunk, Workers, chunks
 from nmtkit.errors import UserError
 
 
@@ -31,9 +31,15 @@ def refuse(number: int) -> int:
     raise UserError(f"file:{number}: wrong")
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_results_come_in_the_order_of_the_items(count: int) -> None:
-    with Workers(count) as workers:
+@pytest.fixture(params=[False, COPIES], ids=["spawned", "copied"])
+def copies(request: pytest.FixtureRequest) -> bool:
+    """Whether processes begin from nothing, or as copies of this one."""
+    return bool(request.param)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_results_come_in_the_order_of_the_items(count: int, copies: bool) -> None:
+    with Workers(count, copies=copies) as workers:
         assert list(workers.map(slow_square, range(20))) == [n * n for n in range(20)]
         assert list(workers.map(slow_square, [])) == []
 
@@ -83,10 +89,39 @@ def test_a_mistake_of_the_users_comes_through_as_it_is(count: int) -> None:
         list(workers.map(refuse, [3, 4]))
 
 
-def test_a_process_that_is_killed_is_reported_not_waited_for() -> None:
+def test_a_process_that_is_killed_is_reported_not_waited_for(copies: bool) -> None:
     message = "a worker process was killed, perhaps for lack of memory; use fewer processes"
-    with pytest.raises(UserError, match=message), Workers(2) as workers:
+    with pytest.raises(UserError, match=message), Workers(2, copies=copies) as workers:
         list(workers.map(die, range(3)))
+
+
+LOADED = [0]  # what a process that begins from nothing finds here
+
+
+def loaded(number: int) -> int:
+    return LOADED[0] + number
+
+
+@pytest.mark.skipif(not COPIES, reason="this system has no copies of processes")
+def test_a_copy_has_what_was_loaded_and_another_process_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "LOADED", [100])
+    for copied, expected in ((True, 100), (False, 0)):
+        with Workers(2, copies=copied) as workers:
+            assert workers.call(loaded, 3) == expected + 3
+
+
+@pytest.mark.skipif(not COPIES, reason="this system has no copies of processes")
+def test_copies_end_by_the_signal_that_this_process_handles_otherwise() -> None:
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt), Workers(3, copies=True) as workers:  # noqa: PT012
+            results = workers.map(time.sleep, [0.0, 60.0, 60.0])
+            next(results)
+            raise KeyboardInterrupt
+        assert time.monotonic() - start < 30
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_an_interrupt_ends_the_processes_at_once() -> None:
@@ -121,16 +156,18 @@ def weigh(item):
     return len(item)
 
 if __name__ == "__main__":
-    with Workers(2) as workers:
+    with Workers(2, copies=sys.argv[1] == "True") as workers:
         for _ in workers.map(weigh, (bytes(100_000) for _ in range(100_000))):
             print(flush=True)
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_whatever_ends_the_program_nothing_is_left_to_clean_up(tmp_path: Path, number: signal.Signals) -> None:
+def test_whatever_ends_the_program_nothing_is_left_to_clean_up(
+    tmp_path: Path, number: signal.Signals, copies: bool
+) -> None:
     (tmp_path / "busy.py").write_text(INTERRUPTED)
-    command = [sys.executable, tmp_path / "busy.py"]
+    command = [sys.executable, tmp_path / "busy.py", str(copies)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as program:
         assert program.stdout is not None
         for _ in range(40):

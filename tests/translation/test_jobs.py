@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
+from nmtkit.data.parallel import COPIES
 from nmtkit.translation import jobs
 from nmtkit.translation.jobs import SHARE, Job, Models, Parts, Window, answers, saved
 from nmtkit.translation.request import Request
@@ -33,8 +34,9 @@ class Crowd:
 
     asked: ClassVar[list[int]] = []
 
-    def __init__(self, count: int, *, helping: bool) -> None:
+    def __init__(self, count: int, *, helping: bool, copies: bool) -> None:
         assert helping
+        assert not copies
         self.asked.append(count)
 
     def __enter__(self) -> "Crowd":
@@ -67,7 +69,8 @@ def texts(seconds: float, windows: list[Window], count: int, start: float) -> li
     job: Any = Repeats(seconds)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jobs, "time", SimpleNamespace(perf_counter=lambda: job.now))
-        return [found[0] for best in answers(job, iter(windows), count, lambda: True, start) for found in best]
+        found = answers(job, iter(windows), count, lambda: True, start, copies=False)
+        return [translations[0] for best in found for translations in best]
 
 
 @pytest.mark.parametrize("start", [0.0, 1e-9, 1e9])
@@ -112,10 +115,11 @@ def test_parts_have_lines_of_about_one_length_and_together_all() -> None:
     assert parts.answers == repeat(window)
 
 
-def test_processes_give_the_translations_of_one_and_leave_the_threads_as_they_were() -> None:
+@pytest.mark.parametrize("copies", [False, COPIES], ids=["spawned", "copied"])
+def test_processes_give_the_translations_of_one_and_leave_the_threads_as_they_were(copies: bool) -> None:
     before = torch.get_num_threads()
     job = Job(Models((OLD,), "cpu", None, None, "float32", None), Request(beam_size=2))
-    window = [(" ".join("abcde"[(i + j) % 5] for j in range(i % 4)), "") for i in range(SHARE + 40)]
-    [together] = answers(job, iter([window]), 2, lambda: True, 0.0)
+    window = [(" ".join("abcde"[(i + j) % 5] for j in range(i % 4)), "") for i in range(2 * SHARE + 40)]
+    [together] = answers(job, iter([window]), 3, lambda: True, 0.0, copies=copies)
     assert [best[0].text for best in together] == [best[0].text for best in job(window)]
     assert torch.get_num_threads() == before
