@@ -6,9 +6,11 @@ elsewhere they load them for themselves, which takes seconds, so that a short te
 """
 
 import itertools
+import math
 import multiprocessing
 import os
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +30,7 @@ from nmtkit.translation.request import Request
 from nmtkit.translation.stream import LARGEST_WINDOW
 from nmtkit.translation.translator import Translation, Translator
 
-SHARE = 256  # lines that a process is given at once; a window with fewer is not shared
+SHARE, LEAST = 256, 64  # the most lines that a process is given at once, and about the fewest that are worth giving
 
 # The part of a search that several threads do not share. Measured: RNNsearch and 500 lines of Multi30k, two cores of a
 # Xeon: 4.1 s with one thread, 2.45 s with two.
@@ -90,10 +92,10 @@ def answers(
     """
     seen = 0
     for window in windows:
-        if jobs == 1 or len(window) <= SHARE:
+        if jobs == 1 or len(window) < 2 * LEAST:
             yield job(window)
             continue
-        parts = Parts(window)
+        parts = Parts(window, jobs)
         seen += parts.size
         if start:
             began = time.perf_counter()
@@ -106,7 +108,8 @@ def answers(
                 yield parts.answers
                 continue
         with one_thread(), Workers(jobs, helping=True, copies=copies) as workers:
-            yield from shared(job, itertools.chain([parts], map(Parts, windows)), workers, at_hand)
+            others = (Parts(window, jobs) for window in windows)
+            yield from shared(job, itertools.chain([parts], others), workers, at_hand)
 
 
 def saved(seconds: float, jobs: int) -> float:
@@ -134,18 +137,22 @@ def shared(
 
 
 class Parts:
-    """A window in parts of ``SHARE`` lines of about the same length, the longest first, and the answers to them.
+    """A window in parts for ``jobs`` processes: lines of about the same length, the longest first; and their answers.
 
     In the order of the text the lines of a part would have all lengths, and a part is too small to sort: its batches
-    would be padding for a fifth. Amounts are counted in characters, and one for each line.
+    would be padding for a fifth. All parts are about the same amount of work, and as many for each process. Amounts are
+    counted in characters, and one for each line.
     """
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, jobs: int) -> None:
         order = sorted(range(len(window)), key=lambda i: -len(window[i][0]))
         self._window = window
-        self._todo = deque(order[i : i + SHARE] for i in range(0, len(order), SHARE))
+        amounts = list(itertools.accumulate(self._amount([i]) for i in order))
+        self.size = self.left = amounts[-1]  # left: what is in no part that was taken
+        count = max(1, min(math.ceil(len(order) / (SHARE * jobs)) * jobs, len(order) // LEAST))
+        ends = [bisect_left(amounts, self.size * number / count) + 1 for number in range(1, count + 1)]
+        self._todo = deque(order[i:j] for i, j in itertools.pairwise([0, *ends]) if i < j)
         self._begun = deque[list[int]]()
-        self.size = self.left = self._amount(order)  # left: what is in no part that was taken
         self.done = 0
         self.answers = [list[Translation]() for _ in window]  # in the order of the window, complete when all is done
 
