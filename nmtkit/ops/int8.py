@@ -38,11 +38,14 @@ class Packed(NamedTuple):
 
     def _multiply(self, rows: Tensor, place: Tensor) -> None:
         """Writes the products of the first R of the rows (P, D) to ``place`` (R, E)."""
-        scale = (rows.abs().amax(dim=1, keepdim=True).float() / self.largest).clamp_(min=TINY)
+        rows = rows.float()  # mixed dtypes take far longer
+        scale = (rows.abs().amax(dim=1, keepdim=True) / self.largest).clamp_(min=TINY)
+        rounded = (rows * scale.reciprocal()).round_().to(torch.int8)
         # oneDNN takes the input unsigned and subtracts ``largest`` again. Its one scale is 1: each row's comes after.
-        rounded = (rows / scale).round_().add_(self.largest).to(torch.uint8)
+        # An unsigned sum is that of a signed number; PyTorch is slow at making unsigned numbers of floating ones.
+        unsigned = rounded.view(torch.uint8).add_(self.largest)
         result = torch.ops.onednn.qlinear_pointwise(
-            rounded, 1.0, self.largest, self.weight, self.scales, self.zeros,
+            unsigned, 1.0, self.largest, self.weight, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
         result, scale = result[: len(place)], scale[: len(place)]

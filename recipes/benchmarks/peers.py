@@ -2,7 +2,7 @@
 
     python peers.py train joeynmt 1                      # 30 updates; adds a line to figures.jsonl
     python peers.py translate "JoeyNMT, RNN" 1           # with the model that came of them
-    python peers.py learn joeynmt                        # one pass over the training text
+    python peers.py learn joeynmt                        # three passes over the training text
     python peers.py command "JoeyNMT, RNN" 1000 1        # 1,000 lines, with that model
     python peers.py table                                # of all lines in figures.jsonl
     python peers.py systems                              # their names
@@ -43,6 +43,7 @@ CONFIGS = HERE / "peers"
 FIGURES = Path("figures.jsonl")
 WARM = 2  # reports that are not counted
 PASS = 363  # updates of 80 sentences
+PASSES = 3  # that a model learns in, whose translations end by themselves
 THREADS = os.environ["OMP_NUM_THREADS"]
 WORDS = 15  # of every translation of a random model
 BFLOAT16 = "avx512_bf16" in Path("/proc/cpuinfo").read_text()
@@ -205,7 +206,7 @@ def translate(name: str, turn: str) -> None:
 def learn(name: str) -> None:
     folder = Path(f"{name}-learnt")
     if not (folder / "done").exists():  # nmtkit would go on, the others begin anew
-        run(training(name, PASS, str(folder)), TRAINERS[name].report)
+        run(training(name, PASSES * PASS, str(folder)), TRAINERS[name].report)
         (folder / "done").touch()
 
 
