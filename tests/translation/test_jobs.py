@@ -11,7 +11,7 @@ import torch
 
 from nmtkit.data.parallel import COPIES
 from nmtkit.translation import jobs
-from nmtkit.translation.jobs import SHARE, Job, Models, Parts, Window, answers, saved
+from nmtkit.translation.jobs import LEAST, SHARE, Job, Models, Parts, Window, answers, saved
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import LARGEST_WINDOW
 
@@ -86,7 +86,7 @@ def test_a_short_text_starts_no_process_and_a_long_or_slow_one_does(crowd: type[
     texts(0.01, [lines(1000)], 2, 1e-4)  # a sixth of 10 ms is saved
     assert crowd.asked == [2]
     texts(0.01, [lines(1000)], 1, 0.0)
-    texts(0.01, [lines(SHARE)], 2, 0.0)
+    texts(0.01, [lines(2 * LEAST - 1)], 2, 0.0)
     assert crowd.asked == [2]
 
 
@@ -98,9 +98,12 @@ def test_a_text_whose_end_is_not_in_sight_is_taken_to_be_twice_as_long(crowd: ty
     assert crowd.asked == [2]
 
 
-def test_parts_have_lines_of_about_one_length_and_together_all() -> None:
-    window = lines(3 * SHARE + 5)
-    parts = Parts(window)
+@pytest.mark.parametrize(
+    ("number", "count"), [(3 * SHARE + 5, 2), (2 * LEAST, 2), (LARGEST_WINDOW, 3), (700, 16), (1, 2)]
+)
+def test_parts_have_lines_of_about_one_length_and_together_all(number: int, count: int) -> None:
+    window = lines(number)
+    parts = Parts(window, count)
     taken = []
     while parts.left:
         taken.append(parts.next())
@@ -113,6 +116,26 @@ def test_parts_have_lines_of_about_one_length_and_together_all() -> None:
         parts.put(repeat(part))
     assert parts.done == parts.size
     assert parts.answers == repeat(window)
+
+
+@pytest.mark.parametrize(("number", "count"), [(SHARE + 1, 2), (1000, 2), (LARGEST_WINDOW, 3), (LARGEST_WINDOW, 16)])
+def test_every_process_has_as_many_parts_of_as_much_work(number: int, count: int) -> None:
+    window = lines(number)
+    parts, amounts = Parts(window, count), []
+    while parts.left:
+        before = parts.left
+        parts.next()
+        amounts.append(before - parts.left)
+    longest = max(len(line) for line, _ in window) + 1
+    assert len(amounts) % count == 0
+    assert max(amounts) - min(amounts) <= 2 * longest
+
+
+def test_one_enormous_line_is_a_part_and_the_others_have_theirs() -> None:
+    window = [("x" * 1_000_000, ""), *lines(300)]
+    parts = Parts(window, 2)
+    assert parts.next() == window[:1]
+    assert sorted(parts.rest()) == sorted(window[1:])
 
 
 @pytest.mark.parametrize("copies", [False, COPIES], ids=["spawned", "copied"])
