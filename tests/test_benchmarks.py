@@ -1,4 +1,6 @@
-"""The script for a GPU does all of its stages on a processor, so that nothing of it is first seen on a card."""
+"""The script for a GPU does all of its stages on a processor, so that nothing of it is first seen on a card; that of
+quality has a figure for every model, precision and stopping rule.
+"""
 
 import json
 import os
@@ -9,7 +11,9 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "recipes" / "benchmarks" / "gpu.py"
+BENCHMARKS = Path(__file__).parents[1] / "recipes" / "benchmarks"
+SCRIPT = BENCHMARKS / "gpu.py"
+MODEL = Path(__file__).parent / "training" / "made_by_0.1" / "run"
 STAGES = ["machine", "train", "profile", "search", "recurrences", "memory", "repeat", "laws"]
 
 
@@ -50,3 +54,15 @@ def test_a_stage_that_has_no_time_left_is_named_and_what_was_there_before_stays(
     assert status == 1
     assert [record["failed"] for record in results[1:]] == ["not done in 0 s"] * 2
     assert "earlier" in report
+
+
+def test_quality_has_a_line_for_every_precision_and_rule_and_a_picture(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a b c\n\nb\n")
+    command = [
+        sys.executable, BENCHMARKS / "quality.py", MODEL, "--text", tmp_path / "text", "--reference", tmp_path / "text",
+        "--precision", "float32", "int8", "--stop", "all", "first", "--rounds", "1", "--picture", tmp_path / "q.svg",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    cells = [line.split(" | ")[1:3] for line in done.stdout.splitlines()[2:]]
+    assert cells == [[precision, stop] for precision in ("float32", "int8") for stop in ("all", "first")]
+    assert "BLEU" in (tmp_path / "q.svg").read_text()
