@@ -77,7 +77,7 @@ def processes_for(translator: Translator) -> int:
     """The fastest number of processes: one on a GPU, else one a core, as far as half the memory holds their models."""
     if translator.device.type != "cpu":
         return 1
-    # Each process has a copy of the weights, and needs about as much again to work in.
+    # Each process has weights of its own, unless it is a copy of this one, and needs about as much again to work in.
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(available_cores(), memory // 2 // max(1, translator.model_bytes)))
 
