@@ -142,7 +142,8 @@ Stop = Annotated[
     Literal["all", "bound", "first"] | None,
     typer.Option(
         help="When to end the search for a sentence: when no better translation can come (all), or when none would "
-        "come if unfinished hypotheses grew by a few words at most (bound), or ended now (first)."
+        "come if unfinished hypotheses grew by a few words at most (bound: what new models are saved with), or ended "
+        "now (first)."
     ),
 ]
 UnkOrigin = Annotated[

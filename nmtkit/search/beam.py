@@ -43,7 +43,7 @@ class Search:
     coverage_penalty: float = 0.0  # beta: adds beta * sum_j log min(sum_t attention_tj, 1) over the source words j
     max_len_a: float = 1.5  # at most max_len_a * source words + max_len_b words, then the end mark is forced
     max_len_b: int = 20
-    stop: Literal["all", "bound", "first"] = "all"  # when a sentence is done, see ``reach``
+    stop: Literal["all", "bound", "first"] = "bound"  # when a sentence is done, see ``reach``
     max_tokens: int = 8000  # of a batch: source tokens times beam, padding and end marks included
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Search:
 
         A sentence is done when no living hypothesis would enter the n best with that length and its log P of now.
         ``all``: the longest that is allowed, so that stopping changes no result. ``first``: the very next length, as
-        if it ended there. ``bound``: some words more than that.
+        if it ended there. ``bound``: some words more than that, which changes hardly any (recipes/benchmarks/README.md).
         """
         if self.stop == "all":
             return longest + 1

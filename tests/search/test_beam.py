@@ -116,7 +116,7 @@ sources = st.lists(st.integers(UNK, 20), min_size=1, max_size=5)
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=15, deadline=None)
 def test_a_wide_beam_finds_what_exhaustive_enumeration_finds(penalty: Penalty, seed: int) -> None:
-    config = Search(length_penalty=penalty, alpha=1.3, max_len_a=0.5, max_len_b=2, beam_size=200)
+    config = Search(length_penalty=penalty, alpha=1.3, max_len_a=0.5, max_len_b=2, beam_size=200, stop="all")
     src, table = [4, 5], Table(seed)
     everything = enumerate_all(table, src, config)
     assert len(everything) == 1 + 3 + 9 + 27
@@ -127,6 +127,7 @@ def test_a_wide_beam_finds_what_exhaustive_enumeration_finds(penalty: Penalty, s
 @given(seed=st.integers(0, 10**6), config=configs, src=sources)
 @settings(max_examples=150, deadline=None)
 def test_a_narrow_beam_finds_what_the_textbook_loop_finds(seed: int, config: Search, src: list[int]) -> None:
+    config = dataclasses.replace(config, stop="all")
     expected = textbook(Table(seed), src, config)
     assert same(search(Table(seed), config, src, n_best=config.beam_size)[0], expected)
     assert same(search(Table(seed), config, src)[0], expected[:1])  # stopped early, and right all the same
@@ -190,7 +191,7 @@ def test_scoring_what_was_found_gives_the_scores_it_was_found_with(
 @given(seed=st.integers(0, 10**6), length=st.integers(0, 4))
 @settings(max_examples=30, deadline=None)
 def test_after_a_prefix_the_best_continuation_is_found(seed: int, length: int) -> None:
-    config = Search(length_penalty="avg", max_len_a=0.5, max_len_b=2, beam_size=100)  # at most 3 words
+    config = Search(length_penalty="avg", max_len_a=0.5, max_len_b=2, beam_size=100, stop="all")  # at most 3 words
     src, prefix = [4, 5], ([5, UNK, 4, 5])[:length]
     table = Table(seed)
     expected = [h for h in enumerate_all(table, src, config) if h.ids[:length] == prefix]
