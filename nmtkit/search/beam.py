@@ -75,7 +75,7 @@ class Search:
 
         A sentence is done when no living hypothesis would enter the n best with that length and its log P of now.
         ``all``: the longest that is allowed, so that stopping changes no result. ``first``: the very next length, as
-        if it ended there. ``bound``: some words more than that, which changes hardly any (recipes/benchmarks/README.md).
+        if it ended there. ``bound``: some words more than that, which changes few (recipes/benchmarks/README.md).
         """
         if self.stop == "all":
             return longest + 1
