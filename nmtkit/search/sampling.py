@@ -1,6 +1,7 @@
 """Translations drawn at random from a Scorer's distribution, word by word."""
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,7 +26,7 @@ def sample(
     when the scorer's probabilities are NaN.
     """
     lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()
-    longest = [config.longest(length - 1) for length in lengths for _ in range(n)]  # (N,), N = B * n
+    longest = np.array([config.longest(length - 1) for length in lengths for _ in range(n)])  # (N,), N = B * n
     drawn: list[list[int]] = [[] for _ in longest]
     log_probs: list[list[float]] = [[] for _ in longest]
     memory, state = scorer.begin(src, src_mask)
@@ -34,16 +35,18 @@ def sample(
     for step in itertools.count():
         scores, state, _ = scorer.step(memory, state, words)
         sums = scores[:, EOS:].double().softmax(dim=-1).cumsum(dim=-1)  # without PAD and BOS, the ids below EOS
-        if not bool(sums.isfinite().all()):
-            raise UserError("the model's log-probabilities are not numbers; its training has probably diverged")
         chance = torch.from_numpy(np.concatenate([generator.random(n) for generator in generators])).to(sums)
         words = EOS + torch.searchsorted(sums, (chance * sums[:, -1])[:, None], right=True).squeeze(1)
         words.clamp_(max=scores.size(1) - 1)
-        words[torch.tensor([most == step for most in longest], device=src.device)] = EOS
+        words.masked_fill_(torch.from_numpy(longest == step).to(src.device, non_blocking=True), EOS)
         chosen = scores.gather(1, words[:, None]).squeeze(1)
-        for row, (word, log_prob) in enumerate(zip(words.tolist(), chosen.tolist(), strict=True)):
+        # In one tensor, and the only one of a step that the host waits for; float64 holds ids and float32 exactly.
+        results = torch.stack([words.double(), chosen.double(), sums[:, -1]], dim=1).tolist()
+        for row, (word, log_prob, total) in enumerate(results):
+            if math.isnan(total):
+                raise UserError("the model's log-probabilities are not numbers; its training has probably diverged")
             if not drawn[row] or drawn[row][-1] != EOS:
-                drawn[row].append(word)
+                drawn[row].append(int(word))
                 log_probs[row].append(log_prob)
         if all(ids[-1] == EOS for ids in drawn):
             break
