@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import threading
 from typing import Any
 
 import pytest
@@ -164,6 +165,16 @@ def test_who_comes_to_a_full_queue_is_told_when_to_come_again(start: Start, monk
         assert answer.json() == {"error": "the queue is full"}
 
 
-def test_a_search_that_takes_too_long_is_answered_with_504(start: Start) -> None:
-    status, reason = refusal(start(limits=Limits(search=1e-6)), lines=["a b c"] * 100)
+def test_a_search_that_takes_too_long_is_answered_with_504(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, fields = threading.Event(), search._fields
+
+    def waiting(translations: list[search.Translation]) -> str:
+        answered.wait(60)
+        return fields(translations)
+
+    monkeypatch.setattr(search, "_fields", waiting)
+    try:
+        status, reason = refusal(start(limits=Limits(search=1e-6)), lines=["a b c"])
+    finally:
+        answered.set()
     assert (status, reason) == (504, "the search took more than 1e-06 seconds")
