@@ -69,6 +69,7 @@ class Workers:
         self.count, self._helping, self._copies = count, helping, copies and COPIES
         self._processes: list[BaseProcess] = []
         self._threads: ThreadPoolExecutor | None = None
+        self._ending = False  # no answer is wanted any more
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()  # pipes to processes without an item
 
     def __enter__(self) -> "Workers":
@@ -86,6 +87,7 @@ class Workers:
         if self._threads is None:
             return
         if kind is not None:
+            self._ending = True
             for process in self._processes:
                 # Their answers are not wanted any more; to wait for a slow item would delay the error message.
                 process.terminate()
@@ -139,13 +141,11 @@ class Workers:
             try:
                 connection.send((function, item))
             except ConnectionError:  # it was killed while it was idle, for which the item cannot be the reason
-                connection.close()
-                connection = self._started()
+                connection = self._replaced(connection)
                 connection.send((function, item))
             result, error, where = connection.recv()
         except (EOFError, ConnectionError):
-            connection.close()
-            connection = self._started()
+            connection = self._replaced(connection)
             raise WorkerLost("a worker process was killed, perhaps for lack of memory; use fewer processes") from None
         finally:
             self._idle.put(connection)
@@ -154,6 +154,11 @@ class Workers:
             raise error from RuntimeError(f"in a worker process:\n{where}")
         answer: B = result
         return answer
+
+    def _replaced(self, connection: Connection) -> Connection:
+        """The pipe to a process in the place of one that was killed; the same one, closed, if that was on purpose."""
+        connection.close()
+        return connection if self._ending else self._started()
 
     def _started(self) -> Connection:
         """The pipe to a new process, which begins from nothing."""

@@ -3,8 +3,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,6 +128,23 @@ def test_copies_end_by_the_signal_that_this_process_handles_otherwise() -> None:
 def test_an_interrupt_ends_the_processes_at_once() -> None:
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt), Workers(2) as workers:  # noqa: PT012
+        results = workers.map(time.sleep, [0.0, 60.0, 60.0])
+        next(results)
+        raise KeyboardInterrupt
+    assert time.monotonic() - start < 30
+
+
+class Late(Workers):
+    """Brings an item to a process when a second has passed."""
+
+    def call(self, function: Callable[[Any], Any], item: Any) -> Any:
+        time.sleep(1 if item else 0)
+        return super().call(function, item)
+
+
+def test_an_item_that_comes_late_to_an_ended_process_is_not_done_by_another() -> None:
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Late(2) as workers:  # noqa: PT012
         results = workers.map(time.sleep, [0.0, 60.0, 60.0])
         next(results)
         raise KeyboardInterrupt
