@@ -165,7 +165,7 @@ def translate(
         from nmtkit.translation.jobs import Job, Models, answers, processes_for, translator_of
         from nmtkit.translation.stream import LARGEST_WINDOW, Stream, decoded, standard_input, windows
 
-        # A value and not a loaded model, because worker processes load their own.
+        # A value and not a loaded model, because it is sent to worker processes, which have the model or load it.
         folders = at_checkpoint(model or [Path("run")], checkpoint)
         models = Models(tuple(folders), device, combine, parse_weights(weights), precision, lexicon)
         translator_of(models).check(request)  # here, where it is refused before a line is read or a process started

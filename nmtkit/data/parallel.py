@@ -78,8 +78,7 @@ class Workers:
             with _signals_later():
                 for _ in range(self.count - self._helping):
                     pipes.append(self._copied(pipes) if self._copies else self._started())
-            for pipe in pipes:
-                self._idle.put(pipe)
+                    self._idle.put(pipes[-1])
             self._threads = ThreadPoolExecutor(self.count - self._helping)
         return self
 

@@ -52,7 +52,7 @@ class Models(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """The work to be done on windows of lines. Workers are sent it with each window, and load the models once."""
+    """The work to be done on windows of lines. Workers are sent it with each, and load the models once or have them."""
 
     models: Models
     request: Request
