@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops.linear import times, with_zeros
+from nmtkit.ops.linear import extended, times, with_zeros
 
 EVEN = 32  # words
 
@@ -67,12 +67,8 @@ def _even(weight: Tensor, dtype: torch.dtype) -> Tensor:
 
     A row of logits that begins at a multiple of 64 bytes is multiplied up to twice as fast.
     """
-    missing = -len(weight) % EVEN
-    if not missing or dtype != torch.bfloat16 or weight.is_cuda:
-        return weight.to(dtype)
-    result = weight.new_zeros(len(weight) + missing, weight.shape[1], dtype=dtype)
-    result[: len(weight)] = weight
-    return result
+    matters = dtype == torch.bfloat16 and not weight.is_cuda
+    return extended(weight, -len(weight) % EVEN if matters else 0, dtype)
 
 
 def _chunks(hidden: Tensor, weight: Tensor) -> list[slice]:

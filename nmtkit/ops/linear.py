@@ -33,14 +33,16 @@ def with_zeros(x: Tensor, dtype: torch.dtype) -> Tensor:
     The result is (P, D).
     """
     rows = len(x)
-    if not _matters(dtype, x.device, rows):
-        return x.to(dtype)
-    missing = -rows % (FEW if rows <= BLOCK else 2 * FEW)
+    return extended(x, -rows % (FEW if rows <= BLOCK else 2 * FEW) if _matters(dtype, x.device, rows) else 0, dtype)
+
+
+def extended(x: Tensor, missing: int, dtype: torch.dtype) -> Tensor:
+    """x (R, D) in ``dtype`` with so many rows of zeros below it: (R + missing, D)."""
     if not missing:
         return x.to(dtype)
-    result = x.new_empty(rows + missing, x.shape[1], dtype=dtype)
-    result[:rows] = x  # converted as it is copied
-    result[rows:] = 0
+    result = x.new_empty(len(x) + missing, x.shape[1], dtype=dtype)
+    result[: len(x)] = x  # converted as it is copied
+    result[len(x) :] = 0
     return result
 
 
