@@ -23,6 +23,7 @@ import torch
 
 from nmtkit.data import parallel
 from nmtkit.data.parallel import Workers, available_cores
+from nmtkit.ops import memory
 from nmtkit.ops.precision import Precision
 from nmtkit.search.ensemble import Combine
 from nmtkit.translation import loading
@@ -69,6 +70,7 @@ def translator_of(models: Models) -> Translator:
     """The translator of this process, loaded once. Raises UserError for models that cannot be used."""
     if multiprocessing.parent_process():  # a worker, which has a core of its own
         torch.set_num_threads(1)
+    memory.keep()
     with parallel.loading():
         return loading.load(*models)
 
@@ -78,8 +80,8 @@ def processes_for(translator: Translator) -> int:
     if translator.device.type != "cpu":
         return 1
     # Each process has weights of its own, unless it is a copy of this one, and needs about as much again to work in.
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(available_cores(), memory // 2 // max(1, translator.model_bytes)))
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(available_cores(), installed // 2 // max(1, translator.model_bytes)))
 
 
 def answers(

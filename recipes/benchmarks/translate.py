@@ -31,6 +31,7 @@ from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.model import load_model
 from nmtkit.lines import read_lines
+from nmtkit.ops import memory
 from nmtkit.ops.precision import Precision, resolve
 from nmtkit.ops.tree import Tree
 from nmtkit.search.batching import translate_ids
@@ -62,6 +63,7 @@ class Counted:
 
 def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | None]:
     """The model, how it searches, the sentences, and how many words a shortlist has."""
+    memory.keep()  # as `nmtkit translate` does
     if args.model:
         model, planned = load_model(args.model, torch.device("cpu"))
         pipeline, vocabulary = (
