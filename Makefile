@@ -21,7 +21,7 @@ help:
 env: .venv/installed
 
 # The stamp lies inside .venv, so that removing .venv is enough to start again.
-.venv/installed: pyproject.toml constraints.txt
+.venv/installed: pyproject.toml constraints.txt nmtkit/ops/native.c nmtkit/ops/native.h
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo 'nmtkit needs Python 3.10 or later, and "$(PYTHON)" is not; name one: make env PYTHON=python3.12' >&2; exit 1; }
 	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv || { \

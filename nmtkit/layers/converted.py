@@ -76,7 +76,7 @@ def affine(
     """
     if outputs is not None:
         weight, bias = layer.weight[outputs], layer.bias[outputs]
-        return Affine(convert(weight.t(), bias, precision), None, bias)
+        return Affine(convert(weight.t(), bias, precision, results), None, bias)
     if precision == "float32" and isinstance(layer, NormedLinear):
         return Affine(layer.v.t(), layer.scale(), layer.bias)
     return Affine(convert(layer.weight.t(), layer.bias, precision, results), None, layer.bias)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from nmtkit.layers.conv import NormedLinear
 from nmtkit.layers.converted import Affine, affine, for_search
 from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
+from nmtkit.ops import native
 from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import Tree
 from nmtkit.symbols import BOS
@@ -111,7 +112,7 @@ class Seq2Seq(nn.Module):
             self.embedding["tgt"],
             for_search(self.decoder, precision),
             self.output,
-            affine(self.output, precision),
+            _logits(self.output, precision),
             precision,
             None,
         )
@@ -148,11 +149,21 @@ class ForSearch:
         previous = y if self.words is None else self.words[y]
         step = self.decoder.step(memory, state, self.tgt(previous))
         logits = self.logits(step.hidden)
+        if self.precision != "float32" and native.helps(logits):
+            return native.log_softmax(logits), step.state, step.attention
+        logits = logits.float()
         return torch.log_softmax(logits, dim=-1, out=logits), step.state, step.attention
 
     def over(self, words: Tensor) -> "ForSearch":
         """As ``search.shortlist.Narrowing`` asks: the same over the target words ``words`` (C,) alone."""
-        return replace(self, logits=affine(self.output, self.precision, words), words=words)
+        return replace(self, logits=_logits(self.output, self.precision, words), words=words)
+
+
+def _logits(
+    output: OutputLayer | TiedOutputLayer | NormedLinear, precision: Products, words: Tensor | None = None
+) -> Affine:
+    """The output layer for search, of all words or of ``words`` (C,): what bfloat16 gives is widened by the softmax."""
+    return affine(output, precision, words, torch.bfloat16 if precision == "bfloat16" else torch.float32)
 
 
 def rows_of(memory: Tensor, rows: int) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops import trusted
+from nmtkit.ops import native, trusted
 from nmtkit.ops.loop import Shared, share
 
 Additive: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]  # as ``additive``
@@ -46,8 +46,10 @@ def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask:
     The scores are equal to within rounding, unless a query or a key is beyond 20. Sentences go through in parts that
     stay in the processor's cache.
     """
-    queries = exponential(query).unflatten(0, (len(keys), -1)).unsqueeze(2)  # (B, K, 1, A)
-    factors = -2 * v.float()
+    queries, factors = exponential(query).unflatten(0, (len(keys), -1)), -2 * v.float()  # (B, K, A), (A,)
+    if native.helps(queries):
+        return _mean(native.scores(queries, keys, factors), values, mask)
+    queries = queries.unsqueeze(2)
     scores = queries.new_empty(*queries.shape[:2], keys.shape[1])  # (B, K, S)
     part = max(1, PART // scores[0].numel() // len(v))  # sentences
     one = scores.new_ones(())

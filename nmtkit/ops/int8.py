@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
+from nmtkit.ops import native
 from nmtkit.ops.blocks import BLOCK, by_blocks
 
 NARROW, WIDE = 90, 127  # the largest integer of either factor; 2 * (90 + 90) * 90 < 2 ** 15
@@ -38,21 +39,26 @@ class Packed(NamedTuple):
 
     def _multiply(self, rows: Tensor, place: Tensor) -> None:
         """Writes the products of the first R of the rows (P, D) to ``place`` (R, E)."""
-        rows = rows.float()  # mixed dtypes take far longer
-        scale = (rows.abs().amax(dim=1, keepdim=True) / self.largest).clamp_(min=TINY)
-        rounded = (rows * scale.reciprocal()).round_().to(torch.int8)
+        unsigned, scale = native.quantise(rows, self.largest) if native.helps(rows) else self._rounded(rows)
         # oneDNN takes the input unsigned and subtracts ``largest`` again. Its one scale is 1: each row's comes after.
-        # An unsigned sum is that of a signed number; PyTorch is slow at making unsigned numbers of floating ones.
-        unsigned = rounded.view(torch.uint8).add_(self.largest)
         result = torch.ops.onednn.qlinear_pointwise(
             unsigned, 1.0, self.largest, self.weight, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
-        result, scale = result[: len(place)], scale[: len(place)]
-        if self.bias is None:
-            torch.mul(result, scale, out=place)
+        if native.helps(result, place):
+            native.dequantise(result, scale, self.bias, place)
+        elif self.bias is None:
+            torch.mul(result[: len(place)], scale[: len(place)], out=place)
         else:
-            torch.addcmul(self.bias, result, scale, out=place)
+            torch.addcmul(self.bias, result[: len(place)], scale[: len(place)], out=place)
+
+    def _rounded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """``native.quantise`` in plain operations: integers (P, D) and scales (P, 1) of rows (P, D)."""
+        rows = rows.float()  # mixed dtypes take far longer
+        scale = (rows.abs().amax(dim=1, keepdim=True) / self.largest).clamp_(min=TINY)
+        rounded = (rows * scale.reciprocal()).round_().to(torch.int8)
+        # An unsigned sum is that of a signed number; PyTorch is slow at making unsigned numbers of floating ones.
+        return rounded.view(torch.uint8).add_(self.largest), scale
 
 
 def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Packed:

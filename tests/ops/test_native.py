@@ -1,0 +1,188 @@
+"""The kernels in C give what the plain operations beside them give.
+
+They are compiled when nmtkit is installed. Without a C compiler there are none, and nothing to be tried.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmtkit.ops import attention, bfloat16, gru, int8, native
+from nmtkit.ops.best import GROUP, best
+from nmtkit.ops.matrix import Matrix, product
+
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """With one thread the kernels are used wherever they can be."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+    native._library.cache_clear()
+
+
+needs_kernels = pytest.mark.skipif(native._library() is None, reason="nmtkit was installed without a C compiler")
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
+
+
+@pytest.fixture
+def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Tensor]], tuple[Tensor, Tensor]]:
+    """What a function gives with the kernels and without."""
+
+    def run(function: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
+        used: list[str] = []
+        with monkeypatch.context() as patch:
+            kernel = native._kernel
+            patch.setattr(native, "_kernel", lambda name: used.append(name) or kernel(name))
+            ours = function()
+        assert used, "no kernel was used"
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "helps", lambda *tensors: False)
+            return ours, function()
+
+    return run
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("words", [1, 3, 64, 1003])
+def test_log_probabilities_are_those_of_pytorch(dtype: torch.dtype, words: int) -> None:
+    logits = (10 * drawn(7, words)).to(dtype)
+    logits[1] -= 1e4
+    logits[2] *= 8  # exponents far apart
+    exact = logits.double().log_softmax(1).float()  # PyTorch's own in float32 is coarse where all are far from 0
+    torch.testing.assert_close(native.log_softmax(logits), exact, rtol=1e-6, atol=5e-6)
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("wrong", [torch.nan, -torch.nan, torch.inf])
+def test_log_probabilities_of_what_is_no_number_are_none(dtype: torch.dtype, wrong: float) -> None:
+    logits = drawn(3, 100).to(dtype)
+    logits[1, 70] = wrong
+    assert native.log_softmax(logits).isnan().any(dim=1).tolist() == [False, True, False]
+
+
+@needs_kernels
+def test_a_word_that_cannot_be_has_the_log_probability_minus_infinity() -> None:
+    logits = drawn(3, 100)
+    logits[:, :50] = -torch.inf
+    torch.testing.assert_close(native.log_softmax(logits), logits.log_softmax(1), rtol=1e-6, atol=1e-5)
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("columns", "k"), [*itertools.product([1, 5, GROUP, 20 * GROUP - 1, 33 * GROUP + 7], [1, 5, 12])]
+)
+def test_the_best_words_are_those_of_topk_and_of_equals_the_first(columns: int, k: int) -> None:
+    k = min(k, columns)
+    values = drawn(50, columns + 2)[:, 2:]
+    found, places = native.best(values, k)
+    expected = values.topk(k)
+    assert torch.equal(found, expected.values)
+    assert torch.equal(places, expected.indices)
+    few = torch.randint(3, (50, columns), generator=torch.Generator().manual_seed(1)).float()
+    order = few.sort(dim=1, descending=True, stable=True)
+    found, places = native.best(few, k)
+    assert torch.equal(found, order.values[:, :k])
+    assert torch.equal(places, order.indices[:, :k])
+
+
+@needs_kernels
+def test_search_asks_the_kernel_for_the_best_words(both: Callable[..., tuple[Tensor, Tensor]]) -> None:
+    values = drawn(50, 40 * GROUP)
+    assert torch.equal(*both(lambda: best(values, 5)[1]))
+
+
+@needs_kernels
+@pytest.mark.parametrize(("sentences", "beam", "sources", "width"), [(1, 1, 1, 1), (3, 5, 7, 33), (20, 5, 11, 64)])
+def test_attention_is_that_of_plain_operations(
+    sentences: int, beam: int, sources: int, width: int, both: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    keys = attention.exponential(drawn(sentences, sources, width))
+    mask = torch.arange(sources) <= torch.arange(sentences)[:, None]
+
+    def attend() -> Tensor:
+        query, values, v = drawn(sentences * beam, width), drawn(sentences, sources, 5), drawn(width)
+        return torch.cat(attention.quick_additive(query, keys, values, v, mask), dim=1)
+
+    torch.testing.assert_close(*both(attend), rtol=1e-4, atol=1e-5)
+
+
+@needs_kernels
+@pytest.mark.parametrize("pack", [bfloat16.pack, int8.pack])
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (3, 33), (130, 64)])
+def test_a_step_of_the_gru_is_that_of_plain_operations(
+    pack: Callable[[Tensor, None], Matrix], rows: int, width: int, both: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    x, h = 3 * drawn(rows, 4 * width)[:, width:], drawn(rows, width)  # x has gaps
+    gates, candidate = pack(drawn(width, 2 * width) / width**0.5, None), pack(drawn(width, width) / width**0.5, None)
+    # r * h is rounded to bfloat16 before the product in int8 as well.
+    torch.testing.assert_close(*both(lambda: gru.step(x, h, gates, candidate)), rtol=0, atol=0.02)
+
+
+@needs_kernels
+def test_a_gru_far_beyond_the_range_of_its_gates_goes_on() -> None:
+    h = drawn(4, 8)
+    for far in (-1e30, 1e30, -torch.inf, torch.inf):
+        x = torch.full((4, 24), far)
+        z, _ = native.gru_gates(x, torch.zeros(4, 16), h)
+        torch.testing.assert_close(z, torch.full((4, 8), float(far > 0)), rtol=0, atol=1e-37)
+        new = native.gru_state(x, torch.zeros(4, 8), torch.ones(4, 8), h)
+        torch.testing.assert_close(new, torch.full((4, 8), 1.0 if far > 0 else -1.0), rtol=0, atol=1e-6)
+
+
+@needs_kernels
+@pytest.mark.parametrize(("dtype", "results"), [*itertools.product(DTYPES, DTYPES)])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_products_in_int8_are_the_same_to_the_last_bit_but_for_a_fused_addition(
+    dtype: torch.dtype, results: torch.dtype, with_bias: bool, both: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    rows, weight = drawn(300, 100).to(dtype), drawn(100, 257)
+    rows[1] = 0
+    rows[2] *= 1e5
+    packed = int8.pack(weight, drawn(257) if with_bias else None, results)
+    ours, plain = both(lambda: product(rows, packed).float())
+    rounding = 2**-8 if results == torch.bfloat16 else 1e-6
+    torch.testing.assert_close(ours, plain, rtol=rounding, atol=1e-6)
+
+
+@needs_kernels
+@pytest.mark.parametrize("x", [0.5, 1.5, -0.5, 2.5, 3.4e38, -0.0, 1 + 2**-8, 1 + 3 * 2**-8, torch.inf, torch.nan])
+def test_numbers_are_rounded_to_bfloat16_as_pytorch_does(x: float) -> None:
+    sums, place = torch.tensor([[x, -x]]), torch.empty(1, 2, dtype=torch.bfloat16)
+    native.dequantise(sums, torch.ones(1, 1), None, place)
+    assert place.isnan().tolist() == sums.isnan().tolist()
+    assert torch.equal(place.nan_to_num(), sums.bfloat16().nan_to_num())
+
+
+@needs_kernels
+def test_they_are_for_few_threads_and_the_numbers_that_they_know() -> None:
+    assert native.helps(drawn(2, 2), drawn(2, 2).bfloat16())
+    assert not native.helps(drawn(2, 2), drawn(2, 2).double())
+    assert not native.helps(torch.empty(2, 2, device="meta"))
+    torch.set_num_threads(native.THREADS + 1)
+    assert not native.helps(drawn(2, 2))
+
+
+@needs_kernels
+def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "VERSION", native.VERSION + 1)
+    native._library.cache_clear()
+    assert not native.helps(drawn(2, 2))
+
+
+def test_without_a_library_everything_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sysconfig.get_config_var", lambda name: ".none")
+    native._library.cache_clear()
+    assert not native.helps(drawn(2, 2))
+    assert torch.equal(best(drawn(3, 7), 2)[0], drawn(3, 7).topk(2).values)
