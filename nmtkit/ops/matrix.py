@@ -28,6 +28,11 @@ class Converted(Protocol):
 Matrix: TypeAlias = Tensor | Converted
 
 
+def for_search(matrix: Matrix) -> bool:
+    """Whether this matrix was converted for search in low precision on a CPU, where nothing needs a gradient."""
+    return isinstance(matrix, bfloat16.LaidOut | int8.Packed)
+
+
 def product(rows: Tensor, matrix: Matrix) -> Tensor:
     """Rows (..., D) times a matrix (D, E) -> (..., E)."""
     return rows @ matrix if isinstance(matrix, Tensor) else matrix.product(rows)
