@@ -68,9 +68,10 @@ INLINE float KERNEL(exponential)(float x) {
 LOG_SOFTMAX(log_softmax_bfloat16, uint16_t, wide)
 LOG_SOFTMAX(log_softmax_float32, float, same)
 
-/* best and columns (rows, k): the k greatest of each row of values (rows, words), sorted, of equals the first; a row
-   begins `stride` values after the one before it. At most as many as there are words. maxima (words / GROUP, rounded
-   up) is room to work in: only groups of columns whose greatest is among the k greatest have to be looked through. */
+/* best and columns (rows, k): the k greatest of each row of values (rows, words), sorted, of equals the last, so that the
+   end mark, which is among the first words, ends nothing that could as well go on. A row begins `stride` values after the
+   one before it. k is at most the number of words. maxima (words / GROUP, rounded up) is room to work in: only groups of
+   columns whose greatest is among the k greatest have to be looked through. */
 EXPORT void KERNEL(best)(const float *values, int64_t stride, int64_t rows, int64_t words, int64_t k, int32_t *maxima,
                          float *best, int64_t *columns) {
     enum { GROUP = 64 };
@@ -100,9 +101,9 @@ EXPORT void KERNEL(best)(const float *values, int64_t stride, int64_t rows, int6
             if (maxima[g] < least) continue;
             for (int64_t j = g * GROUP; j < words && j < (g + 1) * GROUP; j++) {
                 int32_t o = KERNEL(ordered)(x[j]);
-                if (found == k && o <= KERNEL(ordered)(y[k - 1])) continue;
+                if (found == k && o < KERNEL(ordered)(y[k - 1])) continue;
                 int64_t place = found < k ? found++ : k - 1;
-                for (; place && o > KERNEL(ordered)(y[place - 1]); place--) {
+                for (; place && o >= KERNEL(ordered)(y[place - 1]); place--) {
                     y[place] = y[place - 1];
                     at[place] = at[place - 1];
                 }
