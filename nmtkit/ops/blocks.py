@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-BLOCK = 128  # rows; AMX is nearly as fast with so many as with more
-LEAST = 8  # rows of the smallest block
+SIZES = (8, 16, 32, 64, 128, 192, 256)  # rows of a block; AMX is nearly as fast with the most as with more
+BLOCK = SIZES[-1]
 
 
 def by_blocks(
@@ -21,12 +21,12 @@ def by_blocks(
 ) -> Tensor:
     """Rows (..., D) through ``multiply`` -> (..., E) in ``dtype``, where E is ``outputs``.
 
-    ``multiply`` takes the rows of a block (P, D), a power of two of at most ``BLOCK``, and the place (R, E) for the
-    results of the first R of them; the others are zeros.
+    ``multiply`` takes the rows of a block (P, D), where P is one of ``SIZES``, and the place (R, E) for the results of
+    the first R of them; the others are zeros.
     """
     x = rows.reshape(-1, rows.shape[-1])
     result = x.new_empty(len(x), outputs, dtype=dtype)
     for part, place in zip(x.split(BLOCK), result.split(BLOCK), strict=True):
-        missing = max(LEAST, 1 << (len(part) - 1).bit_length()) - len(part) if len(part) < BLOCK else 0
+        missing = next(size for size in SIZES if size >= len(part)) - len(part)
         multiply(functional.pad(part, (0, 0, 0, missing)) if missing else part, place)
     return result.view(*rows.shape[:-1], outputs)

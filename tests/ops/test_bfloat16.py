@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops.bfloat16 import LaidOut, Low, pack
-from nmtkit.ops.blocks import BLOCK, by_blocks
+from nmtkit.ops.blocks import BLOCK, SIZES, by_blocks
 from nmtkit.ops.matrix import product
 
 
@@ -67,5 +67,5 @@ def test_blocks_have_few_sizes_and_give_what_the_rows_give(rows: int) -> None:
         place.copy_(2 * part[: len(place), :4])
 
     assert torch.equal(by_blocks(doubled, x, 4), 2 * x[:, :4])
-    assert set(sizes) <= {8, 16, 32, 64, 128}
+    assert set(sizes) <= {*SIZES}
     assert sum(sizes) <= 2 * rows + 8
