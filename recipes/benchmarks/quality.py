@@ -21,6 +21,7 @@ from shared import CLOCK, print_table
 
 import nmtkit
 from nmtkit.lines import read_lines
+from nmtkit.ops import memory
 from nmtkit.ops.precision import Products, resolve
 
 MARKERS = {"float32": "o", "bfloat16": "s", "int8": "^"}
@@ -59,6 +60,7 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="an SVG file, drawn by matplotlib")
     args = parser.parse_args()
     lines, references = list(read_lines(args.text)), list(read_lines(args.reference))
+    memory.keep()  # as `nmtkit translate` does
     # bfloat16 only where it is faster: elsewhere nobody would choose it.
     fast = resolve("auto", torch.device("cpu"))
     precisions = args.precision or ["float32", *(["bfloat16"] if fast == "bfloat16" else []), "int8"]
