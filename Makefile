@@ -63,5 +63,5 @@ gpu: env
 	$(BIN)/pytest -m slow tests/ops/triton
 
 clean:
-	rm -rf .venv work build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv work build dist *.egg-info nmtkit/ops/_native*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

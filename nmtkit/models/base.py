@@ -149,7 +149,7 @@ class ForSearch:
         previous = y if self.words is None else self.words[y]
         step = self.decoder.step(memory, state, self.tgt(previous))
         logits = self.logits(step.hidden)
-        if self.precision != "float32" and native.helps(logits):
+        if self.precision != "float32" and native.helps(logits, dtypes=native.BOTH):
             return native.log_softmax(logits), step.state, step.attention
         logits = logits.float()
         return torch.log_softmax(logits, dim=-1, out=logits), step.state, step.attention

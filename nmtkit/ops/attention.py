@@ -47,7 +47,7 @@ def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask:
     stay in the processor's cache.
     """
     queries, factors = exponential(query).unflatten(0, (len(keys), -1)), -2 * v.float()  # (B, K, A), (A,)
-    if native.helps(queries):
+    if native.helps(queries, keys):
         return _mean(native.scores(queries, keys, factors), values, mask)
     queries = queries.unsqueeze(2)
     scores = queries.new_empty(*queries.shape[:2], keys.shape[1])  # (B, K, S)

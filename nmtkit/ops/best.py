@@ -17,7 +17,7 @@ def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     On a CPU ``topk`` looks at one value after the other, while maxima are taken of many at a time: the k best lie in
     the k groups of columns with the best maxima, because each of those has a value as good as any of another group.
     """
-    if native.helps(values) and values.dtype == torch.float32 and values.stride(1) == 1:
+    if native.helps(values) and values.stride(1) == 1:
         return native.best(values, k)
     groups = values.shape[1] // GROUP
     if values.device.type != "cpu" or groups < 4 * k:

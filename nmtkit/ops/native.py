@@ -1,8 +1,8 @@
 """What search does on a processor beside its products, in C: each in one pass where PyTorch's operations take several.
 
 ``pip`` compiles ``native.c`` when nmtkit is installed, if there is a C compiler; without one everything works as well
-with the plain operations, which stand beside each use: ``models/base.py``, ``best.py``, ``attention.py``, ``int8.py``.
-There are no gradients here, and one thread does the work of two or three of PyTorch's; with more of them than that
+with the plain operations, which stand beside each use: in ``models/base.py``, ``best.py``, ``attention.py``, ``gru.py``
+and ``int8.py``. There are no gradients here, and one thread does the work of two or three of PyTorch's; with more of them than that
 the plain operations are as fast.
 
 Letters: N rows, V words, K beam, B sentences, S source positions, A attention width, D inputs, E outputs.
@@ -10,7 +10,7 @@ Letters: N rows, V words, K beam, B sentences, S source positions, A attention w
 
 import ctypes
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +22,7 @@ THREADS = 2  # the most of PyTorch's threads that are not as fast
 
 _KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # of processors, as PyTorch names them
 _NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
+BOTH = _NAMES.keys()  # dtypes that some kernels take
 _GROUP = 64  # columns, as in native.h
 _TYPES: dict[str, type[ctypes.c_void_p | ctypes.c_int64]] = {"p": ctypes.c_void_p, "i": ctypes.c_int64}
 _ARGUMENTS = {  # of the kernels: pointers and integers
@@ -34,12 +35,12 @@ _ARGUMENTS = {  # of the kernels: pointers and integers
 }  # fmt: skip
 
 
-def helps(*tensors: Tensor) -> bool:
-    """Whether the kernels are there and the fastest way for these tensors, of any shapes and of dtypes they know."""
+def helps(*tensors: Tensor, dtypes: Collection[torch.dtype] = (torch.float32,)) -> bool:
+    """Whether the kernels are there and the fastest way for these tensors, of any shapes and of one of these dtypes."""
     return (
         _library() is not None
         and torch.get_num_threads() <= THREADS
-        and all(x.is_cpu and x.dtype in _NAMES for x in tensors)
+        and all(x.is_cpu and x.dtype in dtypes for x in tensors)
     )
 
 

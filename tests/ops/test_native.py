@@ -46,7 +46,7 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Tensor]], tu
             ours = function()
         assert used, "no kernel was used"
         with monkeypatch.context() as patch:
-            patch.setattr(native, "helps", lambda *tensors: False)
+            patch.setattr(native, "helps", lambda *tensors, dtypes=(): False)
             return ours, function()
 
     return run
@@ -167,8 +167,9 @@ def test_numbers_are_rounded_to_bfloat16_as_pytorch_does(x: float) -> None:
 
 @needs_kernels
 def test_they_are_for_few_threads_and_the_numbers_that_they_know() -> None:
-    assert native.helps(drawn(2, 2), drawn(2, 2).bfloat16())
-    assert not native.helps(drawn(2, 2), drawn(2, 2).double())
+    assert native.helps(drawn(2, 2), drawn(2, 2).bfloat16(), dtypes=native.BOTH)
+    assert not native.helps(drawn(2, 2), drawn(2, 2).bfloat16())
+    assert not native.helps(drawn(2, 2).double(), dtypes=native.BOTH)
     assert not native.helps(torch.empty(2, 2, device="meta"))
     torch.set_num_threads(native.THREADS + 1)
     assert not native.helps(drawn(2, 2))
