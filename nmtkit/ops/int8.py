@@ -39,15 +39,14 @@ class Packed(NamedTuple):
 
     def _multiply(self, rows: Tensor, place: Tensor) -> None:
         """Writes the products of the first R of the rows (P, D) to ``place`` (R, E)."""
-        unsigned, scale = (
-            native.quantise(rows, self.largest) if native.helps(rows, dtypes=native.BOTH) else self._rounded(rows)
-        )
+        quick = native.helps(rows, place, dtypes=native.BOTH)
+        unsigned, scale = native.quantise(rows, self.largest) if quick else self._rounded(rows)
         # oneDNN takes the input unsigned and subtracts ``largest`` again. Its one scale is 1: each row's comes after.
         result = torch.ops.onednn.qlinear_pointwise(
             unsigned, 1.0, self.largest, self.weight, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
-        if native.helps(result, place, dtypes=native.BOTH):
+        if quick:
             native.dequantise(result, scale, self.bias, place)
         elif self.bias is None:
             torch.mul(result[: len(place)], scale[: len(place)], out=place)

@@ -2,8 +2,8 @@
 
 ``pip`` compiles ``native.c`` when nmtkit is installed, if there is a C compiler; without one everything works as well
 with the plain operations, which stand beside each use: in ``models/base.py``, ``best.py``, ``attention.py``, ``gru.py``
-and ``int8.py``. There are no gradients here, and one thread does the work of two or three of PyTorch's; with more of them than that
-the plain operations are as fast.
+and ``int8.py``. There are no gradients here, and one thread does the work of two or three of PyTorch's; with more of
+them than that the plain operations are as fast.
 
 Letters: N rows, V words, K beam, B sentences, S source positions, A attention width, D inputs, E outputs.
 """
