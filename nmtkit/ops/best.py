@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops import native
-
-GROUP = 64  # columns whose maximum is taken first
+from nmtkit.ops.native import GROUP
 
 
 def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -20,13 +20,13 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import native, recurrence, trusted
 from nmtkit.ops.loop import scan
-from nmtkit.ops.matrix import Matrix, for_search, product
+from nmtkit.ops.matrix import Matrix, is_packed, product
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
 
 def step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
     """x (B, 3H), state h (B, H), u_gates (H, 2H), u (H, H) -> the next h (B, H)."""
-    if for_search(u) and native.helps(x, h):
+    if is_packed(u) and native.helps(x, h):
         z, reset = native.gru_gates(x, product(h, u_gates), h)
         return native.gru_state(x, product(reset, u), z, h)
     width = h.shape[-1]

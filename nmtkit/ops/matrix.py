@@ -28,7 +28,7 @@ class Converted(Protocol):
 Matrix: TypeAlias = Tensor | Converted
 
 
-def for_search(matrix: Matrix) -> bool:
+def is_packed(matrix: Matrix) -> bool:
     """Whether this matrix was converted for search in low precision on a CPU, where nothing needs a gradient."""
     return isinstance(matrix, bfloat16.LaidOut | int8.Packed)
 

@@ -5,13 +5,20 @@
 
    Matrices are row by row, without gaps. bfloat16 is the upper half of a float's bits. */
 
-/* The bits of a float as an integer of the same order, so that the greatest is found as fast as a sum. */
+/* The bits of a float as an integer of the same order, so that the greatest is found as fast as a sum. Minus infinity is
+   the least integer, so that what lies below it, not-a-number with a minus sign, wraps around to the greatest, where
+   not-a-number with a plus sign is. */
+enum { KERNEL(SPARE) = 0x7fffff };
+
 INLINE int32_t KERNEL(ordered)(float x) {
     int32_t bits = (int32_t)to_bits(x);
-    return bits ^ ((bits >> 31) & 0x7fffffff);
+    return (int32_t)((uint32_t)(bits ^ ((bits >> 31) & 0x7fffffff)) - KERNEL(SPARE));
 }
 
-INLINE float KERNEL(unordered)(int32_t bits) { return from_bits((uint32_t)(bits ^ ((bits >> 31) & 0x7fffffff))); }
+INLINE float KERNEL(unordered)(int32_t order) {
+    int32_t bits = (int32_t)((uint32_t)order + KERNEL(SPARE));
+    return from_bits((uint32_t)(bits ^ ((bits >> 31) & 0x7fffffff)));
+}
 
 INLINE float KERNEL(wide)(uint16_t x) { return from_bits((uint32_t)x << 16); }
 

@@ -17,13 +17,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-VERSION = 1  # of native.c: a library that was compiled before the last change is not used
+VERSION = 2  # of native.c: a library that was compiled before the last change is not used
 THREADS = 2  # the most of PyTorch's threads that are not as fast
 
 _KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # of processors, as PyTorch names them
 _NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 BOTH = _NAMES.keys()  # dtypes that some kernels take
-_GROUP = 64  # columns, as in native.h
+GROUP = 64  # columns whose maximum is taken first, as in native.h
 _TYPES: dict[str, type[ctypes.c_void_p | ctypes.c_int64]] = {"p": ctypes.c_void_p, "i": ctypes.c_int64}
 _ARGUMENTS = {  # of the kernels: pointers and integers
     "log_softmax_bfloat16": "ppii", "log_softmax_float32": "ppii",
@@ -58,7 +58,7 @@ def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     Both are (N, k). A row has its words side by side, and NaN is better than any number.
     """
     rows, words = values.shape
-    maxima = torch.empty(words // _GROUP + 1, dtype=torch.int32)
+    maxima = torch.empty(words // GROUP + 1, dtype=torch.int32)
     found, columns = values.new_empty(rows, k), torch.empty(rows, k, dtype=torch.long)
     _call("best", values, values.stride(0), rows, words, k, maxima, found, columns)
     return found, columns

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from nmtkit.ops.best import GROUP, best
+from nmtkit.ops.best import best
+from nmtkit.ops.native import GROUP
 
 
 @pytest.mark.parametrize("columns", [5, 20 * GROUP - 1, 20 * GROUP, 33 * GROUP + 7])

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops import attention, bfloat16, gru, int8, native
-from nmtkit.ops.best import GROUP, best
-from nmtkit.ops.matrix import Matrix, for_search, product
+from nmtkit.ops.best import best
+from nmtkit.ops.matrix import Matrix, is_packed, product
+from nmtkit.ops.native import GROUP
 
 DTYPES = [torch.float32, torch.bfloat16]
 # Those that this processor multiplies in a way of its own, which is where the kernels are.
-PACKS = [pack for pack in (bfloat16.pack, int8.pack) if for_search(pack(torch.ones(128, 128), None))]
+PACKS = [pack for pack in (bfloat16.pack, int8.pack) if is_packed(pack(torch.ones(128, 128), None))]
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +98,17 @@ def test_the_best_words_are_those_of_topk_and_of_equals_the_last(columns: int, k
     found, places = native.best(few, k)
     assert torch.equal(found, order.values[:, :k])
     assert torch.equal(places, columns - 1 - order.indices[:, :k])
+
+
+@needs_kernels
+@pytest.mark.parametrize("wrong", [torch.nan, -torch.nan])
+@pytest.mark.parametrize("place", [0, 29 * GROUP, 30 * GROUP + 4])
+def test_what_is_no_number_comes_first_whatever_its_sign(wrong: float, place: int) -> None:
+    values = drawn(3, 30 * GROUP + 5)
+    values[1, place] = wrong
+    found, columns = native.best(values, 2)
+    assert found[:, 0].isnan().tolist() == [False, True, False]
+    assert columns[1, 0] == place
 
 
 @needs_kernels
