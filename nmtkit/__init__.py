@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["Request", "__version__", "load", "prep", "score", "train", "vocab"]
 
 # oneDNN, which multiplies for PyTorch, keeps a program of a megabyte or two for each shape of a product in bfloat16: up
-# to 1,024 in either of two caches, and hardly any batch has the shape of another. With 64, the programs of one update
+# to 1,024 in either of two caches, and hardly any batch has the shape of another. With 128, the programs of one update
 # are made once and memory stays flat. oneDNN reads this at its first product, so it is set here, where every process
 # comes by in time; a value that the user gave stays.
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", os.environ.get("DNNL_PRIMITIVE_CACHE_CAPACITY", "64"))
-os.environ.setdefault("LRU_CACHE_CAPACITY", "64")
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", os.environ.get("DNNL_PRIMITIVE_CACHE_CAPACITY", "128"))
+os.environ.setdefault("LRU_CACHE_CAPACITY", "128")
 # PyTorch then asks Linux for large pages for tensors of 2 MB and more: fewer faults and less searching for addresses.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from nmtkit.layers.conv import NormedLinear
 from nmtkit.layers.converted import Affine, affine, for_search
 from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
-from nmtkit.ops import native
+from nmtkit.ops.native import library, search
 from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import Tree
 from nmtkit.symbols import BOS
@@ -149,8 +149,8 @@ class ForSearch:
         previous = y if self.words is None else self.words[y]
         step = self.decoder.step(memory, state, self.tgt(previous))
         logits = self.logits(step.hidden)
-        if self.precision != "float32" and native.helps(logits, dtypes=native.BOTH):
-            return native.log_softmax(logits), step.state, step.attention
+        if self.precision != "float32" and library.helps(logits, dtypes=library.BOTH):
+            return search.log_softmax(logits), step.state, step.attention
         logits = logits.float()
         return torch.log_softmax(logits, dim=-1, out=logits), step.state, step.attention
 

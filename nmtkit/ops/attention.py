@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops import native, trusted
+from nmtkit.ops import trusted
 from nmtkit.ops.loop import Shared, share
+from nmtkit.ops.native import attention as native
+from nmtkit.ops.native import library, search
 
 Additive: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]  # as ``additive``
 LARGEST = 40.0  # exponent: the product of two such exponentials is within float32
@@ -47,8 +49,8 @@ def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask:
     stay in the processor's cache.
     """
     queries, factors = exponential(query).unflatten(0, (len(keys), -1)), -2 * v.float()  # (B, K, A), (A,)
-    if native.helps(queries, keys):
-        return _mean(native.scores(queries, keys, factors), values, mask)
+    if library.helps(queries, keys):
+        return _mean(search.scores(queries, keys, factors), values, mask)
     queries = queries.unsqueeze(2)
     scores = queries.new_empty(*queries.shape[:2], keys.shape[1])  # (B, K, S)
     part = max(1, PART // scores[0].numel() // len(v))  # sentences
@@ -83,7 +85,10 @@ def attention_loop(
     ``attend`` gives the context (B, D) of a query (B, A), over keys (B, S, A), values (B, S, D), v (A,) and mask (B, S)
     as in ``additive``. The weights, of any shapes, come back as ``loop.share`` gives them.
     """
-    state, (shared_keys, shared_values, shared_v, *shared) = share(first, keys, values, v, *weights)
+    # Kernels want each in one piece.
+    given = keys.contiguous(), values.contiguous(), v, *weights
+    state, (shared_keys, shared_values, shared_v, *shared) = share(first, *given)
+    mask = mask.contiguous()
 
     def attend(query: Tensor) -> Tensor:
         return additive_in_loop(query, shared_keys, shared_values, shared_v, mask)[0]
@@ -122,7 +127,7 @@ class Plain:
 PLAIN: Scores = Plain()
 
 
-def _fused() -> Scores:
+def _triton() -> Scores:
     from nmtkit.ops.triton import attention
 
     return attention
@@ -146,28 +151,45 @@ class _Additive(torch.autograd.Function):
     def forward(
         ctx: Any, query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        twin = trusted.choose(PLAIN, _fused, _compare, query)
-        shown = keys.wide() if twin is PLAIN else keys.value
-        weights = twin.scores(query, shown, v.value, mask).softmax(dim=-1)
         ctx.shared = keys, values, v
+        ctx.quick = library.helps(keys.value, values.value, dtypes=library.BOTH)
+        if ctx.quick:
+            query = query.to(keys.value.dtype).contiguous()
+            context, weights = native.attend(query, keys, values, v, mask)
+        else:
+            scores = trusted.choose(PLAIN, _triton, None, _compare, query)
+            shown = keys.wide() if scores is PLAIN else keys.value
+            weights = scores.scores(query, shown, v.value, mask).softmax(dim=-1)
+            context = torch.bmm(weights.to(values.value.dtype).unsqueeze(1), values.value).squeeze(1)
         ctx.save_for_backward(query, weights)
         ctx.mark_non_differentiable(weights)
-        return torch.bmm(weights.to(values.value.dtype).unsqueeze(1), values.value).squeeze(1), weights
+        return context, weights
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_context: Tensor, _: Tensor) -> tuple[Any, ...]:
         query, weights = ctx.saved_tensors
         keys, values, v = ctx.shared
-        d_weights = torch.bmm(values.value, grad_context.unsqueeze(-1)).squeeze(-1).float()
-        # The softmax's backward by hand; padding has the weight 0, and so no gradient.
-        d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))
-        sigmoid = _sigmoid(query.unsqueeze(1), keys.wide()).squeeze(1)
-        v.add(2 * (d_scores.flatten() @ sigmoid.flatten(0, 1)))  # of the sigmoid alone, because d_scores sums to 0
-        slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1)  # sigmoid (1 - sigmoid), a quarter of the slope of tanh
-        four_v = 4 * v.value.float()
-        d_query = torch.bmm(d_scores.unsqueeze(1), slope).squeeze(1) * four_v
-        # The keys' gradient is a sum over the steps, made in the slope's memory; the values' is one product at the end.
-        keys.add_scaled(slope, d_scores.unsqueeze(-1), four_v)
+        back = native.back if ctx.quick else _back
+        d_query = back(grad_context.contiguous(), query, keys, values, v, weights)
+        # The values' gradient is one product at the end.
         values.note(weights.to(values.value.dtype).unsqueeze(1), grad_context.unsqueeze(1))
         return d_query, None, None, None, None
+
+
+def _back(d_context: Tensor, query: Tensor, keys: Shared, values: Shared, v: Shared, weights: Tensor) -> Tensor:
+    """The query's gradient (B, A) from that of the context, (B, D); adds to those of the keys and of v.
+
+    query (B, A), weights (B, S).
+    """
+    d_weights = torch.bmm(values.value, d_context.unsqueeze(-1)).squeeze(-1).float()
+    # The softmax's backward by hand; padding has the weight 0, and so no gradient.
+    d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))
+    sigmoid = _sigmoid(query.unsqueeze(1), keys.wide()).squeeze(1)
+    v.add(2 * (d_scores.flatten() @ sigmoid.flatten(0, 1)))  # of the sigmoid alone, because d_scores sums to 0
+    slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1)  # sigmoid (1 - sigmoid), a quarter of the slope of tanh
+    four_v = 4 * v.value.float()
+    d_query = torch.bmm(d_scores.unsqueeze(1), slope).squeeze(1) * four_v
+    # The keys' gradient is a sum over the steps, made in the slope's memory.
+    keys.add_scaled(slope, d_scores.unsqueeze(-1), four_v)
+    return d_query

@@ -6,8 +6,8 @@ Letters: N rows, V columns.
 import torch
 from torch import Tensor
 
-from nmtkit.ops import native
-from nmtkit.ops.native import GROUP
+from nmtkit.ops.native import library, search
+from nmtkit.ops.native.search import GROUP
 
 
 def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -16,8 +16,8 @@ def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     On a CPU ``topk`` looks at one value after the other, while maxima are taken of many at a time: the k best lie in
     the k groups of columns with the best maxima, because each of those has a value as good as any of another group.
     """
-    if native.helps(values) and values.stride(1) == 1:
-        return native.best(values, k)
+    if library.helps(values) and values.stride(1) == 1:
+        return search.best(values, k)
     groups = values.shape[1] // GROUP
     if values.device.type != "cpu" or groups < 4 * k:
         return values.topk(k)

@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.ops.linear import extended, times, with_zeros
+from nmtkit.ops.native import cross_entropy as native
+from nmtkit.ops.native import library
 
 EVEN = 32  # words
 
@@ -100,9 +102,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for rows in _chunks(hidden, weight):
             targets, inputs = target[rows], with_zeros(hidden[rows], hidden.dtype)
             logits = times(inputs, compute.t(), len(inputs))
-            for block, words in _blocks(logits[: len(targets), : len(weight)], targets):
+            given = logits[: len(targets), : len(weight)]
+            quick = library.helps(given, dtypes=library.BOTH) and bias.dtype == torch.float32
+            for block, words in [(given, targets)] if quick else _blocks(given, targets):
                 # Blocks of logits become blocks of their gradient, in the same memory.
-                loss, nll = _block(block, bias, words, label_smoothing, d_bias)
+                loss, nll = (native.losses if quick else _losses)(block, bias, words, label_smoothing, d_bias)
                 total += loss
                 total_nll += nll
             if d_hidden is not None and d_weight is not None:
@@ -126,7 +130,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return d_hidden * scale, d_weight.mul_(scale), d_bias.mul_(scale), None, None
 
 
-def _block(
+def _losses(
     logits: Tensor, bias: Tensor, target: Tensor, label_smoothing: float, d_bias: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Summed loss and negative log-likelihood, float64, of a block: logits (R, V) without bias (V,), target (R,).

@@ -42,7 +42,7 @@ def gru(
     gain is None without one. state_bias (H,), inside the reset product. keep (N, H) is what dropout multiplies the
     candidate by; None keeps it.
     """
-    return trusted.choose(PLAIN, _fused, _compare, s).gru(x, s, h, gain, bias, state_bias, keep)
+    return trusted.choose(PLAIN, _triton, None, _compare, s).gru(x, s, h, gain, bias, state_bias, keep)
 
 
 def lau(
@@ -53,7 +53,7 @@ def lau(
     As ``gru`` with the gates r, z, g: x (N, 5H) ends with H(x), s (N, 4H), h (N, H), gain and bias (3, H),
     candidate_bias (H,), outside the reset product, keep (N, H).
     """
-    return trusted.choose(PLAIN, _fused, _compare, s).lau(x, s, h, gain, bias, candidate_bias, keep)
+    return trusted.choose(PLAIN, _triton, None, _compare, s).lau(x, s, h, gain, bias, candidate_bias, keep)
 
 
 class Cells(Protocol):
@@ -95,7 +95,7 @@ class Plain:
 PLAIN: Cells = Plain()
 
 
-def _fused() -> Cells:
+def _triton() -> Cells:
     from nmtkit.ops.triton import gated
 
     return gated

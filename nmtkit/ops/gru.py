@@ -18,17 +18,21 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops import native, recurrence, trusted
-from nmtkit.ops.loop import scan
+from nmtkit.ops import recurrence, trusted
+from nmtkit.ops.loop import Shared, scan
 from nmtkit.ops.matrix import Matrix, is_packed, product
+from nmtkit.ops.native import library, search
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
 
 def step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
     """x (B, 3H), state h (B, H), u_gates (H, 2H), u (H, H) -> the next h (B, H)."""
-    if is_packed(u) and native.helps(x, h):
-        z, reset = native.gru_gates(x, product(h, u_gates), h)
-        return native.gru_state(x, product(reset, u), z, h)
+    if is_packed(u) and library.helps(x, h):
+        gates, reset = search.gru_gates(x, product(h, u_gates), h)
+        return search.gru_state(x, product(reset, u), gates, h)
+    if isinstance(u_gates, Shared) and isinstance(u, Shared):
+        new: Tensor = _Step.apply(x, h, u_gates, u, trusted.choose(PLAIN, _triton, _native, _compare, u.value))
+        return new
     width = h.shape[-1]
     # Split, because autograd fills zeros around the gradient of every slice.
     x_gates, x_candidate = x.split_with_sizes([2 * width, width], dim=-1)
@@ -48,7 +52,7 @@ def sequence(
     if not (isinstance(u_gates, Tensor) and isinstance(u, Tensor)):  # in search
         outputs = scan(lambda x, h, weights: step(x, h, *weights), x, h0, mask, reverse, [u_gates, u])
         return outputs, outputs[0 if reverse else -1]
-    steps = trusted.choose(PLAIN, _fused, _compare, x)
+    steps = trusted.choose(PLAIN, _triton, _native, _compare, x)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h = _Sequence.apply(x, u_gates.to(x.dtype), u.to(x.dtype), h0, mask, reverse, steps)
     return outputs, h
@@ -144,8 +148,14 @@ class Plain:
 PLAIN: Steps = Plain()
 
 
-def _fused() -> Steps:
+def _triton() -> Steps:
     from nmtkit.ops.triton import gru
+
+    return gru
+
+
+def _native() -> Steps:
+    from nmtkit.ops.native import gru
 
     return gru
 
@@ -195,3 +205,31 @@ class _Sequence(torch.autograd.Function):
         du_gates = recurrence.weight_gradient(previous, d_x[:, :, : 2 * width])
         du = recurrence.weight_gradient(resets, d_x[:, :, 2 * width :])
         return d_x, du_gates, du, total(dh).to(h0.dtype), None, None, None
+
+
+class _Step(torch.autograd.Function):
+    """One step of a training loop that shares its weights: the state (B, H) in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, h: Tensor, u_gates: Shared, u: Shared, steps: Steps) -> Tensor:
+        rows, width = h.shape
+        h = h.to(torch.promote_types(h.dtype, torch.float32)).contiguous()
+        old = State(h, h.to(u.value.dtype))
+        kept = Kept(h.new_empty(rows, 2 * width), torch.empty_like(old.h_w), torch.empty_like(h))
+        new = torch.empty_like(h)
+        steps.forward(x.contiguous(), old, u_gates.value, u.value, None, kept, State(new, new))
+        ctx.save_for_backward(*old, *kept)
+        ctx.weights, ctx.steps = (u_gates, u), steps
+        return new
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_h: Tensor) -> tuple[Any, ...]:
+        h, h_w, *tensors = ctx.saved_tensors
+        (u_gates, u), kept, width = ctx.weights, Kept(*tensors), h.shape[1]
+        d_w = torch.empty(len(h), 3 * width, dtype=h_w.dtype, device=h.device)
+        dh = [grad_h.contiguous()]
+        dh = ctx.steps.backward(dh, u_gates.value.t(), u.value.t(), None, kept, h, d_w)
+        u_gates.note(h_w, d_w[:, : 2 * width])
+        u.note(kept.reset, d_w[:, 2 * width :])
+        return d_w, total(dh), None, None, None

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
-from nmtkit.ops import native
 from nmtkit.ops.blocks import BLOCK, by_blocks
+from nmtkit.ops.native import library, search
 
 NARROW, WIDE = 90, 127  # the largest integer of either factor; 2 * (90 + 90) * 90 < 2 ** 15
 TINY = 1e-30  # the least scale: a row or column of zeros has one, too
@@ -39,22 +39,22 @@ class Packed(NamedTuple):
 
     def _multiply(self, rows: Tensor, place: Tensor) -> None:
         """Writes the products of the first R of the rows (P, D) to ``place`` (R, E)."""
-        quick = native.helps(rows, place, dtypes=native.BOTH)
-        unsigned, scale = native.quantise(rows, self.largest) if quick else self._rounded(rows)
+        quick = library.helps(rows, place, dtypes=library.BOTH)
+        unsigned, scale = search.quantise(rows, self.largest) if quick else self._rounded(rows)
         # oneDNN takes the input unsigned and subtracts ``largest`` again. Its one scale is 1: each row's comes after.
         result = torch.ops.onednn.qlinear_pointwise(
             unsigned, 1.0, self.largest, self.weight, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
         if quick:
-            native.dequantise(result, scale, self.bias, place)
+            search.dequantise(result, scale, self.bias, place)
         elif self.bias is None:
             torch.mul(result[: len(place)], scale[: len(place)], out=place)
         else:
             torch.addcmul(self.bias, result[: len(place)], scale[: len(place)], out=place)
 
     def _rounded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """``native.quantise`` in plain operations: integers (P, D) and scales (P, 1) of rows (P, D)."""
+        """``search.quantise`` in plain operations: integers (P, D) and scales (P, 1) of rows (P, D)."""
         rows = rows.float()  # mixed dtypes take far longer
         scale = (rows.abs().amax(dim=1, keepdim=True) / self.largest).clamp_(min=TINY)
         rounded = (rows * scale.reciprocal()).round_().to(torch.int8)

@@ -48,7 +48,7 @@ def sequence(
     if not isinstance(u, Tensor):  # in search
         outputs = scan(lambda x, h, weights: step(x, h, weights[0], bias), x, h0, mask, reverse, [u])
         return outputs, outputs[0 if reverse else -1]
-    steps = trusted.choose(PLAIN, _fused, _compare, x)
+    steps = trusted.choose(PLAIN, _triton, None, _compare, x)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h = _Sequence.apply(x, u.to(x.dtype), bias, h0, mask, reverse, steps)
     return outputs, h
@@ -135,7 +135,7 @@ class Plain:
 PLAIN: Steps = Plain()
 
 
-def _fused() -> Steps:
+def _triton() -> Steps:
     from nmtkit.ops.triton import lau
 
     return lau

@@ -69,6 +69,12 @@ class Shared:
         self._sum = x.mul_(y) if self._sum is None else self._sum.addcmul_(x, y)
         self._factor = factor
 
+    def sum(self) -> Tensor:
+        """A place (...) in float32, of the tensor's shape, to which a part of its gradient may be added."""
+        if self._sum is None:
+            self._sum = torch.zeros(self.value.shape, device=self.value.device)
+        return self._sum
+
     def gradient(self) -> Tensor | None:
         """The gradient of the tensor, of any shape; None where no step used it. What the loop kept is freed."""
         total = self._sum

@@ -55,7 +55,7 @@ def sequence(
         outputs, cells = states.chunk(2, dim=-1)
         last = 0 if reverse else -1
         return outputs, outputs[last], cells[last]
-    steps = trusted.choose(PLAIN, _fused, _compare, f)
+    steps = trusted.choose(PLAIN, _triton, None, _compare, f)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h, s = _Sequence.apply(f, w_r.to(f.dtype), peepholes, h0, s0, mask, reverse, steps)
     return outputs, h, s
@@ -148,7 +148,7 @@ class Plain:
 PLAIN: Steps = Plain()
 
 
-def _fused() -> Steps:
+def _triton() -> Steps:
     from nmtkit.ops.triton import lstm
 
     return lstm

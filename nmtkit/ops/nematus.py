@@ -31,7 +31,7 @@ def step(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Seq
     gives to them, before bias (3H,) and layer normalisation. ``norms`` are gain and bias of the normalisation of both
     gates (2H,) and of the candidate (H,); empty without one.
     """
-    return trusted.choose(PLAIN, _fused, _compare, s).step(x, s, h, bias, norms)
+    return trusted.choose(PLAIN, _triton, None, _compare, s).step(x, s, h, bias, norms)
 
 
 class Steps(Protocol):
@@ -53,7 +53,7 @@ class Plain:
 PLAIN: Steps = Plain()
 
 
-def _fused() -> Steps:
+def _triton() -> Steps:
     from nmtkit.ops.triton import nematus
 
     return nematus

@@ -70,6 +70,19 @@ def total(terms: Sequence[Tensor]) -> Tensor:
     return result
 
 
+# What kernels are given.
+
+
+def other(copy: Tensor, original: Tensor) -> Tensor | None:
+    """``copy`` (...) if it is another place than ``original``, to be written too."""
+    return None if copy.dtype == original.dtype else copy
+
+
+def three(terms: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """One to three terms (B, H) of a sum, with None for those that there are not."""
+    return (*terms, *[None] * (3 - len(terms)))
+
+
 # The pieces of a step in plain operations, all in place.
 
 

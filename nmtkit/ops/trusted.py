@@ -1,6 +1,7 @@
-"""Which of two twins is used: plain operations, or on a GPU Triton's kernels, if they gave the right results once.
+"""Which of two twins is used: plain operations, or kernels, if they gave the right results once.
 
-The kernels were written where no GPU was at hand, which is why they are not relied on without having been tried.
+On a GPU the kernels are Triton's, on a CPU they are C. Neither is relied on without having been tried: those of Triton
+were written where no GPU was at hand, and those in C are made by whatever compiler is where nmtkit is installed.
 """
 
 import logging
@@ -11,18 +12,28 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from nmtkit.ops.native import library
+
 log = logging.getLogger(__name__)
 
 Twin = TypeVar("Twin")
 Compare = Callable[[Any, torch.device, torch.dtype], None]  # raises where the kernels give something else
 
 
-def choose(plain: Twin, fused: Callable[[], Twin], compare: Compare, x: Tensor) -> Twin:
-    """``plain``, or what ``fused`` imports if x (any shape) lies on a GPU where ``compare`` raised nothing.
+def choose(
+    plain: Twin, triton: Callable[[], Twin], native: Callable[[], Twin] | None, compare: Compare, x: Tensor
+) -> Twin:  # fmt: skip
+    """``plain``, or what ``triton`` or ``native`` imports, if they are for tensors like x (any shape).
 
-    That is tried once for each device and dtype.
+    They are if ``compare`` raises nothing, which is tried once for each device and dtype.
     """
-    return fused() if x.is_cuda and _sound(fused, compare, x.device, x.dtype) else plain
+    if x.is_cuda:
+        fused = triton
+    elif native is not None and library.helps(x, dtypes=library.BOTH):
+        fused = native
+    else:
+        return plain
+    return fused() if _sound(fused, compare, x.device, x.dtype) else plain
 
 
 @cache
@@ -31,7 +42,7 @@ def _sound(fused: Callable[[], Any], compare: Compare, device: torch.device, dty
         compare(fused(), device, dtype)
     except Exception as error:  # whatever a compiler or a driver may raise: the plain operations need neither
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        _warn(f"plain operations on {device}, not Triton's kernels: {reason}")
+        _warn(f"plain operations on {device}, not kernels: {reason}")
         return False
     return True
 

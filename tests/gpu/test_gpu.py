@@ -234,8 +234,8 @@ def test_the_command_trains_and_translates_as_on_the_cpu(data: Path, tmp_path: P
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus, attention], ids=lambda cell: cell.__name__)
 def test_triton_kernels_are_used_on_a_gpu_and_on_nothing_else(cell: ModuleType, dtype: torch.dtype) -> None:
-    twin = trusted.choose(cell.PLAIN, cell._fused, cell._compare, torch.zeros(1, device=GPU, dtype=dtype))
-    assert twin is (cell._fused() if GPU.type == "cuda" else cell.PLAIN)
+    twin = trusted.choose(cell.PLAIN, cell._triton, None, cell._compare, torch.zeros(1, device=GPU, dtype=dtype))
+    assert twin is (cell._triton() if GPU.type == "cuda" else cell.PLAIN)
 
 
 def test_the_best_number_format_is_chosen() -> None:

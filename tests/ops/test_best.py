@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmtkit.ops.best import best
-from nmtkit.ops.native import GROUP
+from nmtkit.ops.native.search import GROUP
 
 
 @pytest.mark.parametrize("columns", [5, 20 * GROUP - 1, 20 * GROUP, 33 * GROUP + 7])

@@ -13,6 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from nmtkit.ops import cross_entropy
 from tests.ops import oracle
 
+pytestmark = pytest.mark.usefixtures("operations")
+
 ROWS, HIDDEN, WORDS = 13, 4, 11
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element
 

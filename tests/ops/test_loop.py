@@ -12,6 +12,8 @@ from nmtkit.ops import attention
 from nmtkit.ops.loop import scan, share
 from nmtkit.ops.matrix import Matrix, product
 
+pytestmark = pytest.mark.usefixtures("operations")
+
 NAMES = ["state", "query", "update", "keys", "values", "v"]
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 3e-2}  # of the largest element
 STEPS, SENTENCES, LENGTH, WIDTH = 4, 3, 5, 6

@@ -10,27 +10,30 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, bfloat16, gru, int8, native
+from nmtkit.ops import attention, bfloat16, cross_entropy, gru, int8
 from nmtkit.ops.best import best
+from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import Matrix, is_packed, product
-from nmtkit.ops.native import GROUP
+from nmtkit.ops.native import library, search
+from nmtkit.ops.native.search import GROUP
 
 DTYPES = [torch.float32, torch.bfloat16]
 # Those that this processor multiplies in a way of its own, which is where the kernels are.
 PACKS = [pack for pack in (bfloat16.pack, int8.pack) if is_packed(pack(torch.ones(128, 128), None))]
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """With one thread the kernels are used wherever they can be."""
+@pytest.fixture(autouse=True, params=[1, 3], ids=["one thread", "three"])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """However few rows there are, three threads share them."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(request.param)
+    monkeypatch.setattr(library, "GRAIN", 1)
     yield
     torch.set_num_threads(before)
-    native._library.cache_clear()
+    library._library.cache_clear()
 
 
-needs_kernels = pytest.mark.skipif(native._library() is None, reason="nmtkit was installed without a C compiler")
+needs_kernels = pytest.mark.skipif(library._library() is None, reason="nmtkit was installed without a C compiler")
 
 
 def drawn(*shape: int) -> Tensor:
@@ -44,12 +47,12 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Tensor]], tu
     def run(function: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
         used: list[str] = []
         with monkeypatch.context() as patch:
-            kernel = native._kernel
-            patch.setattr(native, "_kernel", lambda name: used.append(name) or kernel(name))
+            kernel = library._kernel
+            patch.setattr(library, "_kernel", lambda name: used.append(name) or kernel(name))
             ours = function()
         assert used, "no kernel was used"
         with monkeypatch.context() as patch:
-            patch.setattr(native, "helps", lambda *tensors, dtypes=(): False)
+            patch.setattr(library, "helps", lambda *tensors, dtypes=(): False)
             return ours, function()
 
     return run
@@ -63,7 +66,7 @@ def test_log_probabilities_are_those_of_pytorch(dtype: torch.dtype, words: int) 
     logits[1] -= 1e4
     logits[2] *= 8  # exponents far apart
     exact = logits.double().log_softmax(1).float()  # PyTorch's own in float32 is coarse where all are far from 0
-    torch.testing.assert_close(native.log_softmax(logits), exact, rtol=1e-6, atol=5e-6)
+    torch.testing.assert_close(search.log_softmax(logits), exact, rtol=1e-6, atol=5e-6)
 
 
 @needs_kernels
@@ -72,14 +75,14 @@ def test_log_probabilities_are_those_of_pytorch(dtype: torch.dtype, words: int) 
 def test_log_probabilities_of_what_is_no_number_are_none(dtype: torch.dtype, wrong: float) -> None:
     logits = drawn(3, 100).to(dtype)
     logits[1, 70] = wrong
-    assert native.log_softmax(logits).isnan().any(dim=1).tolist() == [False, True, False]
+    assert search.log_softmax(logits).isnan().any(dim=1).tolist() == [False, True, False]
 
 
 @needs_kernels
 def test_a_word_that_cannot_be_has_the_log_probability_minus_infinity() -> None:
     logits = drawn(3, 100)
     logits[:, :50] = -torch.inf
-    torch.testing.assert_close(native.log_softmax(logits), logits.log_softmax(1), rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(search.log_softmax(logits), logits.log_softmax(1), rtol=1e-6, atol=1e-5)
 
 
 @needs_kernels
@@ -89,13 +92,13 @@ def test_a_word_that_cannot_be_has_the_log_probability_minus_infinity() -> None:
 def test_the_best_words_are_those_of_topk_and_of_equals_the_last(columns: int, k: int) -> None:
     k = min(k, columns)
     values = drawn(50, columns + 2)[:, 2:]
-    found, places = native.best(values, k)
+    found, places = search.best(values, k)
     expected = values.topk(k)
     assert torch.equal(found, expected.values)
     assert torch.equal(places, expected.indices)
     few = torch.randint(3, (50, columns), generator=torch.Generator().manual_seed(1)).float()
     order = few.flip(1).sort(dim=1, descending=True, stable=True)
-    found, places = native.best(few, k)
+    found, places = search.best(few, k)
     assert torch.equal(found, order.values[:, :k])
     assert torch.equal(places, columns - 1 - order.indices[:, :k])
 
@@ -106,7 +109,7 @@ def test_the_best_words_are_those_of_topk_and_of_equals_the_last(columns: int, k
 def test_what_is_no_number_comes_first_whatever_its_sign(wrong: float, place: int) -> None:
     values = drawn(3, 30 * GROUP + 5)
     values[1, place] = wrong
-    found, columns = native.best(values, 2)
+    found, columns = search.best(values, 2)
     assert found[:, 0].isnan().tolist() == [False, True, False]
     assert columns[1, 0] == place
 
@@ -149,10 +152,89 @@ def test_a_gru_far_beyond_the_range_of_its_gates_goes_on() -> None:
     h = drawn(4, 8)
     for far in (-1e30, 1e30, -torch.inf, torch.inf):
         x = torch.full((4, 24), far)
-        z, _ = native.gru_gates(x, torch.zeros(4, 16), h)
-        torch.testing.assert_close(z, torch.full((4, 8), float(far > 0)), rtol=0, atol=1e-37)
-        new = native.gru_state(x, torch.zeros(4, 8), torch.ones(4, 8), h)
+        gates, _ = search.gru_gates(x, torch.zeros(4, 16), h)
+        torch.testing.assert_close(gates, torch.full((4, 16), float(far > 0)), rtol=0, atol=1e-37)
+        new = search.gru_state(x, torch.zeros(4, 8), torch.ones(4, 16), h)
         torch.testing.assert_close(new, torch.full((4, 8), 1.0 if far > 0 else -1.0), rtol=0, atol=1e-6)
+
+
+def leaves(dtype: torch.dtype, *shapes: tuple[int, ...]) -> list[Tensor]:
+    """Random tensors in ``dtype`` that need a gradient."""
+    return [(drawn(*shape) / 2).to(dtype).requires_grad_() for shape in shapes]
+
+
+def with_gradients(result: Tensor, of: list[Tensor]) -> Tensor:
+    """The result and the gradients of a sum of it in which every element has a weight of its own, in one row."""
+    found = torch.autograd.grad((result.float() * drawn(*result.shape)).sum(), of)
+    return torch.cat([x.float().flatten() for x in (result.detach(), *found)])
+
+
+NEAR = {torch.float32: 1e-5, torch.bfloat16: 0.06}
+SIZES = [(1, 1, 1), (5, 3, 7), (9, 17, 130)]  # sentences, words, width
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("sentences", "words", "width"), SIZES)
+def test_a_step_of_training_with_attention_is_that_of_plain_operations(
+    dtype: torch.dtype, sentences: int, words: int, width: int, both: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    of = leaves(dtype, (sentences, width), (sentences, words, width), (sentences, words, 2 * width), (width,))
+    mask = torch.arange(words) <= torch.arange(sentences)[:, None]
+
+    def run() -> Tensor:
+        query, *others = of
+        first, attend, _ = attention.attention_loop(query, *others, mask)
+        context = attend(first.to(dtype)) + attend(2 * first.to(dtype))
+        return with_gradients(context, of)
+
+    torch.testing.assert_close(*both(run), rtol=0, atol=NEAR[dtype])
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("x_dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (33, 130)])
+def test_a_step_of_training_of_the_gru_is_that_of_plain_operations(
+    dtype: torch.dtype, x_dtype: torch.dtype, rows: int, width: int, both: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    (x,) = leaves(x_dtype, (rows, 3 * width))
+    of = [x, *leaves(torch.float32, (rows, width), (width, 2 * width), (width, width))]
+
+    def run() -> Tensor:
+        with torch.autocast("cpu", enabled=dtype == torch.bfloat16):
+            first, weights = share(*of[1:])
+            return with_gradients(gru.step(x, gru.step(x, first, *weights), *weights), of)
+
+    near = NEAR[torch.bfloat16 if torch.bfloat16 in (dtype, x_dtype) else torch.float32]
+    torch.testing.assert_close(*both(run), rtol=0, atol=near * width**0.5)
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(("rows", "words"), [(1, 2), (7, 64), (30, 1003)])
+def test_loss_and_gradient_are_those_of_plain_operations(
+    dtype: torch.dtype, smoothing: float, rows: int, words: int, both: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    (hidden,), others = leaves(dtype, (rows, 8)), leaves(torch.float32, (words, 8), (words,))
+    target = torch.arange(rows) * 37 % words
+
+    def run() -> Tensor:
+        loss, nll = cross_entropy.linear_cross_entropy(hidden, *others, target, smoothing)
+        gradients = with_gradients(loss.unsqueeze(0), [hidden, *others])
+        return torch.cat([gradients, nll.detach().float().unsqueeze(0)])
+
+    ours, plain = both(run)
+    torch.testing.assert_close(ours, plain, rtol=1e-5, atol=NEAR[dtype] / 4)
+
+
+@needs_kernels
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_the_loss_of_what_is_no_number_is_none(wrong: float) -> None:
+    hidden, weight, bias = drawn(3, 4), drawn(100, 4), torch.zeros(100)
+    bias[70] = wrong
+    assert cross_entropy.linear_cross_entropy(hidden, weight, bias, torch.arange(3))[0].isnan()
 
 
 @needs_kernels
@@ -174,30 +256,37 @@ def test_products_in_int8_are_the_same_to_the_last_bit_but_for_a_fused_addition(
 @pytest.mark.parametrize("x", [0.5, 1.5, -0.5, 2.5, 3.4e38, -0.0, 1 + 2**-8, 1 + 3 * 2**-8, torch.inf, torch.nan])
 def test_numbers_are_rounded_to_bfloat16_as_pytorch_does(x: float) -> None:
     sums, place = torch.tensor([[x, -x]]), torch.empty(1, 2, dtype=torch.bfloat16)
-    native.dequantise(sums, torch.ones(1, 1), None, place)
+    search.dequantise(sums, torch.ones(1, 1), None, place)
     assert place.isnan().tolist() == sums.isnan().tolist()
     assert torch.equal(place.nan_to_num(), sums.bfloat16().nan_to_num())
 
 
 @needs_kernels
-def test_they_are_for_few_threads_and_the_numbers_that_they_know() -> None:
-    assert native.helps(drawn(2, 2), drawn(2, 2).bfloat16(), dtypes=native.BOTH)
-    assert not native.helps(drawn(2, 2), drawn(2, 2).bfloat16())
-    assert not native.helps(drawn(2, 2).double(), dtypes=native.BOTH)
-    assert not native.helps(torch.empty(2, 2, device="meta"))
-    torch.set_num_threads(native.THREADS + 1)
-    assert not native.helps(drawn(2, 2))
+def test_they_are_for_the_numbers_that_they_know() -> None:
+    assert library.helps(drawn(2, 2), drawn(2, 2).bfloat16(), dtypes=library.BOTH)
+    assert not library.helps(drawn(2, 2), drawn(2, 2).bfloat16())
+    assert not library.helps(drawn(2, 2).double(), dtypes=library.BOTH)
+    assert not library.helps(torch.empty(2, 2, device="meta"))
+
+
+def test_a_thread_is_woken_for_enough_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = torch.get_num_threads()
+    monkeypatch.setattr(library, "GRAIN", 100)
+    assert library.parts(1000, 99) == 1
+    assert library.parts(1000, 10_000) == threads
+    assert library.parts(2, 10_000) == min(2, threads)
+    assert library.parts(0, 0) == 1
 
 
 @needs_kernels
 def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "VERSION", native.VERSION + 1)
-    native._library.cache_clear()
-    assert not native.helps(drawn(2, 2))
+    monkeypatch.setattr(library, "VERSION", library.VERSION + 1)
+    library._library.cache_clear()
+    assert not library.helps(drawn(2, 2))
 
 
 def test_without_a_library_everything_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sysconfig.get_config_var", lambda name: ".none")
-    native._library.cache_clear()
-    assert not native.helps(drawn(2, 2))
+    library._library.cache_clear()
+    assert not library.helps(drawn(2, 2))
     assert torch.equal(best(drawn(3, 7), 2)[0], drawn(3, 7).topk(2).values)

@@ -11,6 +11,8 @@ from torch import Tensor
 from nmtkit.ops import gru, lau, lstm
 from tests.ops import oracle
 
+pytestmark = pytest.mark.usefixtures("operations")
+
 
 class Op(NamedTuple):
     fast: Callable[..., tuple[Tensor, ...]]

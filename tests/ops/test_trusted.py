@@ -28,7 +28,7 @@ def forget() -> Iterator[None]:
 
 def chosen(cell: Any, twin: object) -> object:
     """What is used for a tensor on a GPU, where ``twin`` stands for the kernels."""
-    return trusted.choose(cell.PLAIN, lambda: twin, cell._compare, GPU)
+    return trusted.choose(cell.PLAIN, lambda: twin, None, cell._compare, GPU)
 
 
 def twin_of(cell: Any, **others: Callable[..., object]) -> Any:
@@ -58,9 +58,7 @@ def test_kernels_whose_gradient_differs_are_not_used_and_one_line_says_so(
         return (halves, *ds) if ds else halves
 
     assert chosen(cell, twin_of(cell, backward=halved)) is cell.PLAIN
-    assert caplog.messages == [
-        f"plain operations on cpu, not Triton's kernels: ArithmeticError: other results of {name}"
-    ]
+    assert caplog.messages == [f"plain operations on cpu, not kernels: ArithmeticError: other results of {name}"]
 
 
 @every_cell
@@ -120,9 +118,7 @@ def test_kernels_that_raise_are_not_used_and_one_line_says_so(caplog: pytest.Log
 
     for cell in (lau, gru, lau):
         assert chosen(cell, twin_of(cell, forward=fails)) is cell.PLAIN
-    assert caplog.messages == [
-        "plain operations on cpu, not Triton's kernels: RuntimeError: no kernel image is available"
-    ]
+    assert caplog.messages == ["plain operations on cpu, not kernels: RuntimeError: no kernel image is available"]
 
 
 def test_what_was_found_holds_for_every_later_tensor() -> None:
@@ -135,7 +131,7 @@ def test_what_was_found_holds_for_every_later_tensor() -> None:
         return gru.PLAIN
 
     for _ in range(3):
-        trusted.choose(lstm.PLAIN, fused, compare, GPU)
+        trusted.choose(lstm.PLAIN, fused, None, compare, GPU)
     assert calls == [torch.float32]
 
 
@@ -146,12 +142,16 @@ def test_without_triton_plain_operations_are_used_and_one_line_says_so(
     monkeypatch.setitem(sys.modules, "triton", None)
     for name in [module for module in sys.modules if module.startswith("nmtkit.ops.triton.")]:
         monkeypatch.delitem(sys.modules, name)
-    assert trusted.choose(cell.PLAIN, cell._fused, cell._compare, GPU) is cell.PLAIN
+    assert trusted.choose(cell.PLAIN, cell._triton, None, cell._compare, GPU) is cell.PLAIN
     assert len(caplog.messages) == 1
     assert "ModuleNotFoundError" in caplog.text
 
 
 @pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus, attention])
-def test_a_tensor_on_a_cpu_takes_plain_operations_without_a_word(cell: Any, caplog: pytest.LogCaptureFixture) -> None:
-    assert trusted.choose(cell.PLAIN, cell._fused, cell._compare, torch.zeros(1)) is cell.PLAIN
+def test_a_tensor_that_no_kernel_takes_takes_plain_operations_without_a_word(
+    cell: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    double = torch.zeros(1, dtype=torch.float64)
+    assert trusted.choose(cell.PLAIN, cell._triton, cell._triton, cell._compare, double) is cell.PLAIN
+    assert trusted.choose(cell.PLAIN, cell._triton, None, cell._compare, torch.zeros(1)) is cell.PLAIN
     assert caplog.text == ""

@@ -12,7 +12,6 @@ A kernel's arguments are the places that it reads and writes, one by one: the Tr
 that is supported takes no tuples of them.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -28,19 +27,9 @@ def matmul(x: Tensor, w: Tensor) -> Tensor:
     return torch.mm(x, w, out=x.new_empty(len(x), w.shape[1]))  # autocast leaves what has a place alone
 
 
-def other(copy: Tensor, original: Tensor) -> Tensor | None:
-    """``copy`` (...) if it is another place than ``original``, to be written too."""
-    return None if copy.dtype == original.dtype else copy
-
-
 def as_bytes(real: Tensor | None) -> Tensor | None:
     """A step's mask (B, 1) as kernels read it."""
     return None if real is None else real.view(torch.uint8)
-
-
-def three(terms: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """One to three terms (B, H) of a sum, as ``sum_of`` takes them."""
-    return (*terms, *[None] * (3 - len(terms)))
 
 
 def run(kernel: Any, like: Tensor, *arguments: Any) -> None:

@@ -8,7 +8,8 @@ import triton.language as tl
 from torch import Tensor
 
 from nmtkit.ops.lau import Gradients, Kept, State
-from nmtkit.ops.triton.common import as_bytes, is_real, load, matmul, other, places, run, store, sum_of, tanh, three
+from nmtkit.ops.recurrence import other, three
+from nmtkit.ops.triton.common import as_bytes, is_real, load, matmul, places, run, store, sum_of, tanh
 
 
 @triton.jit

@@ -43,11 +43,11 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return counted
 
     if DEVICE == "cpu":
-        monkeypatch.setattr(trusted, "choose", lambda plain, fused, compare, x: fused())
+        monkeypatch.setattr(trusted, "choose", lambda plain, triton, native, compare, x: triton())
     for cell, twin in [*TWINS, *NORMALISED]:
         for dtype in TOLERANCE:
             tensor = torch.zeros(1, device=DEVICE, dtype=dtype)
-            assert trusted.choose(cell.PLAIN, cell._fused, cell._compare, tensor) is twin
+            assert trusted.choose(cell.PLAIN, cell._triton, None, cell._compare, tensor) is twin
         launcher = "run_rows" if (cell, twin) in NORMALISED else "run"
         monkeypatch.setattr(twin, launcher, counting(getattr(twin, launcher)))
     return names

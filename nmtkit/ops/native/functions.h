@@ -1,0 +1,73 @@
+/* What the kernels of one kind of processor share. Not-a-number stays what it is. */
+
+/* The bits of a float as an integer of the same order, so that the greatest is found as fast as a sum. Minus infinity is
+   the least integer, so that what lies below it, not-a-number with a minus sign, wraps around to the greatest, where
+   not-a-number with a plus sign is. */
+enum { NAMED(SPARE) = 0x7fffff };
+
+INLINE int32_t NAMED(ordered)(float x) {
+    int32_t bits = (int32_t)to_bits(x);
+    return (int32_t)((uint32_t)(bits ^ ((bits >> 31) & 0x7fffffff)) - NAMED(SPARE));
+}
+
+INLINE float NAMED(unordered)(int32_t order) {
+    int32_t bits = (int32_t)((uint32_t)order + NAMED(SPARE));
+    return from_bits((uint32_t)(bits ^ ((bits >> 31) & 0x7fffffff)));
+}
+
+INLINE float NAMED(wide)(uint16_t x) { return from_bits((uint32_t)x << 16); }
+
+/* To the nearest bfloat16, of two as near the even one. */
+INLINE uint16_t NAMED(narrow)(float x) {
+    uint32_t bits = to_bits(x);
+    uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+}
+
+/* Number j of a row of bfloat16 if it is low, else of floats. Where `low` is a constant there is no question left. */
+INLINE float NAMED(read)(const void *row, int64_t j, int low) {
+    return low ? NAMED(wide)(((const uint16_t *)row)[j]) : ((const float *)row)[j];
+}
+
+INLINE void NAMED(write)(void *row, int64_t j, float x, int low) {
+    if (low)
+        ((uint16_t *)row)[j] = NAMED(narrow)(x);
+    else
+        ((float *)row)[j] = x;
+}
+
+/* Where row i begins, of rows of so many numbers. */
+INLINE char *NAMED(row)(const void *rows, int64_t i, int64_t width, int low) {
+    return (char *)(intptr_t)rows + i * width * (low ? 2 : 4);
+}
+
+/* e to the power x, to two units in the last place; 2^-126 or so for what is smaller.
+
+   x = n ln 2 + r, where ln 2 is taken in two parts, the first of which times n is exact; e^r is its Taylor series. */
+INLINE float NAMED(exponential)(float x) {
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 88.0f ? 88.0f : x;
+    float n = __builtin_rintf(x * 1.442695041f);
+    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    return p * from_bits((uint32_t)((int32_t)n + 127) << 23);
+}
+
+INLINE float NAMED(sigmoid)(float x) { return 1.0f / (1.0f + NAMED(exponential)(-x)); }
+
+/* To 2^-23 everywhere, which is coarse beside the smallest results. */
+INLINE float NAMED(tangent)(float x) { return 1.0f - 2.0f / (1.0f + NAMED(exponential)(2.0f * x)); }
+
+/* The sum of LANES floats, by halves, which keeps more digits than one after the other; they are overwritten. */
+INLINE float NAMED(total)(float *sums) {
+    for (int64_t n = LANES / 2; n; n /= 2)
+        for (int64_t l = 0; l < n; l++) sums[l] += sums[l + n];
+    return sums[0];
+}

@@ -1,0 +1,35 @@
+"""The GRU's steps for a processor, the twin of ``ops/gru.py``'s ``Plain``: two products and two kernels each."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nmtkit.ops.gru import Kept, State
+from nmtkit.ops.native.library import parts, run
+from nmtkit.ops.recurrence import other, three
+
+
+def forward(x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
+    """See ``Steps``: x (B, 3H)."""
+    rows, width = old.h.shape
+    count, product = parts(rows, x.numel()), old.h_w @ u_gates
+    x = x if x.dtype == product.dtype else x.float()
+    dtypes = x.dtype, product.dtype, kept.reset.dtype
+    run("gru_gates", rows, count, x, product, old.h, kept.gates, kept.reset, width, *dtypes)
+    product, states = kept.reset @ u, (new.h, other(new.h_w, new.h))
+    run("gru_state", rows, count, x, product, kept.gates, old.h, real, kept.candidate, *states, width, *dtypes[:2])
+
+
+def backward(
+    dh: Sequence[Tensor], u_gates_t: Tensor, u_t: Tensor, real: Tensor | None, kept: Kept, h: Tensor, d_w: Tensor
+) -> list[Tensor]:
+    """See ``Steps``: dh and h (B, H), d_w (B, 3H)."""
+    rows, width = h.shape
+    count, d_h = parts(rows, d_w.numel()), torch.empty_like(h)
+    terms = [dh[0].float(), *(term.to(d_w.dtype) for term in dh[1:])]
+    run("gru_candidate_back", rows, count, *three(terms), real, kept.gates, kept.candidate, d_w, d_h, width, d_w.dtype)
+    through = d_w[:, 2 * width :] @ u_t
+    given = d_h, through, real, kept.gates, kept.candidate, h, d_w
+    run("gru_gates_back", rows, count, *given, width, d_w.dtype)
+    return [d_h, d_w[:, : 2 * width] @ u_gates_t]

@@ -1,0 +1,86 @@
+/* The kernels of the headers beside this file for every kind of processor that PyTorch knows and that has wide vectors;
+   library.py chooses one, and shares its rows among PyTorch's threads.
+
+   Other compilers than GCC, and other processors than x86-64, make one kind of what they are told to compile for. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 64 }; /* a sum is added up in so many parts, several vectors, which can go on side by side */
+
+/* Raised with every change of a kernel's arguments or results: library.py uses no others. */
+EXPORT int64_t nmtkit_version(void) { return 3; }
+
+/* What every kernel is: rows `from` to `to`, the part of that number, of what is given, addresses and integers. */
+typedef void Kernel(const int64_t *given, int64_t from, int64_t to, int64_t part);
+
+typedef struct {
+    Kernel *kernel;
+    const int64_t *given;
+    int64_t rows, parts;
+} Work;
+
+/* PyTorch's threads are those of its OpenMP, which is in the process where it is GCC's, or calls itself like it. */
+#if defined(__linux__)
+extern void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags) __attribute__((weak));
+extern int omp_get_thread_num(void) __attribute__((weak));
+extern int omp_get_num_threads(void) __attribute__((weak));
+
+static void take_parts(void *data) { /* there may be fewer threads than parts */
+    const Work *work = data;
+    for (int64_t part = omp_get_thread_num(); part < work->parts; part += omp_get_num_threads())
+        work->kernel(work->given, work->rows * part / work->parts, work->rows * (part + 1) / work->parts, part);
+}
+
+static int has_threads(void) { return GOMP_parallel && omp_get_thread_num && omp_get_num_threads; }
+#else
+static void take_parts(void *data) {}
+static void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags) {}
+static int has_threads(void) { return 0; }
+#endif
+
+/* The kernel for all rows, in so many parts side by side. */
+EXPORT void nmtkit_run(Kernel *kernel, const int64_t *given, int64_t rows, int64_t parts) {
+    Work work = {kernel, given, rows, parts};
+    if (parts > 1 && has_threads())
+        GOMP_parallel(take_parts, &work, (unsigned)parts, 0);
+    else
+        kernel(given, 0, rows, 0);
+}
+
+INLINE float from_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+INLINE uint32_t to_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define NAMED(name) nmtkit_##name##_avx2
+#include "all.h"
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
+#define NAMED(name) nmtkit_##name##_avx512
+#include "all.h"
+#pragma GCC pop_options
+
+#else
+
+#define NAMED(name) nmtkit_##name##_default
+#include "all.h"
+
+#endif

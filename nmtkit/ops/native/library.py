@@ -1,0 +1,77 @@
+"""Kernels in C for a processor: what is done beside the products, in one pass where PyTorch's operations take several.
+
+``pip`` compiles ``kernels.c`` when nmtkit is installed, if there is a C compiler; without one everything works as well
+with the plain operations, which stand beside each use. The rows that a kernel works on are shared among PyTorch's
+threads, where its OpenMP is GCC's.
+"""
+
+import ctypes
+import sysconfig
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+VERSION = 3  # of kernels.c: a library that was compiled before the last change is not used
+GRAIN = 1 << 14  # elements that are worth waking a thread up
+
+_KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # of processors, as PyTorch names them
+BOTH = (torch.float32, torch.bfloat16)  # dtypes that some kernels take
+
+
+def helps(*tensors: Tensor, dtypes: Collection[torch.dtype] = (torch.float32,)) -> bool:
+    """Whether the kernels are there and take these tensors, of any shapes and of one of these dtypes."""
+    return _library() is not None and all(x.is_cpu and x.dtype in dtypes for x in tensors)
+
+
+def parts(rows: int, elements: int) -> int:
+    """The number of parts in which so many rows, of so many elements together, are best worked on side by side."""
+    return max(1, min(torch.get_num_threads(), rows, elements // GRAIN))
+
+
+def run(name: str, rows: int, parts: int, *given: Tensor | int | torch.dtype | None) -> None:
+    """Has a kernel work on all rows, in so many parts at once.
+
+    It is given, in the order in which its header names them, tensors without gaps, integers, and dtypes where it asks
+    whether something is low, which is bfloat16.
+    """
+    library = _library()
+    assert library is not None, "helps() says whether there are kernels"
+    library.nmtkit_run(_kernel(name), (ctypes.c_int64 * len(given))(*map(_integer, given)), rows, parts)
+
+
+def _integer(given: Tensor | int | torch.dtype | None) -> int:
+    """What C is given for it: an address, an integer, or the answer to whether it is low."""
+    if isinstance(given, Tensor):
+        return given.data_ptr()
+    return int(given == torch.bfloat16) if isinstance(given, torch.dtype) else given or 0
+
+
+@cache
+def _kernel(name: str) -> ctypes.c_void_p:
+    """The address of the kernel for this kind of processor."""
+    library = _library()
+    assert library is not None, "helps() says whether there are kernels"
+    return ctypes.cast(library[f"nmtkit_{name}_{_kind()}"], ctypes.c_void_p)
+
+
+@cache
+def _kind() -> str:
+    return _KINDS.get(torch.backends.cpu.get_cpu_capability(), "default")
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """What was compiled, if it was, from this version and for this kind of processor."""
+    path = Path(__file__).with_name(f"_compiled{sysconfig.get_config_var('EXT_SUFFIX')}")
+    try:
+        library = ctypes.CDLL(str(path))
+        fits = library.nmtkit_version() == VERSION
+        library[f"nmtkit_best_{_kind()}"]
+    except (OSError, AttributeError):
+        return None
+    library.nmtkit_run.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+    library.nmtkit_run.restype = None
+    return library if fits else None

@@ -1,0 +1,129 @@
+/* What search does beside its products, each in one pass over memory; see search.py. */
+
+/* Given logits (rows, words), log softmax (rows, words), words, whether the logits are low. */
+INLINE void NAMED(log_softmax_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+    int64_t words = given[2], whole = words - words % LANES;
+    for (int64_t i = from; i < to; i++) {
+        const void *x = NAMED(row)(ADDRESS(void, 0), i, words, low);
+        float *y = ADDRESS(float, 1) + i * words, sums[LANES] = {0};
+        int32_t most = INT32_MIN;
+        for (int64_t j = 0; j < words; j++) {
+            int32_t o = NAMED(ordered)(NAMED(read)(x, j, low));
+            most = o > most ? o : most;
+        }
+        float best = NAMED(unordered)(most);
+        for (int64_t j = 0; j < whole; j += LANES)
+            for (int64_t l = 0; l < LANES; l++) sums[l] += NAMED(exponential)(NAMED(read)(x, j + l, low) - best);
+        for (int64_t j = whole; j < words; j++) sums[j - whole] += NAMED(exponential)(NAMED(read)(x, j, low) - best);
+        float all = logf(NAMED(total)(sums));
+        for (int64_t j = 0; j < words; j++) y[j] = (NAMED(read)(x, j, low) - best) - all;
+    }
+}
+
+KERNEL(log_softmax) { given[3] ? NAMED(log_softmax_of)(given, from, to, 1) : NAMED(log_softmax_of)(given, from, to, 0); }
+
+/* Given values (rows, words), each row beginning `stride` values after the one before it; the k greatest of each row
+   (rows, k), sorted, of equals the last, so that the end mark, which is among the first words, ends nothing that could as
+   well go on; their columns (rows, k); room to work in, words / GROUP rounded up for each part; stride, words, k, which is
+   at most the number of words. Only groups of columns whose greatest is among the k greatest have to be looked through. */
+KERNEL(best) {
+    enum { GROUP = 64 };
+    int64_t stride = given[4], words = given[5], k = given[6], whole = words / GROUP, groups = (words + GROUP - 1) / GROUP;
+    int32_t *maxima = ADDRESS(int32_t, 3) + part * groups;
+    for (int64_t i = from; i < to; i++) {
+        const float *x = ADDRESS(float, 0) + i * stride;
+        float *y = ADDRESS(float, 1) + i * k;
+        int64_t *at = ADDRESS(int64_t, 2) + i * k, found = 0;
+        for (int64_t g = 0; g < whole; g++) {
+            int32_t most = INT32_MIN;
+            for (int64_t j = 0; j < GROUP; j++) {
+                int32_t o = NAMED(ordered)(x[g * GROUP + j]);
+                most = o > most ? o : most;
+            }
+            maxima[g] = most;
+        }
+        if (whole < groups) maxima[whole] = INT32_MAX; /* what is left over is always looked through */
+        for (int64_t g = 0; g < whole; g++) { /* at first y has the k greatest maxima */
+            if (found == k && maxima[g] <= NAMED(ordered)(y[k - 1])) continue;
+            int64_t place = found < k ? found++ : k - 1;
+            for (; place && maxima[g] > NAMED(ordered)(y[place - 1]); place--) y[place] = y[place - 1];
+            y[place] = NAMED(unordered)(maxima[g]);
+        }
+        int32_t least = found == k ? NAMED(ordered)(y[k - 1]) : INT32_MIN;
+        found = 0;
+        for (int64_t g = 0; g < groups; g++) {
+            if (maxima[g] < least) continue;
+            for (int64_t j = g * GROUP; j < words && j < (g + 1) * GROUP; j++) {
+                int32_t o = NAMED(ordered)(x[j]);
+                if (found == k && o < NAMED(ordered)(y[k - 1])) continue;
+                int64_t place = found < k ? found++ : k - 1;
+                for (; place && o >= NAMED(ordered)(y[place - 1]); place--) {
+                    y[place] = y[place - 1];
+                    at[place] = at[place - 1];
+                }
+                y[place] = x[j];
+                at[place] = j;
+            }
+        }
+    }
+}
+
+/* Given queries (rows, beam, width), keys (rows, sources, width), factors (width), scores (rows, beam, sources), beam,
+   sources, width. A score is the sum over a of factors[a] / (1 + query[a] key[a]). A row is a sentence. */
+KERNEL(scores) {
+    const float *factors = ADDRESS(float, 2);
+    int64_t beam = given[4], sources = given[5], width = given[6], whole = width - width % LANES;
+    for (int64_t b = from; b < to; b++)
+        for (int64_t s = 0; s < sources; s++) {
+            const float *key = ADDRESS(float, 1) + (b * sources + s) * width;
+            for (int64_t k = 0; k < beam; k++) {
+                const float *q = ADDRESS(float, 0) + (b * beam + k) * width;
+                float sums[LANES] = {0};
+                for (int64_t a = 0; a < whole; a += LANES)
+                    for (int64_t l = 0; l < LANES; l++) sums[l] += factors[a + l] / (1.0f + q[a + l] * key[a + l]);
+                for (int64_t a = whole; a < width; a++) sums[a - whole] += factors[a] / (1.0f + q[a] * key[a]);
+                ADDRESS(float, 3)[(b * beam + k) * sources + s] = NAMED(total)(sums);
+            }
+        }
+}
+
+/* Given numbers (rows, width), integers (rows, width), scales (rows), width, the largest integer, whether the numbers are
+   low. The integers are the numbers divided by their row's scale and rounded, plus `largest`, which none of them exceeds
+   before; of two as near the even one. */
+INLINE void NAMED(quantise_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+    int64_t width = given[3], largest = given[4];
+    for (int64_t i = from; i < to; i++) {
+        const void *x = NAMED(row)(ADDRESS(void, 0), i, width, low);
+        uint8_t *y = ADDRESS(uint8_t, 1) + i * width;
+        int32_t most = 0;
+        for (int64_t j = 0; j < width; j++) {
+            int32_t o = (int32_t)(to_bits(NAMED(read)(x, j, low)) & 0x7fffffff);
+            most = o > most ? o : most;
+        }
+        float scale = from_bits((uint32_t)most) / (float)largest;
+        scale = scale < 1e-30f ? 1e-30f : scale;
+        float factor = 1.0f / scale;
+        for (int64_t j = 0; j < width; j++)
+            y[j] = (uint8_t)((int32_t)__builtin_rintf(NAMED(read)(x, j, low) * factor) + (int32_t)largest);
+        ADDRESS(float, 2)[i] = scale;
+    }
+}
+
+KERNEL(quantise) { given[5] ? NAMED(quantise_of)(given, from, to, 1) : NAMED(quantise_of)(given, from, to, 0); }
+
+/* Given sums (rows, width), scales (rows), bias (width) or null, results (rows, width), width, whether the results are
+   low. Results are sums times their row's scale, plus the bias. */
+INLINE void NAMED(dequantise_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+    const float *bias = ADDRESS(float, 2);
+    int64_t width = given[4];
+    for (int64_t i = from; i < to; i++) {
+        const float *x = ADDRESS(float, 0) + i * width, scale = ADDRESS(float, 1)[i];
+        void *y = NAMED(row)(ADDRESS(void, 3), i, width, low);
+        if (bias)
+            for (int64_t j = 0; j < width; j++) NAMED(write)(y, j, x[j] * scale + bias[j], low);
+        else
+            for (int64_t j = 0; j < width; j++) NAMED(write)(y, j, x[j] * scale, low);
+    }
+}
+
+KERNEL(dequantise) { given[5] ? NAMED(dequantise_of)(given, from, to, 1) : NAMED(dequantise_of)(given, from, to, 0); }

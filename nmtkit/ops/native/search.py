@@ -1,0 +1,79 @@
+"""What search does beside its products, by kernels (``search.h``); the plain operations stand beside each use.
+
+Letters: N rows, V words, K beam, B sentences, S source positions, A attention width, D inputs, E outputs, H hidden.
+"""
+
+import torch
+from torch import Tensor
+
+from nmtkit.ops.native.library import parts, run
+
+GROUP = 64  # columns whose maximum is taken first, as in search.h
+
+
+def log_softmax(logits: Tensor) -> Tensor:
+    """The log softmax (N, V) in float32 of logits (N, V) in float32 or bfloat16."""
+    logits, rows = logits.contiguous(), len(logits)
+    out = torch.empty_like(logits, dtype=torch.float32)
+    run("log_softmax", rows, parts(rows, out.numel()), logits, out, logits.shape[1], logits.dtype)
+    return out
+
+
+def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k best values of every row of values (N, V) in float32, sorted, of equals the last, and their columns.
+
+    Both are (N, k). A row has its words side by side, and NaN is better than any number.
+    """
+    rows, words = values.shape
+    count = parts(rows, values.numel())
+    maxima = torch.empty(count, (words + GROUP - 1) // GROUP, dtype=torch.int32)
+    found, columns = values.new_empty(rows, k), torch.empty(rows, k, dtype=torch.long)
+    run("best", rows, count, values, found, columns, maxima, values.stride(0), words, k)
+    return found, columns
+
+
+def scores(query: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
+    """The sum over a of factors_a / (1 + query_a key_a): query (B, K, A), keys (B, S, A), factors (A,) -> (B, K, S).
+
+    All are float32.
+    """
+    (rows, beam, width), sources = query.shape, keys.shape[1]
+    result = query.new_empty(rows, beam, sources)
+    operands = query.contiguous(), keys.contiguous(), factors.contiguous()
+    run("scores", rows, parts(rows, result.numel() * width), *operands, result, beam, sources, width)
+    return result
+
+
+def quantise(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+    """Rows (N, D) in float32 or bfloat16 as integers from 0 to 2 ``largest``, the latter being 0; and scales (N, 1)."""
+    rows, count = rows.contiguous(), len(rows)
+    integers, scales = torch.empty_like(rows, dtype=torch.uint8), torch.empty(count, 1)
+    run("quantise", count, parts(count, rows.numel()), rows, integers, scales, rows.shape[1], largest, rows.dtype)
+    return integers, scales
+
+
+def dequantise(sums: Tensor, scales: Tensor, bias: Tensor | None, place: Tensor) -> None:
+    """Writes sums (at least N, E) times scales (at least N, 1), plus bias (E,), to ``place`` (N, E) in its dtype."""
+    rows, width = place.shape
+    run("dequantise", rows, parts(rows, place.numel()), sums, scales, bias, place, width, place.dtype)
+
+
+def gru_gates(x: Tensor, product: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """Both gates (N, 2H) of a GRU in float32, and r * h (N, H) in bfloat16, as ``gru.step`` has them.
+
+    x (N, 3H), the product (N, 2H) of h (N, H) and U_r and U_z, and h are float32.
+    """
+    x, h, (rows, width) = x.contiguous(), h.contiguous(), h.shape
+    gates, reset = h.new_empty(rows, 2 * width), torch.empty_like(h, dtype=torch.bfloat16)
+    dtypes = x.dtype, product.dtype, reset.dtype
+    run("gru_gates", rows, parts(rows, x.numel()), x, product, h, gates, reset, width, *dtypes)
+    return gates, reset
+
+
+def gru_state(x: Tensor, product: Tensor, gates: Tensor, h: Tensor) -> Tensor:
+    """The next state (N, H) of a GRU from x (N, 3H), the product (N, H) of r * h and U, the gates (N, 2H), h (N, H)."""
+    x, h, (rows, width) = x.contiguous(), h.contiguous(), h.shape
+    new = torch.empty_like(h)
+    given = x, product, gates, h, None, None, new, None
+    run("gru_state", rows, parts(rows, x.numel()), *given, width, x.dtype, product.dtype)
+    return new

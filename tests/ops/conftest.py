@@ -1,0 +1,24 @@
+"""Some laws hold for plain operations and for the kernels in C beside them."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from nmtkit.ops.native import library
+
+
+@pytest.fixture(params=["plain", "kernels"])
+def operations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test once without the kernels, and once with them, whose rows two threads share, however few they are."""
+    if request.param == "plain":
+        monkeypatch.setattr(library, "helps", lambda *tensors, dtypes=(): False)
+        yield
+    elif library._library() is None:
+        pytest.skip("nmtkit was installed without a C compiler")
+    else:
+        before = torch.get_num_threads()
+        torch.set_num_threads(2)
+        monkeypatch.setattr(library, "GRAIN", 1)
+        yield
+        torch.set_num_threads(before)
