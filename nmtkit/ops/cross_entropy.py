@@ -97,7 +97,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         # Sums over a whole batch are kept in float64, so that the size of the chunks hardly matters.
         total, total_nll = torch.zeros(2, dtype=torch.float64, device=hidden.device)
         d_hidden = torch.empty_like(hidden) if needed else None
-        d_weight = torch.zeros_like(weight) if needed else None
+        d_weight: Tensor | None = None
         d_bias = torch.zeros_like(bias) if needed else None
         for rows in _chunks(hidden, weight):
             targets, inputs = target[rows], with_zeros(hidden[rows], hidden.dtype)
@@ -109,11 +109,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 loss, nll = (native.losses if quick else _losses)(block, bias, words, label_smoothing, d_bias)
                 total += loss
                 total_nll += nll
-            if d_hidden is not None and d_weight is not None:
+            if d_hidden is not None:
                 # Below the chunk's rows and right of the words there are only zeros, and no target has changed them.
                 d_hidden[rows] = times(logits, compute, len(targets))
                 # In bfloat16 the chunk's product is rounded once, and the sum over chunks stays in float32.
-                if logits.dtype == d_weight.dtype:
+                if d_weight is None:
+                    d_weight = (logits.t() @ inputs)[: len(weight)].to(weight.dtype)
+                elif logits.dtype == d_weight.dtype:
                     d_weight.addmm_(logits.t(), inputs)
                 else:
                     d_weight += (logits.t() @ inputs)[: len(weight)]

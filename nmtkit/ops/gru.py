@@ -213,7 +213,7 @@ class _Step(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, h: Tensor, u_gates: Shared, u: Shared, steps: Steps) -> Tensor:
         rows, width = h.shape
-        h = h.to(torch.promote_types(h.dtype, torch.float32)).contiguous()
+        h = recurrence.wide(h)
         old = State(h, h.to(u.value.dtype))
         kept = Kept(h.new_empty(rows, 2 * width), torch.empty_like(old.h_w), torch.empty_like(h))
         new = torch.empty_like(h)

@@ -20,13 +20,16 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import recurrence, trusted
-from nmtkit.ops.loop import scan
+from nmtkit.ops.loop import Shared, scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
 
 def step(x: Tensor, h: Tensor, u: Matrix, bias: Tensor) -> Tensor:
     """x (B, 5H), state h (B, H), u (H, 4H), bias (4H,) -> the next h (B, H)."""
+    if isinstance(u, Shared):
+        new: Tensor = _Step.apply(x, h, u, bias, trusted.choose(PLAIN, _triton, _native, _compare, u.value))
+        return new
     width = h.shape[-1]
     # Split, because autograd fills zeros around the gradient of every slice.
     x_gates, x_candidate, linear = x.split_with_sizes([3 * width, width, width], dim=-1)
@@ -48,7 +51,7 @@ def sequence(
     if not isinstance(u, Tensor):  # in search
         outputs = scan(lambda x, h, weights: step(x, h, weights[0], bias), x, h0, mask, reverse, [u])
         return outputs, outputs[0 if reverse else -1]
-    steps = trusted.choose(PLAIN, _triton, None, _compare, x)
+    steps = trusted.choose(PLAIN, _triton, _native, _compare, x)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h = _Sequence.apply(x, u.to(x.dtype), bias, h0, mask, reverse, steps)
     return outputs, h
@@ -141,6 +144,12 @@ def _triton() -> Steps:
     return lau
 
 
+def _native() -> Steps:
+    from nmtkit.ops.native import lau
+
+    return lau
+
+
 def _compare(fused: Steps, device: torch.device, dtype: torch.dtype) -> None:
     t, b, h = recurrence.TRIED
     shapes = [(t, b, 5 * h), (h, 4 * h), (4 * h,), (b, h)]
@@ -153,15 +162,10 @@ class _Sequence(torch.autograd.Function):
         ctx: Any, x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None, reverse: bool, steps: Steps
     ) -> tuple[Tensor, Tensor]:
         length, rows, width = x.shape[0], x.shape[1], x.shape[2] // 5
-        gates = torch.empty(length, rows, 4 * width, dtype=torch.float32, device=x.device)
+        # What does not wait for a state is done for all steps at once: a step adds its product to it, in place.
+        gates, candidates, linear = _prepared(x, bias, torch.float32)
         hs = gates.new_empty(length, rows, width)
         outputs = recurrence.place(hs, x.dtype)
-        x_gates, x_candidate, linear = x.split_with_sizes([3 * width, width, width], dim=-1)
-        # What does not wait for a state is done for all steps at once: a step adds its product to it, in place.
-        gates[:, :, : 3 * width] = x_gates + bias[: 3 * width]
-        gates[:, :, 3 * width :] = -x_candidate
-        candidates = (x_candidate + bias[3 * width :]).float().contiguous()
-        linear = linear.float().contiguous()  # a copy, so that the rest of x can go
         state = State(h0.float().contiguous(), h0.to(x.dtype))
         real = recurrence.masks(mask, length)
         for t in recurrence.order(length, reverse=reverse):
@@ -190,7 +194,55 @@ class _Sequence(torch.autograd.Function):
             kept, out = Kept(gates[t], candidates[t], linear[t]), Gradients(d_candidates[t], d_x[t], d_w[t])
             dh = steps.backward(dh, u_t, real[t], kept, previous[t], out)
         du = recurrence.weight_gradient(previous, d_w)
-        # The candidate's bias stands outside the reset product, so its gradient is not that of the difference.
-        d_bias = torch.cat([d_x[:, :, : 3 * width].sum((0, 1)), d_candidates.sum((0, 1))])
-        d_x[:, :, 3 * width : 4 * width].neg_().add_(d_candidates)  # x_c stands in the candidate and in the difference
+        d_bias = _finished(d_x, d_candidates)
         return d_x.to(u.dtype), du, d_bias.to(bias.dtype), total(dh).to(h0.dtype), None, None, None
+
+
+def _prepared(x: Tensor, bias: Tensor, dtype: torch.dtype) -> Kept:
+    """What the input x (..., 5H) and the bias (4H,) give to gates and candidate before a step, in ``dtype``."""
+    width = bias.numel() // 4
+    x_gates, x_candidate, linear = x.split_with_sizes([3 * width, width, width], dim=-1)
+    gates = torch.empty(*x.shape[:-1], 4 * width, dtype=dtype, device=x.device)
+    gates[..., : 3 * width] = x_gates + bias[: 3 * width]
+    gates[..., 3 * width :] = -x_candidate
+    # Copies, so that the rest of x can go.
+    return Kept(gates, (x_candidate + bias[3 * width :]).to(dtype).contiguous(), linear.to(dtype).contiguous())
+
+
+def _finished(d_x: Tensor, d_candidate: Tensor) -> Tensor:
+    """The gradient of the bias (4H,) from d_x (..., 5H) and d_candidate (..., H) as a step's backward writes them.
+
+    Of the difference's gradient in d_x it makes that of x_c.
+    """
+    width = d_candidate.shape[-1]
+    rows, candidates = d_x.flatten(0, -2), d_candidate.flatten(0, -2)
+    # The candidate's bias stands outside the reset product, so its gradient is not that of the difference.
+    d_bias = torch.cat([rows[:, : 3 * width].sum(0), candidates.sum(0)])
+    rows[:, 3 * width : 4 * width].neg_().add_(candidates)  # x_c stands in the candidate and in the difference
+    return d_bias
+
+
+class _Step(torch.autograd.Function):
+    """One step of a training loop that shares its weights: the state (B, H) in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, h: Tensor, u: Shared, bias: Tensor, steps: Steps) -> Tensor:
+        h = recurrence.wide(h)
+        kept, new, h_w = _prepared(x, bias, h.dtype), torch.empty_like(h), h.to(u.value.dtype)
+        steps.forward(State(h, h_w), u.value, None, kept, State(new, new))
+        ctx.save_for_backward(h, h_w, *kept)
+        ctx.weight, ctx.steps = u, steps
+        return new
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_h: Tensor) -> tuple[Any, ...]:
+        h, h_w, *tensors = ctx.saved_tensors
+        kept, (rows, width) = Kept(*tensors), h.shape
+        d_x = h.new_empty(rows, 5 * width)
+        out = Gradients(torch.empty_like(h), d_x, recurrence.place(d_x[:, : 4 * width], h_w.dtype))
+        dh = ctx.steps.backward([grad_h.contiguous()], ctx.weight.value.t(), None, kept, h, out)
+        # A copy in float32, where the gradient of x_c takes the place of another.
+        ctx.weight.note(h_w, out.w.clone() if out.w.dtype == d_x.dtype else out.w)
+        d_bias = _finished(d_x, out.candidate)
+        return d_x, total(dh), None, d_bias, None

@@ -21,13 +21,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import recurrence, trusted
-from nmtkit.ops.loop import scan
+from nmtkit.ops.loop import Shared, scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
 
 def step(f: Tensor, h: Tensor, s: Tensor, w_r: Matrix, peepholes: Tensor) -> tuple[Tensor, Tensor]:
     """f (B, 4H), state h and cell s (B, H), w_r (H, 4H), peepholes (3, H) -> the next h and s (B, H)."""
+    if isinstance(w_r, Shared):
+        new_h, new_s = _Step.apply(
+            f, h, s, w_r, peepholes, trusted.choose(PLAIN, _triton, _native, _compare, w_r.value)
+        )
+        return new_h, new_s
     theta_i, theta_g, theta_o = peepholes
     z, i, g, o = (f + product(h, w_r)).chunk(4, dim=-1)
     i = (i + s * theta_i).sigmoid()
@@ -55,7 +60,7 @@ def sequence(
         outputs, cells = states.chunk(2, dim=-1)
         last = 0 if reverse else -1
         return outputs, outputs[last], cells[last]
-    steps = trusted.choose(PLAIN, _triton, None, _compare, f)
+    steps = trusted.choose(PLAIN, _triton, _native, _compare, f)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h, s = _Sequence.apply(f, w_r.to(f.dtype), peepholes, h0, s0, mask, reverse, steps)
     return outputs, h, s
@@ -154,6 +159,12 @@ def _triton() -> Steps:
     return lstm
 
 
+def _native() -> Steps:
+    from nmtkit.ops.native import lstm
+
+    return lstm
+
+
 def _compare(fused: Steps, device: torch.device, dtype: torch.dtype) -> None:
     t, b, h = recurrence.TRIED
     shapes = [(t, b, 4 * h), (h, 4 * h), (3, h), (b, h), (b, h)]
@@ -199,8 +210,45 @@ class _Sequence(torch.autograd.Function):
             kept = Kept(gates[t], previous_s[t], ss[t])
             dh, ds = steps.backward(dh, ds, w_t, theta, real[t], kept, d_pre[t], d_f[t])
         dw_r = recurrence.weight_gradient(recurrence.previous(hs, h0.float(), reverse=ctx.reverse), d_f)
-        _, di, dg, do = d_pre.chunk(4, dim=-1)
-        # Each peephole's gradient is that of its gate times the cell it saw, the old one but for o.
-        d_peepholes = torch.stack([(di * previous_s).sum((0, 1)), (dg * previous_s).sum((0, 1)), (do * ss).sum((0, 1))])
+        d_peepholes = _peepholes_gradient(d_pre, previous_s, ss)
         dh0 = total(dh).to(h0.dtype)
         return d_f, dw_r, d_peepholes.to(peepholes.dtype), dh0, ds.to(s0.dtype), None, None, None
+
+
+class _Step(torch.autograd.Function):
+    """One step of a training loop that shares its weights: state and cell (B, H) in float32."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, f: Tensor, h: Tensor, s: Tensor, w_r: Shared, peepholes: Tensor, steps: Steps
+    ) -> tuple[Tensor, Tensor]:
+        h, s = recurrence.wide(h), recurrence.wide(s)
+        theta = peepholes.to(h.dtype).contiguous()
+        gates = torch.empty(f.shape, dtype=h.dtype, device=h.device)
+        new_h, new_s, h_w = torch.empty_like(h), torch.empty_like(s), h.to(w_r.value.dtype)
+        steps.forward(f.contiguous(), State(h, h_w, s), w_r.value, theta, None, gates, State(new_h, new_h, new_s))
+        ctx.save_for_backward(h_w, theta, gates, s, new_s)
+        ctx.weight, ctx.steps = w_r, steps
+        return new_h, new_s
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_h: Tensor, grad_s: Tensor) -> tuple[Any, ...]:
+        h_w, theta, gates, s, new_s = ctx.saved_tensors
+        d_pre = torch.empty_like(gates)
+        d_w, w_t = recurrence.place(d_pre, h_w.dtype), ctx.weight.value.t()
+        dh, ds = ctx.steps.backward(
+            [grad_h.contiguous()], grad_s.contiguous(), w_t, theta, None, Kept(gates, s, new_s), d_pre, d_w
+        )
+        ctx.weight.note(h_w, d_w)
+        return d_w, total(dh), ds, None, _peepholes_gradient(d_pre, s, new_s), None
+
+
+def _peepholes_gradient(d_pre: Tensor, s: Tensor, new_s: Tensor) -> Tensor:
+    """The gradient (3, H) from that before the gates' functions (..., 4H) and the cells around the step (..., H).
+
+    Each peephole's gradient is that of its gate times the cell it saw, the old one but for o.
+    """
+    _, di, dg, do = d_pre.flatten(0, -2).chunk(4, dim=-1)
+    s, new_s = s.flatten(0, -2), new_s.flatten(0, -2)
+    return torch.stack([(di * s).sum(0), (dg * s).sum(0), (do * new_s).sum(0)])

@@ -49,6 +49,11 @@ def place(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x if x.dtype == dtype else torch.empty_like(x, dtype=dtype)
 
 
+def wide(state: Tensor) -> Tensor:
+    """A state (B, H) in one piece, in float32 unless it has still more digits."""
+    return state.to(torch.promote_types(state.dtype, torch.float32)).contiguous()
+
+
 def weight_gradient(states: Tensor, d_pre: Tensor) -> Tensor:
     """The sum over steps and rows of h^T d_pre, in one product: (T, B, H), (T, B, G) -> (H, G)."""
     return with_zeros(states.flatten(0, 1), d_pre.dtype).t() @ with_zeros(d_pre.flatten(0, 1), d_pre.dtype)

@@ -5,12 +5,13 @@ They are compiled when nmtkit is installed. Without a C compiler there are none,
 
 import itertools
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, bfloat16, cross_entropy, gru, int8
+from nmtkit.ops import attention, bfloat16, cross_entropy, gru, int8, lau, lstm
 from nmtkit.ops.best import best
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import Matrix, is_packed, product
@@ -191,23 +192,54 @@ def test_a_step_of_training_with_attention_is_that_of_plain_operations(
     torch.testing.assert_close(*both(run), rtol=0, atol=NEAR[dtype])
 
 
+class Cell(NamedTuple):
+    """A step of training: of the input, states, weights that steps share and others, and their shapes by the width."""
+
+    step: Callable[..., Tensor | tuple[Tensor, ...]]
+    terms: int  # of the input
+    states: int
+    shared: Callable[[int], list[tuple[int, ...]]]
+    others: Callable[[int], list[tuple[int, ...]]]
+
+
+CELLS = {
+    "GRU": Cell(gru.step, 3, 1, lambda h: [(h, 2 * h), (h, h)], lambda h: []),
+    "LAU": Cell(lau.step, 5, 1, lambda h: [(h, 4 * h)], lambda h: [(4 * h,)]),
+    "LSTM": Cell(lstm.step, 4, 2, lambda h: [(h, 4 * h)], lambda h: [(3, h)]),
+}
+
+
 @needs_kernels
+@pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("x_dtype", DTYPES)
 @pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (33, 130)])
-def test_a_step_of_training_of_the_gru_is_that_of_plain_operations(
-    dtype: torch.dtype, x_dtype: torch.dtype, rows: int, width: int, both: Callable[..., tuple[Tensor, Tensor]]
+def test_two_steps_of_training_are_those_of_plain_operations(
+    name: str,
+    dtype: torch.dtype,
+    x_dtype: torch.dtype,
+    rows: int,
+    width: int,
+    both: Callable[..., tuple[Tensor, Tensor]],
 ) -> None:
-    (x,) = leaves(x_dtype, (rows, 3 * width))
-    of = [x, *leaves(torch.float32, (rows, width), (width, 2 * width), (width, width))]
+    cell = CELLS[name]
+    (x,) = leaves(x_dtype, (rows, cell.terms * width))
+    states = leaves(torch.float32, *[(rows, width)] * cell.states)
+    weights = [(w / width**0.5).detach().requires_grad_() for w in leaves(torch.float32, *cell.shared(width))]
+    others = leaves(torch.float32, *cell.others(width))
 
     def run() -> Tensor:
         with torch.autocast("cpu", enabled=dtype == torch.bfloat16):
-            first, weights = share(*of[1:])
-            return with_gradients(gru.step(x, gru.step(x, first, *weights), *weights), of)
+            first, shared = share(states[0], *weights)
+            state = [first, *states[1:]]
+            for _ in range(2):
+                after = cell.step(x, *state, *shared, *others)
+                state = [after] if isinstance(after, Tensor) else [*after]
+            return with_gradients(torch.cat(state, dim=1), [x, *states, *weights, *others])
 
     near = NEAR[torch.bfloat16 if torch.bfloat16 in (dtype, x_dtype) else torch.float32]
-    torch.testing.assert_close(*both(run), rtol=0, atol=near * width**0.5)
+    ours, plain = both(run)
+    torch.testing.assert_close(ours, plain, rtol=0, atol=near * max(1.0, plain.abs().max().item()))
 
 
 @needs_kernels

@@ -17,6 +17,10 @@
 
 #include "gru.h"
 
+#include "lau.h"
+
+#include "lstm.h"
+
 #undef KERNEL
 #undef ADDRESS
 #undef NAMED

@@ -60,21 +60,22 @@ KERNEL(gru_state) {
         NAMED(gru_state_of)(given, from, to, 1, 1);
 }
 
-/* Backward before the product with the candidate's weights. Given three terms of the state's gradient (rows, width), of
-   which the second and the third may be null, mask (rows) or null, gates (rows, 2 width), the candidate (rows, width), the
+/* Backward before the product with the candidate's weights. Given three terms of the state's gradient (rows, width),
+   each of which may be null, mask (rows) or null, gates (rows, 2 width), the candidate (rows, width), the
    gradient of x (rows, 3 width), of which the candidate's part is written, the sum of the terms (rows, width), width,
    whether all but the first term, gates, candidate and sum are low. */
 INLINE void NAMED(gru_candidate_back_of)(const int64_t *given, int64_t from, int64_t to, int low) {
     int64_t width = given[8];
+    const float *first = ADDRESS(float, 0);
     const void *second = ADDRESS(void, 1), *third = ADDRESS(void, 2);
     const uint8_t *real = ADDRESS(uint8_t, 3);
     for (int64_t i = from; i < to; i++) {
-        const float *first = ADDRESS(float, 0) + i * width, *z = ADDRESS(float, 4) + (2 * i + 1) * width;
+        const float *z = ADDRESS(float, 4) + (2 * i + 1) * width;
         const float *candidate = ADDRESS(float, 5) + i * width, part = real && !real[i] ? 0 : 1;
         void *d_x = NAMED(row)(ADDRESS(void, 6), i, 3 * width, low);
         float *sum = ADDRESS(float, 7) + i * width;
         for (int64_t j = 0; j < width; j++) {
-            sum[j] = first[j];
+            sum[j] = first ? first[i * width + j] : 0;
             if (second) sum[j] += NAMED(read)(second, i * width + j, low);
             if (third) sum[j] += NAMED(read)(third, i * width + j, low);
             NAMED(write)(d_x, 2 * width + j, part * sum[j] * z[j] * (1 - candidate[j] * candidate[j]), low);

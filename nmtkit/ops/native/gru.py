@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops.gru import Kept, State
-from nmtkit.ops.native.library import parts, run
-from nmtkit.ops.recurrence import other, three
+from nmtkit.ops.native.library import parts, run, terms
+from nmtkit.ops.recurrence import other
 
 
 def forward(x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
@@ -27,9 +27,9 @@ def backward(
     """See ``Steps``: dh and h (B, H), d_w (B, 3H)."""
     rows, width = h.shape
     count, d_h = parts(rows, d_w.numel()), torch.empty_like(h)
-    terms = [dh[0].float(), *(term.to(d_w.dtype) for term in dh[1:])]
-    run("gru_candidate_back", rows, count, *three(terms), real, kept.gates, kept.candidate, d_w, d_h, width, d_w.dtype)
+    given = *terms(dh, d_w.dtype), real, kept.gates, kept.candidate, d_w, d_h
+    run("gru_candidate_back", rows, count, *given, width, d_w.dtype)
     through = d_w[:, 2 * width :] @ u_t
-    given = d_h, through, real, kept.gates, kept.candidate, h, d_w
-    run("gru_gates_back", rows, count, *given, width, d_w.dtype)
+    after = d_h, through, real, kept.gates, kept.candidate, h, d_w
+    run("gru_gates_back", rows, count, *after, width, d_w.dtype)
     return [d_h, d_w[:, : 2 * width] @ u_gates_t]

@@ -7,7 +7,7 @@ threads, where its OpenMP is GCC's.
 
 import ctypes
 import sysconfig
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -47,6 +47,13 @@ def _integer(given: Tensor | int | torch.dtype | None) -> int:
     if isinstance(given, Tensor):
         return given.data_ptr()
     return int(given == torch.bfloat16) if isinstance(given, torch.dtype) else given or 0
+
+
+def terms(gradients: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor | None]:
+    """One to three terms (...) of a sum as kernels take them: one in float32 and two in ``dtype``, each may be None."""
+    ordered = sorted(gradients, key=lambda x: x.dtype != torch.float32)
+    first = ordered.pop(0) if ordered[0].dtype == torch.float32 else None
+    return [first, *(x.to(dtype) for x in ordered), *[None] * (2 - len(ordered))]
 
 
 @cache
