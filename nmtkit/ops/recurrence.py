@@ -78,6 +78,11 @@ def total(terms: Sequence[Tensor]) -> Tensor:
 # What kernels are given.
 
 
+def matmul(x: Tensor, w: Tensor) -> Tensor:
+    """x (B, D) times w (D, G) in their own dtype -> (B, G)."""
+    return torch.mm(x, w, out=x.new_empty(len(x), w.shape[1]))  # autocast leaves what has a place alone
+
+
 def other(copy: Tensor, original: Tensor) -> Tensor | None:
     """``copy`` (...) if it is another place than ``original``, to be written too."""
     return None if copy.dtype == original.dtype else copy
@@ -159,13 +164,11 @@ def require_same(
     """
     both: list[list[Tensor]] = []
     for function in (ours, theirs):
-        # The first tensor may come from a search, where gradients are off.
-        with torch.inference_mode(False), torch.enable_grad():
-            given = [None if x is None else x.clone().requires_grad_() for x in inputs]
-            called = function(*given)
-            results = [called] if isinstance(called, Tensor) else list(called)
-            leaves = [x for x in given if x is not None]
-            gradients = torch.autograd.grad(results, leaves, [result.detach() for result in results], allow_unused=True)
+        given = [None if x is None else x.clone().requires_grad_() for x in inputs]
+        called = function(*given)
+        results = [called] if isinstance(called, Tensor) else list(called)
+        leaves = [x for x in given if x is not None]
+        gradients = torch.autograd.grad(results, leaves, [result.detach() for result in results], allow_unused=True)
         both.append([*results, *(gradient for gradient in gradients if gradient is not None)])
     for fused, plain in zip(*both, strict=True):
         # Wide enough for bfloat16 and a GPU's coarser exponential; a wrong kernel is far off.

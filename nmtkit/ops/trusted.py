@@ -39,7 +39,9 @@ def choose(
 @cache
 def _sound(fused: Callable[[], Any], compare: Compare, device: torch.device, dtype: torch.dtype) -> bool:
     try:
-        compare(fused(), device, dtype)
+        # The first tensor may come from a search, where gradients are off, or from a training in another dtype.
+        with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device.type, enabled=False):
+            compare(fused(), device, dtype)
     except Exception as error:  # whatever a compiler or a driver may raise: the plain operations need neither
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         _warn(f"plain operations on {device}, not kernels: {reason}")

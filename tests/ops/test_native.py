@@ -5,13 +5,15 @@ They are compiled when nmtkit is installed. Without a C compiler there are none,
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, bfloat16, cross_entropy, gru, int8, lau, lstm
+from nmtkit.ops import attention, bfloat16, cross_entropy, gru, int8, lau, lstm, trusted
 from nmtkit.ops.best import best
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import Matrix, is_packed, product
@@ -240,6 +242,19 @@ def test_two_steps_of_training_are_those_of_plain_operations(
     near = NEAR[torch.bfloat16 if torch.bfloat16 in (dtype, x_dtype) else torch.float32]
     ours, plain = both(run)
     torch.testing.assert_close(ours, plain, rtol=0, atol=near * max(1.0, plain.abs().max().item()))
+
+
+@needs_kernels
+@pytest.mark.parametrize("cell", [gru, lau, lstm])
+def test_kernels_are_trusted_wherever_the_first_tensor_comes_from(cell: ModuleType) -> None:
+    training, search = torch.autocast("cpu", dtype=torch.bfloat16), torch.inference_mode()
+    for state in (nullcontext(), training, search):
+        trusted._sound.cache_clear()
+        with state:
+            for dtype in DTYPES:
+                tensor = torch.zeros(1, dtype=dtype)
+                twin = trusted.choose(cell.PLAIN, cell._triton, cell._native, cell._compare, tensor)
+                assert twin is cell._native()
 
 
 @needs_kernels

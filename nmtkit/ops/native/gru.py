@@ -7,17 +7,17 @@ from torch import Tensor
 
 from nmtkit.ops.gru import Kept, State
 from nmtkit.ops.native.library import parts, run, terms
-from nmtkit.ops.recurrence import other
+from nmtkit.ops.recurrence import matmul, other
 
 
 def forward(x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
     """See ``Steps``: x (B, 3H)."""
     rows, width = old.h.shape
-    count, product = parts(rows, x.numel()), old.h_w @ u_gates
+    count, product = parts(rows, x.numel()), matmul(old.h_w, u_gates)
     x = x if x.dtype == product.dtype else x.float()
     dtypes = x.dtype, product.dtype, kept.reset.dtype
     run("gru_gates", rows, count, x, product, old.h, kept.gates, kept.reset, width, *dtypes)
-    product, states = kept.reset @ u, (new.h, other(new.h_w, new.h))
+    product, states = matmul(kept.reset, u), (new.h, other(new.h_w, new.h))
     run("gru_state", rows, count, x, product, kept.gates, old.h, real, kept.candidate, *states, width, *dtypes[:2])
 
 
@@ -29,7 +29,7 @@ def backward(
     count, d_h = parts(rows, d_w.numel()), torch.empty_like(h)
     given = *terms(dh, d_w.dtype), real, kept.gates, kept.candidate, d_w, d_h
     run("gru_candidate_back", rows, count, *given, width, d_w.dtype)
-    through = d_w[:, 2 * width :] @ u_t
+    through = matmul(d_w[:, 2 * width :], u_t)
     after = d_h, through, real, kept.gates, kept.candidate, h, d_w
     run("gru_gates_back", rows, count, *after, width, d_w.dtype)
-    return [d_h, d_w[:, : 2 * width] @ u_gates_t]
+    return [d_h, matmul(d_w[:, : 2 * width], u_gates_t)]

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from nmtkit.ops.lau import Gradients, Kept, State
 from nmtkit.ops.native.library import parts, run, terms
-from nmtkit.ops.recurrence import other
+from nmtkit.ops.recurrence import matmul, other
 
 
 def forward(old: State, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
     """See ``Steps``: u (H, 4H)."""
-    (rows, width), product = old.h.shape, old.h_w @ u
+    (rows, width), product = old.h.shape, matmul(old.h_w, u)
     given = product, old.h, real, kept.linear, kept.gates, kept.candidate, new.h, other(new.h_w, new.h)
     run("lau", rows, parts(rows, product.numel()), *given, width, product.dtype)
 
@@ -25,4 +25,4 @@ def backward(
     results = out.candidate, out.x, other(out.w, out.x), stays
     given = *terms(dh, out.w.dtype), real, kept.linear, kept.gates, kept.candidate, h, *results
     run("lau_back", rows, parts(rows, out.x.numel()), *given, width, out.w.dtype)
-    return [stays, out.w @ u_t]
+    return [stays, matmul(out.w, u_t)]

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from nmtkit.ops.lstm import Kept, State
 from nmtkit.ops.native.library import parts, run, terms
-from nmtkit.ops.recurrence import other
+from nmtkit.ops.recurrence import matmul, other
 
 
 def forward(f: Tensor, old: State, w: Tensor, theta: Tensor, real: Tensor | None, gates: Tensor, new: State) -> None:
     """See ``Steps``: f and gates (B, 4H)."""
-    (rows, width), product = old.h.shape, old.h_w @ w
+    (rows, width), product = old.h.shape, matmul(old.h_w, w)
     f = f if f.dtype == product.dtype else f.float()
     given = f, product, old.h, old.s, theta, real, gates, new.h, other(new.h_w, new.h), new.s
     run("lstm", rows, parts(rows, f.numel()), *given, width, f.dtype, product.dtype)
@@ -29,5 +29,5 @@ def backward(
     given = *terms(dh, d_w.dtype), ds, theta, real, *kept, d_pre, other(d_w, d_pre), passed, old_ds
     run("lstm_back", rows, parts(rows, d_pre.numel()), *given, width, d_w.dtype)
     # What is handed on comes first, because it is float32.
-    product = d_w @ w_t
+    product = matmul(d_w, w_t)
     return [product] if passed is None else [passed, product], old_ds

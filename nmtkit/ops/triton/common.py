@@ -22,11 +22,6 @@ from torch import Tensor
 BLOCK = tl.constexpr(256)  # two elements for each of a program's 128 threads
 
 
-def matmul(x: Tensor, w: Tensor) -> Tensor:
-    """x (B, D) times w (D, G) in their own dtype -> (B, G)."""
-    return torch.mm(x, w, out=x.new_empty(len(x), w.shape[1]))  # autocast leaves what has a place alone
-
-
 def as_bytes(real: Tensor | None) -> Tensor | None:
     """A step's mask (B, 1) as kernels read it."""
     return None if real is None else real.view(torch.uint8)

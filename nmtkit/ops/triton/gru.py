@@ -8,8 +8,8 @@ import triton.language as tl
 from torch import Tensor
 
 from nmtkit.ops.gru import Kept, State
-from nmtkit.ops.recurrence import other, three
-from nmtkit.ops.triton.common import as_bytes, is_real, load, matmul, places, run, store, sum_of, tanh
+from nmtkit.ops.recurrence import matmul, other, three
+from nmtkit.ops.triton.common import as_bytes, is_real, load, places, run, store, sum_of, tanh
 
 
 @triton.jit
