@@ -13,8 +13,8 @@ The LAU of Wang et al. 2017, eqs. 6 to 8, whose third gate is g and whose bias s
     h' = (1 - g) * ((1 - z) * h + z * dropout(c)) + g * H(x)
 
 The product with the state stays with the caller: s = h U, so that a loop can share its weights (``loop.py``). What
-follows it is done by ``Plain``, in few passes over memory and in the dtype of the state h, or on a GPU by its twin in
-``triton/gated.py``, in float32.
+follows it is done by ``Plain``, in few passes over memory and in the dtype of the state h, or in float32 by its twins,
+on a processor in ``native/gated.py``, on a GPU in ``triton/gated.py``.
 
 Letters: N rows, H hidden, G gates.
 """
@@ -42,7 +42,7 @@ def gru(
     gain is None without one. state_bias (H,), inside the reset product. keep (N, H) is what dropout multiplies the
     candidate by; None keeps it.
     """
-    return trusted.choose(PLAIN, _triton, None, _compare, s).gru(x, s, h, gain, bias, state_bias, keep)
+    return trusted.choose(PLAIN, _triton, _native, _compare, s).gru(x, s, h, gain, bias, state_bias, keep)
 
 
 def lau(
@@ -53,11 +53,11 @@ def lau(
     As ``gru`` with the gates r, z, g: x (N, 5H) ends with H(x), s (N, 4H), h (N, H), gain and bias (3, H),
     candidate_bias (H,), outside the reset product, keep (N, H).
     """
-    return trusted.choose(PLAIN, _triton, None, _compare, s).lau(x, s, h, gain, bias, candidate_bias, keep)
+    return trusted.choose(PLAIN, _triton, _native, _compare, s).lau(x, s, h, gain, bias, candidate_bias, keep)
 
 
 class Cells(Protocol):
-    """Both functions above, with their backward: of plain operations or of a GPU's kernels."""
+    """Both functions above, with their backward: of plain operations or of kernels."""
 
     def gru(
         self, x: Tensor | None, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, state_bias: Tensor,
@@ -97,6 +97,12 @@ PLAIN: Cells = Plain()
 
 def _triton() -> Cells:
     from nmtkit.ops.triton import gated
+
+    return gated
+
+
+def _native() -> Cells:
+    from nmtkit.ops.native import gated
 
     return gated
 

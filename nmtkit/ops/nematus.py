@@ -5,8 +5,8 @@
     h' = u * h + (1 - u) * p                    u keeps the old state
 
 The product with the state stays with the caller: s = h [U_ru, U_p], so that a loop can share its weights (``loop.py``).
-What follows it is done by ``Plain``, in few passes over memory and in the dtype of h, or on a GPU by its twin in
-``triton/nematus.py``, in float32.
+What follows it is done by ``Plain``, in few passes over memory and in the dtype of h, or in float32 by its twins, on
+a processor in ``native/nematus.py``, on a GPU in ``triton/nematus.py``.
 
 Letters: N rows, H hidden.
 """
@@ -31,11 +31,11 @@ def step(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Seq
     gives to them, before bias (3H,) and layer normalisation. ``norms`` are gain and bias of the normalisation of both
     gates (2H,) and of the candidate (H,); empty without one.
     """
-    return trusted.choose(PLAIN, _triton, None, _compare, s).step(x, s, h, bias, norms)
+    return trusted.choose(PLAIN, _triton, _native, _compare, s).step(x, s, h, bias, norms)
 
 
 class Steps(Protocol):
-    """The function above, with its backward: of plain operations or of a GPU's kernels."""
+    """The function above, with its backward: of plain operations or of kernels."""
 
     def step(self, x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
         """See ``step``: the next state (N, H)."""
@@ -55,6 +55,12 @@ PLAIN: Steps = Plain()
 
 def _triton() -> Steps:
     from nmtkit.ops.triton import nematus
+
+    return nematus
+
+
+def _native() -> Steps:
+    from nmtkit.ops.native import nematus
 
     return nematus
 

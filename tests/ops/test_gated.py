@@ -9,6 +9,8 @@ from torch import Tensor
 from nmtkit.ops import gated, nematus
 from tests.ops import oracle
 
+pytestmark = pytest.mark.usefixtures("operations")
+
 Cell = Callable[..., Tensor]
 KINDS = ["gru", "tgru", "lgru", "lau", "nematus", "nematus row", "nematus without input"]
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, bfloat16, cross_entropy, gru, int8, lau, lstm, trusted
+from nmtkit.ops import attention, bfloat16, cross_entropy, gated, gru, int8, lau, lstm, nematus, trusted
 from nmtkit.ops.best import best
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import Matrix, is_packed, product
@@ -245,7 +245,7 @@ def test_two_steps_of_training_are_those_of_plain_operations(
 
 
 @needs_kernels
-@pytest.mark.parametrize("cell", [gru, lau, lstm])
+@pytest.mark.parametrize("cell", [gated, gru, lau, lstm, nematus])
 def test_kernels_are_trusted_wherever_the_first_tensor_comes_from(cell: ModuleType) -> None:
     training, search = torch.autocast("cpu", dtype=torch.bfloat16), torch.inference_mode()
     for state in (nullcontext(), training, search):
@@ -255,6 +255,110 @@ def test_kernels_are_trusted_wherever_the_first_tensor_comes_from(cell: ModuleTy
                 tensor = torch.zeros(1, dtype=dtype)
                 twin = trusted.choose(cell.PLAIN, cell._triton, cell._native, cell._compare, tensor)
                 assert twin is cell._native()
+
+
+def different(*shapes: tuple[int, ...]) -> list[Tensor]:
+    """Random tensors that need a gradient and of which no two begin alike."""
+    random = torch.Generator().manual_seed(1)
+    return [torch.randn(shape, generator=random).requires_grad_() for shape in shapes]
+
+
+def low(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x.detach().to(dtype).requires_grad_()
+
+
+# Gradients in bfloat16 may be rounded to either neighbour.
+CLOSE = {torch.float32: {"rtol": 2e-5, "atol": 2e-5}, torch.bfloat16: {"rtol": 2**-7, "atol": 2e-5}}
+ROWS = pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (33, 130)])
+NORMALISED = {
+    "GRU": (gated.gru, 2, 3),
+    "T-GRU": (gated.gru, 2, 0),
+    "L-GRU": (gated.gru, 3, 5),
+    "LAU": (gated.lau, 3, 5),
+}
+
+
+@needs_kernels
+@pytest.mark.parametrize("kind", NORMALISED)
+@pytest.mark.parametrize("layer_norm", [True, False])
+@pytest.mark.parametrize("dropout", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("x_dtype", DTYPES)
+@ROWS
+def test_a_step_with_normalised_gates_is_that_of_plain_operations(
+    kind: str, layer_norm: bool, dropout: bool, dtype: torch.dtype, x_dtype: torch.dtype, rows: int, width: int,
+    both: Callable[..., tuple[Tensor, Tensor]],
+) -> None:  # fmt: skip
+    cell, gates, parts = NORMALISED[kind]
+    shapes = [(rows, parts * width), (rows, (gates + 1) * width), (rows, width)]
+    x, s, h, gain, bias, other, keep = different(*shapes, (gates, width), (gates, width), (width,), (rows, width))
+    given = [
+        low(x, x_dtype) if parts else None, low(s, dtype), h, gain if layer_norm else None, bias, other,
+        keep.detach() if dropout else None,
+    ]  # fmt: skip
+    of = [y for y in given if y is not None and y.requires_grad]
+    ours, plain = both(lambda: with_gradients(cell(*given), of))
+    torch.testing.assert_close(ours, plain, **CLOSE[torch.bfloat16 if torch.bfloat16 in (dtype, x_dtype) else dtype])
+
+
+@needs_kernels
+@pytest.mark.parametrize("x_shape", ["rows", "one row", "none"])
+@pytest.mark.parametrize("layer_norm", [True, False])
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("x_dtype", DTYPES)
+@ROWS
+def test_a_step_of_nematus_is_that_of_plain_operations(
+    x_shape: str, layer_norm: bool, with_bias: bool, dtype: torch.dtype, x_dtype: torch.dtype, rows: int, width: int,
+    both: Callable[..., tuple[Tensor, Tensor]],
+) -> None:  # fmt: skip
+    shapes = [(3 * width,) if x_shape == "one row" else (rows, 3 * width), (rows, 3 * width), (rows, width)]
+    x, s, h, bias, *norms = different(*shapes, (3 * width,), *[(n * width,) for n in (2, 2, 1, 1)])
+    x, s, norms = low(x, x_dtype), low(s, dtype), norms if layer_norm else []
+    of = [s, h, *norms, *([x] if x_shape != "none" else []), *([bias] if with_bias else [])]
+    given = x if x_shape != "none" else None, s, h, bias if with_bias else None, norms
+    ours, plain = both(lambda: with_gradients(nematus.step(*given), of))
+    torch.testing.assert_close(ours, plain, **CLOSE[torch.bfloat16 if torch.bfloat16 in (dtype, x_dtype) else dtype])
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["LAU", "Nematus"])
+def test_what_steps_take_may_have_gaps_and_states_and_inputs_other_dtypes(
+    kind: str, dtype: torch.dtype, both: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    def turned(*shape: int) -> Tensor:
+        return drawn(*shape).t().requires_grad_()
+
+    # PyTorch's own normalisation takes one dtype alone.
+    norms = [] if dtype != torch.float32 else [turned(n * 8, 2)[0] for n in (2, 2, 1, 1)]
+    gain, other = (None if dtype != torch.float32 else turned(8, 3)), turned(8, 2)[0]
+    of = [turned(40, 9).detach().to(dtype), turned(32, 9).detach(), turned(8, 9).detach().to(dtype)]
+    x, s, h = (y.requires_grad_() for y in of)
+
+    def run() -> Tensor:
+        if kind == "LAU":
+            new = gated.lau(x, s, h, gain, turned(8, 3), other, turned(8, 9).detach())
+        else:
+            new = nematus.step(x[:, ::5].repeat(1, 3), s[:, 8:], h, turned(24, 2)[0], norms)
+        assert new.dtype == torch.promote_types(dtype, torch.float32)
+        gradients = torch.autograd.grad(new.sum(), of)  # that of the state is one number in memory
+        assert [g.dtype for g in gradients] == [y.dtype for y in of]
+        return torch.cat([y.flatten().float() for y in (new.detach(), *gradients)])
+
+    torch.testing.assert_close(*both(run), rtol=0, atol=0.06 if dtype == torch.bfloat16 else 1e-5)
+
+
+@needs_kernels
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_what_is_no_number_stays_in_its_row_of_a_step_with_normalised_gates(wrong: float) -> None:
+    x, s, h, gain, bias, other = different((3, 200), (3, 160), (3, 40), (3, 40), (3, 40), (40,))
+    with torch.no_grad():
+        s[1, 75] = wrong  # of the gate z
+        assert gated.lau(x, s, h, gain, bias, other, None).isnan().all(dim=1).tolist() == [False, True, False]
+        norms = [gain.flatten()[:80], bias.flatten()[:80], gain[0], bias[0]]
+        new = nematus.step(x[:, :120], s[:, :120], h, None, norms)
+    assert new.isnan().all(dim=1).tolist() == [False, True, False]
 
 
 @needs_kernels

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
+from nmtkit.ops.native import library
 
 GPU: Any = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)  # what is asked of a tensor
 CELLS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "LAU": lau}
@@ -145,6 +146,20 @@ def test_without_triton_plain_operations_are_used_and_one_line_says_so(
     assert trusted.choose(cell.PLAIN, cell._triton, None, cell._compare, GPU) is cell.PLAIN
     assert len(caplog.messages) == 1
     assert "ModuleNotFoundError" in caplog.text
+
+
+@pytest.mark.skipif(library._library() is None, reason="nmtkit was installed without a C compiler")
+@pytest.mark.parametrize("dtype", library.BOTH)
+@pytest.mark.parametrize("cell", [gru, gated, nematus])
+def test_on_a_cpu_kernels_in_c_are_used_unless_they_are_wrong(
+    cell: Any, dtype: torch.dtype, caplog: pytest.LogCaptureFixture
+) -> None:
+    x = torch.zeros(1, dtype=dtype)
+    assert trusted.choose(cell.PLAIN, cell._triton, cell._native, cell._compare, x) is cell._native()
+    assert caplog.text == ""
+    wrong = SimpleNamespace()
+    assert trusted.choose(cell.PLAIN, cell._triton, lambda: wrong, cell._compare, x) is cell.PLAIN
+    assert "plain operations on cpu, not kernels" in caplog.text
 
 
 @pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus, attention])

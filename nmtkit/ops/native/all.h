@@ -9,17 +9,21 @@
 
 #include "functions.h"
 
-#include "search.h"
+#include "attention.h"
 
 #include "cross_entropy.h"
 
-#include "attention.h"
+#include "gated.h"
 
 #include "gru.h"
 
 #include "lau.h"
 
 #include "lstm.h"
+
+#include "nematus.h"
+
+#include "search.h"
 
 #undef KERNEL
 #undef ADDRESS

@@ -41,6 +41,18 @@ INLINE char *NAMED(row)(const void *rows, int64_t i, int64_t width, int low) {
     return (char *)(intptr_t)rows + i * width * (low ? 2 : 4);
 }
 
+/* A row of n numbers as floats: itself, or the floats that are then in the room. */
+INLINE const float *NAMED(floats)(const void *row, int64_t n, int low, float *room) {
+    if (!low) return row;
+    for (int64_t j = 0; j < n; j++) room[j] = NAMED(wide)(((const uint16_t *)row)[j]);
+    return room;
+}
+
+/* n floats to bfloat16. */
+INLINE void NAMED(narrowed)(uint16_t *row, const float *x, int64_t n) {
+    for (int64_t j = 0; j < n; j++) row[j] = NAMED(narrow)(x[j]);
+}
+
 /* e to the power x, to two units in the last place; 2^-126 or so for what is smaller.
 
    x = n ln 2 + r, where ln 2 is taken in two parts, the first of which times n is exact; e^r is its Taylor series. */
@@ -70,4 +82,40 @@ INLINE float NAMED(total)(float *sums) {
     for (int64_t n = LANES / 2; n; n /= 2)
         for (int64_t l = 0; l < n; l++) sums[l] += sums[l + n];
     return sums[0];
+}
+
+/* The sum of n floats. */
+INLINE float NAMED(sum)(const float *x, int64_t n) {
+    int64_t whole = n - n % LANES;
+    float sums[LANES] = {0};
+    for (int64_t j = 0; j < whole; j += LANES)
+        for (int64_t l = 0; l < LANES; l++) sums[l] += x[j + l];
+    for (int64_t j = whole; j < n; j++) sums[j - whole] += x[j];
+    return NAMED(total)(sums);
+}
+
+/* The sum of the products of n floats each. */
+INLINE float NAMED(dot)(const float *x, const float *y, int64_t n) {
+    int64_t whole = n - n % LANES;
+    float sums[LANES] = {0};
+    for (int64_t j = 0; j < whole; j += LANES)
+        for (int64_t l = 0; l < LANES; l++) sums[l] += x[j + l] * y[j + l];
+    for (int64_t j = whole; j < n; j++) sums[j - whole] += x[j] * y[j];
+    return NAMED(total)(sums);
+}
+
+/* Layer normalisation of n terms in place, before gain and bias; gives what they were scaled by. */
+INLINE float NAMED(normalise)(float *terms, int64_t n, float epsilon) {
+    float mean = NAMED(sum)(terms, n) / (float)n;
+    for (int64_t j = 0; j < n; j++) terms[j] -= mean;
+    float scale = 1.0f / __builtin_sqrtf(NAMED(dot)(terms, terms, n) / (float)n + epsilon);
+    for (int64_t j = 0; j < n; j++) terms[j] *= scale;
+    return scale;
+}
+
+/* The gradient of n normalised terms becomes that of the terms before. Neither the mean of these nor their common size
+   changes anything: what would change them is taken out. */
+INLINE void NAMED(normalise_back)(float *d, const float *terms, int64_t n, float scale) {
+    float mean = NAMED(sum)(d, n) / (float)n, slope = NAMED(dot)(d, terms, n) / (float)n;
+    for (int64_t j = 0; j < n; j++) d[j] = (d[j] - mean - terms[j] * slope) * scale;
 }

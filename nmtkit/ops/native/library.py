@@ -31,6 +31,11 @@ def parts(rows: int, elements: int) -> int:
     return max(1, min(torch.get_num_threads(), rows, elements // GRAIN))
 
 
+def taken(x: Tensor | None) -> Tensor | None:
+    """x (...) as kernels take it: without gaps, in float32 unless it is bfloat16; None for none."""
+    return None if x is None else (x if x.dtype in BOTH else x.float()).contiguous()
+
+
 def run(name: str, rows: int, parts: int, *given: Tensor | int | torch.dtype | None) -> None:
     """Has a kernel work on all rows, in so many parts at once.
 
