@@ -3,7 +3,7 @@
 ``additive`` is for search: any number of query rows for each sentence, plain operations. ``quick_additive`` makes the
 same of exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one query row
 for each sentence, and keys, values and v that all steps share. On a GPU the scores of the latter are one kernel,
-``triton/attention.py``.
+``triton/attention.py``; on a processor all of it is one kernel each way, ``native/attention.py``.
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """

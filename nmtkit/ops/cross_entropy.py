@@ -5,7 +5,7 @@ the softmax's gradient, softmax(logits) - target. Backward only multiplies what 
 
 A chunk is what the three products take at once: many rows, because each chunk passes over the whole gradient of the
 weight. What lies between the products goes over the logits some eight times, and is done in blocks of a chunk that stay
-in a processor's cache.
+in a processor's cache; or by a kernel that has a row there until it is done with it, ``native/cross_entropy.py``.
 
 Letters: R rows (sentences x target words), H hidden, V words.
 """

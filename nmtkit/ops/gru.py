@@ -5,8 +5,9 @@
     c = tanh(x_c + (r * h) U)
     h' = (1 - z) * h + z * c
 
-``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand; one of
-its steps is done by ``Plain``, or on a GPU by its twin in ``triton/gru.py``.
+``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand. One of
+its steps, and one of a training loop with attention, is done by ``Plain`` or by its twins of kernels, on a GPU
+``triton/gru.py``, on a processor ``native/gru.py``.
 
 Letters: T steps, B rows, H hidden. x holds the transformed inputs in the order r, z, c; u_gates is [U_r, U_z].
 """

@@ -4,9 +4,10 @@
     c = tanh((1 - r) * x_c + r * (h U_c) + b_c)
     h' = (1 - g) * ((1 - z) * h + z * c) + g * H(x)
 
-``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand; one of
-its steps is done by ``Plain``, or on a GPU by its twin in ``triton/lau.py``. It takes the candidate as
-tanh(x_c + b_c + r * (h U_c - x_c)): the difference comes out of the product like a fourth gate, if -x_c is added there.
+``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand. One of
+its steps, and one of a training loop with attention, is done by ``Plain`` or by its twins of kernels, on a GPU
+``triton/lau.py``, on a processor ``native/lau.py``. It takes the candidate as tanh(x_c + b_c + r * (h U_c - x_c)): the
+difference comes out of the product like a fourth gate, if -x_c is added there.
 
 Letters: T steps, B rows, H hidden. x holds the transformed inputs in the order r, z, g, c, H(x); u is [U_r, U_z, U_g,
 U_c], and so is the bias.

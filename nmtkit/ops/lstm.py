@@ -7,8 +7,9 @@
     o = sigma(f_o + h W_o + theta_o * s')       output gate, pi; its peephole sees the new cell
     h' = tanh(s') * o
 
-``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand; one of
-its steps is done by ``Plain``, or on a GPU by its twin in ``triton/lstm.py``.
+``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand. One of
+its steps, and one of a training loop with attention, is done by ``Plain`` or by its twins of kernels, on a GPU
+``triton/lstm.py``, on a processor ``native/lstm.py``.
 
 Letters: T steps, B rows, H hidden. f, W_r and the gates have the order z, i, g, o.
 """
