@@ -30,7 +30,7 @@ extern void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, un
 extern int omp_get_thread_num(void) __attribute__((weak));
 extern int omp_get_num_threads(void) __attribute__((weak));
 
-static void take_parts(void *data) { /* there may be fewer threads than parts */
+static void take_parts(void *data) {
     const Work *work = data;
     for (int64_t part = omp_get_thread_num(); part < work->parts; part += omp_get_num_threads())
         work->kernel(work->given, work->rows * part / work->parts, work->rows * (part + 1) / work->parts, part);
@@ -47,7 +47,7 @@ static int has_threads(void) { return 0; }
 EXPORT void nmtkit_run(Kernel *kernel, const int64_t *given, int64_t rows, int64_t parts) {
     Work work = {kernel, given, rows, parts};
     if (parts > 1 && has_threads())
-        GOMP_parallel(take_parts, &work, (unsigned)parts, 0);
+        GOMP_parallel(take_parts, &work, 0, 0); /* all threads, as PyTorch asks for: others would be made anew */
     else
         kernel(given, 0, rows, 0);
 }
