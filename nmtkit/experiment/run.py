@@ -23,6 +23,7 @@ from nmtkit.experiment.warm_start import Origin, check_origin, take_weights, wri
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, locked
 from nmtkit.models.base import Seq2Seq, count_parameters
+from nmtkit.ops.native import library
 from nmtkit.ops.precision import TrainingPrecision, dtype_of
 from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers
 from nmtkit.training.folder import ModelFolder
@@ -80,6 +81,8 @@ def run_experiment(
             experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
             device, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
+        if device.type == "cpu" and not library.helps():
+            log.info("no kernels in C, which train faster: install nmtkit again where there is a C compiler")
         log.info(development.describe_bleu())
         if run.settings.batch_tokens == "auto":
             run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))

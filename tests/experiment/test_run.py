@@ -1,0 +1,22 @@
+"""What a run says before it begins."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from nmtkit.ops.native import library
+from tests.training.conftest import make_data, trained
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "not compiled"])
+def test_it_says_so_if_there_are_no_kernels_in_c(
+    compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    helps = library.helps
+    monkeypatch.setattr(library, "helps", lambda *tensors, dtypes=(): compiled and (not tensors or helps(*tensors)))
+    with caplog.at_level(logging.INFO):
+        trained(tmp_path / "run", make_data(tmp_path), max_updates=1)
+    said = [record.getMessage() for record in caplog.records]
+    line = "no kernels in C, which train faster: install nmtkit again where there is a C compiler"
+    assert (line in said) is not compiled
