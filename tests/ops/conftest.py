@@ -8,8 +8,16 @@ import torch
 from nmtkit.ops.native import library
 
 
+@pytest.fixture
+def nan_in_memory() -> Iterator[None]:
+    """Memory that nothing has been written to is full of NaN, so that nothing comes of reading it but NaN."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
 @pytest.fixture(params=["plain", "kernels"])
-def operations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def operations(nan_in_memory: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A test once without the kernels, and once with them, whose rows two threads share, however few they are."""
     if request.param == "plain":
         monkeypatch.setattr(library, "helps", lambda *tensors, dtypes=(): False)

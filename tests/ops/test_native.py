@@ -26,7 +26,7 @@ PACKS = [pack for pack in (bfloat16.pack, int8.pack) if is_packed(pack(torch.one
 
 
 @pytest.fixture(autouse=True, params=[1, 3], ids=["one thread", "three"])
-def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def threads(nan_in_memory: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """However few rows there are, three threads share them."""
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
@@ -215,7 +215,7 @@ CELLS = {
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("x_dtype", DTYPES)
-@pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (33, 130)])
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (20, 70), (33, 130)])
 def test_two_steps_of_training_are_those_of_plain_operations(
     name: str,
     dtype: torch.dtype,
@@ -245,6 +245,28 @@ def test_two_steps_of_training_are_those_of_plain_operations(
 
 
 @needs_kernels
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_sequence_in_training_is_that_of_plain_operations(
+    name: str, dtype: torch.dtype, reverse: bool, both: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    sequence = {"GRU": gru.sequence, "LAU": lau.sequence, "LSTM": lstm.sequence}[name]
+    cell, (length, rows, width) = CELLS[name], (4, 20, 70)  # oneDNN multiplies by 96, the next multiple of 32
+    (x,) = leaves(dtype, (length, rows, cell.terms * width))
+    weights = [(w / width**0.5).detach().requires_grad_() for w in leaves(torch.float32, *cell.shared(width))]
+    others = leaves(torch.float32, *cell.others(width), *[(rows, width)] * cell.states)
+    mask = torch.arange(length)[:, None] <= torch.arange(rows)
+
+    def run() -> Tensor:
+        outputs = sequence(x, *weights, *others, mask, reverse)[0]
+        return with_gradients(outputs, [x, *weights, *others])
+
+    ours, plain = both(run)
+    torch.testing.assert_close(ours, plain, rtol=0, atol=NEAR[dtype] * max(1.0, plain.abs().max().item()))
+
+
+@needs_kernels
 @pytest.mark.parametrize("cell", [gated, gru, lau, lstm, nematus])
 def test_kernels_are_trusted_wherever_the_first_tensor_comes_from(cell: ModuleType) -> None:
     training, search = torch.autocast("cpu", dtype=torch.bfloat16), torch.inference_mode()
@@ -269,7 +291,7 @@ def low(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 # Gradients in bfloat16 may be rounded to either neighbour.
 CLOSE = {torch.float32: {"rtol": 2e-5, "atol": 2e-5}, torch.bfloat16: {"rtol": 2**-7, "atol": 2e-5}}
-ROWS = pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (33, 130)])
+ROWS = pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (20, 70), (33, 130)])
 NORMALISED = {
     "GRU": (gated.gru, 2, 3),
     "T-GRU": (gated.gru, 2, 0),

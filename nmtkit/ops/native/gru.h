@@ -80,6 +80,8 @@ INLINE void NAMED(gru_candidate_back_of)(const int64_t *given, int64_t from, int
             if (third) sum[j] += NAMED(read)(third, i * width + j, low);
             NAMED(write)(d_x, 2 * width + j, part * sum[j] * z[j] * (1 - candidate[j] * candidate[j]), low);
         }
+        /* oneDNN, which multiplies the candidate's part next, multiplies what stands beside it by zero: it must be finite. */
+        memset(d_x, 0, (size_t)width * (low ? 4 : 8));
     }
 }
 
