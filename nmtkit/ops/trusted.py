@@ -1,7 +1,8 @@
 """Which of two twins is used: plain operations, or kernels, if they gave the right results once.
 
-On a GPU the kernels are Triton's, on a CPU they are C. Neither is relied on without having been tried: those of Triton
-were written where no GPU was at hand, and those in C are made by whatever compiler is where nmtkit is installed.
+On a GPU the kernels are Triton's, on a CPU they are C. Those of the cells, and Triton's of attention, are not relied
+on without having been tried: Triton's were written where no GPU was at hand, and those in C are made by whatever
+compiler is where nmtkit is installed.
 """
 
 import logging
@@ -22,7 +23,7 @@ Compare = Callable[[Any, torch.device, torch.dtype], None]  # raises where the k
 
 def choose(
     plain: Twin, triton: Callable[[], Twin], native: Callable[[], Twin] | None, compare: Compare, x: Tensor
-) -> Twin:  # fmt: skip
+) -> Twin:
     """``plain``, or what ``triton`` or ``native`` imports, if they are for tensors like x (any shape).
 
     They are if ``compare`` raises nothing, which is tried once for each device and dtype.

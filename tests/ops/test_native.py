@@ -174,6 +174,7 @@ def with_gradients(result: Tensor, of: list[Tensor]) -> Tensor:
 
 NEAR = {torch.float32: 1e-5, torch.bfloat16: 0.06}
 SIZES = [(1, 1, 1), (5, 3, 7), (9, 17, 130)]  # sentences, words, width
+ROWS = pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (20, 70), (33, 130)])
 
 
 @needs_kernels
@@ -215,7 +216,7 @@ CELLS = {
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("x_dtype", DTYPES)
-@pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (20, 70), (33, 130)])
+@ROWS
 def test_two_steps_of_training_are_those_of_plain_operations(
     name: str,
     dtype: torch.dtype,
@@ -291,7 +292,6 @@ def low(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 # Gradients in bfloat16 may be rounded to either neighbour.
 CLOSE = {torch.float32: {"rtol": 2e-5, "atol": 2e-5}, torch.bfloat16: {"rtol": 2**-7, "atol": 2e-5}}
-ROWS = pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (20, 70), (33, 130)])
 NORMALISED = {
     "GRU": (gated.gru, 2, 3),
     "T-GRU": (gated.gru, 2, 0),

@@ -7,6 +7,27 @@
 #define KERNEL(name) EXPORT void NAMED(name)(const int64_t *given, int64_t from, int64_t to, int64_t part)
 #define ADDRESS(type, number) ((type *)(intptr_t)given[number])
 
+/* A kernel whose body is made once for each answer to whether something is low, which is given with that number. Of two,
+   the first is low only where the second is. */
+#define BODY(name, ...)                                                                                                \
+    INLINE void NAMED(name##_of)(const int64_t *given, int64_t from, int64_t to, int64_t part, __VA_ARGS__)
+#define KERNEL_OF(name, number)                                                                                        \
+    KERNEL(name) {                                                                                                     \
+        if (given[number])                                                                                             \
+            NAMED(name##_of)(given, from, to, part, 1);                                                                \
+        else                                                                                                           \
+            NAMED(name##_of)(given, from, to, part, 0);                                                                \
+    }
+#define KERNEL_OF_TWO(name, first, second)                                                                             \
+    KERNEL(name) {                                                                                                     \
+        if (!given[second])                                                                                            \
+            NAMED(name##_of)(given, from, to, part, 0, 0);                                                             \
+        else if (!given[first])                                                                                        \
+            NAMED(name##_of)(given, from, to, part, 0, 1);                                                             \
+        else                                                                                                           \
+            NAMED(name##_of)(given, from, to, part, 1, 1);                                                             \
+    }
+
 #include "functions.h"
 
 #include "attention.h"
@@ -27,4 +48,7 @@
 
 #undef KERNEL
 #undef ADDRESS
+#undef BODY
+#undef KERNEL_OF
+#undef KERNEL_OF_TWO
 #undef NAMED

@@ -3,7 +3,7 @@
 /* Given queries (rows, width), keys (rows, sources, width), values (rows, sources, depth), v (width), mask (rows, sources),
    contexts (rows, depth), weights (rows, sources), room to work in (parts, depth), sources, width, depth, whether queries,
    keys, values and contexts are low. What is masked has the weight 0. */
-INLINE void NAMED(attend_of)(const int64_t *given, int64_t from, int64_t to, int64_t part, int low) {
+BODY(attend, int low) {
     const float *v = ADDRESS(float, 3);
     float *context = ADDRESS(float, 7) + part * given[10];
     int64_t sources = given[8], width = given[9], depth = given[10], whole = width - width % LANES;
@@ -41,18 +41,13 @@ INLINE void NAMED(attend_of)(const int64_t *given, int64_t from, int64_t to, int
     }
 }
 
-KERNEL(attend) {
-    if (given[11])
-        NAMED(attend_of)(given, from, to, part, 1);
-    else
-        NAMED(attend_of)(given, from, to, part, 0);
-}
+KERNEL_OF(attend, 11)
 
 /* Given the gradient of the contexts (rows, depth), queries, keys, values and v as above, weights (rows, sources), the
    gradients of the queries (rows, width), of the keys (rows, sources, width), to which this step's is added, and of v
    (parts, width), likewise, room to work in (parts, width + sources), sources, width, depth, whether the first four and the
    queries' gradient are low; the other gradients are not. */
-INLINE void NAMED(attend_back_of)(const int64_t *given, int64_t from, int64_t to, int64_t part, int low) {
+BODY(attend_back, int low) {
     int64_t sources = given[10], width = given[11], depth = given[12], whole = depth - depth % LANES;
     const float *v = ADDRESS(float, 4);
     float *d_v = ADDRESS(float, 8) + part * width, *d_q = ADDRESS(float, 9) + part * (width + sources), *d = d_q + width;
@@ -89,9 +84,4 @@ INLINE void NAMED(attend_back_of)(const int64_t *given, int64_t from, int64_t to
     }
 }
 
-KERNEL(attend_back) {
-    if (given[13])
-        NAMED(attend_back_of)(given, from, to, part, 1);
-    else
-        NAMED(attend_back_of)(given, from, to, part, 0);
-}
+KERNEL_OF(attend_back, 13)

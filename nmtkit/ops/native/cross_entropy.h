@@ -5,7 +5,7 @@
    word and of the target, words, stride, whether the logits are low. Writes the negative log-likelihood of the target and
    the sum of all words' log-probabilities. If there is a gradient of the bias, the logits become their own gradient,
    softmax less what is wanted, which is added to it. */
-INLINE void NAMED(cross_entropy_of)(const int64_t *given, int64_t from, int64_t to, int64_t part, int low) {
+BODY(cross_entropy, int low) {
     const float *bias = ADDRESS(float, 1), wrong = ADDRESS(float, 6)[0], right = ADDRESS(float, 6)[1];
     int64_t words = given[7], stride = given[8], whole = words - words % LANES;
     float *z = ADDRESS(float, 5) + part * words, *d_bias = ADDRESS(float, 4);
@@ -50,9 +50,4 @@ INLINE void NAMED(cross_entropy_of)(const int64_t *given, int64_t from, int64_t 
     }
 }
 
-KERNEL(cross_entropy) {
-    if (given[9])
-        NAMED(cross_entropy_of)(given, from, to, part, 1);
-    else
-        NAMED(cross_entropy_of)(given, from, to, part, 0);
-}
+KERNEL_OF(cross_entropy, 9)

@@ -53,6 +53,19 @@ INLINE void NAMED(narrowed)(uint16_t *row, const float *x, int64_t n) {
     for (int64_t j = 0; j < n; j++) row[j] = NAMED(narrow)(x[j]);
 }
 
+/* The sum of n numbers of each of the first three that a kernel was given, each of which may be null, from number `at` on;
+   the first are floats, the others low or not. */
+INLINE void NAMED(sum_of_terms)(float *sum, const int64_t *given, int64_t at, int64_t n, int low) {
+    const float *first = ADDRESS(float, 0);
+    const void *second = ADDRESS(void, 1), *third = ADDRESS(void, 2);
+    for (int64_t j = 0; j < n; j++) {
+        float x = first ? first[at + j] : 0;
+        if (second) x += NAMED(read)(second, at + j, low);
+        if (third) x += NAMED(read)(third, at + j, low);
+        sum[j] = x;
+    }
+}
+
 /* e to the power x, to two units in the last place; 2^-126 or so for what is smaller.
 
    x = n ln 2 + r, where ln 2 is taken in two parts, the first of which times n is exact; e^r is its Taylor series. */

@@ -41,7 +41,7 @@ class _Cell(torch.autograd.Function):
         ctx.is_lau, (rows, width), gates = is_lau, h.shape, len(bias)
         count = parts(rows, s.numel())
         new = torch.empty_like(h, memory_format=torch.contiguous_format)
-        room, dtypes = new.new_empty(count, 4 * gates + 1, width), (_dtype(given[0]), s.dtype)
+        room, dtypes = new.new_empty(count, 4 * gates + 1, width), (None if x is None else x.dtype, s.dtype)
         run("gated", rows, count, *given, new, room, is_lau, gates, width, *dtypes)
         return new
 
@@ -54,12 +54,7 @@ class _Cell(torch.autograd.Function):
         dx, ds, old_dh = None if x is None else torch.empty_like(x), torch.empty_like(s), torch.empty_like(h)
         # A row of each: the G biases, that of the candidate, the G gains.
         shared, room = h.new_zeros(count, 2 * gates + 1, width), h.new_empty(count, 8 * gates + 2, width)
-        gradients, dtypes = (dh.contiguous(), dx, ds, old_dh, shared), (_dtype(x), s.dtype)
+        gradients, dtypes = (dh.contiguous(), dx, ds, old_dh, shared), (None if x is None else x.dtype, s.dtype)
         run("gated_back", rows, count, *given, *gradients, room, ctx.is_lau, gates, width, *dtypes)
         d_bias, d_other, d_gain = shared.sum(0).tensor_split([gates, gates + 1])
         return None, dx, ds, old_dh, None if gain is None else d_gain, d_bias, d_other[0], None
-
-
-def _dtype(x: Tensor | None) -> torch.dtype:
-    """That of an input (N, D), or any without one."""
-    return torch.float32 if x is None else x.dtype

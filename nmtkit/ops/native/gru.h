@@ -3,7 +3,7 @@
 /* Given x (rows, 3 width), the product (rows, 2 width) of the state and the gates' weights, the state (rows, width), gates
    (rows, 2 width), r times the state (rows, width), width, whether x is low, whether the product and whether r times the
    state is. */
-INLINE void NAMED(gru_gates_of)(const int64_t *given, int64_t from, int64_t to, int x_low, int product_low, int low) {
+BODY(gru_gates, int x_low, int product_low, int low) {
     int64_t width = given[5];
     for (int64_t i = from; i < to; i++) {
         const void *x = NAMED(row)(ADDRESS(void, 0), i, 3 * width, x_low);
@@ -19,19 +19,19 @@ INLINE void NAMED(gru_gates_of)(const int64_t *given, int64_t from, int64_t to, 
 
 KERNEL(gru_gates) {
     if (!given[8])
-        NAMED(gru_gates_of)(given, from, to, 0, 0, 0);
+        NAMED(gru_gates_of)(given, from, to, part, 0, 0, 0);
     else if (!given[7])
-        NAMED(gru_gates_of)(given, from, to, 0, 0, 1);
+        NAMED(gru_gates_of)(given, from, to, part, 0, 0, 1);
     else if (!given[6])
-        NAMED(gru_gates_of)(given, from, to, 0, 1, 1);
+        NAMED(gru_gates_of)(given, from, to, part, 0, 1, 1);
     else
-        NAMED(gru_gates_of)(given, from, to, 1, 1, 1);
+        NAMED(gru_gates_of)(given, from, to, part, 1, 1, 1);
 }
 
 /* Given x (rows, 3 width), the product (rows, width) of r times the state and the candidate's weights, gates (rows, 2
    width), the state (rows, width), mask (rows) or null, the candidate (rows, width) or null, the next state (rows, width)
    and its copy that is low or null, width, whether x and whether the product is low. */
-INLINE void NAMED(gru_state_of)(const int64_t *given, int64_t from, int64_t to, int x_low, int low) {
+BODY(gru_state, int x_low, int low) {
     int64_t width = given[8];
     const uint8_t *real = ADDRESS(uint8_t, 4);
     for (int64_t i = from; i < to; i++) {
@@ -46,57 +46,39 @@ INLINE void NAMED(gru_state_of)(const int64_t *given, int64_t from, int64_t to, 
             new[j] = h[j] + z[j] * (c - h[j]);
         }
         if (real && !real[i]) memcpy(new, h, (size_t)width * sizeof *h);
-        if (copy)
-            for (int64_t j = 0; j < width; j++) copy[i * width + j] = NAMED(narrow)(new[j]);
+        if (copy) NAMED(narrowed)(copy + i * width, new, width);
     }
 }
 
-KERNEL(gru_state) {
-    if (!given[10])
-        NAMED(gru_state_of)(given, from, to, 0, 0);
-    else if (!given[9])
-        NAMED(gru_state_of)(given, from, to, 0, 1);
-    else
-        NAMED(gru_state_of)(given, from, to, 1, 1);
-}
+KERNEL_OF_TWO(gru_state, 9, 10)
 
-/* Backward before the product with the candidate's weights. Given three terms of the state's gradient (rows, width),
-   each of which may be null, mask (rows) or null, gates (rows, 2 width), the candidate (rows, width), the
-   gradient of x (rows, 3 width), of which the candidate's part is written, the sum of the terms (rows, width), width,
-   whether all but the first term, gates, candidate and sum are low. */
-INLINE void NAMED(gru_candidate_back_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+/* Backward before the product with the candidate's weights. Given three terms of the state's gradient (rows, width), each
+   of which may be null, mask (rows) or null, gates (rows, 2 width), the candidate (rows, width), the gradient of x (rows,
+   3 width), of which the candidate's part is written, the sum of the terms (rows, width), width, whether all but the first
+   term, gates, candidate and sum are low. */
+BODY(gru_candidate_back, int low) {
     int64_t width = given[8];
-    const float *first = ADDRESS(float, 0);
-    const void *second = ADDRESS(void, 1), *third = ADDRESS(void, 2);
     const uint8_t *real = ADDRESS(uint8_t, 3);
     for (int64_t i = from; i < to; i++) {
         const float *z = ADDRESS(float, 4) + (2 * i + 1) * width;
-        const float *candidate = ADDRESS(float, 5) + i * width, part = real && !real[i] ? 0 : 1;
+        const float *candidate = ADDRESS(float, 5) + i * width, taken = real && !real[i] ? 0 : 1;
         void *d_x = NAMED(row)(ADDRESS(void, 6), i, 3 * width, low);
         float *sum = ADDRESS(float, 7) + i * width;
-        for (int64_t j = 0; j < width; j++) {
-            sum[j] = first ? first[i * width + j] : 0;
-            if (second) sum[j] += NAMED(read)(second, i * width + j, low);
-            if (third) sum[j] += NAMED(read)(third, i * width + j, low);
-            NAMED(write)(d_x, 2 * width + j, part * sum[j] * z[j] * (1 - candidate[j] * candidate[j]), low);
-        }
+        NAMED(sum_of_terms)(sum, given, i * width, width, low);
+        for (int64_t j = 0; j < width; j++)
+            NAMED(write)(d_x, 2 * width + j, taken * sum[j] * z[j] * (1 - candidate[j] * candidate[j]), low);
         /* oneDNN, which multiplies the candidate's part next, multiplies what stands beside it by zero: it must be finite. */
         memset(d_x, 0, (size_t)width * (low ? 4 : 8));
     }
 }
 
-KERNEL(gru_candidate_back) {
-    if (given[9])
-        NAMED(gru_candidate_back_of)(given, from, to, 1);
-    else
-        NAMED(gru_candidate_back_of)(given, from, to, 0);
-}
+KERNEL_OF(gru_candidate_back, 9)
 
 /* Backward after it. Given the state's gradient (rows, width), which becomes what goes on directly and through r, the
    gradient of r times the state (rows, width), mask (rows) or null, gates (rows, 2 width), the candidate and the state
    before the step (rows, width), the gradient of x (rows, 3 width), of which the gates' part is written, width, whether
    that and the second are low. */
-INLINE void NAMED(gru_gates_back_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+BODY(gru_gates_back, int low) {
     int64_t width = given[7];
     const uint8_t *real = ADDRESS(uint8_t, 2);
     for (int64_t i = from; i < to; i++) {
@@ -118,9 +100,4 @@ INLINE void NAMED(gru_gates_back_of)(const int64_t *given, int64_t from, int64_t
     }
 }
 
-KERNEL(gru_gates_back) {
-    if (given[8])
-        NAMED(gru_gates_back_of)(given, from, to, 1);
-    else
-        NAMED(gru_gates_back_of)(given, from, to, 0);
-}
+KERNEL_OF(gru_gates_back, 8)

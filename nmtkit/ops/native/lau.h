@@ -4,7 +4,7 @@
 /* Given the product (rows, 4 width) of the state and its weights, the state (rows, width), mask (rows) or null, the linear
    part of the input (rows, width), gates (rows, 4 width) and candidate (rows, width), which come with what the input gives
    to them, the next state (rows, width) and its copy that is low or null, width, whether the product is low. */
-INLINE void NAMED(lau_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+BODY(lau, int low) {
     int64_t width = given[8];
     const uint8_t *real = ADDRESS(uint8_t, 2);
     uint16_t *copy = ADDRESS(uint16_t, 7);
@@ -22,22 +22,19 @@ INLINE void NAMED(lau_of)(const int64_t *given, int64_t from, int64_t to, int lo
             new[j] = mixed + g[j] * (linear[j] - mixed);
         }
         if (real && !real[i]) memcpy(new, h, (size_t)width * sizeof *h);
-        if (copy)
-            for (int64_t j = 0; j < width; j++) copy[i * width + j] = NAMED(narrow)(new[j]);
+        if (copy) NAMED(narrowed)(copy + i * width, new, width);
     }
 }
 
-KERNEL(lau) { given[9] ? NAMED(lau_of)(given, from, to, 1) : NAMED(lau_of)(given, from, to, 0); }
+KERNEL_OF(lau, 9)
 
-/* Given three terms of the state's gradient (rows, width), each of which may be null, mask (rows) or
-   null, the linear part of the input (rows, width), gates (rows, 4 width), candidate and the state before the step (rows,
+/* Given three terms of the state's gradient (rows, width), each of which may be null, mask (rows) or null,
+   the linear part of the input (rows, width), gates (rows, 4 width), candidate and the state before the step (rows,
    width), the candidate's gradient before its function (rows, width), that of the input (rows, 5 width): of r, z, g, the
    difference and the linear part, a copy of the first four that is low (rows, 4 width) or null, what goes on to the step
    before without a product (rows, width), width, whether the second and the third term are low. */
-INLINE void NAMED(lau_back_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+BODY(lau_back, int low) {
     int64_t width = given[12];
-    const float *first = ADDRESS(float, 0);
-    const void *second = ADDRESS(void, 1), *third = ADDRESS(void, 2);
     const uint8_t *real = ADDRESS(uint8_t, 3);
     uint16_t *copy = ADDRESS(uint16_t, 10);
     for (int64_t i = from; i < to; i++) {
@@ -48,12 +45,7 @@ INLINE void NAMED(lau_back_of)(const int64_t *given, int64_t from, int64_t to, i
         float *d_candidate = ADDRESS(float, 8) + at, *stays = ADDRESS(float, 11) + at;
         float *dr = ADDRESS(float, 9) + 5 * at, *dz = dr + width, *dg = dz + width, *d_difference = dg + width;
         float *d_linear = d_difference + width;
-        for (int64_t j = 0; j < width; j++) { /* the sum, in the place of what stays of it */
-            float dh = first ? first[at + j] : 0;
-            if (second) dh += NAMED(read)(second, at + j, low);
-            if (third) dh += NAMED(read)(third, at + j, low);
-            stays[j] = dh;
-        }
+        NAMED(sum_of_terms)(stays, given, at, width, low); /* in the place of what stays of it */
         if (real && !real[i]) {
             memset(dr, 0, (size_t)width * 5 * sizeof *dr);
             memset(d_candidate, 0, (size_t)width * sizeof *d_candidate);
@@ -70,9 +62,8 @@ INLINE void NAMED(lau_back_of)(const int64_t *given, int64_t from, int64_t to, i
                 stays[j] = mixed * (1 - z[j]);
             }
         }
-        if (copy)
-            for (int64_t j = 0; j < 4 * width; j++) copy[4 * at + j] = NAMED(narrow)(dr[j]);
+        if (copy) NAMED(narrowed)(copy + 4 * at, dr, 4 * width);
     }
 }
 
-KERNEL(lau_back) { given[13] ? NAMED(lau_back_of)(given, from, to, 1) : NAMED(lau_back_of)(given, from, to, 0); }
+KERNEL_OF(lau_back, 13)

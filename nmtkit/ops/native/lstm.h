@@ -3,7 +3,7 @@
 /* Given f (rows, 4 width), the product (rows, 4 width) of the state and its weights, state and cell (rows, width),
    peepholes (3, width), mask (rows) or null, gates (rows, 4 width), the next state (rows, width) and its copy that is low or
    null, the next cell (rows, width), width, whether f and whether the product is low. */
-INLINE void NAMED(lstm_of)(const int64_t *given, int64_t from, int64_t to, int f_low, int low) {
+BODY(lstm, int f_low, int low) {
     int64_t width = given[10];
     const float *theta_i = ADDRESS(float, 4), *theta_g = theta_i + width, *theta_o = theta_g + width;
     const uint8_t *real = ADDRESS(uint8_t, 5);
@@ -31,29 +31,19 @@ INLINE void NAMED(lstm_of)(const int64_t *given, int64_t from, int64_t to, int f
             memcpy(new, h, (size_t)width * sizeof *h);
             memcpy(cell, s, (size_t)width * sizeof *s);
         }
-        if (copy)
-            for (int64_t j = 0; j < width; j++) copy[row * width + j] = NAMED(narrow)(new[j]);
+        if (copy) NAMED(narrowed)(copy + row * width, new, width);
     }
 }
 
-KERNEL(lstm) {
-    if (!given[12])
-        NAMED(lstm_of)(given, from, to, 0, 0);
-    else if (!given[11])
-        NAMED(lstm_of)(given, from, to, 0, 1);
-    else
-        NAMED(lstm_of)(given, from, to, 1, 1);
-}
+KERNEL_OF_TWO(lstm, 11, 12)
 
-/* Given three terms of the state's gradient (rows, width), each of which may be null, the cell's
-   gradient (rows, width), peepholes (3, width), mask (rows) or null, gates (rows, 4 width), the cell before and after the
-   step (rows, width), the gates' gradient before their functions (rows, 4 width) and its copy that is low or null, what of
-   the state's gradient is handed on past the step (rows, width) or null, the gradient of the cell before the step (rows,
+/* Given three terms of the state's gradient (rows, width), each of which may be null, the cell's gradient
+   (rows, width), peepholes (3, width), mask (rows) or null, gates (rows, 4 width), the cell before and after the step
+   (rows, width), the gates' gradient before their functions (rows, 4 width) and its copy that is low or null, what of the
+   state's gradient is handed on past the step (rows, width) or null, the gradient of the cell before the step (rows,
    width), width, whether the second and the third term are low. */
-INLINE void NAMED(lstm_back_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+BODY(lstm_back, int low) {
     int64_t width = given[13];
-    const float *first = ADDRESS(float, 0);
-    const void *second = ADDRESS(void, 1), *third = ADDRESS(void, 2);
     const float *theta_i = ADDRESS(float, 4), *theta_g = theta_i + width, *theta_o = theta_g + width;
     const uint8_t *real = ADDRESS(uint8_t, 5);
     uint16_t *copy = ADDRESS(uint16_t, 10);
@@ -65,12 +55,7 @@ INLINE void NAMED(lstm_back_of)(const int64_t *given, int64_t from, int64_t to, 
         float *dz = ADDRESS(float, 9) + 4 * at, *di = dz + width, *dg = di + width, *d_o = dg + width;
         float *passed = ADDRESS(float, 11) + at, *old = ADDRESS(float, 12) + at;
         int handed_on = real && !real[row];
-        for (int64_t j = 0; j < width; j++) { /* the sum, in the place of what comes of it */
-            float dh = first ? first[at + j] : 0;
-            if (second) dh += NAMED(read)(second, at + j, low);
-            if (third) dh += NAMED(read)(third, at + j, low);
-            d_o[j] = dh;
-        }
+        NAMED(sum_of_terms)(d_o, given, at, width, low); /* in the place of what comes of it */
         if (real)
             for (int64_t j = 0; j < width; j++) passed[j] = handed_on ? d_o[j] : 0;
         if (handed_on) {
@@ -88,9 +73,8 @@ INLINE void NAMED(lstm_back_of)(const int64_t *given, int64_t from, int64_t to, 
                 old[j] = d_cell * g[j] + in * theta_i[j] + forget * theta_g[j];
             }
         }
-        if (copy)
-            for (int64_t j = 0; j < 4 * width; j++) copy[4 * at + j] = NAMED(narrow)(dz[j]);
+        if (copy) NAMED(narrowed)(copy + 4 * at, dz, 4 * width);
     }
 }
 
-KERNEL(lstm_back) { given[14] ? NAMED(lstm_back_of)(given, from, to, 1) : NAMED(lstm_back_of)(given, from, to, 0); }
+KERNEL_OF(lstm_back, 14)

@@ -24,10 +24,9 @@ def backward(
 ) -> tuple[list[Tensor], Tensor]:  # fmt: skip
     """See ``Steps``: dh and ds (B, H), d_pre (B, 4H)."""
     rows, width = ds.shape
-    passed = None if real is None else torch.empty_like(ds)
+    passed = [] if real is None else [torch.empty_like(ds)]
     old_ds = torch.empty_like(ds)
-    given = *terms(dh, d_w.dtype), ds, theta, real, *kept, d_pre, other(d_w, d_pre), passed, old_ds
+    results = d_pre, other(d_w, d_pre), passed[0] if passed else None, old_ds
+    given = *terms(dh, d_w.dtype), ds, theta, real, *kept, *results
     run("lstm_back", rows, parts(rows, d_pre.numel()), *given, width, d_w.dtype)
-    # What is handed on comes first, because it is float32.
-    product = matmul(d_w, w_t)
-    return [product] if passed is None else [passed, product], old_ds
+    return [matmul(d_w, w_t), *passed], old_ds

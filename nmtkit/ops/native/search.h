@@ -1,7 +1,7 @@
 /* What search does beside its products, each in one pass over memory; see search.py. */
 
 /* Given logits (rows, words), log softmax (rows, words), words, whether the logits are low. */
-INLINE void NAMED(log_softmax_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+BODY(log_softmax, int low) {
     int64_t words = given[2], whole = words - words % LANES;
     for (int64_t i = from; i < to; i++) {
         const void *x = NAMED(row)(ADDRESS(void, 0), i, words, low);
@@ -20,7 +20,7 @@ INLINE void NAMED(log_softmax_of)(const int64_t *given, int64_t from, int64_t to
     }
 }
 
-KERNEL(log_softmax) { given[3] ? NAMED(log_softmax_of)(given, from, to, 1) : NAMED(log_softmax_of)(given, from, to, 0); }
+KERNEL_OF(log_softmax, 3)
 
 /* Given values (rows, words), each row beginning `stride` values after the one before it; the k greatest of each row
    (rows, k), sorted, of equals the last, so that the end mark, which is among the first words, ends nothing that could as
@@ -90,7 +90,7 @@ KERNEL(scores) {
 /* Given numbers (rows, width), integers (rows, width), scales (rows), width, the largest integer, whether the numbers are
    low. The integers are the numbers divided by their row's scale and rounded, plus `largest`, which none of them exceeds
    before; of two as near the even one. */
-INLINE void NAMED(quantise_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+BODY(quantise, int low) {
     int64_t width = given[3], largest = given[4];
     for (int64_t i = from; i < to; i++) {
         const void *x = NAMED(row)(ADDRESS(void, 0), i, width, low);
@@ -109,11 +109,11 @@ INLINE void NAMED(quantise_of)(const int64_t *given, int64_t from, int64_t to, i
     }
 }
 
-KERNEL(quantise) { given[5] ? NAMED(quantise_of)(given, from, to, 1) : NAMED(quantise_of)(given, from, to, 0); }
+KERNEL_OF(quantise, 5)
 
 /* Given sums (rows, width), scales (rows), bias (width) or null, results (rows, width), width, whether the results are
    low. Results are sums times their row's scale, plus the bias. */
-INLINE void NAMED(dequantise_of)(const int64_t *given, int64_t from, int64_t to, int low) {
+BODY(dequantise, int low) {
     const float *bias = ADDRESS(float, 2);
     int64_t width = given[4];
     for (int64_t i = from; i < to; i++) {
@@ -126,4 +126,4 @@ INLINE void NAMED(dequantise_of)(const int64_t *given, int64_t from, int64_t to,
     }
 }
 
-KERNEL(dequantise) { given[5] ? NAMED(dequantise_of)(given, from, to, 1) : NAMED(dequantise_of)(given, from, to, 0); }
+KERNEL_OF(dequantise, 5)
