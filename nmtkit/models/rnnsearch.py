@@ -22,6 +22,7 @@ from nmtkit.layers.recurrent import GRU
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.matrix import product
+from nmtkit.ops.maxout import maxout
 from nmtkit.ops.pointwise import dropout
 
 
@@ -57,7 +58,7 @@ class Encoder(nn.Module):
             cell(inputs(x), zero, steps, reverse)
             for inputs, cell, reverse in zip(self.inputs, self.recurrent, (False, True), strict=True)
         ]
-        return torch.cat(states, dim=-1).transpose(0, 1).contiguous()
+        return torch.cat([h.transpose(0, 1) for h in states], dim=-1)
 
 
 class Memory(NamedTuple):
@@ -103,7 +104,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
 
     def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:
         """All steps, with the products of the words y (B, T, E) before the loop and the readout (B, T, l) after it."""
-        words = self.word(y.transpose(0, 1).contiguous()).float()  # (T, B, 3n)
+        words = self.word(y.transpose(0, 1).contiguous())  # (T, B, 3n)
         maps = [self.attention.query.weight.t(), *self.recurrent.weights()]
         state, attend, (query, *weights) = attention_loop(
             state, memory.keys, memory.values, self.attention.v, memory.mask, *maps
@@ -122,8 +123,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         s (..., n), y (..., E) and ``context``, which is C_o c_i (..., 2l), give t (..., l).
         """
         pieces = self.readout_state(state) + self.readout_word(y) + context
-        hidden = pieces.unflatten(-1, (-1, 2)).amax(dim=-1)
-        return dropout(hidden, self.dropout, self.training)
+        return dropout(maxout(pieces), self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import recurrence, trusted
 from nmtkit.ops.loop import Shared, scan
-from nmtkit.ops.matrix import Matrix, is_packed, product
+from nmtkit.ops.matrix import Matrix, is_packed, product, repeated
 from nmtkit.ops.native import library, search
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
@@ -78,15 +78,15 @@ class Steps(Protocol):
     """One step of the loop and of its backward. ``real`` (B, 1) is the step's mask, None where all rows are real."""
 
     def forward(
-        self, x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | None, kept: Kept, new: State
+        self, x: Tensor, old: State, u_gates: Matrix, u: Matrix, real: Tensor | None, kept: Kept, new: State
     ) -> None:
         """x (B, 3H), u_gates (H, 2H), u (H, H); writes what is kept and the new state."""
 
     def backward(
         self,
         dh: Sequence[Tensor],
-        u_gates_t: Tensor,
-        u_t: Tensor,
+        u_gates_t: Matrix,
+        u_t: Matrix,
         real: Tensor | None,
         kept: Kept,
         h: Tensor,
@@ -102,7 +102,7 @@ class Plain:
     """``Steps`` in plain operations, in place."""
 
     def forward(
-        self, x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | None, kept: Kept, new: State
+        self, x: Tensor, old: State, u_gates: Matrix, u: Matrix, real: Tensor | None, kept: Kept, new: State
     ) -> None:
         """See ``Steps``: x (B, 3H)."""
         gates, reset, candidate = kept
@@ -119,8 +119,8 @@ class Plain:
     def backward(
         self,
         dh: Sequence[Tensor],
-        u_gates_t: Tensor,
-        u_t: Tensor,
+        u_gates_t: Matrix,
+        u_t: Matrix,
         real: Tensor | None,
         kept: Kept,
         h: Tensor,
@@ -136,14 +136,14 @@ class Plain:
         dr, dz, dc = d_pre.chunk(3, dim=-1)
         torch.mul(d_h, z, out=dc)
         dc.mul_(1 - candidate * candidate)
-        d_reset = (dc.to(u_t.dtype) @ u_t).float()  # of r * h, which both have a part in
+        d_reset = product(dc.to(d_w.dtype), u_t).float()  # of r * h, which both have a part in
         torch.mul(d_h, candidate - h, out=dz)
         dz.mul_(z).mul_(1 - z)
         torch.mul(d_reset, h, out=dr)
         dr.mul_(r).mul_(1 - r)
         copy(d_pre, d_w)
         # h reaches h' directly, through r * h and through the gates, whose product is a term of its own.
-        return [d_h * (1 - z) + d_reset * r, d_w[:, : 2 * width] @ u_gates_t, *passed]
+        return [d_h * (1 - z) + d_reset * r, product(d_w[:, : 2 * width], u_gates_t), *passed]
 
 
 PLAIN: Steps = Plain()
@@ -179,9 +179,10 @@ class _Sequence(torch.autograd.Function):
         resets, outputs = torch.empty_like(hs, dtype=x.dtype), recurrence.place(hs, x.dtype)
         state = State(h0.float().contiguous(), h0.to(x.dtype))
         inputs, real = x.contiguous().unbind(), recurrence.masks(mask, length)
+        maps = repeated(u_gates), repeated(u)
         for t in recurrence.order(length, reverse=reverse):
             new = State(hs[t], outputs[t])
-            steps.forward(inputs[t], state, u_gates, u, real[t], Kept(gates[t], resets[t], candidates[t]), new)
+            steps.forward(inputs[t], state, *maps, real[t], Kept(gates[t], resets[t], candidates[t]), new)
             state = new
         ctx.save_for_backward(gates, resets, candidates, hs, u_gates, u, h0, mask)
         ctx.reverse, ctx.steps = reverse, steps
@@ -196,13 +197,13 @@ class _Sequence(torch.autograd.Function):
         previous = recurrence.previous(hs, h0.float(), reverse=ctx.reverse)
         d_x = torch.empty(length, rows, 3 * width, dtype=u.dtype, device=u.device)
         dh = [recurrence.last_gradient(grad_h, hs)]
-        u_gates_t, u_t = u_gates.t(), u.t()
+        maps = repeated(u_gates.t()), repeated(u.t())
         grads, real = recurrence.unbind(grad_hs), recurrence.masks(mask, length)
         for t in reversed(recurrence.order(length, reverse=ctx.reverse)):
             if grads is not None:
                 dh.append(grads[t])
             kept = Kept(gates[t], resets[t], candidates[t])
-            dh = steps.backward(dh, u_gates_t, u_t, real[t], kept, previous[t], d_x[t])
+            dh = steps.backward(dh, *maps, real[t], kept, previous[t], d_x[t])
         du_gates = recurrence.weight_gradient(previous, d_x[:, :, : 2 * width])
         du = recurrence.weight_gradient(resets, d_x[:, :, 2 * width :])
         return d_x, du_gates, du, total(dh).to(h0.dtype), None, None, None
@@ -218,7 +219,7 @@ class _Step(torch.autograd.Function):
         old = State(h, h.to(u.value.dtype))
         kept = Kept(h.new_empty(rows, 2 * width), torch.empty_like(old.h_w), torch.empty_like(h))
         new = torch.empty_like(h)
-        steps.forward(x.contiguous(), old, u_gates.value, u.value, None, kept, State(new, new))
+        steps.forward(x.contiguous(), old, u_gates.matrix(), u.matrix(), None, kept, State(new, new))
         ctx.save_for_backward(*old, *kept)
         ctx.weights, ctx.steps = (u_gates, u), steps
         return new
@@ -230,7 +231,8 @@ class _Step(torch.autograd.Function):
         (u_gates, u), kept, width = ctx.weights, Kept(*tensors), h.shape[1]
         d_w = torch.empty(len(h), 3 * width, dtype=h_w.dtype, device=h.device)
         dh = [grad_h.contiguous()]
-        dh = ctx.steps.backward(dh, u_gates.value.t(), u.value.t(), None, kept, h, d_w)
+        maps = u_gates.matrix(transposed=True), u.matrix(transposed=True)
+        dh = ctx.steps.backward(dh, *maps, None, kept, h, d_w)
         u_gates.note(h_w, d_w[:, : 2 * width])
         u.note(kept.reset, d_w[:, 2 * width :])
         return d_w, total(dh), None, None, None

@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import recurrence, trusted
 from nmtkit.ops.loop import Shared, scan
-from nmtkit.ops.matrix import Matrix, product
+from nmtkit.ops.matrix import Matrix, product, repeated
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
 
@@ -84,11 +84,11 @@ class Gradients(NamedTuple):
 class Steps(Protocol):
     """One step of the loop and of its backward. ``real`` (B, 1) is the step's mask, None where all rows are real."""
 
-    def forward(self, old: State, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
+    def forward(self, old: State, u: Matrix, real: Tensor | None, kept: Kept, new: State) -> None:
         """``kept`` comes with what the input gives to gates and candidate; writes both and the new state. u (H, 4H)."""
 
     def backward(
-        self, dh: Sequence[Tensor], u_t: Tensor, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
+        self, dh: Sequence[Tensor], u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
     ) -> list[Tensor]:
         """From the terms of dh (B, H) to those of the step before; u_t (4H, H), h (B, H). Writes ``out``."""
 
@@ -96,7 +96,7 @@ class Steps(Protocol):
 class Plain:
     """``Steps`` in plain operations, in place."""
 
-    def forward(self, old: State, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
+    def forward(self, old: State, u: Matrix, real: Tensor | None, kept: Kept, new: State) -> None:
         """See ``Steps``: u (H, 4H)."""
         gates, candidate, linear = kept
         width = old.h.shape[1]
@@ -110,7 +110,7 @@ class Plain:
         copy(new.h, new.h_w)
 
     def backward(
-        self, dh: Sequence[Tensor], u_t: Tensor, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
+        self, dh: Sequence[Tensor], u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
     ) -> list[Tensor]:
         """See ``Steps``: dh and h (B, H)."""
         gates, candidate, linear = kept
@@ -133,7 +133,7 @@ class Plain:
         torch.mul(d_difference, difference, out=dr)
         dr.mul_(1 - r)
         copy(out.x[:, : 4 * width], out.w)
-        return [d_h, out.w @ u_t, *passed]
+        return [d_h, product(out.w, u_t), *passed]
 
 
 PLAIN: Steps = Plain()
@@ -168,10 +168,10 @@ class _Sequence(torch.autograd.Function):
         hs = gates.new_empty(length, rows, width)
         outputs = recurrence.place(hs, x.dtype)
         state = State(h0.float().contiguous(), h0.to(x.dtype))
-        real = recurrence.masks(mask, length)
+        real, w = recurrence.masks(mask, length), repeated(u)
         for t in recurrence.order(length, reverse=reverse):
             new = State(hs[t], outputs[t])
-            steps.forward(state, u, real[t], Kept(gates[t], candidates[t], linear[t]), new)
+            steps.forward(state, w, real[t], Kept(gates[t], candidates[t], linear[t]), new)
             state = new
         ctx.save_for_backward(gates, candidates, linear, hs, u, bias, h0, mask)
         ctx.reverse, ctx.steps = reverse, steps
@@ -187,7 +187,7 @@ class _Sequence(torch.autograd.Function):
         d_x = gates.new_empty(length, rows, 5 * width)
         d_w = recurrence.place(d_x[:, :, : 4 * width], u.dtype)
         d_candidates = torch.empty_like(candidates)
-        dh, u_t = [recurrence.last_gradient(grad_h, hs)], u.t()
+        dh, u_t = [recurrence.last_gradient(grad_h, hs)], repeated(u.t())
         grads, real = recurrence.unbind(grad_hs), recurrence.masks(mask, length)
         for t in reversed(recurrence.order(length, reverse=ctx.reverse)):
             if grads is not None:
@@ -230,7 +230,7 @@ class _Step(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, h: Tensor, u: Shared, bias: Tensor, steps: Steps) -> Tensor:
         h = recurrence.wide(h)
         kept, new, h_w = _prepared(x, bias, h.dtype), torch.empty_like(h), h.to(u.value.dtype)
-        steps.forward(State(h, h_w), u.value, None, kept, State(new, new))
+        steps.forward(State(h, h_w), u.matrix(), None, kept, State(new, new))
         ctx.save_for_backward(h, h_w, *kept)
         ctx.weight, ctx.steps = u, steps
         return new
@@ -242,7 +242,7 @@ class _Step(torch.autograd.Function):
         kept, (rows, width) = Kept(*tensors), h.shape
         d_x = h.new_empty(rows, 5 * width)
         out = Gradients(torch.empty_like(h), d_x, recurrence.place(d_x[:, : 4 * width], h_w.dtype))
-        dh = ctx.steps.backward([grad_h.contiguous()], ctx.weight.value.t(), None, kept, h, out)
+        dh = ctx.steps.backward([grad_h.contiguous()], ctx.weight.matrix(transposed=True), None, kept, h, out)
         # A copy in float32, where the gradient of x_c takes the place of another.
         ctx.weight.note(h_w, out.w.clone() if out.w.dtype == d_x.dtype else out.w)
         d_bias = _finished(d_x, out.candidate)

@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from nmtkit.ops.native import tiles
+
 FEW = 128  # rows: so many are the sentences of a batch, which the steps of a loop multiply again and again
 BLOCK = 512  # rows: AMX is as fast with so many as with more
 
@@ -62,6 +64,13 @@ def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> T
     return result[:rows]
 
 
+def _product(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
+    """``times`` in the dtype of x, whatever those of weight (D, E) and bias (E,); by tiles where there are any."""
+    if x.dtype == torch.bfloat16 and tiles.takes(weight):
+        return tiles.lay_out(weight).product(x[:rows], bias)
+    return times(x, weight.to(x.dtype), rows, None if bias is None else bias.to(x.dtype))
+
+
 def _matters(dtype: torch.dtype, device: torch.device, rows: int) -> bool:
     """Whether oneDNN multiplies so many rows, and not as often as it does a batch's in a loop."""
     return dtype == torch.bfloat16 and device.type == "cpu" and rows > FEW
@@ -74,25 +83,23 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         low = torch.get_autocast_dtype("cpu")
         flat = x.reshape(-1, x.shape[-1])
-        rows, w = with_zeros(flat, low), weight.to(low)
-        ctx.save_for_backward(rows, w)
-        ctx.dtypes = x.dtype, weight.dtype
-        result = times(rows, w.t(), len(flat), None if bias is None else bias.to(low))
-        return result.view(*x.shape[:-1], len(weight))
+        rows = with_zeros(flat, low)
+        ctx.save_for_backward(rows, weight)
+        ctx.of_x = x.dtype
+        return _product(rows, weight.t(), len(flat), bias).view(*x.shape[:-1], len(weight))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        rows, w = ctx.saved_tensors
-        of_x, of_weight = ctx.dtypes
-        flat = gradient.reshape(-1, len(w))
-        d_result = with_zeros(flat, w.dtype)
+        rows, weight = ctx.saved_tensors
+        flat = gradient.reshape(-1, len(weight))
+        d_result = with_zeros(flat, rows.dtype)
         dx = dw = db = None
         if ctx.needs_input_grad[0]:
-            dx = times(d_result, w, len(flat)).view(*gradient.shape[:-1], -1).to(of_x)
+            dx = _product(d_result, weight, len(flat)).view(*gradient.shape[:-1], -1).to(ctx.of_x)
         if ctx.needs_input_grad[1]:
-            dw = (d_result.t() @ rows).to(of_weight)
+            dw = (d_result.t() @ rows).to(weight.dtype)
         if ctx.needs_input_grad[2]:
             # Added up in float32 and rounded once. Asked for float32, PyTorch would first convert all of it.
-            db = d_result.sum(dim=0).to(of_weight)
+            db = d_result.sum(dim=0).to(weight.dtype)
         return dx, dw, db

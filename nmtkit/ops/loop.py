@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.ops.linear import with_zeros
-from nmtkit.ops.matrix import Matrix
+from nmtkit.ops.matrix import Matrix, product, repeated
 from nmtkit.ops.padding import full_steps
 
 
@@ -38,6 +38,7 @@ class Shared:
         self._sum: Tensor | None = None
         self._factor: Tensor | None = None
         self._wide: Tensor | None = None
+        self._matrices: dict[bool, Matrix] = {}
 
     def product(self, rows: Tensor) -> Tensor:
         """Rows (N, D) times this matrix (D, E) -> (N, E) in the dtype of ``value``."""
@@ -51,6 +52,12 @@ class Shared:
         if self._wide is None:
             self._wide = self.value.float()
         return self._wide
+
+    def matrix(self, *, transposed: bool = False) -> Matrix:
+        """``value`` (D, E), or ``value`` transposed (E, D), as the steps multiply by it."""
+        if transposed not in self._matrices:
+            self._matrices[transposed] = repeated(self.value.t() if transposed else self.value)
+        return self._matrices[transposed]
 
     def note(self, x: Tensor, gradient: Tensor) -> None:
         """x (..., R, D) and gradient (..., R, E) are a part of this tensor's gradient: x^T gradient (..., D, E)."""
@@ -86,7 +93,7 @@ class Shared:
         if self._factor is not None:
             assert self._sum is not None
             total = self._sum.mul_(self._factor)
-        self._products, self._sum, self._factor, self._wide = [], None, None, None
+        self._products, self._sum, self._factor, self._wide, self._matrices = [], None, None, None, {}
         self.value = self.value.new_empty(0)  # no other backward can go through the loop: it would count twice
         return None if total is None else total.to(self._dtype)
 
@@ -152,11 +159,11 @@ class _Product(torch.autograd.Function):
         x = x.to(w.value.dtype)
         ctx.w = w
         ctx.save_for_backward(x)
-        return x @ w.value
+        return product(x, w.matrix())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         (x,) = ctx.saved_tensors
         ctx.w.note(x, gradient)
-        return None, gradient @ ctx.w.value.t()
+        return None, product(gradient, ctx.w.matrix(transposed=True))

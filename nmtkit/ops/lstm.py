@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.ops import recurrence, trusted
 from nmtkit.ops.loop import Shared, scan
-from nmtkit.ops.matrix import Matrix, product
+from nmtkit.ops.matrix import Matrix, product, repeated
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
 
@@ -87,12 +87,12 @@ class Steps(Protocol):
     """One step of the loop and of its backward. ``real`` (B, 1) is the step's mask, None where all rows are real."""
 
     def forward(
-        self, f: Tensor, old: State, w: Tensor, theta: Tensor, real: Tensor | None, gates: Tensor, new: State
+        self, f: Tensor, old: State, w: Matrix, theta: Tensor, real: Tensor | None, gates: Tensor, new: State
     ) -> None:
         """f (B, 4H), w (H, 4H), theta (3, H) the peepholes; writes the gates (B, 4H) and the new state."""
 
     def backward(
-        self, dh: Sequence[Tensor], ds: Tensor, w_t: Tensor, theta: Tensor, real: Tensor | None, kept: Kept,
+        self, dh: Sequence[Tensor], ds: Tensor, w_t: Matrix, theta: Tensor, real: Tensor | None, kept: Kept,
         d_pre: Tensor, d_w: Tensor,
     ) -> tuple[list[Tensor], Tensor]:  # fmt: skip
         """From the terms of dh and ds (B, H) to those of the step before; w_t (4H, H).
@@ -105,7 +105,7 @@ class Plain:
     """``Steps`` in plain operations, in place."""
 
     def forward(
-        self, f: Tensor, old: State, w: Tensor, theta: Tensor, real: Tensor | None, gates: Tensor, new: State
+        self, f: Tensor, old: State, w: Matrix, theta: Tensor, real: Tensor | None, gates: Tensor, new: State
     ) -> None:
         """See ``Steps``: f and gates (B, 4H)."""
         width = old.s.shape[1]
@@ -126,7 +126,7 @@ class Plain:
         copy(new.h, new.h_w)
 
     def backward(
-        self, dh: Sequence[Tensor], ds: Tensor, w_t: Tensor, theta: Tensor, real: Tensor | None, kept: Kept,
+        self, dh: Sequence[Tensor], ds: Tensor, w_t: Matrix, theta: Tensor, real: Tensor | None, kept: Kept,
         d_pre: Tensor, d_w: Tensor,
     ) -> tuple[list[Tensor], Tensor]:  # fmt: skip
         """See ``Steps``: dh and ds (B, H), d_pre (B, 4H)."""
@@ -148,7 +148,7 @@ class Plain:
         d_s = (d_s * g).addcmul_(di, theta_i).addcmul_(dg, theta_g)
         copy(d_pre, d_w)
         # W_r's own gradient is left to the end of the loop, where all steps make one product.
-        return [d_w @ w_t, *passed_h], total([d_s, *passed_s])
+        return [product(d_w, w_t), *passed_h], total([d_s, *passed_s])
 
 
 PLAIN: Steps = Plain()
@@ -184,10 +184,10 @@ class _Sequence(torch.autograd.Function):
         outputs = recurrence.place(hs, f.dtype)  # in float32 the states are the outputs
         state = State(h0.float().contiguous(), h0.to(f.dtype), s0.float().contiguous())
         theta = peepholes.float().contiguous()
-        inputs, real = f.contiguous().unbind(), recurrence.masks(mask, length)
+        inputs, real, w = f.contiguous().unbind(), recurrence.masks(mask, length), repeated(w_r)
         for t in recurrence.order(length, reverse=reverse):
             new = State(hs[t], outputs[t], ss[t])
-            steps.forward(inputs[t], state, w_r, theta, real[t], gates[t], new)
+            steps.forward(inputs[t], state, w, theta, real[t], gates[t], new)
             state = new
         ctx.save_for_backward(gates, hs, ss, w_r, peepholes, h0, s0, mask)
         ctx.reverse, ctx.steps = reverse, steps
@@ -203,7 +203,7 @@ class _Sequence(torch.autograd.Function):
         d_pre = torch.empty_like(gates)
         d_f = recurrence.place(d_pre, w_r.dtype)
         dh, ds = [recurrence.last_gradient(grad_h, hs)], recurrence.last_gradient(grad_s, hs)
-        theta, w_t = peepholes.float().contiguous(), w_r.t()
+        theta, w_t = peepholes.float().contiguous(), repeated(w_r.t())
         grads, real = recurrence.unbind(grad_hs), recurrence.masks(mask, length)
         for t in reversed(recurrence.order(length, reverse=ctx.reverse)):
             if grads is not None:
@@ -227,7 +227,7 @@ class _Step(torch.autograd.Function):
         theta = peepholes.to(h.dtype).contiguous()
         gates = torch.empty(f.shape, dtype=h.dtype, device=h.device)
         new_h, new_s, h_w = torch.empty_like(h), torch.empty_like(s), h.to(w_r.value.dtype)
-        steps.forward(f.contiguous(), State(h, h_w, s), w_r.value, theta, None, gates, State(new_h, new_h, new_s))
+        steps.forward(f.contiguous(), State(h, h_w, s), w_r.matrix(), theta, None, gates, State(new_h, new_h, new_s))
         ctx.save_for_backward(h_w, theta, gates, s, new_s)
         ctx.weight, ctx.steps = w_r, steps
         return new_h, new_s
@@ -237,7 +237,7 @@ class _Step(torch.autograd.Function):
     def backward(ctx: Any, grad_h: Tensor, grad_s: Tensor) -> tuple[Any, ...]:
         h_w, theta, gates, s, new_s = ctx.saved_tensors
         d_pre = torch.empty_like(gates)
-        d_w, w_t = recurrence.place(d_pre, h_w.dtype), ctx.weight.value.t()
+        d_w, w_t = recurrence.place(d_pre, h_w.dtype), ctx.weight.matrix(transposed=True)
         dh, ds = ctx.steps.backward(
             [grad_h.contiguous()], grad_s.contiguous(), w_t, theta, None, Kept(gates, s, new_s), d_pre, d_w
         )

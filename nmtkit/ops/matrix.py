@@ -2,8 +2,8 @@
 
 The equations of cells and decoders say ``product(h, u)``; what ``u`` is decides how that is computed. A tensor is
 multiplied by PyTorch, in autocast's dtype where that is on. Any other ``Converted`` matrix brings its own way:
-``loop.Shared`` in training's loops, whose gradient is one product after the loop; in search what ``convert`` makes of a
-weight once, in bfloat16 or 8-bit integers.
+``loop.Shared`` in training's loops, whose gradient is one product after the loop; in a backward by hand what
+``repeated`` makes of a weight; in search what ``convert`` makes of it once, in bfloat16 or 8-bit integers.
 """
 
 from typing import Protocol, TypeAlias
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops import bfloat16, int8
+from nmtkit.ops.native import tiles
 from nmtkit.ops.precision import Precision, Products, resolve
 
 SMALL = 2**14  # elements of a weight
@@ -36,6 +37,11 @@ def is_packed(matrix: Matrix) -> bool:
 def product(rows: Tensor, matrix: Matrix) -> Tensor:
     """Rows (..., D) times a matrix (D, E) -> (..., E)."""
     return rows @ matrix if isinstance(matrix, Tensor) else matrix.product(rows)
+
+
+def repeated(weight: Tensor) -> Matrix:
+    """A weight (D, E) as the steps of a loop multiply by it, without gradients: laid out once, if that is of use."""
+    return tiles.lay_out(weight) if weight.dtype == torch.bfloat16 and tiles.takes(weight) else weight
 
 
 def usable(precision: Precision, device: torch.device) -> Products:

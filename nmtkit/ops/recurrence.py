@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops.linear import with_zeros
+from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.padding import full_steps
 
 
@@ -78,8 +79,10 @@ def total(terms: Sequence[Tensor]) -> Tensor:
 # What kernels are given.
 
 
-def matmul(x: Tensor, w: Tensor) -> Tensor:
+def matmul(x: Tensor, w: Matrix) -> Tensor:
     """x (B, D) times w (D, G) in their own dtype -> (B, G)."""
+    if not isinstance(w, Tensor):
+        return w.product(x)
     return torch.mm(x, w, out=x.new_empty(len(x), w.shape[1]))  # autocast leaves what has a place alone
 
 
@@ -96,13 +99,13 @@ def three(terms: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
 # The pieces of a step in plain operations, all in place.
 
 
-def add_product(out: Tensor, x: Tensor, h_w: Tensor, w: Tensor) -> None:
+def add_product(out: Tensor, x: Tensor, h_w: Tensor, w: Matrix) -> None:
     """out (B, G) = x (B, G) + h_w (B, H) w (H, G), with the product in the dtype of w."""
-    if w.dtype == out.dtype == x.dtype:
+    if isinstance(w, Tensor) and w.dtype == out.dtype == x.dtype:
         # One operation, and no memory for the product. addmm would not mix dtypes.
         torch.addmm(x, h_w, w, out=out)
     else:
-        out.copy_(x).add_(h_w @ w)
+        out.copy_(x).add_(product(h_w, w))
 
 
 def hand_on(real: Tensor | None, new: Tensor, old: Tensor) -> None:

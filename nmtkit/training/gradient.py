@@ -101,8 +101,16 @@ def clip(model: Seq2Seq, limit: float | None) -> Tensor:
     """The norm of all gradients together, a scalar of shape (); they are scaled down to ``limit`` if that is less."""
     # A parameter that no micro-batch used has no gradient.
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
+    norm = _norm(gradients)
     # Where the host need not wait for the norm, nothing is multiplied by 1. PyTorch divides by 1e-6 more than the norm.
     if limit is not None and (norm.is_cuda or norm + 1e-6 > limit):
         torch.nn.utils.clip_grads_with_norm_(model.parameters(), limit, norm)
     return norm
+
+
+def _norm(gradients: Sequence[Tensor]) -> Tensor:
+    """The norm of tensors of any shapes together, a scalar of shape ()."""
+    if not gradients or gradients[0].is_cuda:
+        return torch.nn.utils.get_total_norm(gradients)
+    # A processor takes half as long for a vector's product with itself as for PyTorch's norm of it.
+    return torch.stack([gradient.flatten().dot(gradient.flatten()) for gradient in gradients]).sum().sqrt()

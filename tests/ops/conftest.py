@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from nmtkit.ops.native import library
+from nmtkit.ops.native import library, tiles
 
 
 @pytest.fixture
@@ -21,6 +21,7 @@ def operations(nan_in_memory: None, request: pytest.FixtureRequest, monkeypatch:
     """A test once without the kernels, and once with them, whose rows two threads share, however few they are."""
     if request.param == "plain":
         monkeypatch.setattr(library, "helps", lambda *tensors, dtypes=(): False)
+        monkeypatch.setattr(tiles, "takes", lambda weight: False)
         yield
     elif library._library() is None:
         pytest.skip("nmtkit was installed without a C compiler")

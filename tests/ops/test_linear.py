@@ -8,20 +8,21 @@ from torch.nn import functional
 from nmtkit.ops.linear import linear, times, with_zeros
 
 INPUTS, OUTPUTS = 24, 40
+SIZES = [(INPUTS, OUTPUTS), (64, 96)]  # those of the second a processor multiplies by tiles, if it has any
 ROWS = [1, 128, 129, 300, 512, 513, 769, 1300]  # few, one block, two, and beside the edges
 
 
-def tensors(rows: int) -> tuple[Tensor, Tensor, Tensor]:
+def tensors(rows: int, inputs: int = INPUTS, outputs: int = OUTPUTS) -> tuple[Tensor, Tensor, Tensor]:
     """x (R, D), weight (E, D) and bias (E,), whose products are exact in bfloat16 times a rounding of the sum."""
     random = torch.Generator().manual_seed(rows)
-    shapes = [(rows, INPUTS), (OUTPUTS, INPUTS), (OUTPUTS,)]
+    shapes = [(rows, inputs), (outputs, inputs), (outputs,)]
     x, weight, bias = (torch.randn(shape, generator=random).bfloat16().float().requires_grad_() for shape in shapes)
     return x, weight, bias
 
 
-def results(rows: int, *, plain: bool, with_bias: bool) -> list[Tensor]:
+def results(rows: int, sizes: tuple[int, int], *, plain: bool, with_bias: bool) -> list[Tensor]:
     """The product and the gradients of all tensors, under a gradient that weighs every element differently."""
-    given = tensors(rows)
+    given = tensors(rows, *sizes)
     x, weight, bias = given
     used = given if with_bias else given[:2]
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -31,11 +32,11 @@ def results(rows: int, *, plain: bool, with_bias: bool) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("rows", ROWS)
-def test_a_product_and_its_gradients_are_those_of_pytorch(rows: int, with_bias: bool) -> None:
-    for ours, theirs in zip(
-        results(rows, plain=False, with_bias=with_bias), results(rows, plain=True, with_bias=with_bias), strict=True
-    ):
+def test_a_product_and_its_gradients_are_those_of_pytorch(rows: int, sizes: tuple[int, int], with_bias: bool) -> None:
+    both = (results(rows, sizes, plain=plain, with_bias=with_bias) for plain in (False, True))
+    for ours, theirs in zip(*both, strict=True):
         assert ours.dtype == theirs.dtype
         assert ours.shape == theirs.shape
         # Each was rounded to bfloat16 once or twice: 2^-8 of its size, and of the largest term of a sum.

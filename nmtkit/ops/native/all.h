@@ -42,6 +42,8 @@
 
 #include "lstm.h"
 
+#include "maxout.h"
+
 #include "nematus.h"
 
 #include "search.h"

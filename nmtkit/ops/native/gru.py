@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops.gru import Kept, State
+from nmtkit.ops.matrix import Matrix
 from nmtkit.ops.native.library import parts, run, terms
 from nmtkit.ops.recurrence import matmul, other
 
 
-def forward(x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
+def forward(x: Tensor, old: State, u_gates: Matrix, u: Matrix, real: Tensor | None, kept: Kept, new: State) -> None:
     """See ``Steps``: x (B, 3H)."""
     rows, width = old.h.shape
     count, product = parts(rows, x.numel()), matmul(old.h_w, u_gates)
@@ -22,7 +23,7 @@ def forward(x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | No
 
 
 def backward(
-    dh: Sequence[Tensor], u_gates_t: Tensor, u_t: Tensor, real: Tensor | None, kept: Kept, h: Tensor, d_w: Tensor
+    dh: Sequence[Tensor], u_gates_t: Matrix, u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor, d_w: Tensor
 ) -> list[Tensor]:
     """See ``Steps``: dh and h (B, H), d_w (B, 3H)."""
     rows, width = h.shape

@@ -7,13 +7,22 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Tiles are for Linux, and for compilers that know them. */
+#if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+#define HAS_TILES
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
 
 enum { LANES = 64 }; /* a sum is added up in so many parts, several vectors, which can go on side by side */
 
 /* Raised with every change of a kernel's arguments or results: library.py uses no others. */
-EXPORT int64_t nmtkit_version(void) { return 4; }
+EXPORT int64_t nmtkit_version(void) { return 5; }
 
 /* What every kernel is: rows `from` to `to`, the part of that number, of what is given, addresses and integers. */
 typedef void Kernel(const int64_t *given, int64_t from, int64_t to, int64_t part);
@@ -77,6 +86,13 @@ INLINE uint32_t to_bits(float x) {
 #define NAMED(name) nmtkit_##name##_avx512
 #include "all.h"
 #pragma GCC pop_options
+
+#ifdef HAS_TILES
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512,avx512bf16,amx-tile,amx-bf16")
+#include "tiles.h"
+#pragma GCC pop_options
+#endif
 
 #else
 

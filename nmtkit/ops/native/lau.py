@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops.lau import Gradients, Kept, State
+from nmtkit.ops.matrix import Matrix
 from nmtkit.ops.native.library import parts, run, terms
 from nmtkit.ops.recurrence import matmul, other
 
 
-def forward(old: State, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
+def forward(old: State, u: Matrix, real: Tensor | None, kept: Kept, new: State) -> None:
     """See ``Steps``: u (H, 4H)."""
     (rows, width), product = old.h.shape, matmul(old.h_w, u)
     given = product, old.h, real, kept.linear, kept.gates, kept.candidate, new.h, other(new.h_w, new.h)
@@ -18,7 +19,7 @@ def forward(old: State, u: Tensor, real: Tensor | None, kept: Kept, new: State) 
 
 
 def backward(
-    dh: Sequence[Tensor], u_t: Tensor, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
+    dh: Sequence[Tensor], u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
 ) -> list[Tensor]:
     """See ``Steps``: dh and h (B, H)."""
     (rows, width), stays = h.shape, torch.empty_like(h)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-VERSION = 4  # of kernels.c: a library that was compiled before the last change is not used
+VERSION = 5  # of kernels.c: a library that was compiled before the last change is not used
 GRAIN = 1 << 14  # elements that are worth waking a thread up
 
 _KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # of processors, as PyTorch names them
@@ -34,6 +34,14 @@ def parts(rows: int, elements: int) -> int:
 def taken(x: Tensor | None) -> Tensor | None:
     """x (...) as kernels take it: without gaps, in float32 unless it is bfloat16; None for none."""
     return None if x is None else (x if x.dtype in BOTH else x.float()).contiguous()
+
+
+def has_tiles() -> bool:
+    """Whether the kernels that multiply by a processor's tiles are there and of use."""
+    library = _library()
+    if library is None or _kind() != "avx512" or not hasattr(library, "nmtkit_tiles"):
+        return False
+    return bool(library.nmtkit_tiles())
 
 
 def run(name: str, rows: int, parts: int, *given: Tensor | int | torch.dtype | None) -> None:

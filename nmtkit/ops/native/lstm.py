@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops.lstm import Kept, State
+from nmtkit.ops.matrix import Matrix
 from nmtkit.ops.native.library import parts, run, terms
 from nmtkit.ops.recurrence import matmul, other
 
 
-def forward(f: Tensor, old: State, w: Tensor, theta: Tensor, real: Tensor | None, gates: Tensor, new: State) -> None:
+def forward(f: Tensor, old: State, w: Matrix, theta: Tensor, real: Tensor | None, gates: Tensor, new: State) -> None:
     """See ``Steps``: f and gates (B, 4H)."""
     (rows, width), product = old.h.shape, matmul(old.h_w, w)
     f = f if f.dtype == product.dtype else f.float()
@@ -19,7 +20,7 @@ def forward(f: Tensor, old: State, w: Tensor, theta: Tensor, real: Tensor | None
 
 
 def backward(
-    dh: Sequence[Tensor], ds: Tensor, w_t: Tensor, theta: Tensor, real: Tensor | None, kept: Kept, d_pre: Tensor,
+    dh: Sequence[Tensor], ds: Tensor, w_t: Matrix, theta: Tensor, real: Tensor | None, kept: Kept, d_pre: Tensor,
     d_w: Tensor,
 ) -> tuple[list[Tensor], Tensor]:  # fmt: skip
     """See ``Steps``: dh and ds (B, H), d_pre (B, 4H)."""

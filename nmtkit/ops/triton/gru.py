@@ -8,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from nmtkit.ops.gru import Kept, State
+from nmtkit.ops.matrix import Matrix
 from nmtkit.ops.recurrence import matmul, other, three
 from nmtkit.ops.triton.common import as_bytes, is_real, load, places, run, store, sum_of, tanh
 
@@ -43,7 +44,7 @@ def _state(
         store(new_h_w, at, state, exists)
 
 
-def forward(x: Tensor, old: State, u_gates: Tensor, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
+def forward(x: Tensor, old: State, u_gates: Matrix, u: Matrix, real: Tensor | None, kept: Kept, new: State) -> None:
     """See ``Steps``: x (B, 3H)."""
     gates, reset, candidate = kept
     run(_gates, old.h, x, matmul(old.h_w, u_gates), old.h, gates, reset)
@@ -88,7 +89,7 @@ def _gates_backward(dh, d_reset, mask, gates, candidate, h, d_w, width):
 
 
 def backward(
-    dh: Sequence[Tensor], u_gates_t: Tensor, u_t: Tensor, real: Tensor | None, kept: Kept, h: Tensor, d_w: Tensor
+    dh: Sequence[Tensor], u_gates_t: Matrix, u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor, d_w: Tensor
 ) -> list[Tensor]:
     """See ``Steps``: dh and h (B, H), d_w (B, 3H)."""
     gates, _, candidate = kept

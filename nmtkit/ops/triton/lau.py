@@ -8,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from nmtkit.ops.lau import Gradients, Kept, State
+from nmtkit.ops.matrix import Matrix
 from nmtkit.ops.recurrence import matmul, other, three
 from nmtkit.ops.triton.common import as_bytes, is_real, load, places, run, store, sum_of, tanh
 
@@ -39,7 +40,7 @@ def _forward(h, product, mask, linear, gates, candidate, new_h, new_h_w, width):
         store(new_h_w, at, state, exists)
 
 
-def forward(old: State, u: Tensor, real: Tensor | None, kept: Kept, new: State) -> None:
+def forward(old: State, u: Matrix, real: Tensor | None, kept: Kept, new: State) -> None:
     """See ``Steps``: u (H, 4H)."""
     gates, candidate, linear = kept
     h_w = other(new.h_w, new.h)
@@ -89,7 +90,7 @@ def _backward(
 
 
 def backward(
-    dh: Sequence[Tensor], u_t: Tensor, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
+    dh: Sequence[Tensor], u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
 ) -> list[Tensor]:
     """See ``Steps``: dh and h (B, H)."""
     gates, candidate, linear = kept

@@ -8,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from nmtkit.ops.lstm import Kept, State
+from nmtkit.ops.matrix import Matrix
 from nmtkit.ops.recurrence import matmul, other, three
 from nmtkit.ops.triton.common import as_bytes, is_real, load, places, run, store, sum_of, tanh
 
@@ -41,7 +42,7 @@ def _forward(f, product, h, s, theta, mask, gates, new_h, new_h_w, new_s, width)
         store(new_h_w, at, state, exists)
 
 
-def forward(f: Tensor, old: State, w: Tensor, theta: Tensor, real: Tensor | None, gates: Tensor, new: State) -> None:
+def forward(f: Tensor, old: State, w: Matrix, theta: Tensor, real: Tensor | None, gates: Tensor, new: State) -> None:
     """See ``Steps``: f and gates (B, 4H)."""
     h_w = other(new.h_w, new.h)
     run(_forward, old.s, f, matmul(old.h_w, w), old.h, old.s, theta, as_bytes(real), gates, new.h, h_w, new.s)
@@ -87,7 +88,7 @@ def _backward(
 
 
 def backward(
-    dh: Sequence[Tensor], ds: Tensor, w_t: Tensor, theta: Tensor, real: Tensor | None, kept: Kept, d_pre: Tensor,
+    dh: Sequence[Tensor], ds: Tensor, w_t: Matrix, theta: Tensor, real: Tensor | None, kept: Kept, d_pre: Tensor,
     d_w: Tensor,
 ) -> tuple[list[Tensor], Tensor]:  # fmt: skip
     """See ``Steps``: dh and ds (B, H), d_pre (B, 4H)."""

@@ -1,0 +1,180 @@
+/* Products in bfloat16 by a processor's tiles, AMX of Intel: registers of 16 rows of 64 bytes, of which an instruction
+   multiplies two and adds the products to a third. See ../native/tiles.py.
+
+   Tiles 0 to 3 are sums, 16 rows of 16 floats; 4 and 5 are 16 rows of 32 numbers of the left matrix, 6 and 7 as many rows of
+   the right one, laid out in pairs: two rows side by side, column by column. */
+
+enum {
+    ROWS = 16,
+    DEPTH = 32,
+    TILE = ROWS * DEPTH, /* numbers */
+    SUMS = ROWS * ROWS,
+    COLUMNS = 32, /* of a strip of the right matrix: those of two tiles */
+    NEAR = 512,   /* so much of a strip's depth is 32 KB */
+    BLOCK = 1 << 19, /* numbers of x, 1 MB */
+    MOST = 1024,     /* rows of a block */
+};
+
+/* Number j of a matrix of bfloat16, if it is low, or of floats, as bfloat16. */
+INLINE uint16_t number(const char *w, int64_t j, int low) {
+    return low ? ((const uint16_t *)w)[j] : nmtkit_narrow_avx512(((const float *)w)[j]);
+}
+
+/* Given a matrix (depth, width), tiles (width / COLUMNS, depth / DEPTH, 2, TILE), the steps to its next row and column, of
+   which one is 1, depth, whether it is low. A row is a strip. */
+INLINE void lay_out(const int64_t *given, int64_t from, int64_t to, int low, int beside) {
+    int64_t step = beside ? given[2] : given[3], depth = given[4];
+    for (int64_t tile = from * depth / DEPTH * 2; tile < to * depth / DEPTH * 2; tile++) {
+        int64_t row = tile / 2 % (depth / DEPTH) * DEPTH, column = tile / 2 / (depth / DEPTH) * COLUMNS + tile % 2 * ROWS;
+        const char *w = (const char *)(intptr_t)given[0] + (row * given[2] + column * given[3]) * (low ? 2 : 4);
+        uint32_t *pairs = (uint32_t *)(intptr_t)given[1] + tile * TILE / 2;
+        for (int64_t i = 0; i < DEPTH; i += 2)
+            for (int64_t j = 0; j < ROWS; j++) {
+                uint16_t one = number(w, beside ? i * step + j : i + j * step, low);
+                uint16_t other = number(w, beside ? (i + 1) * step + j : i + 1 + j * step, low);
+                *pairs++ = one | (uint32_t)other << 16;
+            }
+    }
+}
+
+EXPORT void nmtkit_tiles_lay_out_avx512(const int64_t *given, int64_t from, int64_t to, int64_t part) {
+    if (given[5])
+        given[3] == 1 ? lay_out(given, from, to, 1, 1) : lay_out(given, from, to, 1, 0);
+    else
+        given[3] == 1 ? lay_out(given, from, to, 0, 1) : lay_out(given, from, to, 0, 0);
+}
+
+/* All tiles for this many rows. */
+static void use_tiles(int64_t rows) {
+    struct {
+        uint8_t palette, zeros[15];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } shapes = {.palette = 1};
+    for (int64_t i = 0; i < 8; i++) {
+        shapes.bytes[i] = 64;
+        shapes.rows[i] = (uint8_t)(i < 6 ? rows : ROWS);
+    }
+    _tile_loadconfig(&shapes);
+}
+
+/* Up to 16 rows of x, or 32, times a part of a strip, added to the sums of the parts before it, if there were any: two tiles
+   or four, those of the first rows before those of the others. */
+static void multiply_16_rows(
+    const uint16_t *x, int64_t stride, const uint16_t *strip, int64_t depth, int is_first, float *sums
+) {
+    if (is_first) {
+        _tile_zero(0);
+        _tile_zero(1);
+    } else {
+        _tile_loadd(0, sums, 64);
+        _tile_loadd(1, sums + SUMS, 64);
+    }
+    for (int64_t k = 0; k < depth; k += DEPTH, strip += 2 * TILE) {
+        _tile_loadd(4, x + k, stride * 2);
+        _tile_loadd(6, strip, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, strip + TILE, 64);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+    _tile_stored(0, sums, 64);
+    _tile_stored(1, sums + SUMS, 64);
+}
+
+static void multiply_32_rows(
+    const uint16_t *x, int64_t stride, const uint16_t *strip, int64_t depth, int is_first, float *sums
+) {
+    if (is_first) {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    } else {
+        _tile_loadd(0, sums, 64);
+        _tile_loadd(1, sums + SUMS, 64);
+        _tile_loadd(2, sums + 2 * SUMS, 64);
+        _tile_loadd(3, sums + 3 * SUMS, 64);
+    }
+    for (int64_t k = 0; k < depth; k += DEPTH, strip += 2 * TILE) {
+        _tile_loadd(6, strip, 64);
+        _tile_loadd(4, x + k, stride * 2);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, strip + TILE, 64);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, x + ROWS * stride + k, stride * 2);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, sums, 64);
+    _tile_stored(1, sums + SUMS, 64);
+    _tile_stored(2, sums + 2 * SUMS, 64);
+    _tile_stored(3, sums + 3 * SUMS, 64);
+}
+
+/* Rows of two tiles of sums, side by side, and a bias, if there is one, to bfloat16. */
+static void write_sums(const float *sums, const float *bias, int64_t rows, uint16_t *result, int64_t width) {
+    __m512 left = bias ? _mm512_loadu_ps(bias) : _mm512_setzero_ps();
+    __m512 right = bias ? _mm512_loadu_ps(bias + ROWS) : _mm512_setzero_ps();
+    for (int64_t i = 0; i < rows; i++) {
+        __m512 low = _mm512_add_ps(_mm512_loadu_ps(sums + i * ROWS), left);
+        __m512 high = _mm512_add_ps(_mm512_loadu_ps(sums + SUMS + i * ROWS), right);
+        _mm512_storeu_si512(result + i * width, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    }
+}
+
+/* Given x (rows, depth), tiles as above, a bias (width) or null, the result (rows, width), the number of rows, the step to the
+   next row of x, depth, width. A row is a strip.
+
+   Rows are taken in blocks that stay in the second cache while all strips are multiplied by them, and of a strip so much
+   that it stays in the first. */
+EXPORT void nmtkit_tiles_multiply_avx512(const int64_t *given, int64_t from, int64_t to, int64_t part) {
+    const uint16_t *x = (const uint16_t *)(intptr_t)given[0];
+    const float *bias = (const float *)(intptr_t)given[2];
+    int64_t rows = given[4], stride = given[5], depth = given[6], width = given[7];
+    int64_t block = BLOCK / depth / (2 * ROWS) * (2 * ROWS);
+    block = block < 2 * ROWS ? 2 * ROWS : block > MOST ? MOST : block;
+    float sums[MOST * COLUMNS];
+    uint8_t before[64] = {0};
+    _tile_storeconfig(before); /* oneDNN's: it may not ask for them anew */
+    for (int64_t top = 0; top < rows; top += block) {
+        int64_t bottom = top + block < rows ? top + block : rows;
+        for (int64_t j = from; j < to; j++) {
+            const uint16_t *strip = (const uint16_t *)(intptr_t)given[1] + j * COLUMNS * depth;
+            uint16_t *result = (uint16_t *)(intptr_t)given[3] + j * COLUMNS;
+            const float *b = bias ? bias + j * COLUMNS : 0;
+            for (int64_t k = 0; k < depth; k += NEAR) {
+                int64_t much = k + NEAR < depth ? NEAR : depth - k;
+                int is_last = k + much == depth, used = 0;
+                for (int64_t i = top; i < bottom; i += 2 * ROWS) {
+                    float *s = sums + (i - top) * COLUMNS;
+                    int64_t n = bottom - i < 2 * ROWS ? bottom - i : 2 * ROWS, first = n < ROWS ? n : ROWS;
+                    if (used != first) use_tiles(used = (int)first);
+                    if (n == 2 * ROWS)
+                        multiply_32_rows(x + i * stride + k, stride, strip + k * COLUMNS, much, !k, s);
+                    else
+                        multiply_16_rows(x + i * stride + k, stride, strip + k * COLUMNS, much, !k, s);
+                    if (is_last) write_sums(s, b, first, result + i * width, width);
+                    if (n <= ROWS) continue;
+                    s += 2 * SUMS;
+                    if (n < 2 * ROWS) {
+                        use_tiles(used = (int)(n - ROWS));
+                        multiply_16_rows(x + (i + ROWS) * stride + k, stride, strip + k * COLUMNS, much, !k, s);
+                    }
+                    if (is_last) write_sums(s, b, n - ROWS, result + (i + ROWS) * width, width);
+                }
+            }
+        }
+    }
+    if (before[0])
+        _tile_loadconfig(before);
+    else
+        _tile_release();
+}
+
+/* Whether this processor has such tiles, and Linux lets this process use them. */
+EXPORT int64_t nmtkit_tiles(void) {
+    unsigned int a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1)) return 0; /* AMX-BF16, AMX-TILE */
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a >> 5 & 1)) return 0;                     /* AVX512-BF16 */
+    return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* tiles' data */) == 0;
+}

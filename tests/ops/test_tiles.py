@@ -1,0 +1,103 @@
+"""Products by a processor's tiles are those of the numbers that they are given, and leave oneDNN's alone.
+
+Where a processor has none, as with ATEN_CPU_CAPABILITY=avx2, there is nothing to be tried.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmtkit.ops import matrix
+from nmtkit.ops.native import library, tiles
+
+pytestmark = pytest.mark.skipif(not library.has_tiles(), reason="this processor has no tiles")
+
+
+@pytest.fixture(autouse=True, params=[1, 3], ids=["one thread", "three"])
+def threads(nan_in_memory: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """However small a product is, three threads share it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    monkeypatch.setattr(library, "GRAIN", 1)
+    yield
+    torch.set_num_threads(before)
+
+
+def drawn(*shape: int) -> Tensor:
+    """Numbers of bfloat16, as floats."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape))).bfloat16().float()
+
+
+def same(ours: Tensor, exact: Tensor) -> None:
+    """All is added up in float32 and rounded once."""
+    assert ours.dtype == torch.bfloat16
+    torch.testing.assert_close(ours.double(), exact, rtol=2**-8, atol=1e-4)
+
+
+# Rows around those of one tile, two, and a block; depths of one tile, of all that stays near, and of more.
+@pytest.mark.parametrize("rows", [0, 1, 15, 16, 17, 31, 32, 33, 48, 63, 80, 1030])
+@pytest.mark.parametrize("depth", [32, 512, 544, 1088])
+@pytest.mark.parametrize("width", [32, 96])
+def test_a_product_is_that_of_its_numbers(rows: int, depth: int, width: int) -> None:
+    x, weight, bias = drawn(rows, depth), drawn(depth, width), drawn(width)
+    tiled, exact = tiles.lay_out(weight), x.double() @ weight.double()
+    same(tiled.product(x.bfloat16()), exact)
+    same(tiled.product(x.bfloat16(), bias), exact + bias)
+
+
+def test_a_weight_is_laid_out_alike_however_it_lies_in_memory() -> None:
+    weight = drawn(64, 160)
+    laid_out = [
+        tiles.lay_out(w).tiles
+        for part in (weight, weight.bfloat16())
+        for w in (part, part.t().contiguous().t(), torch.cat([part, part], dim=1)[:, :160])
+    ]
+    assert all(torch.equal(one, laid_out[0]) for one in laid_out)
+
+
+def test_floats_are_rounded_as_pytorch_rounds_them() -> None:
+    weight = torch.randn(32, 64, generator=torch.Generator().manual_seed(5))
+    weight[0, :3] = torch.tensor([torch.inf, -torch.inf, torch.nan])
+    ours, theirs = tiles.lay_out(weight).tiles, tiles.lay_out(weight.bfloat16()).tiles
+    assert torch.equal(ours.isnan(), theirs.isnan())
+    assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
+
+
+def test_rows_may_have_other_numbers_beside_them() -> None:
+    x, weight = drawn(40, 96), drawn(32, 32)
+    x[:, :32] = x[:, 64:] = torch.nan
+    same(tiles.lay_out(weight).product(x[:, 32:64].bfloat16()), x[:, 32:64].double() @ weight.double())
+    same(
+        tiles.lay_out(weight).product(x[:, 32:64].bfloat16().t().contiguous().t()),
+        x[:, 32:64].double() @ weight.double(),
+    )
+
+
+def test_products_of_onednn_before_and_after_are_right() -> None:
+    """It leaves tiles of other shapes in place from one product to the next."""
+    weight, wide = drawn(64, 64), drawn(512, 256)
+    tiled = tiles.lay_out(weight)
+    for rows in (5, 80, 129, 33, 256):
+        x, y = drawn(rows, 64), drawn(rows, 512)
+        same(y.bfloat16() @ wide.bfloat16(), y.double() @ wide.double())
+        same(tiled.product(x.bfloat16()), x.double() @ weight.double())
+        same(y.bfloat16() @ wide.bfloat16(), y.double() @ wide.double())
+
+
+@pytest.mark.parametrize("shape", [(32, 31), (33, 32), (16, 64)])
+def test_other_sizes_stay_with_onednn(shape: tuple[int, int]) -> None:
+    weight = torch.ones(shape, dtype=torch.bfloat16)
+    assert not tiles.takes(weight)
+    assert matrix.repeated(weight) is weight
+
+
+def test_float32_stays_float32() -> None:
+    weight = torch.ones(64, 64)
+    assert matrix.repeated(weight) is weight
+
+
+def test_a_wrong_product_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles.Tiled, "product", lambda self, rows: torch.zeros(len(rows), 32, dtype=torch.bfloat16))
+    assert not tiles._are_there.__wrapped__()
