@@ -1,8 +1,9 @@
 """Products with weights in bfloat16, for search: up to seven times as fast as float32 on a processor that has them.
 
-A weight is converted once, and on a CPU laid out as oneDNN reads it, which it would otherwise do in every product. The
-rows are converted in every product, if they are not bfloat16 yet. The results are rounded to bfloat16; they are handed
-on as float32, or as they are where they only enter another product.
+A weight is converted once, and on a CPU laid out: for its tiles, where it has any (``native/tiles.py``), or as oneDNN
+reads it, which it would otherwise do in every product. The rows are converted in every product, if they are not
+bfloat16 yet. The results are rounded to bfloat16, but for those of tiles; they are handed on as float32, or as they are
+where they only enter another product.
 
 A ``Low`` weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
 
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmtkit.ops.blocks import BLOCK, by_blocks
+from nmtkit.ops.native.tiles import Tiled, lay_out, takes
 
 
 class Low(NamedTuple):
@@ -47,8 +49,10 @@ class LaidOut(NamedTuple):
         place.copy_(result[: len(place)])
 
 
-def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Low | LaidOut:
+def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Low | LaidOut | Tiled:
     """A weight (D, E) and a bias (E,) of any floating dtype, converted once for many products."""
+    if takes(weight):
+        return lay_out(weight.detach(), bias, results)
     low = weight.detach().t().bfloat16().contiguous()
     bias = None if bias is None else bias.detach().bfloat16()
     if weight.device.type == "cpu":

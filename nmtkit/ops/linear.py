@@ -67,7 +67,7 @@ def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> T
 def _product(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
     """``times`` in the dtype of x, whatever those of weight (D, E) and bias (E,); by tiles where there are any."""
     if x.dtype == torch.bfloat16 and tiles.takes(weight):
-        return tiles.lay_out(weight).product(x[:rows], bias)
+        return tiles.lay_out(weight, bias).product(x[:rows])
     return times(x, weight.to(x.dtype), rows, None if bias is None else bias.to(x.dtype))
 
 

@@ -31,7 +31,7 @@ Matrix: TypeAlias = Tensor | Converted
 
 def is_packed(matrix: Matrix) -> bool:
     """Whether this matrix was converted for search in low precision on a CPU, where nothing needs a gradient."""
-    return isinstance(matrix, bfloat16.LaidOut | int8.Packed)
+    return isinstance(matrix, bfloat16.LaidOut | tiles.Tiled | int8.Packed)
 
 
 def product(rows: Tensor, matrix: Matrix) -> Tensor:

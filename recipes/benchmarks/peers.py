@@ -101,9 +101,11 @@ def training(name: str, updates: int, folder: str) -> list[str]:
 
 def joeynmt_config(updates: int, folder: str) -> str:
     """A file with JoeyNMT's options, which it has no other place for, for this training and for what comes of it."""
-    lengths = {"min_output_length": WORDS, "max_output_length": WORDS} if updates < PASS else {"max_output_length": 100}
+    least, most, reports = (WORDS, WORDS, 5) if updates < PASS else (1, 100, PASS)
     path = Path(f"{folder}.yaml")
-    changed = {"model_dir": folder, "training": {"updates": updates, "validation_freq": updates}, "testing": lengths}
+    times = {"epochs": PASSES, "updates": updates, "logging_freq": reports, "validation_freq": updates}
+    lengths = {"min_output_length": least, "max_output_length": most}
+    changed = {"model_dir": folder, "training": times, "testing": lengths}
     path.write_text(dump_yaml(merge(load_yaml(CONFIGS / "joeynmt.yaml"), changed)))
     return str(path)
 

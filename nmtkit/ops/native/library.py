@@ -39,9 +39,7 @@ def taken(x: Tensor | None) -> Tensor | None:
 def has_tiles() -> bool:
     """Whether the kernels that multiply by a processor's tiles are there and of use."""
     library = _library()
-    if library is None or _kind() != "avx512" or not hasattr(library, "nmtkit_tiles"):
-        return False
-    return bool(library.nmtkit_tiles())
+    return library is not None and _kind() == "avx512" and _may_use_tiles(library)
 
 
 def run(name: str, rows: int, parts: int, *given: Tensor | int | torch.dtype | None) -> None:
@@ -94,4 +92,10 @@ def _library() -> ctypes.CDLL | None:
         return None
     library.nmtkit_run.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
     library.nmtkit_run.restype = None
+    _may_use_tiles(library)  # asked in every process: a weight may have been laid out in another
     return library if fits else None
+
+
+def _may_use_tiles(library: ctypes.CDLL) -> bool:
+    """Whether the processor has tiles, the library knows them, and Linux, which is asked for it, lets this process."""
+    return hasattr(library, "nmtkit_tiles") and library.nmtkit_tiles() == 1

@@ -20,25 +20,27 @@ INLINE uint16_t number(const char *w, int64_t j, int low) {
     return low ? ((const uint16_t *)w)[j] : nmtkit_narrow_avx512(((const float *)w)[j]);
 }
 
-/* Given a matrix (depth, width), tiles (width / COLUMNS, depth / DEPTH, 2, TILE), the steps to its next row and column, of
-   which one is 1, depth, whether it is low. A row is a strip. */
+/* Given a matrix (depth, width), tiles (strips, depth / DEPTH, 2, TILE), the steps to its next row and column, of which one
+   is 1, depth, width, whether it is low. A row is a strip; what it has beyond the width is zero. */
 INLINE void lay_out(const int64_t *given, int64_t from, int64_t to, int low, int beside) {
-    int64_t step = beside ? given[2] : given[3], depth = given[4];
+    int64_t step = beside ? given[2] : given[3], depth = given[4], width = given[5];
     for (int64_t tile = from * depth / DEPTH * 2; tile < to * depth / DEPTH * 2; tile++) {
         int64_t row = tile / 2 % (depth / DEPTH) * DEPTH, column = tile / 2 / (depth / DEPTH) * COLUMNS + tile % 2 * ROWS;
         const char *w = (const char *)(intptr_t)given[0] + (row * given[2] + column * given[3]) * (low ? 2 : 4);
         uint32_t *pairs = (uint32_t *)(intptr_t)given[1] + tile * TILE / 2;
-        for (int64_t i = 0; i < DEPTH; i += 2)
-            for (int64_t j = 0; j < ROWS; j++) {
+        int64_t columns = width - column < ROWS ? width - column : ROWS;
+        if (columns < ROWS) memset(pairs, 0, TILE * sizeof(uint16_t));
+        for (int64_t i = 0; i < DEPTH; i += 2, pairs += ROWS)
+            for (int64_t j = 0; j < columns; j++) {
                 uint16_t one = number(w, beside ? i * step + j : i + j * step, low);
                 uint16_t other = number(w, beside ? (i + 1) * step + j : i + 1 + j * step, low);
-                *pairs++ = one | (uint32_t)other << 16;
+                pairs[j] = one | (uint32_t)other << 16;
             }
     }
 }
 
 EXPORT void nmtkit_tiles_lay_out_avx512(const int64_t *given, int64_t from, int64_t to, int64_t part) {
-    if (given[5])
+    if (given[6])
         given[3] == 1 ? lay_out(given, from, to, 1, 1) : lay_out(given, from, to, 1, 0);
     else
         given[3] == 1 ? lay_out(given, from, to, 0, 1) : lay_out(given, from, to, 0, 0);
@@ -111,60 +113,85 @@ static void multiply_32_rows(
     _tile_stored(3, sums + 3 * SUMS, 64);
 }
 
-/* Rows of two tiles of sums, side by side, and a bias, if there is one, to bfloat16. */
-static void write_sums(const float *sums, const float *bias, int64_t rows, uint16_t *result, int64_t width) {
-    __m512 left = bias ? _mm512_loadu_ps(bias) : _mm512_setzero_ps();
-    __m512 right = bias ? _mm512_loadu_ps(bias + ROWS) : _mm512_setzero_ps();
-    for (int64_t i = 0; i < rows; i++) {
-        __m512 low = _mm512_add_ps(_mm512_loadu_ps(sums + i * ROWS), left);
-        __m512 high = _mm512_add_ps(_mm512_loadu_ps(sums + SUMS + i * ROWS), right);
-        _mm512_storeu_si512(result + i * width, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+/* Rows of two tiles of sums, side by side, and the bias, up to so many columns, to floats, or to bfloat16 if those are low. */
+static void write_sums(
+    const float *sums, const float *bias, int64_t rows, int64_t columns, char *result, int64_t step, int low
+) {
+    __mmask32 taken = columns < COLUMNS ? ((__mmask32)1 << columns) - 1 : ~(__mmask32)0;
+    __mmask16 first = (__mmask16)taken, second = (__mmask16)(taken >> ROWS);
+    __m512 left = _mm512_setzero_ps(), right = left;
+    if (bias) {
+        left = _mm512_maskz_loadu_ps(first, bias);
+        right = _mm512_maskz_loadu_ps(second, bias + ROWS);
+    }
+    for (int64_t i = 0; i < rows; i++, result += step) {
+        __m512 one = _mm512_add_ps(_mm512_loadu_ps(sums + i * ROWS), left);
+        __m512 other = _mm512_add_ps(_mm512_loadu_ps(sums + SUMS + i * ROWS), right);
+        if (low)
+            _mm512_mask_storeu_epi16(result, taken, (__m512i)_mm512_cvtne2ps_pbh(other, one));
+        else {
+            _mm512_mask_storeu_ps(result, first, one);
+            _mm512_mask_storeu_ps(result + ROWS * sizeof(float), second, other);
+        }
+    }
+}
+
+/* What is multiplied: x (rows, depth), its rows `stride` apart, and the result (rows, width), low or not, `step` bytes apart. */
+typedef struct {
+    const uint16_t *x, *tiles;
+    const float *bias;
+    char *result;
+    int64_t rows, stride, depth, width, low, step;
+} Product;
+
+/* The part of a strip from k on times rows `top` to `bottom`, whose sums are kept from part to part, up to the last. */
+static void multiply_part(const Product *of, int64_t strip, int64_t k, int64_t top, int64_t bottom, float *sums) {
+    int64_t much = k + NEAR < of->depth ? NEAR : of->depth - k, column = strip * COLUMNS, used = 0;
+    int is_last = k + much == of->depth;
+    for (int64_t i = top; i < bottom;) {
+        int64_t n = bottom - i < ROWS ? bottom - i : bottom - i < 2 * ROWS ? ROWS : 2 * ROWS;
+        const uint16_t *x = of->x + i * of->stride + k, *part = of->tiles + (column * of->depth) + k * COLUMNS;
+        char *result = of->result + i * of->step + column * (of->low ? 2 : 4);
+        float *s = sums + (i - top) * COLUMNS;
+        if (is_last) /* memory of which so little of a row is written is slow to come: it is fetched meanwhile */
+            for (int64_t row = 0; row < n; row++) {
+                __builtin_prefetch(result + row * of->step, 1, 2);
+                __builtin_prefetch(result + row * of->step + (of->low ? 63 : 127), 1, 2);
+            }
+        int64_t in_a_tile = n < ROWS ? n : ROWS;
+        if (used != in_a_tile) use_tiles(used = in_a_tile);
+        if (n == 2 * ROWS)
+            multiply_32_rows(x, of->stride, part, much, !k, s);
+        else
+            multiply_16_rows(x, of->stride, part, much, !k, s);
+        for (int64_t row = 0; is_last && row < n; row += ROWS)
+            write_sums(
+                s + row * COLUMNS, of->bias ? of->bias + column : 0, in_a_tile, of->width - column, result + row * of->step,
+                of->step, of->low
+            );
+        i += n;
     }
 }
 
 /* Given x (rows, depth), tiles as above, a bias (width) or null, the result (rows, width), the number of rows, the step to the
-   next row of x, depth, width. A row is a strip.
+   next row of x, depth, width, whether the result is low. A row is a strip.
 
    Rows are taken in blocks that stay in the second cache while all strips are multiplied by them, and of a strip so much
    that it stays in the first. */
 EXPORT void nmtkit_tiles_multiply_avx512(const int64_t *given, int64_t from, int64_t to, int64_t part) {
-    const uint16_t *x = (const uint16_t *)(intptr_t)given[0];
-    const float *bias = (const float *)(intptr_t)given[2];
-    int64_t rows = given[4], stride = given[5], depth = given[6], width = given[7];
-    int64_t block = BLOCK / depth / (2 * ROWS) * (2 * ROWS);
+    Product of = {
+        (const uint16_t *)(intptr_t)given[0], (const uint16_t *)(intptr_t)given[1], (const float *)(intptr_t)given[2],
+        (char *)(intptr_t)given[3], given[4], given[5], given[6], given[7], given[8], given[7] * (given[8] ? 2 : 4),
+    };
+    int64_t block = BLOCK / of.depth / (2 * ROWS) * (2 * ROWS);
     block = block < 2 * ROWS ? 2 * ROWS : block > MOST ? MOST : block;
     float sums[MOST * COLUMNS];
     uint8_t before[64] = {0};
     _tile_storeconfig(before); /* oneDNN's: it may not ask for them anew */
-    for (int64_t top = 0; top < rows; top += block) {
-        int64_t bottom = top + block < rows ? top + block : rows;
-        for (int64_t j = from; j < to; j++) {
-            const uint16_t *strip = (const uint16_t *)(intptr_t)given[1] + j * COLUMNS * depth;
-            uint16_t *result = (uint16_t *)(intptr_t)given[3] + j * COLUMNS;
-            const float *b = bias ? bias + j * COLUMNS : 0;
-            for (int64_t k = 0; k < depth; k += NEAR) {
-                int64_t much = k + NEAR < depth ? NEAR : depth - k;
-                int is_last = k + much == depth, used = 0;
-                for (int64_t i = top; i < bottom; i += 2 * ROWS) {
-                    float *s = sums + (i - top) * COLUMNS;
-                    int64_t n = bottom - i < 2 * ROWS ? bottom - i : 2 * ROWS, first = n < ROWS ? n : ROWS;
-                    if (used != first) use_tiles(used = (int)first);
-                    if (n == 2 * ROWS)
-                        multiply_32_rows(x + i * stride + k, stride, strip + k * COLUMNS, much, !k, s);
-                    else
-                        multiply_16_rows(x + i * stride + k, stride, strip + k * COLUMNS, much, !k, s);
-                    if (is_last) write_sums(s, b, first, result + i * width, width);
-                    if (n <= ROWS) continue;
-                    s += 2 * SUMS;
-                    if (n < 2 * ROWS) {
-                        use_tiles(used = (int)(n - ROWS));
-                        multiply_16_rows(x + (i + ROWS) * stride + k, stride, strip + k * COLUMNS, much, !k, s);
-                    }
-                    if (is_last) write_sums(s, b, n - ROWS, result + (i + ROWS) * width, width);
-                }
-            }
-        }
-    }
+    for (int64_t top = 0; top < of.rows; top += block)
+        for (int64_t strip = from; strip < to; strip++)
+            for (int64_t k = 0; k < of.depth; k += NEAR)
+                multiply_part(&of, strip, k, top, top + block < of.rows ? top + block : of.rows, sums);
     if (before[0])
         _tile_loadconfig(before);
     else
