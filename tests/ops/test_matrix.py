@@ -8,9 +8,9 @@ from torch import Tensor
 
 from nmtkit.layers.recurrent import GRU, LAU, LSTMState, PeepholeLSTM
 from nmtkit.ops import bfloat16, int8
-from nmtkit.ops.native import tiles
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import SMALL, Matrix, convert, product
+from nmtkit.ops.native import tiles
 from nmtkit.ops.precision import Products
 
 
