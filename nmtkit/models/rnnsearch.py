@@ -76,6 +76,8 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
     attention's weighted mean is C c_i and C_o c_i side by side.
     """
 
+    CHAINED = ("context", "readout_context")
+
     def __init__(self, embedding: int, hidden: int, attention: int, maxout: int, *, dropout: float):
         super().__init__()
         self.hidden, self.dropout = hidden, dropout

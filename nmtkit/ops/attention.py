@@ -64,7 +64,10 @@ def _mean(scores: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]
     """The mean of values (B, S, D) under the softmax of scores (B, K, S) where mask (B, S): (N, D), weights (N, S)."""
     weights = scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(dim=-1)
     # A sentence's K queries share its keys and values: nothing is repeated for the beam.
-    context = weights.to(values.dtype) @ values  # (B, K, D)
+    if values.dtype == torch.bfloat16 and library.helps(values, dtypes=library.BOTH):
+        context = search.weighted(weights, values)  # (B, K, D)
+    else:
+        context = weights.to(values.dtype) @ values
     return context.flatten(0, 1), weights.flatten(0, 1)
 
 

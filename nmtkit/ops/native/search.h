@@ -87,6 +87,32 @@ KERNEL(scores) {
         }
 }
 
+/* Given weights (rows, beam, sources), values (rows, sources, depth), sums of the values under the weights (rows, beam,
+   depth), beam, sources, depth, whether the values are low. A row is a sentence. */
+BODY(weighted, int low) {
+    int64_t beam = given[3], sources = given[4], depth = given[5];
+    for (int64_t b = from; b < to; b++) {
+        const float *weights = ADDRESS(float, 0) + b * beam * sources;
+        for (int64_t d = 0; d < depth; d += LANES) {
+            int64_t n = depth - d < LANES ? depth - d : LANES;
+            for (int64_t k = 0; k < beam; k++) {
+                float sums[LANES] = {0};
+                for (int64_t s = 0; s < sources; s++) {
+                    const void *x = NAMED(row)(ADDRESS(void, 1), b * sources + s, depth, low);
+                    float weight = weights[k * sources + s];
+                    if (n == LANES)
+                        for (int64_t l = 0; l < LANES; l++) sums[l] += weight * NAMED(read)(x, d + l, low);
+                    else
+                        for (int64_t l = 0; l < n; l++) sums[l] += weight * NAMED(read)(x, d + l, low);
+                }
+                memcpy(ADDRESS(float, 2) + (b * beam + k) * depth + d, sums, (size_t)n * sizeof *sums);
+            }
+        }
+    }
+}
+
+KERNEL_OF(weighted, 6)
+
 /* Given numbers (rows, width), integers (rows, width), scales (rows), width, the largest integer, whether the numbers are
    low. The integers are the numbers divided by their row's scale and rounded, plus `largest`, which none of them exceeds
    before; of two as near the even one. */
