@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import score
 from nmtkit.ops.padding import pad
 from nmtkit.ops.tree import Tree, select
@@ -83,7 +84,7 @@ def _stepped(scorer: Scorer, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
     y, columns = torch.full_like(tgt[:, 0], BOS), []
     for word in tgt.t():
         log_probs, state, _ = scorer.step(memory, state, y)
-        columns.append(log_probs.gather(1, word[:, None]))
+        columns.append(whole(log_probs).gather(1, word[:, None]))
         y = word
     return torch.cat(columns, dim=1)
 

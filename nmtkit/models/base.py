@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from nmtkit.layers.conv import NormedLinear
 from nmtkit.layers.converted import Affine, affine, for_search
 from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
-from nmtkit.ops.native import library, search
+from nmtkit.ops.best import LogProbs, softmax_of
 from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import Tree
 from nmtkit.symbols import BOS
@@ -144,14 +144,13 @@ class ForSearch:
         return self.decoder.begin(self.encoder(self.src(src), mask), mask)
 
     @torch.inference_mode()
-    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[LogProbs, Tree, Tensor | None]:
         """As ``Seq2Seq.step``: previous words y (N,) -> log-probabilities (N, V or C), state, attention (N, S)."""
         previous = y if self.words is None else self.words[y]
         step = self.decoder.step(memory, state, self.tgt(previous))
         logits = self.logits(step.hidden)
-        if self.precision != "float32" and library.helps(logits, dtypes=library.BOTH):
-            return search.log_softmax(logits), step.state, step.attention
-        logits = logits.float()
+        if self.precision != "float32":
+            return softmax_of(logits), step.state, step.attention
         return torch.log_softmax(logits, dim=-1, out=logits), step.state, step.attention
 
     def over(self, words: Tensor) -> "ForSearch":

@@ -1,7 +1,9 @@
-"""The best few of many columns: what beam search asks of the log-probabilities of all words, in every step.
+"""The best few of all words' log-probabilities, which is all that beam search asks of them in most steps.
 
 Letters: N rows, V columns.
 """
+
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -10,19 +12,50 @@ from nmtkit.ops.native import library, search
 from nmtkit.ops.native.search import GROUP
 
 
-def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best values of every row of values (N, V), sorted, and their columns: (N, k) both, NaN first, as ``topk``.
+class Logits(NamedTuple):
+    """Log-probabilities before they are normalised, which kernels do for those alone that are asked for."""
 
-    On a CPU ``topk`` looks at one value after the other, while maxima are taken of many at a time: the k best lie in
-    the k groups of columns with the best maxima, because each of those has a value as good as any of another group.
+    values: Tensor  # (N, V) in float32 or bfloat16
+
+
+LogProbs: TypeAlias = Tensor | Logits  # (N, V)
+
+
+def softmax_of(logits: Tensor) -> LogProbs:
+    """The log-probabilities of logits (N, V), normalised later if there are kernels for it."""
+    if library.helps(logits, dtypes=library.BOTH):
+        return Logits(logits)
+    return logits.float().log_softmax(dim=-1)
+
+
+def whole(log_probs: LogProbs) -> Tensor:
+    """All of them (N, V), in float32."""
+    return log_probs if isinstance(log_probs, Tensor) else search.log_softmax(log_probs.values)
+
+
+def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
+    """The k best of every row, sorted, and their columns: (N, k) both, NaN first, as ``topk``.
+
+    Columns before ``first`` do not count; k is less if there are not so many others. On a CPU ``topk`` looks at one
+    value after the other, while maxima are taken of many at a time: the k best lie in the k groups of columns with the
+    best maxima, because each of those has a value as good as any of another group.
     """
-    if library.helps(values) and values.stride(1) == 1:
-        return search.best(values, k)
+    if isinstance(log_probs, Logits):
+        return search.best_log_softmax(log_probs.values, min(k, log_probs.values.shape[1] - first), first)
+    k = min(k, log_probs.shape[1] - first)
+    if library.helps(log_probs) and log_probs.stride(1) == 1:
+        return search.best(log_probs, k, first)
+    found, columns = _best(log_probs[:, first:], k)
+    return found, columns + first
+
+
+def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k best of every row of values (N, V) in plain operations."""
     groups = values.shape[1] // GROUP
     if values.device.type != "cpu" or groups < 4 * k:
         return values.topk(k)
-    whole = values[:, : groups * GROUP].unflatten(1, (groups, GROUP))  # (N, groups, GROUP)
-    chosen = whole.amax(dim=2).topk(k, sorted=False).indices  # (N, k)
+    groups_of = values[:, : groups * GROUP].unflatten(1, (groups, GROUP))  # (N, groups, GROUP)
+    chosen = groups_of.amax(dim=2).topk(k, sorted=False).indices  # (N, k)
     columns = (chosen.unsqueeze(2) * GROUP + torch.arange(GROUP)).flatten(1)  # (N, k GROUP)
     # The columns behind the last whole group stand for themselves.
     rest = torch.arange(groups * GROUP, values.shape[1]).expand(len(values), -1)

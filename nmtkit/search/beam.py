@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
+from nmtkit.ops.best import LogProbs, whole
 from nmtkit.ops.best import best as best_of
 from nmtkit.ops.tree import select
 from nmtkit.search.scorer import Scorer
@@ -227,17 +228,16 @@ def _unpacked(both: Tensor) -> tuple[Tensor, Tensor]:
     return both[0].view(torch.float32), both[1].long()
 
 
-def _continue(log_probs: Tensor, alive: Floats, only: list[int | None], k: int) -> _Candidates:
+def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int) -> _Candidates:
     """The k best continuations of every sentence. log_probs (N, V), alive (N,) log P, only (B,)."""
     width = len(alive) // len(only)
     # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows.
-    best, words = best_of(log_probs[:, EOS:], min(k, log_probs.size(1) - EOS))  # (N, k) sorted; NaN comes first
-    words += EOS
+    best, words = best_of(log_probs, k, EOS)  # (N, k) sorted; NaN comes first
     forced = any(word is not None for word in only)
     if forced:  # in a column of its own, behind the best
         each = np.repeat([EOS if word is None else word for word in only], width)  # (N,)
         must = _sent(each, words.device)[:, None]
-        best, words = torch.cat([best, log_probs.gather(1, must)], dim=1), torch.cat([words, must], dim=1)
+        best, words = torch.cat([best, whole(log_probs).gather(1, must)], dim=1), torch.cat([words, must], dim=1)
     if best.device.type != "cpu":
         best, words = _unpacked(_packed(best, words).cpu())
     if not bool((best[:, 0] <= ROUNDING).all()):

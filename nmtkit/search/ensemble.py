@@ -10,6 +10,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor
 
+from nmtkit.ops.best import whole
 from nmtkit.ops.tree import Tree
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Narrowing
@@ -49,7 +50,7 @@ class Ensemble:
         steps = [member.step(m, s, y) for member, m, s in zip(self.members, memories, states, strict=True)]
         seen = [weights for (_, _, weights), d in zip(steps, self.reads, strict=True) if weights is not None and d == 0]
         attention = torch.stack(seen).mean(0) if seen else None
-        return self._mean(torch.stack([step[0] for step in steps])), tuple(step[1] for step in steps), attention
+        return self._mean(torch.stack([whole(step[0]) for step in steps])), tuple(step[1] for step in steps), attention
 
     def over(self, words: Tensor) -> "Ensemble":
         """As ``shortlist.Narrowing`` asks: the ensemble over the target words ``words`` (C,) alone."""

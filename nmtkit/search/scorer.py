@@ -4,6 +4,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from nmtkit.ops.best import LogProbs
 from nmtkit.ops.tree import Tree
 
 
@@ -20,5 +21,8 @@ class Scorer(Protocol):
         An ensemble whose members read D different sources takes (B, D, S).
         """
 
-    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
-        """(log_probs (N, V) float32, state, attention (N, S) or None) after the previous words y (N,), BOS at first."""
+    def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[LogProbs, Tree, Tensor | None]:
+        """(log_probs (N, V), state, attention (N, S) or None) after the previous words y (N,), BOS at first.
+
+        Log-probabilities are float32, or are still to be normalised.
+        """

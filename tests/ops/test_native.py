@@ -89,21 +89,60 @@ def test_a_word_that_cannot_be_has_the_log_probability_minus_infinity() -> None:
 
 
 @needs_kernels
+@pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.parametrize(
-    ("columns", "k"), [*itertools.product([1, 5, GROUP, 20 * GROUP - 1, 33 * GROUP + 7], [1, 5, 12])]
+    ("columns", "k"), [*itertools.product([3, 5, GROUP, GROUP + 1, 20 * GROUP - 1, 33 * GROUP + 7], [1, 5, 12])]
 )
-def test_the_best_words_are_those_of_topk_and_of_equals_the_last(columns: int, k: int) -> None:
-    k = min(k, columns)
+def test_the_best_words_are_those_of_topk_and_of_equals_the_last(columns: int, k: int, first: int) -> None:
+    k = min(k, columns - first)
     values = drawn(50, columns + 2)[:, 2:]
-    found, places = search.best(values, k)
-    expected = values.topk(k)
+    values[:, :first] += 100
+    found, places = search.best(values, k, first)
+    expected = values[:, first:].topk(k)
     assert torch.equal(found, expected.values)
-    assert torch.equal(places, expected.indices)
+    assert torch.equal(places, expected.indices + first)
     few = torch.randint(3, (50, columns), generator=torch.Generator().manual_seed(1)).float()
-    order = few.flip(1).sort(dim=1, descending=True, stable=True)
-    found, places = search.best(few, k)
+    order = few[:, first:].flip(1).sort(dim=1, descending=True, stable=True)
+    found, places = search.best(few, k, first)
     assert torch.equal(found, order.values[:, :k])
     assert torch.equal(places, columns - 1 - order.indices[:, :k])
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("first", [0, 2])
+@pytest.mark.parametrize(("columns", "k"), [*itertools.product([3, GROUP, 20 * GROUP - 1, 33 * GROUP + 7], [1, 5])])
+def test_the_best_words_before_their_softmax_are_those_after_it(
+    columns: int, k: int, first: int, dtype: torch.dtype
+) -> None:
+    k = min(k, columns - first)
+    logits = (10 * drawn(50, columns)).to(dtype)
+    logits[:, :first] += 3  # these do not count, but they have a part in the softmax
+    found, places = search.best_log_softmax(logits, k, first)
+    expected, expected_places = search.best(search.log_softmax(logits), k, first)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=5e-6)
+    assert torch.equal(logits.gather(1, places), logits.gather(1, expected_places))
+    if dtype == torch.bfloat16:  # where many are equal
+        assert torch.equal(places, expected_places)
+
+
+@needs_kernels
+@pytest.mark.parametrize("wrong", [torch.nan, -torch.nan])
+@pytest.mark.parametrize("place", [0, 29 * GROUP, 30 * GROUP + 4])
+def test_a_softmax_that_is_no_number_has_no_best_word(wrong: float, place: int) -> None:
+    logits = drawn(3, 30 * GROUP + 5)
+    logits[1, place] = wrong
+    found, _ = search.best_log_softmax(logits, 2, 0)
+    assert found[:, 0].isnan().tolist() == [False, True, False]
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("depth", [1, 64, 130])
+def test_weighted_values_are_the_product_of_weights_and_values(depth: int, dtype: torch.dtype) -> None:
+    weights, values = drawn(3, 4, 5).softmax(dim=-1), drawn(3, 5, depth).to(dtype)
+    exact = weights.double() @ values.double()
+    torch.testing.assert_close(search.weighted(weights, values), exact.float(), rtol=1e-5, atol=1e-6)
 
 
 @needs_kernels
@@ -112,7 +151,7 @@ def test_the_best_words_are_those_of_topk_and_of_equals_the_last(columns: int, k
 def test_what_is_no_number_comes_first_whatever_its_sign(wrong: float, place: int) -> None:
     values = drawn(3, 30 * GROUP + 5)
     values[1, place] = wrong
-    found, columns = search.best(values, 2)
+    found, columns = search.best(values, 2, 0)
     assert found[:, 0].isnan().tolist() == [False, True, False]
     assert columns[1, 0] == place
 

@@ -1,72 +1,118 @@
 /* What search does beside its products, each in one pass over memory; see search.py. */
 
+/* The sum of e to the power of each word less the greatest. */
+INLINE float NAMED(sum_of_exponentials)(const void *x, int64_t words, float greatest, int low) {
+    int64_t whole = words - words % LANES;
+    float sums[LANES] = {0};
+    for (int64_t j = 0; j < whole; j += LANES)
+        for (int64_t l = 0; l < LANES; l++) sums[l] += NAMED(exponential)(NAMED(read)(x, j + l, low) - greatest);
+    for (int64_t j = whole; j < words; j++) sums[j - whole] += NAMED(exponential)(NAMED(read)(x, j, low) - greatest);
+    return NAMED(total)(sums);
+}
+
 /* Given logits (rows, words), log softmax (rows, words), words, whether the logits are low. */
 BODY(log_softmax, int low) {
-    int64_t words = given[2], whole = words - words % LANES;
+    int64_t words = given[2];
     for (int64_t i = from; i < to; i++) {
         const void *x = NAMED(row)(ADDRESS(void, 0), i, words, low);
-        float *y = ADDRESS(float, 1) + i * words, sums[LANES] = {0};
+        float *y = ADDRESS(float, 1) + i * words;
         int32_t most = INT32_MIN;
         for (int64_t j = 0; j < words; j++) {
             int32_t o = NAMED(ordered)(NAMED(read)(x, j, low));
             most = o > most ? o : most;
         }
-        float best = NAMED(unordered)(most);
-        for (int64_t j = 0; j < whole; j += LANES)
-            for (int64_t l = 0; l < LANES; l++) sums[l] += NAMED(exponential)(NAMED(read)(x, j + l, low) - best);
-        for (int64_t j = whole; j < words; j++) sums[j - whole] += NAMED(exponential)(NAMED(read)(x, j, low) - best);
-        float all = logf(NAMED(total)(sums));
-        for (int64_t j = 0; j < words; j++) y[j] = (NAMED(read)(x, j, low) - best) - all;
+        float greatest = NAMED(unordered)(most), all = logf(NAMED(sum_of_exponentials)(x, words, greatest, low));
+        for (int64_t j = 0; j < words; j++) y[j] = (NAMED(read)(x, j, low) - greatest) - all;
     }
 }
 
 KERNEL_OF(log_softmax, 3)
 
-/* Given values (rows, words), each row beginning `stride` values after the one before it; the k greatest of each row
-   (rows, k), sorted, of equals the last, so that the end mark, which is among the first words, ends nothing that could as
-   well go on; their columns (rows, k); room to work in, words / GROUP rounded up for each part; stride, words, k, which is
-   at most the number of words. Only groups of columns whose greatest is among the k greatest have to be looked through. */
-KERNEL(best) {
-    enum { GROUP = 64 };
-    int64_t stride = given[4], words = given[5], k = given[6], whole = words / GROUP, groups = (words + GROUP - 1) / GROUP;
-    int32_t *maxima = ADDRESS(int32_t, 3) + part * groups;
-    for (int64_t i = from; i < to; i++) {
-        const float *x = ADDRESS(float, 0) + i * stride;
-        float *y = ADDRESS(float, 1) + i * k;
-        int64_t *at = ADDRESS(int64_t, 2) + i * k, found = 0;
-        for (int64_t g = 0; g < whole; g++) {
-            int32_t most = INT32_MIN;
-            for (int64_t j = 0; j < GROUP; j++) {
-                int32_t o = NAMED(ordered)(x[g * GROUP + j]);
-                most = o > most ? o : most;
-            }
-            maxima[g] = most;
+enum { NAMED(GROUP) = 64 }; /* columns */
+
+/* The greatest of a row's words, and of each of its whole groups. */
+INLINE float NAMED(greatest)(const void *x, int64_t words, int low, int32_t *maxima) {
+    int64_t whole = words / NAMED(GROUP);
+    int32_t greatest = INT32_MIN;
+    for (int64_t g = 0; g < whole; g++) {
+        int32_t most = INT32_MIN;
+        for (int64_t j = 0; j < NAMED(GROUP); j++) {
+            int32_t o = NAMED(ordered)(NAMED(read)(x, g * NAMED(GROUP) + j, low));
+            most = o > most ? o : most;
         }
-        if (whole < groups) maxima[whole] = INT32_MAX; /* what is left over is always looked through */
-        for (int64_t g = 0; g < whole; g++) { /* at first y has the k greatest maxima */
-            if (found == k && maxima[g] <= NAMED(ordered)(y[k - 1])) continue;
+        maxima[g] = most;
+        greatest = most > greatest ? most : greatest;
+    }
+    for (int64_t j = whole * NAMED(GROUP); j < words; j++) {
+        int32_t o = NAMED(ordered)(NAMED(read)(x, j, low));
+        greatest = o > greatest ? o : greatest;
+    }
+    return NAMED(unordered)(greatest);
+}
+
+/* The k greatest of a row from the word `first` on, sorted, of equals the last, so that the end mark, which is among the
+   first words, ends nothing that could as well go on; and their columns. Only groups whose greatest is among the k greatest
+   have to be looked through, and those of which not all words count. */
+INLINE void NAMED(best_of)(
+    const void *x, int64_t words, int64_t first, int64_t k, int low, int32_t *maxima, float *y, int64_t *at
+) {
+    int64_t whole = words / NAMED(GROUP), groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP), found = 0;
+    for (int64_t g = first > 0; g < whole; g++) { /* at first y has the k greatest maxima */
+        if (found == k && maxima[g] <= NAMED(ordered)(y[k - 1])) continue;
+        int64_t place = found < k ? found++ : k - 1;
+        for (; place && maxima[g] > NAMED(ordered)(y[place - 1]); place--) y[place] = y[place - 1];
+        y[place] = NAMED(unordered)(maxima[g]);
+    }
+    int32_t least = found == k ? NAMED(ordered)(y[k - 1]) : INT32_MIN;
+    if (whole < groups) maxima[whole] = INT32_MAX;
+    if (first) maxima[0] = INT32_MAX;
+    found = 0;
+    for (int64_t g = 0; g < groups; g++) {
+        if (maxima[g] < least) continue;
+        int64_t end = (g + 1) * NAMED(GROUP) < words ? (g + 1) * NAMED(GROUP) : words;
+        for (int64_t j = g ? g * NAMED(GROUP) : first; j < end; j++) {
+            float value = NAMED(read)(x, j, low);
+            int32_t o = NAMED(ordered)(value);
+            if (found == k && o < NAMED(ordered)(y[k - 1])) continue;
             int64_t place = found < k ? found++ : k - 1;
-            for (; place && maxima[g] > NAMED(ordered)(y[place - 1]); place--) y[place] = y[place - 1];
-            y[place] = NAMED(unordered)(maxima[g]);
-        }
-        int32_t least = found == k ? NAMED(ordered)(y[k - 1]) : INT32_MIN;
-        found = 0;
-        for (int64_t g = 0; g < groups; g++) {
-            if (maxima[g] < least) continue;
-            for (int64_t j = g * GROUP; j < words && j < (g + 1) * GROUP; j++) {
-                int32_t o = NAMED(ordered)(x[j]);
-                if (found == k && o < NAMED(ordered)(y[k - 1])) continue;
-                int64_t place = found < k ? found++ : k - 1;
-                for (; place && o >= NAMED(ordered)(y[place - 1]); place--) {
-                    y[place] = y[place - 1];
-                    at[place] = at[place - 1];
-                }
-                y[place] = x[j];
-                at[place] = j;
+            for (; place && o >= NAMED(ordered)(y[place - 1]); place--) {
+                y[place] = y[place - 1];
+                at[place] = at[place - 1];
             }
+            y[place] = value;
+            at[place] = j;
         }
     }
 }
+
+/* Given values (rows, words), each row beginning `stride` values after the one before it; the k greatest of each row
+   (rows, k), as above, their columns (rows, k); room to work in, words / GROUP rounded up for each part; stride, words, the
+   first word that counts, k, which is at most the number of those. */
+KERNEL(best) {
+    int64_t words = given[5], k = given[7], groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
+    int32_t *maxima = ADDRESS(int32_t, 3) + part * groups;
+    for (int64_t i = from; i < to; i++) {
+        const float *x = ADDRESS(float, 0) + i * given[4];
+        NAMED(greatest)(x, words, 0, maxima);
+        NAMED(best_of)(x, words, given[6], k, 0, maxima, ADDRESS(float, 1) + i * k, ADDRESS(int64_t, 2) + i * k);
+    }
+}
+
+/* The same of log softmax. Given logits (rows, words), the k greatest, their columns, room as there, words, first, k,
+   whether the logits are low. */
+BODY(best_log_softmax, int low) {
+    int64_t words = given[4], k = given[6], groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
+    int32_t *maxima = ADDRESS(int32_t, 3) + part * groups;
+    for (int64_t i = from; i < to; i++) {
+        const void *x = NAMED(row)(ADDRESS(void, 0), i, words, low);
+        float greatest = NAMED(greatest)(x, words, low, maxima), *y = ADDRESS(float, 1) + i * k;
+        float all = logf(NAMED(sum_of_exponentials)(x, words, greatest, low));
+        NAMED(best_of)(x, words, given[5], k, low, maxima, y, ADDRESS(int64_t, 2) + i * k);
+        for (int64_t j = 0; j < k; j++) y[j] = (y[j] - greatest) - all;
+    }
+}
+
+KERNEL_OF(best_log_softmax, 7)
 
 /* Given queries (rows, beam, width), keys (rows, sources, width), factors (width), scores (rows, beam, sources), beam,
    sources, width. A score is the sum over a of factors[a] / (1 + query[a] key[a]). A row is a sentence. */

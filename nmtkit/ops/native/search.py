@@ -19,17 +19,31 @@ def log_softmax(logits: Tensor) -> Tensor:
     return out
 
 
-def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
     """The k best values of every row of values (N, V) in float32, sorted, of equals the last, and their columns.
 
-    Both are (N, k). A row has its words side by side, and NaN is better than any number.
+    Both are (N, k); columns before ``first`` do not count. A row has its words side by side, and NaN is better than any
+    number.
     """
-    rows, words = values.shape
-    count = parts(rows, values.numel())
-    maxima = torch.empty(count, (words + GROUP - 1) // GROUP, dtype=torch.int32)
-    found, columns = values.new_empty(rows, k), torch.empty(rows, k, dtype=torch.long)
-    run("best", rows, count, values, found, columns, maxima, values.stride(0), words, k)
+    (rows, words), count = values.shape, parts(len(values), values.numel())
+    found, columns, maxima = _places(rows, words, k, count)
+    run("best", rows, count, values, found, columns, maxima, values.stride(0), words, first, k)
     return found, columns
+
+
+def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
+    """``best`` (N, k) of the log softmax of logits (N, V) in float32 or bfloat16, most of which is not computed."""
+    logits = logits.contiguous()
+    (rows, words), count = logits.shape, parts(len(logits), logits.numel())
+    found, columns, maxima = _places(rows, words, k, count)
+    run("best_log_softmax", rows, count, logits, found, columns, maxima, words, first, k, logits.dtype)
+    return found, columns
+
+
+def _places(rows: int, words: int, k: int, parts: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Places for the k best values (N, k) and their columns (N, k), and room for the maxima of all groups."""
+    maxima = torch.empty(parts, (words + GROUP - 1) // GROUP, dtype=torch.int32)
+    return torch.empty(rows, k), torch.empty(rows, k, dtype=torch.long), maxima
 
 
 def scores(query: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
