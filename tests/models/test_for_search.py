@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops import matrix
+from nmtkit.ops.best import whole
 from nmtkit.ops.precision import Products
 from nmtkit.search.beam import Search, beam_search
 from nmtkit.search.scorer import Scorer
@@ -32,7 +33,8 @@ def first_step(scorer: Scorer) -> list[Tensor]:
     """
     memory, state = scorer.begin(*sources())
     first = scorer.step(memory, repeat(state, 2), torch.full((2 * len(LENGTHS),), BOS))
-    return leaves((first, scorer.step(memory, first[1], torch.arange(2 * len(LENGTHS)) % 2 + 4)))
+    second = scorer.step(memory, first[1], torch.arange(2 * len(LENGTHS)) % 2 + 4)
+    return leaves([(whole(log_probs), *rest) for log_probs, *rest in (first, second)])
 
 
 @every_architecture
