@@ -32,7 +32,9 @@ def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tenso
     Gives context (N, D) in the values' dtype and weights (N, S) in float32. Every sentence needs one real position.
     """
     scores = _sigmoid(query.unflatten(0, (len(keys), -1)), keys.float()) @ (2 * v.float())  # (B, K, S)
-    return _mean(scores, values, mask)
+    weights = _weights(scores, mask)
+    # A sentence's K queries share its keys and values: nothing is repeated for the beam.
+    return (weights.to(values.dtype) @ values).flatten(0, 1), weights.flatten(0, 1)
 
 
 def exponential(x: Tensor) -> Tensor:
@@ -46,29 +48,32 @@ def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask:
     tanh x = 1 - 2 / (1 + exp(2x)), and exp(2 (query + keys)) is a product of two exponentials: where ``additive`` has
     an exponential for every query, position and unit, this has a product and a reciprocal. A softmax cancels the ones.
     The scores are equal to within rounding, unless a query or a key is beyond 20. Sentences go through in parts that
-    stay in the processor's cache.
+    stay in the processor's cache. Of values in bfloat16 kernels make a context in float32.
     """
     queries, factors = exponential(query).unflatten(0, (len(keys), -1)), -2 * v.float()  # (B, K, A), (A,)
-    if library.helps(queries, keys):
-        return _mean(search.scores(queries, keys, factors), values, mask)
-    queries = queries.unsqueeze(2)
-    scores = queries.new_empty(*queries.shape[:2], keys.shape[1])  # (B, K, S)
-    part = max(1, PART // scores[0].numel() // len(v))  # sentences
-    one = scores.new_ones(())
-    for q, k, out in zip(queries.split(part), keys.unsqueeze(1).split(part), scores.split(part), strict=True):
-        torch.matmul(torch.addcmul(one, q, k).reciprocal_(), factors, out=out)
-    return _mean(scores, values, mask)
-
-
-def _mean(scores: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean of values (B, S, D) under the softmax of scores (B, K, S) where mask (B, S): (N, D), weights (N, S)."""
-    weights = scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(dim=-1)
-    # A sentence's K queries share its keys and values: nothing is repeated for the beam.
-    if values.dtype == torch.bfloat16 and library.helps(values, dtypes=library.BOTH):
+    quick = library.helps(queries, keys)
+    weights = _weights((search.scores if quick else _quick_scores)(queries, keys, factors), mask)
+    if quick and values.dtype == torch.bfloat16:
         context = search.weighted(weights, values)  # (B, K, D)
     else:
         context = weights.to(values.dtype) @ values
     return context.flatten(0, 1), weights.flatten(0, 1)
+
+
+def _quick_scores(queries: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
+    """``search.scores`` in plain operations: queries (B, K, A), keys (B, S, A), factors (A,) -> (B, K, S)."""
+    queries = queries.unsqueeze(2)
+    scores = queries.new_empty(*queries.shape[:2], keys.shape[1])  # (B, K, S)
+    part = max(1, PART // scores[0].numel() // len(factors))  # sentences
+    one = scores.new_ones(())
+    for q, k, out in zip(queries.split(part), keys.unsqueeze(1).split(part), scores.split(part), strict=True):
+        torch.matmul(torch.addcmul(one, q, k).reciprocal_(), factors, out=out)
+    return scores
+
+
+def _weights(scores: Tensor, mask: Tensor) -> Tensor:
+    """The softmax of scores (B, K, S) where mask (B, S) is True."""
+    return scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(dim=-1)
 
 
 def additive_in_loop(query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor) -> tuple[Tensor, Tensor]:

@@ -119,3 +119,14 @@ def test_attention_from_exponentials_is_finite_however_large_queries_and_keys_ar
     context, weights = attention.quick_additive(huge, keys, torch.ones(1, 2, 4), torch.ones(3), mask)
     torch.testing.assert_close(context, torch.ones(1, 4))
     torch.testing.assert_close(weights.sum(1), torch.ones(1))
+
+
+@pytest.mark.usefixtures("operations")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_keys_and_values_have_a_gradient_in_every_dtype(dtype: torch.dtype) -> None:
+    random = torch.Generator().manual_seed(4)
+    shapes = [(6, 32), (3, 4, 32), (3, 4, 16), (32,)]
+    given = [torch.randn(shape, generator=random).to(dtype).requires_grad_() for shape in shapes]
+    context, _ = attention.additive(*given, torch.ones(3, 4, dtype=torch.bool))
+    gradients = torch.autograd.grad(context.float().square().sum(), given)
+    assert all(gradient.any() for gradient in gradients)
