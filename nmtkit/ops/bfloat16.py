@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmtkit.ops.blocks import BLOCK, by_blocks
-from nmtkit.ops.native.tiles import Tiled, lay_out, takes
+from nmtkit.ops.native import tiles
 
 
 class Low(NamedTuple):
@@ -49,10 +49,10 @@ class LaidOut(NamedTuple):
         place.copy_(result[: len(place)])
 
 
-def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Low | LaidOut | Tiled:
+def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Low | LaidOut | tiles.Tiled:
     """A weight (D, E) and a bias (E,) of any floating dtype, converted once for many products."""
-    if takes(weight):
-        return lay_out(weight.detach(), bias, results)
+    if tiles.takes(weight):
+        return tiles.lay_out(weight.detach(), bias, results)
     low = weight.detach().t().bfloat16().contiguous()
     bias = None if bias is None else bias.detach().bfloat16()
     if weight.device.type == "cpu":

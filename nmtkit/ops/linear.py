@@ -2,7 +2,8 @@
 
 oneDNN, which multiplies for PyTorch there, makes a program for every shape of a product. That takes 1 to 3 ms, often
 longer than the product itself, and hardly two batches have the same number of words. So rows of zeros are added until
-their number is one that comes often. They change nothing but the time.
+their number is one that comes often. They change nothing but the time. A processor's tiles (``native/tiles.py``) take
+any number of rows; the gradient of a weight, a sum over rows, is oneDNN's everywhere.
 
 Letters: R rows, P rows together with those of zeros, D inputs, E outputs.
 """

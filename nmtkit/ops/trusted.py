@@ -1,8 +1,8 @@
 """Which of two twins is used: plain operations, or kernels, if they gave the right results once.
 
-On a GPU the kernels are Triton's, on a CPU they are C. Those of the cells, and Triton's of attention, are not relied
-on without having been tried: Triton's were written where no GPU was at hand, and those in C are made by whatever
-compiler is where nmtkit is installed.
+On a GPU the kernels are Triton's, on a CPU they are C. Those of the cells, Triton's of attention, and products by tiles
+are not relied on without having been tried: Triton's were written where no GPU was at hand, and those in C are made by
+whatever compiler is where nmtkit is installed.
 """
 
 import logging
@@ -34,11 +34,12 @@ def choose(
         fused = native
     else:
         return plain
-    return fused() if _sound(fused, compare, x.device, x.dtype) else plain
+    return fused() if sound(fused, compare, x.device, x.dtype) else plain
 
 
 @cache
-def _sound(fused: Callable[[], Any], compare: Compare, device: torch.device, dtype: torch.dtype) -> bool:
+def sound(fused: Callable[[], Any], compare: Compare, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether ``compare`` raises nothing for what ``fused`` imports; a warning says so if it does."""
     try:
         # The first tensor may come from a search, where gradients are off, or from a training in another dtype.
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device.type, enabled=False):

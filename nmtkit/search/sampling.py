@@ -34,8 +34,8 @@ def sample(
     state = select(state, torch.arange(len(lengths), device=src.device).repeat_interleave(n))
     words = torch.full((len(longest),), BOS, device=src.device)
     for step in itertools.count():
-        log_probs_of_all, state, _ = scorer.step(memory, state, words)
-        scores = whole(log_probs_of_all)
+        found, state, _ = scorer.step(memory, state, words)
+        scores = whole(found)
         sums = scores[:, EOS:].double().softmax(dim=-1).cumsum(dim=-1)  # without PAD and BOS, the ids below EOS
         chance = torch.from_numpy(np.concatenate([generator.random(n) for generator in generators])).to(sums)
         words = EOS + torch.searchsorted(sums, (chance * sums[:, -1])[:, None], right=True).squeeze(1)

@@ -1,10 +1,11 @@
 """Some laws hold for plain operations and for the kernels in C beside them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 
+from nmtkit.ops import trusted
 from nmtkit.ops.native import library, tiles
 
 
@@ -16,18 +17,43 @@ def nan_in_memory() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
+@pytest.fixture
+def untried() -> Iterator[None]:
+    """No kernels were tried yet, and nothing is left of what is tried in the test."""
+    for cached in (trusted.sound, trusted._warn):
+        cached.cache_clear()
+    yield
+    for cached in (trusted.sound, trusted._warn):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def shared_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """Called with a number of threads: these share the rows of a kernel, however few there are."""
+    before = torch.get_num_threads()
+    monkeypatch.setattr(library, "GRAIN", 1)
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(params=[1, 3], ids=["one thread", "three"])
+def threads(nan_in_memory: None, shared_rows: Callable[[int], None], request: pytest.FixtureRequest) -> None:
+    """A test of kernels once by one thread, and once by three."""
+    shared_rows(request.param)
+
+
 @pytest.fixture(params=["plain", "kernels"])
-def operations(nan_in_memory: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def operations(
+    nan_in_memory: None,
+    shared_rows: Callable[[int], None],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A test once without the kernels, and once with them, whose rows two threads share, however few they are."""
     if request.param == "plain":
         monkeypatch.setattr(library, "helps", lambda *tensors, dtypes=(): False)
         monkeypatch.setattr(tiles, "takes", lambda weight: False)
-        yield
     elif library._library() is None:
         pytest.skip("nmtkit was installed without a C compiler")
     else:
-        before = torch.get_num_threads()
-        torch.set_num_threads(2)
-        monkeypatch.setattr(library, "GRAIN", 1)
-        yield
-        torch.set_num_threads(before)
+        shared_rows(2)

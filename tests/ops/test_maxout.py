@@ -4,15 +4,8 @@ import pytest
 import torch
 
 from nmtkit.ops.maxout import maxout
-from nmtkit.ops.native import library
 
-
-@pytest.fixture(autouse=True, params=[True, False], ids=["kernels", "plain"])
-def kernels(nan_in_memory: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not request.param:
-        monkeypatch.setattr(library, "helps", lambda *tensors, dtypes=(): False)
-    elif library._library() is None:
-        pytest.skip("nmtkit was installed without a C compiler")
+pytestmark = pytest.mark.usefixtures("operations")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

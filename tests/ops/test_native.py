@@ -25,14 +25,10 @@ DTYPES = [torch.float32, torch.bfloat16]
 PACKS = [pack for pack in (bfloat16.pack, int8.pack) if is_packed(pack(torch.ones(128, 128), None))]
 
 
-@pytest.fixture(autouse=True, params=[1, 3], ids=["one thread", "three"])
-def threads(nan_in_memory: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """However few rows there are, three threads share them."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    monkeypatch.setattr(library, "GRAIN", 1)
+@pytest.fixture(autouse=True)
+def forget(threads: None) -> Iterator[None]:
+    """Nothing is left of a library that a test has put in the place of this one."""
     yield
-    torch.set_num_threads(before)
     library._library.cache_clear()
 
 
@@ -311,7 +307,7 @@ def test_a_sequence_in_training_is_that_of_plain_operations(
 def test_kernels_are_trusted_wherever_the_first_tensor_comes_from(cell: ModuleType) -> None:
     training, search = torch.autocast("cpu", dtype=torch.bfloat16), torch.inference_mode()
     for state in (nullcontext(), training, search):
-        trusted._sound.cache_clear()
+        trusted.sound.cache_clear()
         with state:
             for dtype in DTYPES:
                 tensor = torch.zeros(1, dtype=dtype)

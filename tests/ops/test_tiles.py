@@ -3,8 +3,6 @@
 Where a processor has none, as with ATEN_CPU_CAPABILITY=avx2, there is nothing to be tried.
 """
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from torch import Tensor
@@ -12,17 +10,10 @@ from torch import Tensor
 from nmtkit.ops import matrix
 from nmtkit.ops.native import library, tiles
 
-pytestmark = pytest.mark.skipif(not library.has_tiles(), reason="this processor has no tiles")
-
-
-@pytest.fixture(autouse=True, params=[1, 3], ids=["one thread", "three"])
-def threads(nan_in_memory: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """However small a product is, three threads share it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    monkeypatch.setattr(library, "GRAIN", 1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = [
+    pytest.mark.usefixtures("threads"),
+    pytest.mark.skipif(not library.has_tiles(), reason="this processor has no tiles"),
+]
 
 
 def drawn(*shape: int) -> Tensor:
@@ -106,6 +97,8 @@ def test_float32_stays_float32() -> None:
     assert matrix.repeated(weight) is weight
 
 
-def test_a_wrong_product_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("untried")
+def test_a_wrong_product_is_found_out(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(tiles.Tiled, "product", lambda self, rows: torch.zeros(len(rows), 32, dtype=torch.bfloat16))
     assert not tiles._are_there.__wrapped__()
+    assert "plain operations on cpu, not kernels: ArithmeticError: other products by tiles" in caplog.text

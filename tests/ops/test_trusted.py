@@ -1,7 +1,7 @@
 """On a GPU Triton's kernels are used if they were right when they were tried, plain steps otherwise."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,14 +17,7 @@ CELLS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "LAU": lau}
 every_cell = pytest.mark.parametrize("name", CELLS)
 
 
-@pytest.fixture(autouse=True)
-def forget() -> Iterator[None]:
-    """Nothing was tried yet, and nothing is left of what is tried here."""
-    for cached in (trusted._sound, trusted._warn):
-        cached.cache_clear()
-    yield
-    for cached in (trusted._sound, trusted._warn):
-        cached.cache_clear()
+pytestmark = pytest.mark.usefixtures("untried")
 
 
 def chosen(cell: Any, twin: object) -> object:
@@ -97,7 +90,7 @@ def test_cells_with_normalised_gates_that_differ_are_not_used(
 
     twin = SimpleNamespace(gru=gated.PLAIN.gru, lau=gated.PLAIN.lau)
     assert chosen(gated, twin) is twin
-    trusted._sound.cache_clear()
+    trusted.sound.cache_clear()
     assert chosen(gated, SimpleNamespace(**{**vars(twin), which: differs})) is gated.PLAIN
     assert f"other results of the {which.upper()} with normalised gates" in caplog.text
 
@@ -109,7 +102,7 @@ def test_a_step_of_nematus_that_differs_is_not_used(caplog: pytest.LogCaptureFix
     assert chosen(nematus, SimpleNamespace(step=damped)) is nematus.PLAIN
     assert "other results of the GRU of Nematus" in caplog.text
     sound = SimpleNamespace(step=nematus.PLAIN.step)
-    trusted._sound.cache_clear()
+    trusted.sound.cache_clear()
     assert chosen(nematus, sound) is sound
 
 

@@ -1,4 +1,5 @@
-"""Kernels in C for a processor: what is done beside the products, in one pass where PyTorch's operations take several.
+"""Kernels in C for a processor: what is done beside the products, in one pass where PyTorch's operations take several,
+and products by tiles, which some processors have (``tiles.py``).
 
 ``pip`` compiles ``kernels.c`` when nmtkit is installed, if there is a C compiler; without one everything works as well
 with the plain operations, which stand beside each use. The rows that a kernel works on are shared among PyTorch's

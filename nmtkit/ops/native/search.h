@@ -1,5 +1,15 @@
 /* What search does beside its products, each in one pass over memory; see search.py. */
 
+/* The greatest of so many of a row's words, from one on, as ordered. */
+INLINE int32_t NAMED(most)(const void *x, int64_t first, int64_t count, int low) {
+    int32_t most = INT32_MIN;
+    for (int64_t j = 0; j < count; j++) {
+        int32_t o = NAMED(ordered)(NAMED(read)(x, first + j, low));
+        most = o > most ? o : most;
+    }
+    return most;
+}
+
 /* The sum of e to the power of each word less the greatest. */
 INLINE float NAMED(sum_of_exponentials)(const void *x, int64_t words, float greatest, int low) {
     int64_t whole = words - words % LANES;
@@ -16,12 +26,7 @@ BODY(log_softmax, int low) {
     for (int64_t i = from; i < to; i++) {
         const void *x = NAMED(row)(ADDRESS(void, 0), i, words, low);
         float *y = ADDRESS(float, 1) + i * words;
-        int32_t most = INT32_MIN;
-        for (int64_t j = 0; j < words; j++) {
-            int32_t o = NAMED(ordered)(NAMED(read)(x, j, low));
-            most = o > most ? o : most;
-        }
-        float greatest = NAMED(unordered)(most), all = logf(NAMED(sum_of_exponentials)(x, words, greatest, low));
+        float greatest = NAMED(unordered)(NAMED(most)(x, 0, words, low)), all = logf(NAMED(sum_of_exponentials)(x, words, greatest, low));
         for (int64_t j = 0; j < words; j++) y[j] = (NAMED(read)(x, j, low) - greatest) - all;
     }
 }
@@ -32,20 +37,11 @@ enum { NAMED(GROUP) = 64 }; /* columns */
 
 /* The greatest of a row's words, and of each of its whole groups. */
 INLINE float NAMED(greatest)(const void *x, int64_t words, int low, int32_t *maxima) {
-    int64_t whole = words / NAMED(GROUP);
-    int32_t greatest = INT32_MIN;
+    int64_t whole = words / NAMED(GROUP), rest = words % NAMED(GROUP);
+    int32_t greatest = NAMED(most)(x, words - rest, rest, low);
     for (int64_t g = 0; g < whole; g++) {
-        int32_t most = INT32_MIN;
-        for (int64_t j = 0; j < NAMED(GROUP); j++) {
-            int32_t o = NAMED(ordered)(NAMED(read)(x, g * NAMED(GROUP) + j, low));
-            most = o > most ? o : most;
-        }
-        maxima[g] = most;
-        greatest = most > greatest ? most : greatest;
-    }
-    for (int64_t j = whole * NAMED(GROUP); j < words; j++) {
-        int32_t o = NAMED(ordered)(NAMED(read)(x, j, low));
-        greatest = o > greatest ? o : greatest;
+        maxima[g] = NAMED(most)(x, g * NAMED(GROUP), NAMED(GROUP), low);
+        greatest = maxima[g] > greatest ? maxima[g] : greatest;
     }
     return NAMED(unordered)(greatest);
 }

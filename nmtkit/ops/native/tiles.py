@@ -7,12 +7,14 @@ that it knows, and with results in bfloat16.
 Letters: N rows, D inputs, E outputs.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from nmtkit.ops import trusted
 from nmtkit.ops.native import library
 from nmtkit.ops.native.library import parts, run
 
@@ -56,7 +58,15 @@ def lay_out(weight: Tensor, bias: Tensor | None = None, results: torch.dtype = t
 @cache
 def _are_there() -> bool:
     """Whether there are tiles that the kernels know, and a product by them was right."""
-    if not library.has_tiles():
-        return False
-    rows, weight = (torch.linspace(-1, 1, n * DEPTH).view(n, DEPTH).bfloat16() for n in (5, COLUMNS))
-    return torch.allclose(lay_out(weight).product(rows), rows @ weight, rtol=0, atol=0.1)
+    return library.has_tiles() and trusted.sound(_native, _compare, torch.device("cpu"), torch.bfloat16)
+
+
+def _native() -> Callable[[Tensor], Tiled]:
+    return lay_out
+
+
+def _compare(fused: Callable[[Tensor], Tiled], device: torch.device, dtype: torch.dtype) -> None:
+    """Raises ArithmeticError where a product is not PyTorch's."""
+    rows, weight = (torch.linspace(-1, 1, n * DEPTH).view(n, DEPTH).to(device, dtype) for n in (5, COLUMNS))
+    if not torch.allclose(fused(weight).product(rows), rows @ weight, rtol=0, atol=0.1):
+        raise ArithmeticError("other products by tiles")
