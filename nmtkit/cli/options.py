@@ -82,7 +82,7 @@ Precision = Annotated[
     Literal["auto", "float32", "bfloat16", "int8"],
     typer.Option(
         help="Number format of the products in search: auto is bfloat16 where the device multiplies it faster, else "
-        "float32; int8 is for CPUs, and pays on those with VNNI."
+        "float32; int8 is for CPUs."
     ),
 ]
 Raw = Annotated[

@@ -1,8 +1,9 @@
-"""Products with weights in 8-bit integers, for search: nearly twice as fast as float32 with AVX2, more with VNNI.
+"""Products with weights in 8-bit integers, for search: twice as fast as float32 with AVX2, more with VNNI.
 
 A weight has a scale for each of its outputs, computed once. The other factor has one for each of its rows, computed in
 every product, so that a row's result does not depend on the rows beside it. Processors without VNNI add the products
-up in pairs, in 16 bits: there the largest integers are such that no pair overflows.
+up in pairs, in 16 bits: they have a kernel of ours (``native/pairs.py``); where there is none, or for weights that it
+does not take, oneDNN multiplies there as well, with the largest integers such that no pair overflows.
 
 A packed weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from nmtkit.errors import UserError
 from nmtkit.ops.blocks import BLOCK, by_blocks
-from nmtkit.ops.native import library, search
+from nmtkit.ops.native import library, pairs, search
 
 NARROW, WIDE = 90, 127  # the largest integer of either factor; 2 * (90 + 90) * 90 < 2 ** 15
 TINY = 1e-30  # the least scale: a row or column of zeros has one, too
@@ -62,8 +63,10 @@ class Packed(NamedTuple):
         return rounded.view(torch.uint8).add_(self.largest), scale
 
 
-def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Packed:
+def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Packed | pairs.Paired:
     """A weight (D, E) and a bias (E,) of any floating dtype, packed once for many products."""
+    if largest() == NARROW and pairs.takes(weight):
+        return pairs.lay_out(weight, bias, results)
     return _pack(weight, bias, largest(), results)
 
 

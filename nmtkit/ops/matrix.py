@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops import bfloat16, int8
-from nmtkit.ops.native import tiles
+from nmtkit.ops.native import pairs, tiles
 from nmtkit.ops.precision import Precision, Products, resolve
 
 SMALL = 2**14  # elements of a weight
@@ -31,7 +31,7 @@ Matrix: TypeAlias = Tensor | Converted
 
 def is_packed(matrix: Matrix) -> bool:
     """Whether this matrix was converted for search in low precision on a CPU, where nothing needs a gradient."""
-    return isinstance(matrix, bfloat16.LaidOut | tiles.Tiled | int8.Packed)
+    return isinstance(matrix, bfloat16.LaidOut | tiles.Tiled | int8.Packed | pairs.Paired)
 
 
 def product(rows: Tensor, matrix: Matrix) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nmtkit.ops import trusted
-from nmtkit.ops.native import library, tiles
+from nmtkit.ops.native import library, pairs, tiles
 
 
 @pytest.fixture
@@ -52,7 +52,8 @@ def operations(
     """A test once without the kernels, and once with them, whose rows two threads share, however few they are."""
     if request.param == "plain":
         monkeypatch.setattr(library, "helps", lambda *tensors, dtypes=(): False)
-        monkeypatch.setattr(tiles, "takes", lambda weight: False)
+        for module in (pairs, tiles):
+            monkeypatch.setattr(module, "takes", lambda weight: False)
     elif library._library() is None:
         pytest.skip("nmtkit was installed without a C compiler")
     else:

@@ -126,3 +126,19 @@ def int8_product(x: Tensor, weight: Tensor, largest: int) -> Tensor:
     step_x = x.abs().amax(dim=1, keepdim=True) / largest
     step_w = weight.abs().amax(dim=0) / largest
     return ((x / step_x).round() * step_x) @ ((weight / step_w).round() * step_w)
+
+
+def paired_product(x: Tensor, weight: Tensor) -> Tensor:
+    """As ``pairs.lay_out(weight)``: rows of x (N, D) in 90 parts of their largest, columns of weight (D, E) in 127.
+
+    A column has fewer where its numbers of one sign in rows 0, 1, 4 and 5 of some eight rows, or in the other four,
+    would come to more than 180.
+    """
+    step_x = x.abs().amax(dim=1, keepdim=True) / 90
+    steps = []
+    for column in weight.t().tolist():
+        fours = [[column[k + i] for i in at] for k in range(0, len(column), 8) for at in ((0, 1, 4, 5), (2, 3, 6, 7))]
+        sums = [abs(sum(n for n in four if n * sign > 0)) for four in fours for sign in (1, -1)]
+        steps.append(max(max(map(abs, column)) / 127, max(sums) / 180))
+    step_w = torch.tensor(steps)
+    return ((x / step_x).round() * step_x) @ ((weight / step_w).round() * step_w)

@@ -13,6 +13,7 @@ from nmtkit.errors import UserError
 from nmtkit.ops import int8
 from nmtkit.ops.int8 import check_int8, pack
 from nmtkit.ops.matrix import product
+from nmtkit.ops.native import library, pairs
 from tests.ops import oracle
 
 SIZES = [(1, 1, 1), (1, 2, 3), (3, 5, 4), (7, 64, 33), (33, 100, 257)]  # N, D, E
@@ -26,9 +27,10 @@ def factors(rows: int, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_product_equals_the_plain_form_and_is_near_the_exact_one(sizes: tuple[int, int, int]) -> None:
     x, weight = factors(*sizes)
-    found = product(x, pack(weight, None))
+    found = product(x, int8._pack(weight, None, int8.largest()))
     torch.testing.assert_close(found, oracle.int8_product(x, weight, int8.largest()), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(found, x @ weight, rtol=0, atol=0.1 * math.sqrt(sizes[1]))
+    for given in (found, product(x, pack(weight, None))):
+        torch.testing.assert_close(given, x @ weight, rtol=0, atol=0.1 * math.sqrt(sizes[1]))
 
 
 def test_rows_and_results_may_be_bfloat16() -> None:
@@ -75,6 +77,14 @@ def test_zero_is_exact_and_what_is_no_number_stays_none() -> None:
     assert found[1, 0].isnan()
     assert found[2, 1] == 0
     assert found[2].isfinite().all()
+
+
+@pytest.mark.skipif(not library.has("pairs_multiply"), reason="there is no kernel for this processor")
+def test_a_kernel_multiplies_where_a_processor_adds_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for largest in (int8.NARROW, int8.WIDE):
+        monkeypatch.setattr(int8, "largest", lambda largest=largest: largest)
+        kinds = [type(pack(torch.ones(depth, 4), None)) for depth in (8, 9)]
+        assert kinds == [pairs.Paired if largest == int8.NARROW else int8.Packed, int8.Packed]
 
 
 def test_a_packed_weight_multiplies_rows_of_any_shape() -> None:

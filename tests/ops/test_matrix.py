@@ -10,7 +10,7 @@ from nmtkit.layers.recurrent import GRU, LAU, LSTMState, PeepholeLSTM
 from nmtkit.ops import bfloat16, int8
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import SMALL, Matrix, convert, product
-from nmtkit.ops.native import tiles
+from nmtkit.ops.native import pairs, tiles
 from nmtkit.ops.precision import Products
 
 
@@ -79,8 +79,12 @@ def test_a_sequence_with_converted_weights_is_the_loop_over_the_steps(
 def test_a_weight_is_converted_unless_it_is_small_or_float32_is_asked_for() -> None:
     large, small = torch.randn(128, SMALL // 128), torch.randn(127, SMALL // 128)
     assert convert(large, None, "float32") is large
-    for precision, kinds in (("bfloat16", (bfloat16.Low, bfloat16.LaidOut, tiles.Tiled)), ("int8", (int8.Packed,))):
-        assert isinstance(convert(large, None, precision), kinds)
+    kinds: dict[Products, tuple[type, ...]] = {
+        "bfloat16": (bfloat16.Low, bfloat16.LaidOut, tiles.Tiled),
+        "int8": (int8.Packed, pairs.Paired),
+    }
+    for precision in kinds:
+        assert isinstance(convert(large, None, precision), kinds[precision])
         assert convert(small, None, precision) is small
 
 

@@ -1,6 +1,6 @@
 /* All kernels for one kind of processor: NAMED(name) is the name that something has for that kind.
 
-   There are no vector instructions here: the loops are such that a compiler makes them. Matrices are row by row, without
+   There are no vector instructions here, but in pairs.h: the loops are such that a compiler makes them. Matrices are row by row, without
    gaps unless it says otherwise. bfloat16 is the upper half of a float's bits. */
 
 /* The beginning of a kernel, and what it was given: an address, which may be null, or an integer. */
@@ -45,6 +45,10 @@
 #include "maxout.h"
 
 #include "nematus.h"
+
+#ifdef __AVX2__
+#include "pairs.h"
+#endif
 
 #include "search.h"
 

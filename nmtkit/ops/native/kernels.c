@@ -7,11 +7,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 /* Tiles are for Linux, and for compilers that know them. */
 #if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
 #define HAS_TILES
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -22,7 +25,7 @@
 enum { LANES = 64 }; /* a sum is added up in so many parts, several vectors, which can go on side by side */
 
 /* Raised with every change of a kernel's arguments or results: library.py uses no others. */
-EXPORT int64_t nmtkit_version(void) { return 6; }
+EXPORT int64_t nmtkit_version(void) { return 7; }
 
 /* What every kernel is: rows `from` to `to`, the part of that number, of what is given, addresses and integers. */
 typedef void Kernel(const int64_t *given, int64_t from, int64_t to, int64_t part);

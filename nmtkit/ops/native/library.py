@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-VERSION = 6  # of kernels.c: a library that was compiled before the last change is not used
+VERSION = 7  # of kernels.c: a library that was compiled before the last change is not used
 GRAIN = 1 << 14  # elements that are worth waking a thread up
 
 _KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # of processors, as PyTorch names them
@@ -35,6 +35,12 @@ def parts(rows: int, elements: int) -> int:
 def taken(x: Tensor | None) -> Tensor | None:
     """x (...) as kernels take it: without gaps, in float32 unless it is bfloat16; None for none."""
     return None if x is None else (x if x.dtype in BOTH else x.float()).contiguous()
+
+
+def has(name: str) -> bool:
+    """Whether the kernel of this name is there: some are for a few kinds of processors."""
+    library = _library()
+    return library is not None and hasattr(library, f"nmtkit_{name}_{_kind()}")
 
 
 def has_tiles() -> bool:

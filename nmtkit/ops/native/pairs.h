@@ -1,0 +1,75 @@
+/* Products in 8-bit integers by a processor that adds them up in pairs, in 16 bits; see pairs.py. */
+
+enum {
+    NAMED(STRIP) = 16,  /* columns of the weight that are multiplied at once: those of two vectors of sums */
+    NAMED(DEEP) = 8,    /* rows of the weight whose products are added up in 16 bits, four of them in each sum */
+    NAMED(AT_ONCE) = 6, /* rows of the other factor */
+    NAMED(FEW) = 12     /* of its rows are multiplied by all strips before the next, so that their results stay near */
+};
+
+/* So many rows (rows, depth) times a strip, whose sums begin at `first` (STRIP): sums (rows, STRIP). */
+INLINE void NAMED(sums_of_rows)(
+    const uint8_t *x, int64_t rows, int64_t depth, const int8_t *strip, const int32_t *first, int32_t *sums
+) {
+    const __m256i *weights = (const __m256i *)strip, ones = _mm256_set1_epi16(1);
+    __m256i left[NAMED(AT_ONCE)], right[NAMED(AT_ONCE)];
+    for (int64_t i = 0; i < rows; i++) {
+        left[i] = _mm256_loadu_si256((const __m256i *)first);
+        right[i] = _mm256_loadu_si256((const __m256i *)first + 1);
+    }
+    for (int64_t k = 0; k < depth; k += NAMED(DEEP), weights += 4)
+        for (int64_t i = 0; i < rows; i++) {
+            int32_t first_four, second_four; /* each for itself, so that it is read into all of a vector at once */
+            memcpy(&first_four, x + i * depth + k, sizeof first_four);
+            memcpy(&second_four, x + i * depth + k + 4, sizeof second_four);
+            __m256i one = _mm256_set1_epi32(first_four), other = _mm256_set1_epi32(second_four);
+            __m256i sum = _mm256_maddubs_epi16(one, _mm256_loadu_si256(weights));
+            sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(other, _mm256_loadu_si256(weights + 1)));
+            left[i] = _mm256_add_epi32(left[i], _mm256_madd_epi16(sum, ones));
+            sum = _mm256_maddubs_epi16(one, _mm256_loadu_si256(weights + 2));
+            sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(other, _mm256_loadu_si256(weights + 3)));
+            right[i] = _mm256_add_epi32(right[i], _mm256_madd_epi16(sum, ones));
+        }
+    for (int64_t i = 0; i < rows; i++) {
+        _mm256_storeu_si256((__m256i *)(sums + i * NAMED(STRIP)), left[i]);
+        _mm256_storeu_si256((__m256i *)(sums + i * NAMED(STRIP)) + 1, right[i]);
+    }
+}
+
+/* So many rows from row i on times strip s, of what pairs_multiply is given. */
+INLINE void NAMED(results_of_rows)(const int64_t *given, int64_t i, int64_t rows, int64_t s, int low) {
+    int64_t depth = given[8], width = given[9], column = s * NAMED(STRIP);
+    const float *scales = ADDRESS(float, 3) + column, *bias = ADDRESS(float, 4) + column;
+    int32_t sums[NAMED(AT_ONCE) * NAMED(STRIP)];
+    for (int64_t r = 0; r < rows; r++) /* memory of which so little of a row is written is slow to come */
+        __builtin_prefetch(NAMED(row)(ADDRESS(void, 6), i + r, width, low) + column * (low ? 2 : 4), 1, 2);
+    NAMED(sums_of_rows)(
+        ADDRESS(uint8_t, 0) + i * depth, rows, depth, ADDRESS(int8_t, 1) + column * depth, ADDRESS(int32_t, 2) + column, sums
+    );
+    for (int64_t r = 0; r < rows; r++) {
+        void *y = NAMED(row)(ADDRESS(void, 6), i + r, width, low);
+        float scale = ADDRESS(float, 5)[i + r], results[NAMED(STRIP)];
+        for (int64_t j = 0; j < NAMED(STRIP); j++)
+            results[j] = (float)sums[r * NAMED(STRIP) + j] * (scale * scales[j]) + bias[j];
+        if (width - column >= NAMED(STRIP))
+            for (int64_t j = 0; j < NAMED(STRIP); j++) NAMED(write)(y, column + j, results[j], low);
+        else
+            for (int64_t j = 0; column + j < width; j++) NAMED(write)(y, column + j, results[j], low);
+    }
+}
+
+/* Given x (rows, depth) from 0 on, strips (strips, depth / DEEP, 2, 2, 8, 4), what sums begin at, scales and bias of the
+   columns (strips, STRIP), scales of x (rows), results (rows, width), the number of rows, depth, width, whether the results
+   are low. A row is a strip. Results are sums times both scales, plus the bias. */
+BODY(pairs_multiply, int low) {
+    for (int64_t top = 0; top < given[7]; top += NAMED(FEW))
+        for (int64_t s = from; s < to; s++) {
+            int64_t i = top, bottom = top + NAMED(FEW) < given[7] ? top + NAMED(FEW) : given[7];
+            for (; bottom - i >= NAMED(AT_ONCE); i += NAMED(AT_ONCE))
+                NAMED(results_of_rows)(given, i, NAMED(AT_ONCE), s, low);
+            for (; bottom - i >= 2; i += 2) NAMED(results_of_rows)(given, i, 2, s, low);
+            if (i < bottom) NAMED(results_of_rows)(given, i, 1, s, low);
+        }
+}
+
+KERNEL_OF(pairs_multiply, 10)

@@ -1,0 +1,89 @@
+"""Products in 8-bit integers for processors that add them up in pairs, in 16 bits, by a kernel (``pairs.h``).
+
+Their instruction multiplies numbers from 0 to 255 by signed ones and adds every two products up in 16 bits; another one
+adds two of those sums up in 32. oneDNN takes both for every two products. Here the second comes after two of the first,
+so that four products are added up in 16 bits, which is half as fast again. They never overflow: the scale of a weight's
+column is such that the most that four of its integers can come to fits.
+
+Letters: N rows, D inputs, E outputs, S strips of 16 outputs.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nmtkit.ops import trusted
+from nmtkit.ops.native import library, search
+from nmtkit.ops.native.library import parts, run
+
+STRIP, DEEP = 16, 8  # columns and rows of the weight, as in pairs.h
+LARGEST = 90  # the largest integer of a row, of either sign; of a weight it is 127
+SUM = (2**15 - 1) // (2 * LARGEST) - 2  # of four integers of one sign; each may be half more once it is rounded
+TINY = 1e-30  # the least scale: a column of zeros has one, too
+
+
+class Paired(NamedTuple):
+    """A weight (D, E) in integers, and what is added to its products; a ``Converted`` matrix (``ops/matrix.py``)."""
+
+    strips: Tensor  # (S, D / 8, 2, 2, 8, 4) int8
+    first: Tensor  # (16 S,) int32: less the sum of what rows are raised by to be unsigned, times the integers
+    scales: Tensor  # (16 S,)
+    bias: Tensor  # (16 S,)
+    width: int  # E
+    results: torch.dtype  # float32 or bfloat16
+
+    def product(self, rows: Tensor) -> Tensor:
+        """Rows (..., D) in float32 or bfloat16 times this weight -> (..., E) in the dtype of ``results``."""
+        integers, scales = search.quantise(rows.reshape(-1, rows.shape[-1]), LARGEST)
+        result = torch.empty(*rows.shape[:-1], self.width, dtype=self.results)
+        (count, depth), strips = integers.shape, len(self.strips)
+        several = parts(strips, count * self.strips.numel() >> 6)
+        given = integers, self.strips, self.first, self.scales, self.bias, scales, result, count, depth, self.width
+        run("pairs_multiply", strips, several, *given, self.results)
+        return result
+
+
+def takes(weight: Tensor) -> bool:
+    """Whether there is a kernel for such a weight (D, E); its processor is not asked whether it has better ones."""
+    return weight.is_cpu and weight.ndim == 2 and not weight.shape[0] % DEEP and _is_there()
+
+
+def lay_out(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Paired:
+    """A weight (D, E), of which ``takes`` is true, and a bias (E,) of any floating dtype, for many products."""
+    depth, width = weight.shape
+    missing = -width % STRIP
+    weight = functional.pad(weight.detach().float(), (0, missing))
+    scales = torch.maximum(weight.abs().amax(dim=0) / 127, _greatest_sum(weight) / SUM).clamp_(min=TINY)
+    integers = (weight / scales).round().to(torch.int8)
+    first = -LARGEST * integers.sum(dim=0, dtype=torch.int32)
+    parts = integers.view(depth // DEEP, 2, 4, -1, 2, 8).permute(3, 0, 4, 1, 5, 2).contiguous()
+    padded = weight.new_zeros(width) if bias is None else bias.detach().float()
+    return Paired(parts, first, scales, functional.pad(padded, (0, missing)), width, results)
+
+
+def _greatest_sum(weight: Tensor) -> Tensor:
+    """The most that the four numbers of one sum in 16 bits come to without the negative or positive ones: (E,)."""
+    fours = weight.view(len(weight) // DEEP, 2, 2, 2, -1)  # of eight rows 0, 1, 4 and 5; 2, 3, 6 and 7
+    sums = [part.sum(dim=(1, 3)).amax(dim=(0, 1)) for part in (fours.clamp(min=0), fours.neg().clamp(min=0))]
+    return torch.maximum(*sums)
+
+
+@cache
+def _is_there() -> bool:
+    """Whether there is a kernel, and a product by it was right."""
+    return library.has("pairs_multiply") and trusted.sound(_native, _compare, torch.device("cpu"), torch.float32)
+
+
+def _native() -> Callable[[Tensor, None], Paired]:
+    return lay_out
+
+
+def _compare(fused: Callable[[Tensor, None], Paired], device: torch.device, dtype: torch.dtype) -> None:
+    """Raises ArithmeticError where a product is not PyTorch's, but for what is rounded."""
+    rows, weight = (torch.linspace(-1, 1, n * DEEP, device=device, dtype=dtype).view(n, DEEP) for n in (9, DEEP))
+    if not torch.allclose(fused(weight, None).product(rows), rows @ weight, rtol=0, atol=0.1):
+        raise ArithmeticError("other products in 8-bit integers")
