@@ -125,7 +125,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (N, T, D) -> (N, T, D)."""
-        return self.around.leave(x, self.outer(self.inner(self.around.enter(x)).relu()))
+        return self.around.leave(x, self.outer(self.inner(self.around.enter(x)).relu_()))
 
 
 class EncoderLayer(nn.Module):
@@ -270,7 +270,7 @@ class TransformerDecoder(Decoder[Tensor, Memory, State]):
             alive = path.any(dim=1)  # (B, C)
             kept = alive.byte().sort(dim=1, descending=True, stable=True).indices[:, : int(alive.sum(dim=1).max())]
             path = path.gather(2, kept.unsqueeze(1).expand(-1, width, -1))
-            room = max(4 * width, kept.shape[1] // 2)
+            room = max(8 * width, kept.shape[1] // 2)
             layers = tuple(Past(*(each.take(sentence[:, 0], kept, room) for each in past)) for past in layers)
         own = torch.eye(width, dtype=torch.bool, device=y.device).expand(sentences, -1, -1)
         seen = torch.cat([path, own], dim=2)  # (B, K, C + K)
