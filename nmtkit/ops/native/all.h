@@ -1,7 +1,7 @@
 /* All kernels for one kind of processor: NAMED(name) is the name that something has for that kind.
 
-   There are no vector instructions here, but in pairs.h: the loops are such that a compiler makes them. Matrices are row by row, without
-   gaps unless it says otherwise. bfloat16 is the upper half of a float's bits. */
+   There are no vector instructions here, but in pairs.h: the loops are such that a compiler makes them. Matrices are row
+   by row, without gaps unless it says otherwise. bfloat16 is the upper half of a float's bits. */
 
 /* The beginning of a kernel, and what it was given: an address, which may be null, or an integer. */
 #define KERNEL(name) EXPORT void NAMED(name)(const int64_t *given, int64_t from, int64_t to, int64_t part)
@@ -46,7 +46,7 @@
 
 #include "nematus.h"
 
-#ifdef __AVX2__
+#if defined(__AVX2__) && defined(__x86_64__)
 #include "pairs.h"
 #endif
 

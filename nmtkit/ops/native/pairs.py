@@ -60,9 +60,9 @@ def lay_out(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.fl
     scales = torch.maximum(weight.abs().amax(dim=0) / 127, _greatest_sum(weight) / SUM).clamp_(min=TINY)
     integers = (weight / scales).round().to(torch.int8)
     first = -LARGEST * integers.sum(dim=0, dtype=torch.int32)
-    parts = integers.view(depth // DEEP, 2, 4, -1, 2, 8).permute(3, 0, 4, 1, 5, 2).contiguous()
+    strips = integers.view(depth // DEEP, 2, 4, -1, 2, 8).permute(3, 0, 4, 1, 5, 2).contiguous()
     padded = weight.new_zeros(width) if bias is None else bias.detach().float()
-    return Paired(parts, first, scales, functional.pad(padded, (0, missing)), width, results)
+    return Paired(strips, first, scales, functional.pad(padded, (0, missing)), width, results)
 
 
 def _greatest_sum(weight: Tensor) -> Tensor:
