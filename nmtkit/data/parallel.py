@@ -176,7 +176,12 @@ class Workers:
             # Of other threads: PyTorch's, whom a process with one thread never asks, and a progress line's, whose locks
             # belong to what a copy never writes.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self._begin(context.Process(target=_work, args=(theirs, [*pipes, ours])))
+            # Until the copy has let go of this process's handler, which would answer in its place.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            try:
+                self._begin(context.Process(target=_work, args=(theirs, [*pipes, ours])))
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         return ours
 
@@ -193,6 +198,8 @@ def _work(connection: Connection, others: list[Connection]) -> None:
     for other in others:
         other.close()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a copy has the handler of the other process
+    if COPIES:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     threading.Thread(target=_follow_parent, daemon=True).start()
     while True:
         try:

@@ -4,11 +4,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nmtkit.data import parallel
 from nmtkit.data.parallel import COPIES, Chunk, Workers, chunks
 from nmtkit.errors import UserError
 
@@ -121,13 +123,29 @@ def check_interrupted(workers: Workers) -> None:
     assert time.monotonic() - start < 30
 
 
-@pytest.mark.skipif(not COPIES, reason="this system has no copies of processes")
-def test_copies_end_by_the_signal_that_this_process_handles_otherwise() -> None:
+@pytest.fixture
+def not_terminated() -> Iterator[None]:
+    """This process handles the signal that ends others."""
     before = signal.signal(signal.SIGTERM, lambda *_: None)
-    try:
-        check_interrupted(Workers(3, copies=True))
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.skipif(not COPIES, reason="this system has no copies of processes")
+@pytest.mark.usefixtures("not_terminated")
+@pytest.mark.parametrize("late", [0.0, 0.5])
+def test_copies_end_by_the_signal_that_this_process_handles_otherwise(
+    late: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by one that is sent before they begin to work."""
+    work = parallel._work
+
+    def begin_late(connection: Connection, others: list[Connection]) -> None:
+        time.sleep(late * (len(others) - 1))  # the first copy begins at once
+        work(connection, others)
+
+    monkeypatch.setattr(parallel, "_work", begin_late)
+    check_interrupted(Workers(3, copies=True))
 
 
 def test_an_interrupt_ends_the_processes_at_once() -> None:
