@@ -20,8 +20,7 @@ from nmtkit.errors import UserError
 from nmtkit.ops.blocks import BLOCK, by_blocks
 from nmtkit.ops.native import library, pairs, search
 
-NARROW, WIDE = 90, 127  # the largest integer of either factor; 2 * (90 + 90) * 90 < 2 ** 15
-TINY = 1e-30  # the least scale: a row or column of zeros has one, too
+NARROW, WIDE = pairs.LARGEST, 127  # the largest integer of either factor; 2 * (90 + 90) * 90 < 2 ** 15
 
 
 class Packed(NamedTuple):
@@ -57,7 +56,7 @@ class Packed(NamedTuple):
     def _rounded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """``search.quantise`` in plain operations: integers (P, D) and scales (P, 1) of rows (P, D)."""
         rows = rows.float()  # mixed dtypes take far longer
-        scale = (rows.abs().amax(dim=1, keepdim=True) / self.largest).clamp_(min=TINY)
+        scale = (rows.abs().amax(dim=1, keepdim=True) / self.largest).clamp_(min=pairs.TINY)
         rounded = (rows * scale.reciprocal()).round_().to(torch.int8)
         # An unsigned sum is that of a signed number; PyTorch is slow at making unsigned numbers of floating ones.
         return rounded.view(torch.uint8).add_(self.largest), scale
@@ -73,7 +72,7 @@ def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float
 def _pack(weight: Tensor, bias: Tensor | None, largest: int, results: torch.dtype = torch.float32) -> Packed:
     """``pack`` with integers from -largest to largest."""
     weight = weight.detach().float()
-    scales = (weight.abs().amax(dim=0) / largest).clamp(min=TINY)
+    scales = (weight.abs().amax(dim=0) / largest).clamp(min=pairs.TINY)
     rounded = (weight / scales).round().to(torch.int8).t().contiguous()
     zeros = torch.zeros(len(scales), dtype=torch.int32)
     packed = torch.ops.onednn.qlinear_prepack(rounded, [BLOCK, rounded.shape[1]])

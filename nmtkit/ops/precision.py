@@ -6,6 +6,7 @@ is asked for by those who want its digits. Models have no convolution of cuDNN, 
 """
 
 import time
+from functools import cache
 from typing import Literal
 
 import torch
@@ -16,18 +17,27 @@ Products = Literal["float32", "bfloat16", "int8"]  # what a precision comes to o
 
 
 def resolve(precision: Precision, device: torch.device) -> Products:
-    """``auto``: bfloat16 where the device multiplies it faster than float32, which a CPU is measured for (10 ms)."""
+    """``auto``: bfloat16 where it is multiplied faster than float32, which on a CPU is measured once a process."""
     if precision != "auto":
         return precision
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
-    # Half again as fast at least: conversions cost something as well, and float32 is the safer of two equals.
-    return "bfloat16" if _seconds(torch.float32) > 1.5 * _seconds(torch.bfloat16) else "float32"
+    return "bfloat16" if _bfloat16_is_faster() else "float32"
 
 
 def dtype_of(precision: TrainingPrecision, device: torch.device) -> torch.dtype:
     """The dtype of training's products, ``auto`` as ``resolve`` has it."""
     return torch.bfloat16 if resolve(precision, device) == "bfloat16" else torch.float32
+
+
+@cache
+def _bfloat16_is_faster() -> bool:
+    """Whether this processor multiplies bfloat16 half again as fast as float32, at least.
+
+    Conversions cost something as well, and float32 is the safer of two equals. It is measured once, so that all models
+    of a process are in one precision, however busy the machine is when the next one is loaded.
+    """
+    return _seconds(torch.float32) > 1.5 * _seconds(torch.bfloat16)
 
 
 def _seconds(dtype: torch.dtype) -> float:

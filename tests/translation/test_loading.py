@@ -27,19 +27,18 @@ def texts(translator: Translator) -> list[tuple[str, float]]:
 
 def test_an_ensembles_folder_is_the_ensemble_and_whole_in_itself(models: list[Path], tmp_path: Path) -> None:
     loading.write_ensemble(models, tmp_path / "ens", "logprob", [2.0, 1.0, 1.0])
-    # Not auto: which precision that is, is measured in every load, and a busy machine may answer otherwise.
-    expected = texts(loading.load(models, "cpu", "logprob", [2.0, 1.0, 1.0], precision="float32"))
+    expected = texts(loading.load(models, "cpu", "logprob", [2.0, 1.0, 1.0]))
     for model in models:
         shutil.rmtree(model)
     (tmp_path / "ens").rename(tmp_path / "moved")
-    assert texts(nmtkit.load(tmp_path / "moved", "cpu", precision="float32")) == expected
-    assert texts(loading.load(tmp_path / "moved", "cpu", "prob", [1, 1, 1], precision="float32")) != expected
+    assert texts(nmtkit.load(tmp_path / "moved", "cpu")) == expected
+    assert texts(loading.load(tmp_path / "moved", "cpu", "prob", [1, 1, 1])) != expected
 
 
 def test_a_model_with_itself_translates_as_the_model(models: list[Path]) -> None:
-    expected = texts(loading.load(models[0], "cpu", precision="float32"))
-    assert texts(loading.load([models[0]] * 3, "cpu", precision="float32")) == expected
-    assert texts(loading.load(models[:2], "cpu", precision="float32")) != expected
+    expected = texts(loading.load(models[0], "cpu"))
+    assert texts(loading.load([models[0]] * 3, "cpu")) == expected
+    assert texts(loading.load(models[:2], "cpu")) != expected
 
 
 def test_members_may_read_other_words_and_pieces(models: list[Path]) -> None:
@@ -130,8 +129,8 @@ def test_auto_is_what_the_device_is_measured_to_multiply_fastest_and_scores_in_f
     models: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matrix, "SMALL", 0)
-    for low, expected in ((1.0, "float32"), (0.1, "bfloat16")):
-        monkeypatch.setattr(precisions, "_seconds", {torch.float32: 1.0, torch.bfloat16: low}.get)
+    for faster, expected in ((False, "float32"), (True, "bfloat16")):
+        monkeypatch.setattr(precisions, "_bfloat16_is_faster", lambda answer=faster: answer)
         auto, named = (loading.load(models, "cpu", precision=each) for each in ("auto", expected))
         exact = loading.load(models, "cpu", precision="float32")
         assert auto.n_best(["a b"], 1)[0][0].score == named.n_best(["a b"], 1)[0][0].score

@@ -23,7 +23,7 @@ from nmtkit.ops.native.library import parts, run
 STRIP, DEEP = 16, 8  # columns and rows of the weight, as in pairs.h
 LARGEST = 90  # the largest integer of a row, of either sign; of a weight it is 127
 SUM = (2**15 - 1) // (2 * LARGEST) - 2  # of four integers of one sign; each may be half more once it is rounded
-TINY = 1e-30  # the least scale: a column of zeros has one, too
+TINY = 1e-30  # the least scale: a row or column of zeros has one, too
 
 
 class Paired(NamedTuple):
