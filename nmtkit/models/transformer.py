@@ -125,7 +125,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (N, T, D) -> (N, T, D)."""
-        return self.around.leave(x, self.outer(self.inner(self.around.enter(x)).relu_()))
+        return self.around.leave(x, self.outer(self.inner(self.around.enter(x)).relu()))
 
 
 class EncoderLayer(nn.Module):

@@ -15,6 +15,7 @@ from torch.nn import functional
 from nmtkit.experiment.presets import load_preset, preset_names
 from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.models.base import Decoder, Seq2Seq, count_parameters
+from nmtkit.ops.linear import FEW
 from nmtkit.ops.tree import Tree, select
 from nmtkit.search.beam import Search, beam_search
 from nmtkit.search.ensemble import Ensemble
@@ -24,6 +25,7 @@ from nmtkit.training.optimizers import build_optimizer, initialise
 
 SRC_WORDS, TGT_WORDS = 11, 13
 LENGTHS = [5, 3, 1, 4]  # source words of the batch's sentences, end marks included
+MANY = FEW + len(LENGTHS)  # sentences, so many that products of all their words are not done as those of a loop's step
 # Nematus adds a learnt scalar to every attention score. The softmax cancels it, so its gradient is zero by nature.
 CANCELLED = ".score_shift"
 
@@ -258,11 +260,13 @@ def test_every_parameter_receives_a_gradient(preset: str) -> None:
 
 
 @every_preset
-def test_bfloat16_points_the_gradient_the_same_way(preset: str) -> None:
+@pytest.mark.parametrize("sentences", [len(LENGTHS), MANY])
+def test_bfloat16_points_the_gradient_the_same_way(preset: str, sentences: int) -> None:
     model, gradients = toy_model(preset), []
+    src, mask, tgt = (x.repeat(sentences // len(LENGTHS), 1) for x in (*sources(), targets()))
     for low in (False, True):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
-            hidden = model(*sources(), targets())
+            hidden = model(src, mask, tgt)
         gradients.append(torch.cat([part.flatten() for part in gradient(model, hidden)]))
     assert functional.cosine_similarity(*gradients, dim=0) > 0.99
 
