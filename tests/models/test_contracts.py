@@ -259,16 +259,30 @@ def test_every_parameter_receives_a_gradient(preset: str) -> None:
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
-@every_preset
-@pytest.mark.parametrize("sentences", [len(LENGTHS), MANY])
-def test_bfloat16_points_the_gradient_the_same_way(preset: str, sentences: int) -> None:
-    model, gradients = toy_model(preset), []
+def cosine_in_bfloat16(model: Seq2Seq, sentences: int) -> float:
+    """The cosine of the angle between the gradients in bfloat16 and in float32, of so many sentences."""
     src, mask, tgt = (x.repeat(sentences // len(LENGTHS), 1) for x in (*sources(), targets()))
+    gradients = []
     for low in (False, True):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
             hidden = model(src, mask, tgt)
         gradients.append(torch.cat([part.flatten() for part in gradient(model, hidden)]))
-    assert functional.cosine_similarity(*gradients, dim=0) > 0.99
+    return functional.cosine_similarity(*gradients, dim=0).item()
+
+
+@every_preset
+@pytest.mark.parametrize("sentences", [len(LENGTHS), MANY])
+def test_bfloat16_points_the_gradient_the_same_way(preset: str, sentences: int) -> None:
+    assert cosine_in_bfloat16(toy_model(preset), sentences) > 0.99
+
+
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+def test_bfloat16_points_the_gradient_the_same_way_at_the_width_of_a_small_form(preset: str) -> None:
+    experiment = preset_experiment(f"{preset}-small")
+    torch.manual_seed(0)
+    model = experiment.build(SRC_WORDS, TGT_WORDS).eval()
+    initialise(model, experiment.training.groups)
+    assert cosine_in_bfloat16(model, MANY) > 0.99
 
 
 @every_preset
