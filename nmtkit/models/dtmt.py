@@ -55,6 +55,8 @@ class Config:
         require_at_least(1, self, "width", "embedding", "heads")
         if self.width % self.heads:
             raise ValueError(f"heads: a width of {self.width} cannot be divided by {self.heads}")
+        if self.positions and self.embedding % 2:
+            raise ValueError(f"embedding: {self.embedding} is odd; one half of a position is sines, one cosines")
         require_fraction(self, "embedding_dropout", "candidate_dropout", "dropout")
 
 

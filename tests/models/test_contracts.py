@@ -285,6 +285,28 @@ def test_bfloat16_points_the_gradient_the_same_way_at_the_width_of_a_small_form(
     assert cosine_in_bfloat16(model, MANY) > 0.99
 
 
+def with_size(experiment: Experiment, name: str, size: int) -> Experiment | None:
+    """The experiment with another value of one of its model's sizes; None where that is refused by its name."""
+    try:
+        return replace(experiment, model=replace(experiment.model, **{name: size}))
+    except ValueError as error:
+        if name not in str(error):
+            raise
+        return None
+
+
+@pytest.mark.parametrize("size", [1, 5, 7])
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+def test_every_size_is_refused_by_its_name_or_trains_and_searches(preset: str, size: int) -> None:
+    experiment = toy(preset_experiment(preset))
+    sizes = [field.name for field in fields(experiment.model) if type(getattr(experiment.model, field.name)) is int]
+    for other in filter(None, (with_size(experiment, name, size) for name in sizes)):
+        model = other.build(SRC_WORDS, TGT_WORDS)
+        assert all(part.isfinite().all() for part in gradient(model, model(*sources(), targets())))
+        found = beam_search(model.eval(), *sources(), Search(beam_size=2, max_len_a=0, max_len_b=3))
+        assert len(found) == len(LENGTHS)
+
+
 @every_preset
 def test_saved_and_loaded_weights_give_the_same_numbers(preset: str, tmp_path: Path) -> None:
     model = toy_model(preset)

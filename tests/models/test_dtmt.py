@@ -275,6 +275,7 @@ def test_everything_but_layer_normalisation_starts_uniform(preset: str) -> None:
     ("changes", "message"),
     [
         ({"heads": 3}, "heads: a width of 1024 cannot be divided by 3"),
+        ({"embedding": 131}, "embedding: 131 is odd; one half of a position is sines, one cosines"),
         ({"transitions": -1}, "transitions: -1 is not at least 0"),
         ({"candidate_dropout": 1.0}, "candidate_dropout: 1.0 is not in [0, 1)"),
     ],

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nmtkit.ops import cross_entropy
+from nmtkit.ops.linear import FEW
 from tests.ops import oracle
 
 pytestmark = pytest.mark.usefixtures("operations")
@@ -44,12 +45,15 @@ def largest_tensor() -> Iterator[list[int]]:
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("rows_per_chunk", [1, 4, ROWS, 100])
+@pytest.mark.parametrize(
+    ("rows", "rows_per_chunk"),
+    [(ROWS, 1), (ROWS, 4), (ROWS, ROWS), (ROWS, 100), (300, FEW + 1), (700, 600)],
+)
 def test_loss_and_all_gradients_equal_the_plain_form(
-    dtype: torch.dtype, smoothing: float, rows_per_chunk: int, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, smoothing: float, rows: int, rows_per_chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cross_entropy, "chunk_rows", lambda _: rows_per_chunk)
-    plain, target = inputs()
+    plain, target = inputs(rows)
     fast = [plain[0].to(dtype).requires_grad_()] + [x.float().requires_grad_() for x in plain[1:]]
     plain = [x.requires_grad_() for x in plain]
     expected, expected_nll = oracle.cross_entropy(*plain, target, smoothing)

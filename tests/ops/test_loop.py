@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops import attention
+from nmtkit.ops.linear import FEW
 from nmtkit.ops.loop import scan, share
 from nmtkit.ops.matrix import Matrix, product
 
@@ -19,13 +20,14 @@ TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 3e-2}  # of the largest elemen
 STEPS, SENTENCES, LENGTH, WIDTH = 4, 3, 5, 6
 
 
-def inputs() -> tuple[list[Tensor], Tensor]:
+def inputs(sentences: int = SENTENCES) -> tuple[list[Tensor], Tensor]:
     """What NAMES says, in float32 with values that bfloat16 has, and a mask of sentences of different lengths."""
     random = torch.Generator().manual_seed(0)
-    rows, square, source = (SENTENCES, WIDTH), (WIDTH, WIDTH), (SENTENCES, LENGTH, WIDTH)
+    rows, square, source = (sentences, WIDTH), (WIDTH, WIDTH), (sentences, LENGTH, WIDTH)
     shapes = [rows, square, square, source, source, (WIDTH,)]
     tensors = [torch.randn(shape, generator=random).mul(0.5).bfloat16().float() for shape in shapes]
-    return [x.requires_grad_() for x in tensors], torch.arange(LENGTH) < torch.tensor([[5], [1], [3]])
+    lengths = torch.tensor([5, 1, 3]).repeat(sentences // SENTENCES)
+    return [x.requires_grad_() for x in tensors], torch.arange(LENGTH) < lengths.unsqueeze(1)
 
 
 def states(additive: Callable[..., Any], mask: Tensor, steps: int, state: Tensor, shared: Sequence[Any]) -> Tensor:
@@ -56,10 +58,12 @@ def assert_near(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
     torch.testing.assert_close(ours.float(), theirs, rtol=0, atol=tolerance * max(1.0, theirs.abs().max().item()))
 
 
-@pytest.mark.parametrize("steps", [1, STEPS])
+@pytest.mark.parametrize(
+    ("steps", "sentences"), [(1, SENTENCES), (STEPS, SENTENCES), (STEPS, FEW // STEPS * SENTENCES)]
+)
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
-def test_results_and_all_gradients_equal_the_plain_loop(steps: int, dtype: torch.dtype) -> None:
-    tensors, mask = inputs()
+def test_results_and_all_gradients_equal_the_plain_loop(steps: int, sentences: int, dtype: torch.dtype) -> None:
+    tensors, mask = inputs(sentences)
     expected = plain_states(steps, tensors, mask)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
         low = [x.to(dtype) if name in ("keys", "values") else x for name, x in zip(NAMES, tensors, strict=True)]

@@ -60,7 +60,9 @@ def assert_near(fast: Tensor, plain: Tensor, tolerance: float) -> None:
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
 @both_ways
-@pytest.mark.parametrize(("length", "rows", "width"), [(7, 3, 5), (1, 2, 3), (4, 1, 1), (1, 1, 1), (6, 4, 8)])
+@pytest.mark.parametrize(
+    ("length", "rows", "width"), [(7, 3, 5), (1, 2, 3), (4, 1, 1), (1, 1, 1), (6, 4, 8), (6, 100, 5)]
+)
 def test_outputs_and_all_gradients_equal_the_plain_loop(
     op: Op, dtype: torch.dtype, masked: bool, reverse: bool, length: int, rows: int, width: int
 ) -> None:

@@ -1,18 +1,24 @@
 """The gradient of a batch: the same however many passes it takes, and never more than memory holds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
+from nmtkit.data.batches import collate
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.linear import FEW
 from nmtkit.training import loop
 from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.loss import Gradient
+from nmtkit.training.optimizers import initialise
 from nmtkit.training.run import Run
+from tests.models.test_contracts import one_of_each_architecture, preset_experiment, toy
 from tests.training.conftest import metrics, small_experiment, small_run, trained
 
 
@@ -41,6 +47,39 @@ def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> N
     assert nll == pytest.approx(nll2)
     for one, several in zip(gradients, gradients2, strict=True):
         torch.testing.assert_close(one, several)
+
+
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+def test_in_bfloat16_and_two_passes_every_architecture_has_the_gradient_of_float32_in_one(
+    preset: str, data: Path
+) -> None:
+    experiment = toy(preset_experiment(preset))
+    without = {name: 0.0 for name in vars(experiment.model) if name.endswith("dropout")}
+    corpus, rows = Corpus.open(data, "train"), np.arange(60).repeat(3)
+    torch.manual_seed(3)
+    model = replace(experiment, model=replace(experiment.model, **without)).build(14, 14)
+    initialise(model, experiment.training.groups)
+    found = []
+    for dtype, passes in ((torch.float32, 1), (torch.bfloat16, 2)):
+        run = replace(small_run(small_experiment(), corpus, model=model), dtype=dtype)
+        micro = [collate(corpus, part) for part in np.array_split(rows, passes)]
+        assert all(len(batch.words) > FEW for batch in micro)
+        accumulate(run, rows, micro)
+        found.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
+    assert functional.cosine_similarity(*found, dim=0) > 0.99
+
+
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+def test_with_dropout_and_in_bfloat16_every_architecture_has_a_gradient(preset: str, data: Path) -> None:
+    experiment = toy(preset_experiment(preset))
+    dropout = {name: 0.3 for name in vars(experiment.model) if name.endswith("dropout")}
+    corpus, rows = Corpus.open(data, "train"), np.arange(60)
+    model = replace(experiment, model=replace(experiment.model, **dropout)).build(14, 14)
+    run = replace(small_run(small_experiment(), corpus, model=model), dtype=torch.bfloat16)
+    accumulate(run, rows, micro_batches(run, rows))
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert any(gradient.any() for gradient in gradients)
 
 
 def test_the_loss_is_divided_by_words_or_by_sentences(data: Path) -> None:
