@@ -38,7 +38,7 @@ demo: env
 test: env
 	$(PYTEST)
 	PRECISION=bfloat16 $(PYTEST) tests/training
-	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) tests/ops tests/layers tests/search tests/training
+	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) tests/ops tests/layers tests/models/test_for_search.py tests/search tests/training
 
 lint: env
 	$(BIN)/ruff check
