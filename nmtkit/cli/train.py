@@ -10,6 +10,7 @@ import typer
 
 from nmtkit.cli.options import DataFolder, Device, Settings, presets, say_next
 from nmtkit.config import dump_yaml, parse_yaml, to_dict
+from nmtkit.errors import UserError
 from nmtkit.workflow import train as workflow
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def train(
     """
     # Read as YAML, so that a number is a number and auto is a word.
     tokens = None if max_tokens is None else parse_yaml(max_tokens, "--max-tokens")
+    if max_tokens is not None and tokens is None:
+        raise UserError(f"--max-tokens {max_tokens!r}: neither a number of tokens nor auto")
     if dry_run:
         planned = workflow.plan(
             model, start=start, config=config, settings=settings or (), output=output, max_tokens=tokens,

@@ -1,7 +1,8 @@
 """``nmtkit vocab``: vocabularies from the training text of a data folder, and its text as ids for corpus.py to map."""
 
+import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
@@ -84,7 +85,7 @@ def encode(
     ``src_from`` and ``tgt_from`` are vocabularies of other toolkits (see foreign.py), whose words are taken instead.
     Sizes count every row, symbols included; None is everything. ``joint``: both sides have one list. ``unkpos``:
     unknown target words say where in the source they come from, by the folder's alignment. Raises UserError for a
-    folder that prep did not make, and for one that cannot be annotated.
+    folder that prep did not make, or whose text was changed since, and for one that cannot be annotated.
     """
     manifest = read_manifest(folder)
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
@@ -121,7 +122,6 @@ def encode(
                 if unkpos and side == "tgt":
                     digest = annotate_file(staging / name, texts[name], folder / f"{split}.align")
                     texts[name] = replace(texts[name], alignment=digest)
-        _check_sides(folder, splits, texts)
         if "dev" in splits and not _has_words(staging / "dev.src", staging / "dev.tgt"):
             raise UserError(f"{folder}/dev.src, dev.tgt: {NO_WORDS}; prepare the folder anew with another one")
         # Last, because a folder with a header is one with everything else.
@@ -185,6 +185,7 @@ def _encode_file(
     # Two bytes an id wherever they do: half the disk, and half of what has to be read in an epoch.
     dtype: Literal["<u2", "<u4"] = "<u2" if len(vocabulary) <= 1 << 16 else "<u4"
     lines = tokens = unknown = 0
+    digest = hashlib.sha256()
     encode_chunk = partial(_encode_chunk, path, staging / f"vocab{path.suffix}", dtype)
     with (
         progress(f"encoding {path.name}", manifest[path.name]["lines"]) as advance,
@@ -192,7 +193,7 @@ def _encode_file(
         open(staging / f"{path.name}.offsets", "wb") as offsets_file,
     ):
         offsets_file.write(np.zeros(1, OFFSET).tobytes())  # where the first sentence begins
-        for ids, lengths in pool.map(encode_chunk, chunks(path, _LINES)):
+        for ids, lengths in pool.map(encode_chunk, _hashed(chunks(path, _LINES), digest)):
             ids_file.write(ids.tobytes())
             # Offsets count tokens over the whole file; a chunk knows its own lengths only.
             offsets_file.write((tokens + np.cumsum(lengths, dtype=OFFSET)).astype(OFFSET).tobytes())
@@ -200,8 +201,18 @@ def _encode_file(
             unknown += int((ids == UNK).sum())
             lines += len(lengths)
             advance(len(lengths))
-    encoded = Encoded(dtype, lines, tokens, manifest[path.name]["sha256"], vocabulary.fingerprint)
+    if digest.hexdigest() != manifest[path.name]["sha256"]:
+        raise UserError(f"{path}: changed since prep wrote it; make the folder anew with nmtkit prep")
+    encoded = Encoded(dtype, lines, tokens, digest.hexdigest(), vocabulary.fingerprint)
     return encoded, Coverage(tokens, unknown)
+
+
+def _hashed(parts: Iterable[Chunk], digest: "hashlib._Hash") -> Iterator[Chunk]:
+    """The same chunks, whose lines go into ``digest`` on the way."""
+    for chunk in parts:
+        for line in chunk.lines:
+            digest.update(line)
+        yield chunk
 
 
 def _encode_chunk(path: Path, vocabulary: Path, dtype: str, chunk: Chunk) -> tuple[Ids, NDArray[np.int64]]:
@@ -209,17 +220,6 @@ def _encode_chunk(path: Path, vocabulary: Path, dtype: str, chunk: Chunk) -> tup
     sentences = _sentences(path, chunk)
     ids = _vocabulary(vocabulary).ids(chain.from_iterable(sentences))
     return np.array(ids, np.dtype(dtype)), np.array([len(sentence) for sentence in sentences])
-
-
-def _check_sides(folder: Path, splits: Sequence[str], texts: Mapping[str, Encoded]) -> None:
-    """Raise UserError for a split whose two files differ in their number of lines."""
-    for split in splits:
-        src, tgt = f"{split}.src", f"{split}.tgt"
-        if texts[src].lines != texts[tgt].lines:
-            raise UserError(
-                f"{folder / src} has {texts[src].lines} lines but {folder / tgt} has {texts[tgt].lines}; "
-                "run nmtkit prep again"
-            )
 
 
 def _has_words(src: Path, tgt: Path) -> bool:

@@ -47,7 +47,8 @@ class DevelopmentSet:
     def load(cls, data: Path) -> "DevelopmentSet":
         """The development set of a data folder.
 
-        Raises UserError for one that has none, or one in which no pair has words on both sides.
+        Raises UserError for one that has none, one in which no pair has words on both sides, and references that have
+        another number of lines.
         """
         corpus = Corpus.open(data, "dev")
         pairs = batches.within(corpus, None)
@@ -56,7 +57,14 @@ class DevelopmentSet:
                 f"{data}/dev.src and dev.tgt: no pair of the development set has words on both sides, so that there is "
                 "nothing to validate with; give nmtkit prep a real one, then run nmtkit vocab"
             )
-        references = [list(read_lines(path)) for path in reference_files(data, "dev")]
+        references = []
+        for path in reference_files(data, "dev"):
+            references.append(list(read_lines(path)))
+            if len(references[-1]) != len(corpus):
+                raise UserError(
+                    f"{path}: has {len(references[-1])} lines, but the development set {len(corpus)}; make the folder "
+                    "anew with nmtkit prep"
+                )
         vocabulary = Vocabulary.load(TextFiles(data).vocabulary("tgt"))
         return cls(corpus, pairs, references, vocabulary, TextPipeline.load(data, "tgt"))
 

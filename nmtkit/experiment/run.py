@@ -50,6 +50,8 @@ def run_experiment(
     start: a model whose weights a new run begins with, see warm_start.py.
     """
     folder, config = ModelFolder(path), experiment.training
+    if folder.members.is_dir():
+        raise UserError(f"{path}: an ensemble, which a run would spoil; train into another folder")
     corpus, development = Corpus.open(data, "train"), DevelopmentSet.load(data)
     vocabularies = {side: Vocabulary.load(TextFiles(data).vocabulary(side)) for side in SIDES}
     # Before the model is built, whose parts draw their initial values as they are made.

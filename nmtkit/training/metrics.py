@@ -74,7 +74,7 @@ def rewind_metrics(folder: ModelFolder, update: int) -> None:
     kept = []
     for line in lines:
         try:
-            if json.loads(line)["update"] <= update:
+            if line.endswith("\n") and json.loads(line)["update"] <= update:
                 kept.append(line)
         except (ValueError, RecursionError, TypeError, KeyError):
             continue  # the half line of a killed process

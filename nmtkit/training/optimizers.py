@@ -68,11 +68,11 @@ def _parse_init(init: str) -> tuple[str, float]:
     if kind in ("default", "zeros", "orthogonal") and not number:
         return kind, 0.0
     try:
-        if kind in ("normal", "uniform") and float(number) > 0:
+        if kind in ("normal", "uniform") and 0 < float(number) < LARGEST:
             return kind, float(number)
     except ValueError:
         pass
-    raise ValueError(f"init: {init!r} is not default, zeros, orthogonal, 'normal STD' or 'uniform BOUND'")
+    raise ValueError(f"init: {init!r} is not default, zeros, orthogonal, or 'normal STD' or 'uniform BOUND' below 1e30")
 
 
 @torch.no_grad()

@@ -79,6 +79,9 @@ def prep(
     if shard and (merge or keep_rejected):
         raise UserError("`shard`: `merge` and `keep_rejected` are for the command that comes after every shard")
 
+    if any(path.exists() for path in (ModelFolder(Path(output)).config, ModelFolder(Path(output)).bundle)):
+        raise UserError(f"`output` {output}: a model, which reads text by files of the same names; name another folder")
+
     from nmtkit.data.prep import prep_like, prepare, prepare_part
 
     # The dataclasses check their own values; here their ValueError becomes the user's one line.

@@ -155,7 +155,7 @@ def _base(model: str | None, config: Path | None, output: Path, start: Path | No
     if model is not None:
         return merge(load_preset(model), over)
     if start is not None:
-        own = run if run.config.exists() else ModelFolder.at(start)
+        own = run if run.updates() else ModelFolder.at(start)  # a run that failed before has nothing to go on with
         own.check()
         return merge(load_yaml(own.config), over)
     if config is None and not run.config.exists():

@@ -108,6 +108,24 @@ def test_a_run_cannot_go_on_as_another_model(prepared: Path, nmtkit: Nmtkit) -> 
     assert (prepared / "run" / "config.yaml").read_bytes() == before
 
 
+def test_a_start_that_failed_leaves_nothing_that_the_next_one_goes_by(prepared: Path, nmtkit: Nmtkit) -> None:
+    assert nmtkit(*TRAIN, "--max-updates", "1").status == 0
+    start = ("train", "--from", "run", "-o", "tuned", "--max-updates", "2")
+    failed = nmtkit(*start, "--set", "training.optimizer.lr=1e20", "--set", "training.clip_norm=null")
+    assert failed.status == 1
+    assert nmtkit(*start).status == 0
+    assert load_yaml(prepared / "tuned" / "config.yaml")["training"]["optimizer"]["lr"] == 0.01
+
+
+def test_a_model_is_no_place_for_prepared_text(prepared: Path, nmtkit: Nmtkit) -> None:
+    assert nmtkit(*TRAIN, "--max-updates", "1").status == 0
+    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    refused = nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-o", "run")
+    assert refused.status == 1
+    assert "--output run: a model, which reads text by files of the same names; name another folder" in refused.err
+    assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
+
+
 def test_the_lexicon_goes_with_the_model(prepared: Path, nmtkit: Nmtkit) -> None:
     (prepared / "links").write_text("0-0\n" * 50)
     assert nmtkit("align", "--pharaoh", "links", "--threshold", "0").status == 0
@@ -236,6 +254,7 @@ def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: 
         ([*TRAIN, "--set", "data.src_vocab=-1"], "data.src_vocab: -1 is not at least 5"),
         ([*TRAIN, "--set", "training.lr"], "--set training.lr: expected KEY=VALUE"),
         ([*TRAIN, "--max-tokens", "many"], "training.batch_tokens: expected a whole number or auto; found str 'many'"),
+        ([*TRAIN, "--max-tokens", "null"], "--max-tokens 'null': neither a number of tokens nor auto"),
         ([*TRAIN, "--max-tokens", "0"], "training.batch_tokens: 0 is not at least 1"),
         ([*TRAIN, "--config", "none.yaml"], "none.yaml: cannot be read"),
         ([*TRAIN, "--device", "tpu9"], "--device tpu9: cannot be used here"),

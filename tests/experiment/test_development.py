@@ -14,6 +14,8 @@ from nmtkit.data.raw import Files
 from nmtkit.data.settings import Development, Prep, Side, load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
+from nmtkit.errors import UserError
+from nmtkit.experiment.development import DevelopmentSet
 from nmtkit.experiment.run import run_experiment
 from nmtkit.search.beam import Hypothesis
 from tests.training.conftest import small_experiment
@@ -54,3 +56,9 @@ def test_what_equals_any_reference_but_for_the_case_that_a_model_cannot_know_has
     case = ", without case" if load_prep(data).tgt.lowercase else ""
     assert f"BLEU of the development set: sacreBLEU 13a{case}, 2 references" in caplog.text
     assert [record["bleu"] for record in records if "bleu" in record] == [pytest.approx(100)]
+
+
+def test_a_reference_of_another_length_is_refused_before_anything_is_trained(data: Path) -> None:
+    (data / "dev.raw.tgt1").write_text("F g h i k\n")
+    with pytest.raises(UserError, match=r"dev.raw.tgt1: has 1 lines, but the development set 2; make the folder anew"):
+        DevelopmentSet.load(data)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nmtkit.errors import UserError
 from nmtkit.ops.native import library
 from tests.training.conftest import make_data, trained
 
@@ -20,3 +21,10 @@ def test_it_says_so_if_there_are_no_kernels_in_c(
     said = [record.getMessage() for record in caplog.records]
     line = "no kernels in C, which train faster: install nmtkit again where there is a C compiler"
     assert (line in said) is not compiled
+
+
+def test_an_ensemble_is_not_trained_into(tmp_path: Path) -> None:
+    (tmp_path / "ensemble" / "members").mkdir(parents=True)
+    with pytest.raises(UserError, match="ensemble: an ensemble, which a run would spoil; train into another folder"):
+        trained(tmp_path / "ensemble", make_data(tmp_path), max_updates=1)
+    assert [path.name for path in (tmp_path / "ensemble").rglob("*")] == ["members"]

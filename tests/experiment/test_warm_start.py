@@ -1,5 +1,6 @@
 import json
 import logging
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -132,9 +133,27 @@ def test_a_run_that_began_otherwise_refuses_to_begin_again(made: Path, tmp_path:
         start(made / "data", tmp_path / "random", made / "run")
     start(made / "data", tmp_path / "warm", made / "run")
     with pytest.raises(
-        UserError, match=f"warm: the run there began with {made}/run; leave `start` out to go on, or train"
+        UserError, match=f"warm: the run there began with step 2 of {made}/run; leave `start` out to go on, or train"
     ):
         start(made / "data", tmp_path / "warm", tmp_path / "random")
+
+
+def test_a_run_that_was_copied_with_its_model_goes_on_there(made: Path, tmp_path: Path) -> None:
+    start(made / "data", tmp_path / "here" / "warm", made / "run")
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    shutil.copytree(made / "run", tmp_path / "there" / "run")
+    model = tmp_path / "there" / "run"
+    run_experiment(small_experiment(max_updates=2), made / "data", tmp_path / "there" / "warm", CPU, model)
+    assert ModelFolder(tmp_path / "there" / "warm").updates()[-1] == 2
+
+
+def test_a_run_goes_on_with_its_own_checkpoint_of_the_model_alone(made: Path, tmp_path: Path) -> None:
+    trained(tmp_path / "model", made / "data", max_updates=2, valid_every=1)
+    one, two = (ModelFolder(tmp_path / "model").checkpoint(update) for update in (1, 2))
+    start(made / "data", tmp_path / "warm", one)
+    run_experiment(small_experiment(max_updates=2), made / "data", tmp_path / "warm", CPU, one)
+    with pytest.raises(UserError, match="the run there began with step 1 of"):
+        run_experiment(small_experiment(max_updates=3), made / "data", tmp_path / "warm", CPU, two)
 
 
 def test_another_model_is_refused_setting_by_setting(made: Path, tmp_path: Path) -> None:

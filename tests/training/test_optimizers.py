@@ -187,11 +187,13 @@ def test_other_may_be_a_group_even_when_nothing_is_left_over() -> None:
     assert "other" not in rates_of(build_optimizer(Model(), Optimizer("adam", 0.1), groups))
 
 
-@pytest.mark.parametrize("init", ["ones", "normal", "normal x", "normal -1", "uniform 0", "zeros 3", "", "normal nan"])
+@pytest.mark.parametrize(
+    "init", ["ones", "normal", "normal x", "normal -1", "uniform 0", "zeros 3", "", "normal nan", "uniform 1e39"]
+)
 def test_an_unknown_initialiser_is_explained(init: str) -> None:
     with pytest.raises(UserError) as error:
         build(Group, {"init": init}, "groups")
-    wanted = "default, zeros, orthogonal, 'normal STD' or 'uniform BOUND'"
+    wanted = "default, zeros, orthogonal, or 'normal STD' or 'uniform BOUND' below 1e30"
     assert str(error.value) == f"groups: init: {init!r} is not {wanted}"
 
 

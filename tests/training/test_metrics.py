@@ -1,0 +1,17 @@
+"""The history of a run, which a killed process may leave with half a line."""
+
+from pathlib import Path
+
+from nmtkit.training.folder import ModelFolder
+from nmtkit.training.metrics import log_metrics, rewind_metrics
+
+
+def test_a_record_without_its_line_end_is_forgotten_and_joins_no_other(tmp_path: Path) -> None:
+    run = ModelFolder(tmp_path)
+    for update in (1, 2):
+        log_metrics(run, {"update": update})
+    whole = run.metrics.read_text()
+    run.metrics.write_text(whole[:-1])
+    rewind_metrics(run, 2)
+    log_metrics(run, {"update": 2})
+    assert run.metrics.read_text() == whole
