@@ -47,9 +47,15 @@ def test_in_float32_it_is_the_model_to_the_last_bit(preset: str) -> None:
 
 @low_precision
 @every_architecture
+@pytest.mark.parametrize("converted", ["all weights", "the larger half"])
 @torch.inference_mode()
-def test_in_other_precisions_it_is_nearly_the_model(preset: str, precision: Products) -> None:
+def test_in_other_precisions_it_is_nearly_the_model(
+    preset: str, precision: Products, converted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = toy_model(preset)
+    if converted == "the larger half":
+        sizes = sorted(parameter.numel() for parameter in model.parameters() if parameter.ndim == 2)
+        monkeypatch.setattr(matrix, "SMALL", sizes[len(sizes) // 2])
     near, exact = first_step(model.for_search(precision)), first_step(model)
     assert not torch.equal(near[0], exact[0])
     assert (near[0].exp() - exact[0].exp()).abs().max() < 0.1
