@@ -324,6 +324,17 @@ def test_a_program_that_does_not_answer_line_by_line_is_named(
         TextPipeline(plain(command=program(tmp_path, body))).tokens("a")
 
 
+@pytest.mark.parametrize("letters", [1, 100_000])
+def test_a_line_of_any_length_is_answered_by_a_program_that_answers_as_it_reads(letters: int) -> None:
+    assert TextPipeline(plain(command="cat")).tokens("ä" * letters) == ["ä" * letters]
+
+
+def test_a_program_that_does_not_read_a_long_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmtkit.data.command._SECONDS", 0.1)
+    with pytest.raises(UserError, match="sleep 60: no answer to a line in 0 seconds"):
+        TextPipeline(plain(command="sleep 60")).tokens("ä" * 100_000)
+
+
 def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(UserError, match=r"no-such-program: cannot be started: .*No such file"):
         TextPipeline(plain(command="no-such-program")).tokens("a")
