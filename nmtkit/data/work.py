@@ -99,7 +99,7 @@ class Work:
                 if old != folder:
                     with locked(old, "prep"), report_write_errors(output):
                         remove(old)
-                    log.info(f"{old}: of a run with other settings or other text; removed")
+                    log.info(f"{old}: of a run that has ended, or had other settings or another text; removed")
             with report_write_errors(output):
                 (folder / "shards").mkdir(exist_ok=True)
             if development.size:
