@@ -11,6 +11,7 @@ import io
 import logging
 import os
 import re
+import shutil
 import stat
 import sys
 import tempfile
@@ -226,11 +227,17 @@ def report_write_errors(path: Path, only: tuple[int, ...] = ()) -> Iterator[None
 
 @contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """A new folder inside ``folder`` (created if need be) to make files in; nothing of it is left afterwards."""
+    """A new folder inside ``folder`` (created if need be) to make files in; nothing of it is left afterwards.
+
+    What a process that was killed has left is deleted by the next.
+    """
     with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob(".new-*"):
+            with suppress(UserError), locked(old, "program"):  # a living process has the lock
+                shutil.rmtree(old, ignore_errors=True)
         staging = tempfile.TemporaryDirectory(prefix=".new-", dir=folder)
-    with staging, report_write_errors(folder, only=FULL):
+    with locked(Path(staging.name), "program"), staging, report_write_errors(folder, only=FULL):
         yield Path(staging.name)
 
 

@@ -232,6 +232,31 @@ def test_finished_files_replace_the_old_ones_and_those_not_made_go(tmp_path: Pat
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "new", "c": "new", "other": "old"}
 
 
+STAGING = """
+import sys
+from pathlib import Path
+from nmtkit.lines import staging_folder
+with staging_folder(Path(sys.argv[1])) as staging:
+    (staging / "large").touch()
+    print(staging, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_staging_folder_is_deleted_by_the_next_process_if_its_own_was_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STAGING, tmp_path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        left = Path(other.stdout.readline().rstrip())
+        with staging_folder(tmp_path) as staging:
+            assert {*tmp_path.iterdir()} == {left, staging}
+        assert (left / "large").exists()
+        other.kill()
+    assert [*tmp_path.iterdir()] == [left]
+    with staging_folder(tmp_path) as staging:
+        assert [*tmp_path.iterdir()] == [staging]
+
+
 def test_a_staging_folder_needs_a_place(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file: cannot be written"), staging_folder(tmp_path / "file"):

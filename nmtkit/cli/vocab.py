@@ -17,9 +17,9 @@ SMALL_TEXT = 200_000  # sentence pairs that small forms of presets are made for
 
 def vocab(
     data: DataFolder = Path("data"),
-    src_size: Annotated[int | None, typer.Option(min=5,
+    src_size: Annotated[int | None, typer.Option(
         help="Size of the source vocabulary, its 4 symbols included.  [default: all words]")] = None,
-    tgt_size: Annotated[int | None, typer.Option(min=5,
+    tgt_size: Annotated[int | None, typer.Option(
         help="Size of the target vocabulary, its 4 symbols included.  [default: all words]")] = None,
     min_count: Annotated[int, typer.Option(min=1,
         help="Leave out words that occur less often than this in the training text.")] = 1,

@@ -1,6 +1,5 @@
 """A program of the user's that turns each line into words: a segmenter of Chinese or Turkish, for example."""
 
-import contextlib
 import os
 import select
 import shlex
@@ -24,23 +23,27 @@ class Command:
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        try:
-            process.stdin.write(line.encode() + b"\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            raise self._ended(process) from None
-        # Not by readline, which has no limit of time: a program may keep its answers back until it has more of them.
-        answer = b""
-        while not answer.endswith(b"\n"):
-            if not select.select([process.stdout], [], [], _SECONDS)[0]:
+        rest, answer = memoryview(line.encode() + b"\n"), bytearray()
+        # Written and read by turns: of a long line a program may answer the beginning before it takes the end. And not
+        # by readline, which has no limit of time: a program may keep its answers back until it has more of them.
+        while rest or not answer.endswith(b"\n"):
+            readable, writable, _ = select.select([process.stdout], [process.stdin] if rest else [], [], _SECONDS)
+            if not readable and not writable:
                 raise UserError(
                     f"{self._command}: no answer to a line in {_SECONDS:.0f} seconds; it has to answer each line at "
                     "once (for example python -u, stdbuf -oL, or a tokenizer's -b)"
                 )
-            received = os.read(process.stdout.fileno(), 1 << 16)
-            if not received:
-                raise self._ended(process)
-            answer += received
+            if writable:
+                try:
+                    # As many bytes as a pipe takes without waiting.
+                    rest = rest[os.write(process.stdin.fileno(), rest[: select.PIPE_BUF]) :]
+                except BrokenPipeError:
+                    raise self._ended(process) from None
+            if readable:
+                received = os.read(process.stdout.fileno(), 1 << 16)
+                if not received:
+                    raise self._ended(process)
+                answer += received
         text = answer[:-1].decode("utf-8", errors="replace")
         if "\n" in text:
             raise UserError(f"{self._command}: {text.count(chr(10)) + 1} lines for one; it has to answer one with one")
@@ -63,5 +66,4 @@ class Command:
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """Leave nothing of a program behind when nobody will ask it again."""
     process.kill()
-    with contextlib.suppress(BrokenPipeError):  # of a line that it never read
-        process.communicate()
+    process.communicate()

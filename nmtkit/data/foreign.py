@@ -66,6 +66,6 @@ def _numbered_words(path: Path) -> Iterator[tuple[int, str]]:
         # The base loader makes text of everything: in others' vocabularies "no" and "1" are words.
         values: Any = json.loads(text) if path.suffix == ".json" else yaml.load(text, yaml.BaseLoader)  # noqa: S506
         entries = sorted((int(number), word) for word, number in values.items())
-    except (ValueError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
+    except (ValueError, OverflowError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
         raise UserError(f"{path}: expected each word with its number, as Marian and Nematus write them") from None
     yield from entries

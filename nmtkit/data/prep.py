@@ -7,7 +7,6 @@ A run that is ended goes on where it was: see work.py.
 
 import json
 import logging
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -37,7 +36,7 @@ from nmtkit.data.settings import (
     load_prep,
 )
 from nmtkit.data.text import TextPipeline, copy_learnt
-from nmtkit.data.work import CHUNK_LINES, Work, join_lines, split_lines
+from nmtkit.data.work import CHUNK_LINES, Work, join_lines, remove, split_lines
 from nmtkit.errors import UserError
 from nmtkit.lines import (
     atomic_write,
@@ -172,7 +171,7 @@ def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport
                 path.unlink()
         # A run that was killed here has moved some of them.
         move_into_place(work.folder, work.output, [name for name in made if (work.folder / name).exists()])
-        shutil.rmtree(work.folder)
+        remove(work.folder)
     return PrepReport(work.output, work.prep, manifest)
 
 

@@ -47,8 +47,7 @@ class TextPipeline:
         self._normalizations = normalizations(language) if side.normalize else []
         self._tokenizer = make_tokenizer(language) if side.tokenizer != "none" else None
         self._detokenizer = MosesDetokenizer(language) if side.tokenizer != "none" else None
-        protected = "|".join(f"(?:{pattern})" for pattern in side.protected)
-        self._protected = re.compile(protected) if protected else None
+        self._protected = side.protection()
         self._detruecaser = MosesDetruecaser()
 
     @classmethod

@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +98,8 @@ class Work:
             for old in output.glob(".prep-*"):
                 if old != folder:
                     with locked(old, "prep"), report_write_errors(output):
-                        shutil.rmtree(old)
-                    log.info(f"{old}: of a run with other settings or other text; removed")
+                        remove(old)
+                    log.info(f"{old}: of a run that has ended, or had other settings or another text; removed")
             with report_write_errors(output):
                 (folder / "shards").mkdir(exist_ok=True)
             if development.size:
@@ -156,6 +157,12 @@ class Work:
         files = [self.shard_file(shard, "hashes") for shard in self.shards]
         with progress("looking for duplicate pairs"):
             return dict(zip(self.shards, repeated(files, self.folder / "repeated"), strict=True))
+
+
+def remove(folder: Path) -> None:
+    """Delete a work folder under a name that no run looks for: half of one must not be gone on with."""
+    # Where this is ended half-way, the next run finds it among what others have left.
+    shutil.rmtree(folder.rename(folder.with_name(f".prep-gone-{uuid4().hex}")))
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[Chunk]:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmtkit.errors import UserError
+from nmtkit.symbols import SPELLINGS
 
 if TYPE_CHECKING:
     from nmtkit.data.encoding import VocabReport
@@ -26,9 +27,12 @@ def vocab(
     src_size, tgt_size: rows, the four symbols included; None: all words. min_count: of a word to be known. joint: one
     vocabulary for both sides. unkpos: unknown target words say where in the source they come from. src_from, tgt_from:
     vocabularies whose words are taken instead. jobs: see ``prep``. The report has the vocabularies and their coverage;
-    printed, it is for people. Raises UserError for a folder that ``prep`` did not make, and for what excludes each
-    other.
+    printed, it is for people. Raises UserError for a folder that ``prep`` did not make, sizes too small, and for what
+    excludes each other.
     """
+    for name, size in (("src_size", src_size), ("tgt_size", tgt_size)):
+        if size is not None and size <= len(SPELLINGS):
+            raise UserError(f"`{name}` {size}: {len(SPELLINGS)} rows are symbols; give it more")
     # Where only one of the two sizes is given, it is that of the joint vocabulary.
     if joint and src_size is not None and tgt_size is not None and src_size != tgt_size:
         raise UserError(f"`joint` has one size for its one list, not `src_size` {src_size} and `tgt_size` {tgt_size}")

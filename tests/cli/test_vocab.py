@@ -63,6 +63,14 @@ def test_two_sizes_for_one_list_are_refused(nmtkit: Run) -> None:
     )
 
 
+@pytest.mark.parametrize("option", ["--src-size", "--tgt-size"])
+def test_a_size_without_room_for_a_word_is_refused(nmtkit: Run, data: Path, option: str) -> None:
+    assert nmtkit("vocab", option, "5", "-j1").status == 0
+    assert min(rows(data)) == 5
+    status, _, err = nmtkit("vocab", option, "4")
+    assert (status, err) == (1, f"nmtkit: error: {option} 4: 4 rows are symbols; give it more\n")
+
+
 def test_a_folder_without_text_is_named_with_the_remedy(nmtkit: Run) -> None:
     status, _, err = nmtkit("vocab", "--data", "none")
     assert (status, err) == (1, "nmtkit: error: none/manifest.json: not there; make the folder with nmtkit prep\n")

@@ -1,4 +1,6 @@
+import resource
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -22,3 +24,17 @@ def test_runs_merged_are_the_counts_added_up(
     ordered = sorted(total.items(), key=lambda item: (-item[1], item[0]))
     assert most_frequent(runs, 2) == ordered[:2]
     assert most_frequent(runs, 99) == ordered
+
+
+@pytest.mark.parametrize("number", [100, 101, 1001])
+def test_any_number_of_runs_is_merged_with_few_open_files(tmp_path: Path, number: int) -> None:
+    runs = [tmp_path / f"{i}.words" for i in range(number)]
+    for i, run in enumerate(runs):
+        run.write_text(f"a\t1\nb{i:04}\t{i}\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        assert list(merged(runs)) == [("a", number), *((f"b{i:04}", i) for i in range(number))]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert {*tmp_path.iterdir()} == {*runs}

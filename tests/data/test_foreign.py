@@ -37,6 +37,7 @@ def test_the_words_of_every_toolkit_come_in_their_order_without_its_symbols(tmp_
         ("a.txt", "<s>\n</s>\n", r"a\.txt: has no words; give a vocabulary of fairseq, OpenNMT"),
         ("a.json", '["the"]', r"a\.json: expected each word with its number"),
         ("a.json", '{"the": "first"}', r"a\.json: expected each word with its number"),
+        ("a.json", '{"the": 1e400}', r"a\.json: expected each word with its number"),
         ("a.json", '{"the', r"a\.json: expected each word with its number"),
         ("a.yml", "the: [", r"a\.yml: expected each word with its number"),
         ("a.json", '{"the cat": 5}', r"a\.json: 'the cat' is not a word, as no text has it"),

@@ -551,6 +551,25 @@ def test_after_other_settings_or_other_text_everything_is_made_anew(
     assert new not in (tmp_path / "data").iterdir()
 
 
+@pytest.mark.parametrize("prep", [BPE, WORDS], ids=["by itself", "by other settings"])
+def test_what_a_killed_run_has_not_deleted_of_a_work_folder_is_not_gone_on_with(
+    raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, prep: Prep
+) -> None:
+    def delete_some(folder: Path) -> None:
+        for path in [*folder.rglob("*.src"), *folder.rglob("*.tgt")]:
+            path.unlink()
+        raise Killed
+
+    prepare(raw, tmp_path / "whole", BPE, workers=1)
+    prepare_part(raw, tmp_path / "data", BPE, 1, (1, 1))
+    with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
+        patch.setattr("shutil.rmtree", delete_some)
+        prepare(raw, tmp_path / "data", prep, workers=1)
+    prepare(raw, tmp_path / "data", BPE, workers=1)
+    assert contents(tmp_path / "data") == contents(tmp_path / "whole")
+    assert not list((tmp_path / "data").glob(".prep-*"))
+
+
 KILLABLE = """
 import sys
 from pathlib import Path

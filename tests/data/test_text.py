@@ -183,6 +183,15 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
         (lambda: Cleaning(max_ratio=0.5), r"max_ratio must be 0 or at least 1, not 0\.5"),
         (lambda: plain(escape=True), "aggressive hyphens, protected patterns and escapes are the tokenizer's"),
         (lambda: Side("en", protected=("(",)), r"protected: '\(' is no regular expression: missing \)"),
+        (
+            lambda: Side("en", protected=("(?P<a>x)", "(?P<a>y)")),
+            r"protected: '\(\?P<a>x\)', '\(\?P<a>y\)' cannot be joined by \|: redefinition of group name 'a'.*; write ",
+        ),
+        pytest.param(
+            lambda: Side("en", protected=("(?i)x",)),
+            r"protected: '\(\?i\)x' cannot be joined by \|: global flags not at the start.*; write \(\?i:\.\.\.\) inst",
+            marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="needs Python 3.11, which refuses such flags"),
+        ),
         (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges must be at least 1, not 0"),
         (lambda: Prep(Side("en"), Side("fr"), pieces=0), "pieces must be at least 1, not 0"),
     ],
@@ -322,6 +331,17 @@ def test_a_program_that_does_not_answer_line_by_line_is_named(
     monkeypatch.setattr("nmtkit.data.command._SECONDS", 1.0)
     with pytest.raises(UserError, match=message):
         TextPipeline(plain(command=program(tmp_path, body))).tokens("a")
+
+
+@pytest.mark.parametrize("letters", [1, 100_000])
+def test_a_line_of_any_length_is_answered_by_a_program_that_answers_as_it_reads(letters: int) -> None:
+    assert TextPipeline(plain(command="cat")).tokens("ä" * letters) == ["ä" * letters]
+
+
+def test_a_program_that_does_not_read_a_long_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmtkit.data.command._SECONDS", 0.1)
+    with pytest.raises(UserError, match="sleep 60: no answer to a line in 0 seconds"):
+        TextPipeline(plain(command="sleep 60")).tokens("ä" * 100_000)
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
