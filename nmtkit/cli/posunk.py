@@ -47,7 +47,7 @@ def posunk(
     # Imports NumPy, for which ``nmtkit --help`` must not wait.
     from nmtkit.align.posunk import UNKNOWN, Matcher, replace_unknown
 
-    check_output(output, input, source, *(path for path in (alignment, lexicon, vocab) if path is not None))
+    check_output("--output", output, input, source, *filter(None, (alignment, lexicon, vocab)))
     place = "standard input" if input == "-" else input
     # Before the first line is read: a lexicon that cannot be used must not cost half an output.
     entries = Lexicon.load(lexicon) if lexicon else NO_LEXICON

@@ -36,7 +36,7 @@ from nmtkit.cli.options import (
     parse_weights,
 )  # fmt: skip
 from nmtkit.errors import UserError
-from nmtkit.lines import raw_lines
+from nmtkit.lines import raw_lines, real_path
 from nmtkit.training.folder import at_checkpoint
 from nmtkit.translation.request import Request
 
@@ -151,7 +151,12 @@ def translate(
     )  # fmt: skip
     # Request has refused both at once, so that there is one file at most.
     beside = prefix or score_reference
-    check_output(output, input, *([beside] if beside else []))
+    read: list[Path | str] = [input, *filter(None, (beside, lexicon))]
+    check_output("--output", output, *read)
+    if attention:
+        check_output("--attention", attention, *read)
+        if output != "-" and real_path(attention) == real_path(Path(output)):
+            raise UserError(f"--attention {attention}: is the output of the translations, too; name another file")
     # Somebody who types sees no prompt, and may wait for a command that is waiting too.
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:
