@@ -276,6 +276,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
     ("arguments", "message"),
     [
         (["--n-best", "4"], "4 best translations need a beam size of at least 4, not 3"),
+        (["--sample", "--n-best", "10001"], "--n-best: 10001 is not between 1 and 10000"),
         (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
         (["--score-reference", "x", "--n-best", "2"], "--score-reference are whole translations"),
         (["--lexicon", "other"], "--lexicon: is for unknown words or a shortlist; add --replace-unk or"),
