@@ -36,7 +36,7 @@ from nmtkit.cli.options import (
     parse_weights,
 )  # fmt: skip
 from nmtkit.errors import UserError
-from nmtkit.lines import raw_lines, real_path
+from nmtkit.lines import check_read_once, raw_lines, real_path
 from nmtkit.training.folder import at_checkpoint
 from nmtkit.translation.request import Request
 
@@ -152,6 +152,7 @@ def translate(
     # Request has refused both at once, so that there is one file at most.
     beside = prefix or score_reference
     read: list[Path | str] = [input, *filter(None, (beside, lexicon))]
+    check_read_once(read)
     check_output("--output", output, *read)
     if attention:
         check_output("--attention", attention, *read)

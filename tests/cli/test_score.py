@@ -125,6 +125,14 @@ def test_the_language_is_that_of_the_data_folder(nmtkit: Run) -> None:
     assert "  Moses words (de) " in nmtkit("score", "hyp", "ref", "--language", "de").out
 
 
+@pytest.mark.parametrize("twice", [["-", "-"], ["-", "ref", "-r", "-"], ["hyp", "-", "--source", "-"]])
+def test_standard_input_is_read_in_one_place_only(nmtkit: Run, twice: list[str]) -> None:
+    write("hyp", REF)
+    write("ref", REF)
+    complaint = "nmtkit: error: -: is standard input, which can be read once; name a file in the other place\n"
+    assert nmtkit("score", *twice) == (1, "", complaint)
+
+
 def test_taking_the_text_for_english_is_said(nmtkit: Run) -> None:
     write("hyp", REF)
     write("ref", REF)

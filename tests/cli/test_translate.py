@@ -423,6 +423,13 @@ def test_neither_output_replaces_a_file_that_is_read(folder: Path, filtered: Cal
     assert {name: (folder / name).read_bytes() for name in before} == before
 
 
+@pytest.mark.parametrize("options", [["--prefix", "-"], ["--score-reference", "-"], ["-i", "stdin", "--prefix", "-"]])
+def test_standard_input_is_read_in_one_place_only(filtered: Callable[..., Any], options: list[str]) -> None:
+    once = "-i" in options
+    complaint = "nmtkit: error: -: is standard input, which can be read once; name a file in the other place\n"
+    assert filtered(b"a\n", *options) == ((0, "a\n", "") if once else (1, "", complaint))
+
+
 @pytest.mark.parametrize("name", ["new", "old", "link"])
 def test_both_outputs_cannot_be_one_file(folder: Path, filtered: Callable[..., Any], name: str) -> None:
     (folder / "old").write_text("kept\n")
