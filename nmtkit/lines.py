@@ -16,7 +16,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
@@ -41,6 +41,12 @@ def raw_lines(path: Path | str) -> Iterator[bytes]:
     """
     file, column = file_of(path)
     return _lines_of_file(file) if column is None else _column(file, column)
+
+
+def check_read_once(paths: Iterable[Path | str]) -> None:
+    """Raise UserError if standard input is named more than once: only its first reader would get lines."""
+    if list(map(str, paths)).count("-") > 1:
+        raise UserError("-: is standard input, which can be read once; name a file in the other place")
 
 
 def file_of(path: Path | str) -> tuple[Path, int | None]:

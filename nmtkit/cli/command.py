@@ -87,9 +87,11 @@ class _Screen(logging.Handler):
     """Log lines on whatever is stderr at that moment: a progress bar takes its place, and stands below them."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the line."""
+        """Print the line, with the names of options where the library has those of arguments."""
+        from nmtkit.cli.main import in_options  # which imports this module
+
         try:
-            print(self.format(record), file=sys.stderr, flush=True)
+            print(in_options(self.format(record), sys.argv[1:]), file=sys.stderr, flush=True)
         except (OSError, ValueError):  # stderr is full or closed, which must not end what is being done
             self.handleError(record)
 

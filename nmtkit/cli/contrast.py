@@ -1,6 +1,7 @@
 """``nmtkit contrast``: how often a model prefers the right translation to one with a known error."""
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +77,8 @@ def read_entries(
     for path in sets:
         if path.is_dir():
             src, right, wrong = (_only(path, name) for name in ("src", "tgt.correct", "tgt.incorrect"))
-            entries += read_line_aligned(src, right, wrong, path.name)
+            # Not path.name: "." has none, and ".." another one.
+            entries += read_line_aligned(src, right, wrong, Path(os.path.abspath(path)).name)
         else:
             entries += read_json(path)
     if types:

@@ -107,6 +107,8 @@ def in_options(message: str, words: Sequence[str]) -> str:
 
     words: what was typed after nmtkit. What the command has no option for stays as it is.
     """
+    if "`" not in message:  # as in most lines of a log, for which all commands would be made anew
+        return message
     # The first word that is a command: global options may stand before it.
     commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
     command = next((word for word in words if word in commands), None)

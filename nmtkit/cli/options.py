@@ -214,8 +214,8 @@ def beside_lines(lines: Iterable[T], path: Path, input: str) -> Iterator[tuple[T
         raise UserError(f"{path}: has more lines than the {number} of {place}; make them correspond")
 
 
-def check_output(output: str, *inputs: Path | str) -> None:
-    """Raise UserError if a file that is read, "-" for standard input, would be replaced by what is made of it."""
+def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
+    """Raise UserError if a file that is read, "-" for standard input, would be replaced by the option's output."""
     if not os.path.isfile(output):
         return
     for path in inputs:
@@ -227,7 +227,7 @@ def check_output(output: str, *inputs: Path | str) -> None:
         elif not os.path.exists(read):
             continue
         if os.path.samestat(os.stat(read), os.stat(output)):
-            raise UserError(f"--output {output}: is read, too, and would be replaced; name another file")
+            raise UserError(f"{option} {output}: is read, too, and would be replaced; name another file")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from nmtkit.align.pharaoh import check_links, parse_links
 from nmtkit.cli.options import beside_lines, check_output, open_output
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.lines import decode_line, raw_lines
+from nmtkit.lines import check_read_once, decode_line, raw_lines
 from nmtkit.symbols import SPELLINGS, UNK
 
 
@@ -47,7 +47,9 @@ def posunk(
     # Imports NumPy, for which ``nmtkit --help`` must not wait.
     from nmtkit.align.posunk import UNKNOWN, Matcher, replace_unknown
 
-    check_output(output, input, source, *(path for path in (alignment, lexicon, vocab) if path is not None))
+    files: list[Path | str] = [input, source, *filter(None, (alignment, lexicon, vocab))]
+    check_read_once(files)
+    check_output("--output", output, *files)
     place = "standard input" if input == "-" else input
     # Before the first line is read: a lexicon that cannot be used must not cost half an output.
     entries = Lexicon.load(lexicon) if lexicon else NO_LEXICON

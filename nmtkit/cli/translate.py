@@ -36,7 +36,7 @@ from nmtkit.cli.options import (
     parse_weights,
 )  # fmt: skip
 from nmtkit.errors import UserError
-from nmtkit.lines import raw_lines
+from nmtkit.lines import check_read_once, raw_lines, real_path
 from nmtkit.training.folder import at_checkpoint
 from nmtkit.translation.request import Request
 
@@ -101,9 +101,9 @@ def translate(
     log-probability (base e) under the length and coverage penalties. The score of a token is its log-probability;
     the last one is that of the end-of-sentence mark. Word alignments are numbered from 0, in tokenised words (in tokens
     with --tokenized); a target word without attention has no pair. In an n-best list, lines are numbered from 0, and
-    the alignment is a fourth field. A line is sampled alike wherever it stands in a text. The arrays of --attention
-    are N.attention (target tokens x source tokens), N.source and N.target for line N, numbered from 0, and include
-    end-of-sentence marks.
+    the alignment is a fourth field. A line is sampled alike wherever it stands in a text, but for the rounding of
+    probabilities, which now and then leads to another word. The arrays of --attention are N.attention (target tokens x
+    source tokens), N.source and N.target for line N, numbered from 0, and include end-of-sentence marks.
 
     With --replace-unk, an unknown word in the output is replaced by the translation that the lexicon has for a source
     word, or else by the source word as it was typed. Among the source words whose translation is not in the target
@@ -151,7 +151,13 @@ def translate(
     )  # fmt: skip
     # Request has refused both at once, so that there is one file at most.
     beside = prefix or score_reference
-    check_output(output, input, *([beside] if beside else []))
+    read: list[Path | str] = [input, *filter(None, (beside, lexicon))]
+    check_read_once(read)
+    check_output("--output", output, *read)
+    if attention:
+        check_output("--attention", attention, *read)
+        if output != "-" and real_path(attention) == real_path(Path(output)):
+            raise UserError(f"--attention {attention}: is the output of the translations, too; name another file")
     # Somebody who types sees no prompt, and may wait for a command that is waiting too.
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:

@@ -45,15 +45,14 @@ def tune(
     """
     from nmtkit.evaluation import tuning
     from nmtkit.translation import loading
+    from nmtkit.translation.request import Request
     from nmtkit.translation.testset import read_held_out
 
     held_out = read_held_out(data, "dev")
     [chosen] = at_checkpoint([model], checkpoint)
     translator = loading.load(chosen, device, precision=precision)
-    if beam_size is not None:
-        # A copy with other settings: a translator is never changed.
-        translator = replace(translator, search=replace(translator.search, beam_size=beam_size))
-    search = translator.search
+    search = Request(beam_size=beam_size).search(translator.search)
+    translator = replace(translator, search=search)  # a copy with other settings: a translator is never changed
     try:
         settings = tuning.grid(search, _numbers("--alphas", alphas), _numbers("--betas", betas))
     except ValueError as error:

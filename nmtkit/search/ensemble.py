@@ -28,7 +28,8 @@ class Ensemble:
         self, members: Sequence[Scorer], reads: Sequence[int], weights: Sequence[float], combine: Combine
     ) -> None:
         self.members, self.reads, self.combine = members, reads, combine
-        self.weights = [weight / sum(weights) for weight in weights]
+        shares = [weight / max(weights) for weight in weights]  # the sum of the weights themselves may be infinite
+        self.weights = [share / sum(shares) for share in shares]
 
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
         """As ``Scorer`` asks: src (B, D, S), or (B, S) for one source, and its mask -> memories and states."""

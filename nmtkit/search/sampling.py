@@ -22,9 +22,10 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """n independent translations of each sentence, the likeliest first; src and src_mask (B, S) or (B, D, S).
 
-    Each sentence draws from a generator of its own, so that its batch-mates change nothing. PAD and BOS are never
-    drawn; at the longest length of ``config`` EOS is forced. Log-probabilities are the scorer's own. Raises UserError
-    when the scorer's probabilities are NaN.
+    Each sentence draws from a generator of its own, so that its batch-mates change nothing but the rounding of its
+    log-probabilities, which now and then leads to another word. PAD and BOS are never drawn; at the longest length of
+    ``config`` EOS is forced. Log-probabilities are the scorer's own. Raises UserError when the scorer's probabilities
+    are NaN.
     """
     lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()
     longest = np.array([config.longest(length - 1) for length in lengths for _ in range(n)])  # (N,), N = B * n

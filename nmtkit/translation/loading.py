@@ -37,6 +37,8 @@ class Bundle:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        if not self.members:
+            raise ValueError("members: none; an ensemble has at least one")
         if len(self.weights) != len(self.members):
             raise ValueError(f"weights: {len(self.weights)} of them for {len(self.members)} models")
         for weight in self.weights:

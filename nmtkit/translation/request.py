@@ -12,6 +12,7 @@ from nmtkit.errors import UserError
 if TYPE_CHECKING:
     from nmtkit.search.beam import Search
 
+MOST = 10_000  # translations of a line; as many as the widest beam of Search has
 MAX_INPUT_LENGTH = 250  # tokens; the longest sentence, in words, that nmtkit prep leaves in a training text by default
 
 
@@ -50,6 +51,8 @@ class Request:
             value = getattr(self, name)
             if value is not None and value < bound:
                 raise UserError(f"`{name}`: {value} is less than {bound}")
+        if self.n_best is not None and self.n_best > MOST:
+            raise UserError(f"`n_best`: {self.n_best} is not between 1 and {MOST}")
         # What excludes what. Refusing is better than ignoring: nobody would notice.
         if self.unk_origin is not None and not self.replace_unk:
             raise UserError("`unk_origin`: is for unknown words that are replaced; add `replace_unk`")

@@ -15,7 +15,7 @@ from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import cross_entropy
 from nmtkit.evaluation.names import UnknownWords
 from nmtkit.evaluation.subsets import unknown_free
-from nmtkit.lines import atomic_write, read_lines
+from nmtkit.lines import atomic_write, check_read_once, read_lines
 from nmtkit.ops.precision import Precision
 from nmtkit.training.folder import ModelFolder
 from nmtkit.translation import loading
@@ -50,8 +50,10 @@ class Translated:
 def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
     """The lines of texts that correspond: of files, or as they are given.
 
-    Raises UserError for one that is empty, or of another length; it names the file and both numbers of lines.
+    Raises UserError for one that is empty, or of another length, with the file and both numbers of lines; and where
+    two are standard input.
     """
+    check_read_once(text for text in texts if isinstance(text, Path | str))
     # All at once: they are compared line by line several times, and a test set is small.
     read = [list(read_lines(Path(text))) if isinstance(text, Path | str) else list(text) for text in texts]
     names = [text_name(text, number) for number, text in enumerate(texts, 1)]

@@ -45,7 +45,7 @@ class Translation:
 
     text: str  # one line, without its end
     score: float  # log-probability (base e) under the penalties: what translations are ranked by
-    tokens: list[str]  # (T,) as the model produced them
+    tokens: list[str]  # (T,) as the model produced them, those of a prefix as they were given
     written: list[str]  # (T,) the same with unknown words replaced, if asked for; "" where a name stands for several
     log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark; of a line in pieces, all its marks
     source: list[str]  # (S,) as the model read them; an ensemble's are those of its first member
@@ -258,9 +258,9 @@ class Translator:
             read = [[source.pipeline.read(words) for words in texts] for source, texts in of_sources]
         targets = None if others is None else [self._target(other, request.tokenized) for other in others]
         if request.references and targets is not None and others is not None:
-            scored = self._scored(read, targets, request)
+            scored = self._scored(read, list(map(self.tgt_vocab.ids, targets)), request)
             return [[replace(best, text=text)] for best, text in zip(scored, others, strict=True)]
-        return self._searched(written[0], read, targets, request)
+        return self._searched(written[0], read, targets or [[] for _ in lines], request)
 
     def check(self, request: Request) -> None:
         """Raise UserError for search settings that no search has, and for a shortlist that cannot be made.
@@ -278,7 +278,10 @@ class Translator:
     def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
         """The log-probabilities (T + 1,) of the tokens and the end mark of each candidate of every line."""
         sources = [[source.vocab.ids(source.pipeline.tokens(line)) for line in lines] for source in self.sources]
-        targets = [[self._target(candidate, tokenized=False) for candidate in group] for group in candidates]
+        targets = [
+            [self.tgt_vocab.ids(self._target(candidate, tokenized=False)) for candidate in group]
+            for group in candidates
+        ]
         return score_candidates(self.given, sources, targets, device=self.device, max_tokens=self.search.max_tokens)
 
     def _scored(self, read: list[list[list[str]]], targets: list[list[int]], request: Request) -> list[Translation]:
@@ -297,7 +300,7 @@ class Translator:
             [hypothesis] = hypotheses[i]
             if target and not source:
                 hypothesis = Hypothesis(target, -math.inf, [-math.inf] * (len(target) + 1), None)
-            part = self._part(hypothesis, request, source, source)
+            part = self._part(hypothesis, request, source, source, [])
             scored.append(self._translation([part], request, search, [source]))
         return scored
 
@@ -305,22 +308,24 @@ class Translator:
         self,
         written: list[list[str]],
         read: list[list[list[str]]],
-        prefixes: list[list[int]] | None,
+        prefixes: list[list[str]],
         request: Request,
     ) -> list[list[Translation]]:
         """The translations of every line, which the sources have read as these tokens.
 
-        written: the words of each line as the user spelled them, or its tokens if they are what was given.
+        written: the words of each line as the user spelled them, or its tokens if they are what was given. prefixes:
+        the tokens that the translation of each line begins with.
         """
         search, n = request.search(self.search), request.n_best or 1
         # From here on a piece is what a sentence is for search; a line that is short enough is its own only piece.
         of_line = [self._pieces(i, list(tokens), request.limit) for i, tokens in enumerate(zip(*read, strict=True))]
         pieces = list(itertools.chain.from_iterable(of_line))
         ids = [[source.vocab.ids(piece.tokens[d]) for piece in pieces] for d, source in enumerate(self.sources)]
-        forced = None
-        if prefixes is not None:
-            shares = itertools.starmap(self._shared, zip(prefixes, of_line, strict=True))
-            forced = list(itertools.chain.from_iterable(shares))
+        shares = list(itertools.starmap(self._shared, zip(prefixes, of_line, strict=True)))
+        given = list(itertools.chain.from_iterable(shares))
+        # A piece whose translation is all prefix, since that goes on in the next, is closed with EOS.
+        pairs = itertools.chain.from_iterable(itertools.pairwise([*of_one, []]) for of_one in shares)
+        forced = [[*self.tgt_vocab.ids(share), *([EOS] if after else [])] for share, after in pairs]
         # Attention weights are copied at every step, so they are only asked for where they are needed.
         # An annotated model says itself where its unknown words come from.
         look = request.alignment or request.attention or (request.replace_unk and not self.tgt_vocab.annotated)
@@ -334,7 +339,7 @@ class Translator:
             source = pieces[i].tokens[0]
             line = pieces[i].line
             spelled = self._spelled(pieces[i], written[line], read[0][line], request) if request.replace_unk else source
-            parts[i] = [self._part(hypothesis, request, source, spelled) for hypothesis in hypotheses]
+            parts[i] = [self._part(hypothesis, request, source, spelled, given[i]) for hypothesis in hypotheses]
         # The other way round: translations of pieces become those of lines.
         found, numbers = [], iter(range(len(pieces)))
         for group in of_line:
@@ -352,16 +357,13 @@ class Translator:
         parts = [slices(read, same_cuts(starts, tokens[0], read) if d else starts) for d, read in enumerate(tokens)]
         return [_Piece(line, start, list(part)) for start, part in zip(starts, zip(*parts, strict=True), strict=True)]
 
-    def _shared(self, prefix: list[int], pieces: list[_Piece]) -> list[list[int]]:
-        """The tokens that each piece's translation must begin with, so that the line's begins with ``prefix``.
-
-        A piece whose translation is all prefix has it closed with EOS.
-        """
-        tokens, shares, start = self.tgt_vocab.tokens(prefix), [], 0
+    def _shared(self, prefix: list[str], pieces: list[_Piece]) -> list[list[str]]:
+        """The tokens that each piece's translation must begin with, so that the line's begins with ``prefix``."""
+        shares, start = [], 0
         for piece in pieces[:-1]:
             # About as many tokens as the piece has are all that it can have become.
-            end = end_of_piece(tokens, start, len(piece.tokens[0]), self.tgt_pipeline)
-            shares.append([*prefix[start:end], EOS] if end < len(prefix) else prefix[start:end])
+            end = end_of_piece(prefix, start, len(piece.tokens[0]), self.tgt_pipeline)
+            shares.append(prefix[start:end])
             start = end
         return [*shares, prefix[start:]]
 
@@ -377,10 +379,10 @@ class Translator:
             asked.append(self.tgt_vocab.ids(self.tgt_pipeline.segment(list(written))))
         return Shortlists(min(self.tgt_vocab.symbols + request.shortlist, len(self.tgt_vocab)), asked)
 
-    def _target(self, text: str, tokenized: bool) -> list[int]:
-        """The ids (T,) of a target text."""
+    def _target(self, text: str, tokenized: bool) -> list[str]:
+        """The tokens (T,) of a target text."""
         words = _written(text, self.tgt_pipeline, tokenized)
-        return self.tgt_vocab.ids(words if tokenized else self.tgt_pipeline.read(words))
+        return words if tokenized else self.tgt_pipeline.read(words)
 
     def _spelled(self, piece: _Piece, written: list[str], read: list[str], request: Request) -> list[str]:
         """The words of a piece of a line as the user spelled them. written: those of the line; read: its tokens."""
@@ -393,9 +395,16 @@ class Translator:
         same = not request.tokenized and list(map(str.lower, spelled)) == list(map(str.lower, words))
         return spelled if same else words
 
-    def _part(self, hypothesis: Hypothesis, request: Request, source: list[str], written: list[str]) -> Part:
-        """A hypothesis as a translation. source: the tokens that it translates; written: the spelling of its words."""
-        tokens = words = self.tgt_vocab.tokens(hypothesis.ids)
+    def _part(
+        self, hypothesis: Hypothesis, request: Request, source: list[str], written: list[str], given: list[str]
+    ) -> Part:
+        """A hypothesis as a translation.
+
+        source: the tokens that it translates; written: the spelling of its words; given: the tokens that it begins
+        with, which stay as they are, also those that the vocabulary does not have.
+        """
+        given = given[: len(hypothesis.ids)]  # the translation of a blank line is blank, whatever its prefix
+        tokens = words = [*given, *self.tgt_vocab.tokens(hypothesis.ids[len(given) :])]
         replaced: list[Replacement] | None = None
         blind = bool(tokens) and hypothesis.attention is None
         # Only known when the first hypothesis is there: whether a model looks is nowhere in its configuration.
@@ -413,7 +422,8 @@ class Translator:
             if unknown:
                 words, replaced = self._replaced(tokens, unknown, hypothesis.attention, request, source, written)
             if self.sources[0].pipeline.segmenter and hypothesis.attention is not None:
-                words, replaced = self._respelled(words, replaced, hypothesis.attention, request, source, written)
+                looks = hypothesis.attention
+                words, replaced = self._respelled(words, replaced, looks, request, source, written, len(given))
         kept = hypothesis.attention if request.attention else None
         return Part(tokens, words, replaced, hypothesis.score, hypothesis.log_probs, links, kept)
 
@@ -446,9 +456,11 @@ class Translator:
         request: Request,
         source: list[str],
         written: list[str],
+        given: int,
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with names that pieces spelled wrong copied. attention: (T + 1, S + 1).
 
+        given: as many tokens are a prefix, whose words stay.
         A copy stands in the place of the first token that it replaces; the places of the others are empty.
         """
         reader, writer, lexicon = self.sources[0].pipeline, self.tgt_pipeline, self.lexicon
@@ -458,6 +470,7 @@ class Translator:
         src, tgt = _first_pieces(source, reader), _first_pieces(tokens, writer)
         looks = np.add.reduceat(np.add.reduceat(attention[:-1, :-1], src, axis=1), tgt, axis=0)
         looks /= np.diff([*tgt, len(tokens)])[:, None]
+        looks[np.less(tgt, given)] = 0  # a name is copied only to where it is looked at
         split = (np.diff([*src, len(source)]) > 1).tolist()
         copies = respelled(writer.words(tokens), looks, reader.words(source), written, split, lexicon)
         words = list(tokens)

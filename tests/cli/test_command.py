@@ -56,6 +56,13 @@ def test_notes_and_warnings_are_shown_on_stderr(nmtkit: Run) -> None:
 
 
 @pytest.mark.usefixtures("speaker")
+@pytest.mark.parametrize("volume", [[], ["--verbose"]])
+def test_what_is_said_names_options_as_errors_do(nmtkit: Run, volume: list[str]) -> None:
+    said = nmtkit("speak", "--name", "`name` and `model`", *volume).err
+    assert "note --name and `model`\n" in said  # the command has no option --model
+
+
+@pytest.mark.usefixtures("speaker")
 @pytest.mark.parametrize("option", ["-q", "--quiet"])
 def test_a_quiet_command_warns_and_fails_and_says_no_more(nmtkit: Run, option: str) -> None:
     assert nmtkit("speak", option) == (0, "", "warning\n")

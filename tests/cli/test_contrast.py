@@ -76,6 +76,21 @@ def test_folders_and_files_that_correspond_line_by_line(nmtkit: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("inside", "path"), [("", "np"), ("np", "."), ("np/deep", ".."), ("np", "../np/"), ("", "link")]
+)
+def test_the_name_of_a_folder_is_the_type_of_error_however_it_is_given(
+    folder: Path, nmtkit: Run, monkeypatch: pytest.MonkeyPatch, inside: str, path: str
+) -> None:
+    Path("np/deep").mkdir(parents=True)
+    Path("link").symlink_to("np")
+    for name in ("src.en", "tgt.correct.de", "tgt.incorrect.de"):
+        Path("np", name).write_text("a\n")
+    monkeypatch.chdir(folder / inside)
+    report = json.loads(nmtkit("contrast", path, "-m", folder / "run", "--json").out)
+    assert report["type"][0]["name"] == ("link" if path == "link" else "np")
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         ([], "give a set (JSON, or a folder), or all of --source, --correct and --incorrect"),

@@ -318,12 +318,13 @@ def test_tune_prints_the_options_that_translate_takes(folder: Path, nmtkit: Nmtk
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
+        (["-b", "10001"], "--beam-size: 10001 is not between 1 and 10000"),
         (["--alphas", "a,1"], "--alphas a,1: expected numbers with commas, as 0.2,0.4"),
         (["--betas", "-1"], "--alphas 0.2,0.4,0.6,0.8,1,1.2,1.4, --betas -1: "
                             "coverage_penalty: -1.0 is not between 0 and 1000"),
     ],
 )  # fmt: skip
-def test_penalties_that_tune_cannot_try_are_named(
+def test_settings_that_tune_cannot_try_are_named(
     folder: Path, nmtkit: Nmtkit, options: list[str], complaint: str
 ) -> None:
     assert nmtkit("tune", *options) == (1, "", f"nmtkit: error: {complaint}\n")

@@ -126,6 +126,12 @@ def test_closed_standard_input_is_an_error(folder: Path, nmtkit: Run, monkeypatc
     assert nmtkit("posunk", "--source", "source") == (1, "", "nmtkit: error: standard input is closed; name a file\n")
 
 
+@pytest.mark.parametrize("twice", [["--source", "-"], ["-i", "x", "--source", "-", "--alignment", "-"]])
+def test_standard_input_is_read_in_one_place_only(nmtkit: Run, twice: list[str]) -> None:
+    complaint = "nmtkit: error: -: is standard input, which can be read once; name a file in the other place\n"
+    assert nmtkit("posunk", *twice) == (1, "", complaint)
+
+
 @pytest.mark.parametrize("name", ["translations", "source", "links"])
 def test_what_is_read_is_never_replaced(filtered: Run, folder: Path, name: str) -> None:
     status, out, err = filtered("<unk>", "house", "0-0", "-o", name)

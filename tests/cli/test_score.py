@@ -125,12 +125,20 @@ def test_the_language_is_that_of_the_data_folder(nmtkit: Run) -> None:
     assert "  Moses words (de) " in nmtkit("score", "hyp", "ref", "--language", "de").out
 
 
+@pytest.mark.parametrize("twice", [["-", "-"], ["-", "ref", "-r", "-"], ["hyp", "-", "--source", "-"]])
+def test_standard_input_is_read_in_one_place_only(nmtkit: Run, twice: list[str]) -> None:
+    write("hyp", REF)
+    write("ref", REF)
+    complaint = "nmtkit: error: -: is standard input, which can be read once; name a file in the other place\n"
+    assert nmtkit("score", *twice) == (1, "", complaint)
+
+
 def test_taking_the_text_for_english_is_said(nmtkit: Run) -> None:
     write("hyp", REF)
     write("ref", REF)
     outcome = nmtkit("score", "hyp", "ref")
     assert "  Moses words (en) " in outcome.out
-    assert outcome.err == "nmtkit: tokenised BLEU takes the text for English; another one is named as `language`\n"
+    assert outcome.err == "nmtkit: tokenised BLEU takes the text for English; another one is named as --language\n"
 
 
 def test_text_that_looks_tokenised_is_pointed_out(nmtkit: Run) -> None:
@@ -138,7 +146,7 @@ def test_text_that_looks_tokenised_is_pointed_out(nmtkit: Run) -> None:
     write("ref", ["It rains.", "It does not rain.", "Why?"])
     outcome = nmtkit("score", "hyp", "ref", "-l", "en")
     assert outcome.status == 0
-    assert outcome.err == ("nmtkit: hyp looks tokenised; if it is, say so (`tokenized`): plain text is expected here\n")
+    assert outcome.err == "nmtkit: hyp looks tokenised; if it is, say so (--tokenized): plain text is expected here\n"
 
 
 def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:

@@ -1,4 +1,5 @@
 import gzip
+import itertools
 import json
 import os
 import pty
@@ -275,6 +276,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
     ("arguments", "message"),
     [
         (["--n-best", "4"], "4 best translations need a beam size of at least 4, not 3"),
+        (["--sample", "--n-best", "10001"], "--n-best: 10001 is not between 1 and 10000"),
         (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
         (["--score-reference", "x", "--n-best", "2"], "--score-reference are whole translations"),
         (["--lexicon", "other"], "--lexicon: is for unknown words or a shortlist; add --replace-unk or"),
@@ -408,6 +410,34 @@ def test_what_is_read_is_not_replaced(folder: Path, filtered: Callable[..., Any]
     assert filtered(b"a\n", "-o", "stdin") == (1, "", complaint.format("stdin"))
     assert (folder / "in").read_text() == "a\n"
     assert nmtkit("translate", "-i", "in", "-o", "out") == nmtkit("translate", "-i", "in", "-o", "out") == (0, "", "")
+
+
+def test_neither_output_replaces_a_file_that_is_read(folder: Path, filtered: Callable[..., Any]) -> None:
+    (folder / "begin").write_text("a\n")
+    (folder / "words").write_text("y\tY\t1\t1\n")
+    before = {path.name: path.read_bytes() for path in (folder / "begin", folder / "words")}
+    read = ["--prefix", "begin", "--replace-unk", "--lexicon", "words"]
+    for option, name in itertools.product(("--output", "--attention"), ("begin", "words", "stdin")):
+        complaint = f"nmtkit: error: {option} {name}: is read, too, and would be replaced; name another file\n"
+        assert filtered(b"a\n", *read, option, name) == (1, "", complaint)
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+@pytest.mark.parametrize("options", [["--prefix", "-"], ["--score-reference", "-"], ["-i", "stdin", "--prefix", "-"]])
+def test_standard_input_is_read_in_one_place_only(filtered: Callable[..., Any], options: list[str]) -> None:
+    once = "-i" in options
+    complaint = "nmtkit: error: -: is standard input, which can be read once; name a file in the other place\n"
+    assert filtered(b"a\n", *options) == ((0, "a\n", "") if once else (1, "", complaint))
+
+
+@pytest.mark.parametrize("name", ["new", "old", "link"])
+def test_both_outputs_cannot_be_one_file(folder: Path, filtered: Callable[..., Any], name: str) -> None:
+    (folder / "old").write_text("kept\n")
+    (folder / "link").symlink_to("old")
+    output = "old" if name == "link" else name
+    complaint = f"nmtkit: error: --attention {name}: is the output of the translations, too; name another file\n"
+    assert filtered(b"a\n", "-o", output, "--attention", name) == (1, "", complaint)
+    assert ((folder / "old").read_text(), (folder / "new").exists()) == ("kept\n", False)
 
 
 def test_a_file_that_is_replaced_keeps_its_mode(folder: Path, filtered: Callable[..., Any]) -> None:

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -45,6 +45,17 @@ def test_probabilities_or_their_logarithms_are_averaged(weights: list[float]) ->
     np.testing.assert_allclose(mean[0], np.log((np.exp(rows) * share).sum(0)), atol=1e-6)
     mean, _ = first_step(of_one_source(*members, weights=weights, combine="logprob"), *batch([4, 5]))
     np.testing.assert_allclose(mean[0], (rows * share).sum(0), atol=1e-6)
+
+
+@given(power=st.integers(-1000, 1021), combine=st.sampled_from(["prob", "logprob"]))
+@example(power=1021, combine="prob")  # their sum is infinite
+def test_weights_count_relative_to_one_another_alone(power: int, combine: Combine) -> None:
+    members, source = [Table(seed) for seed in range(3)], batch([4, 5])
+    weights = [4.0, 5.0, 7.0]  # times a power of two they are as exact as before
+    expected, _ = first_step(of_one_source(*members, weights=weights, combine=combine), *source)
+    scaled = [weight * 2.0**power for weight in weights]
+    mean, _ = first_step(of_one_source(*members, weights=scaled, combine=combine), *source)
+    assert torch.equal(mean, expected)
 
 
 def test_a_word_that_is_impossible_for_all_stays_impossible() -> None:

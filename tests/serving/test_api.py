@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nmtkit.serving.limits import Limits
 from nmtkit.serving.search import Batch, Offer, describe, search, translators_of
 from nmtkit.translation import loading
 from nmtkit.translation.jobs import Models
@@ -90,6 +91,12 @@ def test_a_mistake_is_answered_with_a_sentence(start: Start, values: dict[str, A
     answer = start("run", "blind").post("/v1/translate", content=json.dumps(values))
     assert answer.status_code == 400
     assert re.match(re.escape(complaint), answer.json()["error"])
+
+
+def test_no_limit_of_a_server_allows_more_translations_than_search_has(start: Start) -> None:
+    asked = {"text": "a", "n_best": 10_001, "seed": 1}
+    answer = start(limits=Limits(beam=20_000)).post("/v1/translate", json=asked)
+    assert (answer.status_code, answer.json()["error"]) == (400, "`n_best`: 10001 is not between 1 and 10000")
 
 
 def test_the_page_allows_its_own_style_and_script_and_nothing_else(start: Start) -> None:

@@ -87,6 +87,14 @@ def test_weights_are_one_for_each_model(models: list[Path], tmp_path: Path) -> N
         loading.load(tmp_path / "ens", "cpu")
 
 
+def test_an_ensemble_has_a_member(models: list[Path], tmp_path: Path) -> None:
+    loading.write_ensemble(models, tmp_path / "ens", "prob", None)
+    (tmp_path / "ens" / "checksums.json").unlink()
+    (tmp_path / "ens" / "ensemble.yaml").write_text("members: []\ncombine: prob\nweights: []\n")
+    with pytest.raises(UserError, match=r"ensemble\.yaml: members: none; an ensemble has at least one$"):
+        loading.load(tmp_path / "ens", "cpu")
+
+
 def test_the_device_is_a_gpu_only_where_there_is_one() -> None:
     assert loading.choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     assert loading.choose_device("cpu") == torch.device("cpu")

@@ -4,6 +4,8 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nmtkit.errors import UserError
 from nmtkit.search.beam import Search
@@ -30,6 +32,19 @@ from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
 def test_wishes_that_exclude_each_other_are_refused_by_name(wishes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError, match=f"{complaint}$"):
         Request(**wishes)
+
+
+@given(n=st.integers(1, 9_000) | st.integers(9_990, 10_010) | st.integers(11_000))
+def test_as_many_translations_may_be_asked_for_as_the_widest_beam_holds(n: int) -> None:
+    try:
+        Search(beam_size=n)
+    except ValueError as error:
+        complaint = str(error).replace("beam_size", "`n_best`")
+        for seed in (None, 1):
+            with pytest.raises(UserError, match=f"^{complaint}$"):
+                Request(n_best=n, seed=seed)
+    else:
+        assert Request(n_best=n).n_best == Request(n_best=n, seed=1).n_best == n
 
 
 def test_a_coverage_penalty_of_nothing_is_none() -> None:

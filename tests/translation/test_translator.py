@@ -303,6 +303,39 @@ def test_a_translation_begins_with_its_prefix(translator: Translator) -> None:
     assert [best[0].text for best in found] == ["d b c", "a b", ""]
 
 
+@pytest.mark.parametrize("lexicon", [None, {}, {"a": "A", "b": "B", "x": "X"}])
+@pytest.mark.parametrize("prefix", ["z", "\U0001f600 d", "x lower", "Zürich", "a z b z c z d z"])
+def test_a_prefix_is_kept_to_the_letter_also_where_the_vocabulary_does_not_have_its_words(
+    translator: Translator, lexicon: dict[str, str] | None, prefix: str
+) -> None:
+    for line in ("a b c", "x a x b . " * 40):  # the second one is translated in pieces
+        [[best], [blank]] = translator.n_best([line, ""], 1, prefixes=[prefix] * 2, lexicon=lexicon, alignment=True)
+        tokens = translator.tgt_pipeline.tokens(prefix)
+        assert best.tokens[: len(tokens)] == best.written[: len(tokens)] == tokens
+        assert best.text.split()[: len(prefix.split())] == prefix.split()
+        assert all(each.target >= len(tokens) for each in best.replaced or ())
+        assert {t for _, t in best.alignment or ()} <= {*range(len(best.text.split()))}
+        assert (blank.text, blank.tokens) == ("", [])
+
+
+def test_what_follows_a_prefix_has_its_unknown_words_replaced(translator: Translator) -> None:
+    [[plain]] = translator.n_best(["a x b"], 1, prefixes=["z"])
+    [[replaced]] = translator.n_best(["a x b"], 1, prefixes=["z"], lexicon={"x": "X"})
+    assert (plain.text, replaced.text, replaced.replaced) == ("z <unk> b", "z X b", [Replacement(1, 1, True)])
+
+
+def test_no_name_is_copied_into_a_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guesses = Guesses("a low@@ er b", [0, 1, 3, 4, 5])
+    monkeypatch.setattr(loading, "load_model", lambda *_: (guesses, SimpleNamespace(search=Search(beam_size=2))))
+    folder = write_folder(tmp_path / "run")
+    (folder / "lexicon.tsv").write_text("a\ta\t1\t9\nb\tb\t1\t9\nXyzzy\tlower\t1\t9\n")
+    translator = nmtkit.load(folder, device="cpu")
+    request = Request(replace_unk=True, prefixes=True, tokenized=True)
+    for prefix in ("", "a", "a low@@", "a low@@ er"):
+        [[best]] = translator.answer(["a X@@ y@@ z b"], request, [prefix])
+        assert best.text == ("a low@@ er b" if "low" in prefix else "a Xyz b")
+
+
 def test_attention_is_kept_when_asked_for(translator: Translator) -> None:
     [[plain]] = translator.n_best(["a lower"], 1)
     [[looked], [blank]] = translator.n_best(["a lower", ""], 1, attention=True)
