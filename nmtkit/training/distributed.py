@@ -40,6 +40,10 @@ def processes(device: torch.device) -> Iterator[torch.device]:
         torch.cuda.set_device(device)
     elif os.environ.get("OMP_NUM_THREADS", "1") == "1":  # what torchrun sets where nothing was said
         torch.set_num_threads(max(1, available_cores() // here))
+    # PyTorch's optimisers load this module, whose functions keep the group that there is then as their default. Its
+    # threads would outlive it, and now and then abort a process that has finished.
+    from torch.distributed.nn import functional  # noqa: F401
+
     try:
         dist.init_process_group(timeout=PATIENCE)  # gloo for tensors of the CPU, nccl for a GPU's
     except (ValueError, RuntimeError) as error:

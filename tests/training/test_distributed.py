@@ -244,3 +244,26 @@ def test_torchrun_starts_them_and_only_the_first_one_speaks(data: Path, tmp_path
     assert done.stderr.count("update 4  epoch 1  dev cross-entropy") == 1
     assert "float32 on cpu, 2 x " in done.stderr
     assert ModelFolder(folder).updates() == [4]
+
+
+THREADS_AFTER_A_GROUP = """
+import os, torch
+from nmtkit.training import distributed
+
+with distributed.processes(torch.device("cpu")):
+    torch.optim.Adam([torch.zeros(1)])
+    distributed.total(1.0)
+for thread in os.listdir("/proc/self/task"):
+    print("left:", open(f"/proc/self/task/{thread}/comm").read(), end="", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the names of threads are read in /proc")
+def test_no_thread_of_the_group_is_left_that_could_abort_a_process_as_it_ends(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(THREADS_AFTER_A_GROUP)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("left: ") >= 2
+    assert "gloo" not in done.stdout
