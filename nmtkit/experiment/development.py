@@ -57,13 +57,13 @@ class DevelopmentSet:
                 f"{data}/dev.src and dev.tgt: no pair of the development set has words on both sides, so that there is "
                 "nothing to validate with; give nmtkit prep a real one, then run nmtkit vocab"
             )
-        references = []
-        for path in reference_files(data, "dev"):
-            references.append(list(read_lines(path)))
-            if len(references[-1]) != len(corpus):
+        files = reference_files(data, "dev")
+        references = [list(read_lines(path)) for path in files]
+        for path, lines in zip(files, references, strict=True):
+            if len(lines) != len(corpus):
                 raise UserError(
-                    f"{path}: has {len(references[-1])} lines, but the development set {len(corpus)}; make the folder "
-                    "anew with nmtkit prep"
+                    f"{path}: has {len(lines)} lines, but the development set {len(corpus)}; make the folder anew with "
+                    "nmtkit prep"
                 )
         vocabulary = Vocabulary.load(TextFiles(data).vocabulary("tgt"))
         return cls(corpus, pairs, references, vocabulary, TextPipeline.load(data, "tgt"))

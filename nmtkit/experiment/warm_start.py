@@ -91,15 +91,15 @@ def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: Mode
     return Origin(
         model=str(real_path(start.path)),
         update=int(path.parent.name.removeprefix("step-")),
-        crc32=_sum_of_weights(start),
+        crc32=_sum_of(path),
         taken={side: len(words[side].here) for side in SIDES},
         new={side: len(words[side].new) for side in SIDES},
     )
 
 
-def _sum_of_weights(model: ModelFolder) -> str:
-    """The CRC-32 of the weights that are meant."""
-    return f"{crc32(model.chosen_weights()):08x}"
+def _sum_of(weights: Path) -> str:
+    """The CRC-32 of a file of weights as origin.json has it."""
+    return f"{crc32(weights):08x}"
 
 
 def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) -> None:
@@ -159,7 +159,7 @@ def check_origin(folder: ModelFolder, start: ModelFolder) -> None:
         values = read_json(folder.origin, "copy it from a backup, or train anew")
         # By its place, where another checkpoint may be the best by now, or by its weights, wherever they are now.
         same_place = values.get("model") == str(real_path(start.path)) and start.update in (None, values.get("update"))
-        if same_place or (start.path.is_dir() and values.get("crc32") == _sum_of_weights(start)):
+        if same_place or (start.path.is_dir() and values.get("crc32") == _sum_of(start.chosen_weights())):
             return
         began = f"with step {values.get('update')} of {values.get('model')}"
     raise UserError(f"{folder}: the run there began {began}; leave `start` out to go on, or train into another folder")

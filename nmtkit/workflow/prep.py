@@ -79,7 +79,8 @@ def prep(
     if shard and (merge or keep_rejected):
         raise UserError("`shard`: `merge` and `keep_rejected` are for the command that comes after every shard")
 
-    if any(path.exists() for path in (ModelFolder(Path(output)).config, ModelFolder(Path(output)).bundle)):
+    model = ModelFolder(Path(output))
+    if model.config.exists() or model.bundle.exists():
         raise UserError(f"`output` {output}: a model, which reads text by files of the same names; name another folder")
 
     from nmtkit.data.prep import prep_like, prepare, prepare_part
