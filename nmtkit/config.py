@@ -177,15 +177,18 @@ def build(schema: type[T], values: Any, where: str, parts: Mapping[str, type] = 
     return typing.cast(T, result)
 
 
-def require_at_least(least: int, config: Any, *names: str) -> None:
-    """For the ``__post_init__`` of a dataclass: ValueError for the first of these fields that is below ``least``.
+def require_counts(least: int, config: Any, *names: str) -> None:
+    """For the ``__post_init__`` of a dataclass: ValueError for the first of these fields that is no count.
 
-    A field that is None says that there is nothing to count.
+    A count is at least ``least`` and at most 10^12, which leaves room for products of it in PyTorch's numbers, which
+    have 64 bits. A field that is None says that there is nothing to count.
     """
     for name in names:
         value = getattr(config, name)
         if value is not None and value < least:
             raise ValueError(f"{name}: {value} is not at least {least}")
+        if value is not None and value > 10**12:
+            raise ValueError(f"{name}: {value} is more than 10^12")
 
 
 def require_fraction(config: Any, *names: str) -> None:
@@ -265,7 +268,7 @@ def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
         if isinstance(value, Mapping):
             return {str(k): _convert(arguments[1], v, f"{path}.{k}", problems) for k, v in value.items()}
         problems.append(f"{path}: expected 'key: value' pairs, found {_describe(value)}")
-    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+    elif hint is float and (isinstance(value, float) or (type(value) is int and abs(value) < _HUGE)):
         return float(value)
     elif hint is int and type(value) in (int, float) and abs(value) < _HUGE and value == int(value):
         return int(value)  # 1e6 is how people write a million

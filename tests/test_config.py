@@ -81,6 +81,7 @@ def test_a_value_may_be_a_number_or_one_of_a_few_words(budget: int | str | None)
         ({"tied": "yes"}, "tied: expected true or false, found str 'yes'"),
         ({"language": False}, "language: expected text, found bool False"),
         ({"part": {"rate": "fast"}}, "part.rate: expected a number, found str 'fast'"),
+        ({"part": {"rate": 10**400}}, f"part.rate: expected a number, found int 1{'0' * 17}...{'0' * 19}"),
         ({"part": {"rate": True}}, "part.rate: expected a number, found bool True"),
         ({"part": {"rate": -1}}, "part.rate: -1.0 is below 0"),
         ({"part": {"rate": 1, "limit": "x"}}, "part.limit: expected a whole number, found str 'x'"),

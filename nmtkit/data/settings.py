@@ -98,18 +98,6 @@ class Side:
                 re.compile(pattern)
             except re.error as error:
                 raise ValueError(f"protected: {pattern!r} is no regular expression: {error}") from None
-        try:
-            self.protection()
-        except re.error as error:
-            raise ValueError(
-                f"protected: {', '.join(map(repr, self.protected))} cannot be joined by |: {error.msg}; write (?i:...) "
-                "instead of (?i)..., and give each group a name of its own"
-            ) from None
-
-    def protection(self) -> re.Pattern[str] | None:
-        """An expression that matches what any of the protected ones does; None where there are none."""
-        joined = "|".join(f"(?:{pattern})" for pattern in self.protected)
-        return re.compile(joined) if joined else None
 
 
 @dataclass(frozen=True)

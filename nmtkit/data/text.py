@@ -7,6 +7,7 @@ wherever it is read. Special characters are not escaped as Moses would (``&apos;
 import os
 import re
 from pathlib import Path
+from re import Match
 from typing import Any
 
 from sacremoses import MosesDetokenizer, MosesDetruecaser
@@ -47,7 +48,7 @@ class TextPipeline:
         self._normalizations = normalizations(language) if side.normalize else []
         self._tokenizer = make_tokenizer(language) if side.tokenizer != "none" else None
         self._detokenizer = MosesDetokenizer(language) if side.tokenizer != "none" else None
-        self._protected = side.protection()
+        self._protected = [re.compile(pattern) for pattern in side.protected]
         self._detruecaser = MosesDetruecaser()
 
     @classmethod
@@ -108,9 +109,16 @@ class TextPipeline:
         """Words by Moses' rules, around what is protected."""
         kept = []
         # In a text that has the placeholder itself, nothing is protected: one could not be told from the other.
-        if self._protected is not None and _PLACE not in line:
-            kept = [match[0] for match in self._protected.finditer(line)]
-            line = self._protected.sub(f" {_PLACE} ", line)
+        if self._protected and _PLACE not in line:
+            end = 0
+            parts = []
+            # Of two matches that overlap, the first is protected, or that of the first expression.
+            for match in sorted((m for p in self._protected for m in p.finditer(line)), key=Match.start):
+                if match.start() >= end:
+                    parts.append(line[end : match.start()])
+                    kept.append(match[0])
+                    end = match.end()
+            line = f" {_PLACE} ".join([*parts, line[end:]])
         if self.side.tokenizer == "characters":
             # Spaces around every character make it a word for Moses' rules.
             line = _CHARACTER.sub(r" \1 ", line)

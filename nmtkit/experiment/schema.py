@@ -35,7 +35,7 @@ class Data:
     tgt_vocab: int
 
     def __post_init__(self) -> None:
-        configs.require_at_least(5, self, "src_vocab", "tgt_vocab")
+        configs.require_counts(5, self, "src_vocab", "tgt_vocab")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from nmtkit.config import require_at_least, require_fraction
+from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops import attention, nematus
@@ -50,15 +50,15 @@ class Config:
     dropout: float
 
     def __post_init__(self) -> None:
-        require_at_least(1, self, "embedding", "hidden", "bidirectional_layers", "encoder_transitions")
-        require_at_least(1, self, "decoder_layers", "output_layers")
-        require_at_least(0, self, "forward_layers")
+        require_counts(1, self, "embedding", "hidden", "bidirectional_layers", "encoder_transitions")
+        require_counts(1, self, "decoder_layers", "output_layers")
+        require_counts(0, self, "forward_layers")
         if self.base_transitions < 2:
             raise ValueError(f"base_transitions: {self.base_transitions} is not at least 2, around the attention")
         if self.decoder_layers > 1 and (self.high_cell is None or self.high_transitions is None):
             raise ValueError(f"high_cell, high_transitions: needed with decoder_layers {self.decoder_layers}")
         least = 2 if self.high_cell in ("cgru", "crgru") else 1
-        require_at_least(least, self, "high_transitions")
+        require_counts(least, self, "high_transitions")
         require_fraction(self, "dropout")
 
 

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from nmtkit.config import require_at_least, require_fraction
+from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
@@ -46,7 +46,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.columns not in (1, 2):
             raise ValueError(f"columns: {self.columns} is not 1 or 2")
-        require_at_least(1, self, "encoder_layers", "decoder_layers", "embedding", "width", "attention")
+        require_counts(1, self, "encoder_layers", "decoder_layers", "embedding", "width", "attention")
         require_fraction(self, "dropout")
         if (self.interface == "attention") != (self.attention is not None):
             raise ValueError(f"attention: {self.attention} does not go with interface {self.interface}")

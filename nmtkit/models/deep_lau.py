@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from nmtkit.config import require_at_least, require_fraction
+from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
@@ -47,7 +47,7 @@ class Config:
     dropout: float  # on what the softmax sees
 
     def __post_init__(self) -> None:
-        require_at_least(1, self, "encoder_layers", "decoder_layers", "width", "embedding", "attention")
+        require_counts(1, self, "encoder_layers", "decoder_layers", "width", "embedding", "attention")
         require_fraction(self, "embedding_dropout", "dropout")
 
 

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from nmtkit.config import require_at_least, require_fraction
+from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.conv import GatedConv, NormedLinear, PositionEmbedding, TokenEmbedding, scale_gradient
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.pointwise import dropout
@@ -37,7 +37,7 @@ class Stage:
     kernel: int
 
     def __post_init__(self) -> None:
-        require_at_least(1, self, "layers", "times", "kernel")
+        require_counts(1, self, "layers", "times", "kernel")
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel: {self.kernel} is even; an encoder sees as many words before as after")
 
@@ -60,7 +60,7 @@ class Config:
     dropout: float
 
     def __post_init__(self) -> None:
-        require_at_least(1, self, "embedding", "attention", "output", "width", "growth", "positions")
+        require_counts(1, self, "embedding", "attention", "output", "width", "growth", "positions")
         if not self.stages:
             raise ValueError("stages: at least one")
         if self.summary is not None and self.summary < 1:

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from nmtkit.config import require_at_least, require_fraction
+from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
@@ -51,8 +51,8 @@ class Config:
     dropout: float  # on what the output layer sees
 
     def __post_init__(self) -> None:
-        require_at_least(0, self, "transitions")
-        require_at_least(1, self, "width", "embedding", "heads")
+        require_counts(0, self, "transitions")
+        require_counts(1, self, "width", "embedding", "heads")
         if self.width % self.heads:
             raise ValueError(f"heads: a width of {self.width} cannot be divided by {self.heads}")
         if self.positions and self.embedding % 2:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nmtkit.config import require_at_least, require_fraction
+from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
@@ -37,7 +37,7 @@ class Config:
     dropout: float
 
     def __post_init__(self) -> None:
-        require_at_least(1, self, "embedding", "hidden", "attention", "maxout")
+        require_counts(1, self, "embedding", "hidden", "attention", "maxout")
         require_fraction(self, "dropout")
 
 

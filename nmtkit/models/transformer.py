@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.config import require_at_least, require_fraction
+from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
 from nmtkit.models.base import Decoder, Seq2Seq, Step
@@ -39,7 +39,7 @@ class Config:
     dropout: float  # P_drop, on embeddings with their positions and on what each sublayer adds
 
     def __post_init__(self) -> None:
-        require_at_least(1, self, "layers", "width", "feed_forward", "heads")
+        require_counts(1, self, "layers", "width", "feed_forward", "heads")
         if self.width % 2:
             raise ValueError(f"width: {self.width} is odd; one half is for sines, one for cosines")
         if self.width % self.heads:

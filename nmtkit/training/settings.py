@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nmtkit.config import require_at_least
+from nmtkit.config import require_counts
 from nmtkit.ops.precision import TrainingPrecision
 from nmtkit.training.optimizers import Group, Optimizer
 from nmtkit.training.schedules import Schedule
@@ -50,9 +50,9 @@ class Training:
         if (self.batch_sentences is None) == (self.batch_tokens is None):
             raise ValueError("batch_sentences, batch_tokens: give one of the two, and null for the other")
         counts = ("batch_sentences", "pass_tokens", "max_length", "max_epochs", "max_updates", "valid_every")
-        require_at_least(1, self, *counts, "patience", "keep_best", "keep_last")
+        require_counts(1, self, *counts, "patience", "keep_best", "keep_last")
         if self.batch_tokens != "auto":
-            require_at_least(1, self, "batch_tokens")
+            require_counts(1, self, "batch_tokens")
         for name in ("seed", "init_seed", "order_seed", "dropout_seed"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1 << 31:

@@ -250,6 +250,7 @@ def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: 
         (["train", "--model", "deep-at"], "no such preset; did you mean deep-att"),
         ([*TRAIN, "--set", "training.batch_tokns=5"], "training.batch_tokns: unknown key; did you mean batch_tokens?"),
         ([*TRAIN, "--set", "model.hidden=big", "--set", "search.beam=2"], "model.hidden: expected a whole number"),
+        ([*TRAIN, "--set", "model.hidden=2e18"], "model.hidden: 2000000000000000000 is more than 10^12"),
         ([*TRAIN, "--set", "model.hidden=1e12"], "model: too large for this machine; take smaller sizes ("),
         ([*TRAIN, "--set", "data.src_vocab=-1"], "data.src_vocab: -1 is not at least 5"),
         ([*TRAIN, "--set", "training.lr"], "--set training.lr: expected KEY=VALUE"),
