@@ -13,19 +13,9 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 import torch
 
-from nmtkit.align.lexicon import NO_LEXICON, Lexicon
-from nmtkit.align.posunk import (
-    UNKNOWN,
-    Matcher,
-    Replacement,
-    Unknown,
-    counts,
-    most_looked_at,
-    replace_unknown,
-    respelled,
-)
-from nmtkit.data.sentencepieces import MARK
-from nmtkit.data.text import TextPipeline, letters
+from nmtkit.align.lexicon import Lexicon
+from nmtkit.align.posunk import Replacement, Unknown, counts
+from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
@@ -33,10 +23,11 @@ from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Floats, Hypothesis, Search
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
-from nmtkit.symbols import EOS, SPELLINGS, UNK
+from nmtkit.symbols import EOS
 from nmtkit.translation.pieces import Part, best_combinations, cuts, end_of_piece, same_cuts, slices
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, windows
+from nmtkit.translation.unknown_words import UnknownWords
 
 
 @dataclass(frozen=True, repr=False)
@@ -272,7 +263,7 @@ class Translator:
             return
         if self.lexicon is None:
             raise UserError(f"`shortlist`: {self.name} has no lexicon; give one of nmtkit align as `lexicon`")
-        if self.sources[0].pipeline.segmenter is not None and self._lexicon_has_pieces:
+        if self.sources[0].pipeline.segmenter is not None and self._unknown_words.lexicon_has_pieces:
             raise UserError(f"{self.lexicon.name}: is of pieces of words; a shortlist takes whole words")
 
     def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
@@ -395,6 +386,11 @@ class Translator:
         same = not request.tokenized and list(map(str.lower, spelled)) == list(map(str.lower, words))
         return spelled if same else words
 
+    @cached_property
+    def _unknown_words(self) -> UnknownWords:
+        """What replaces those of translations."""
+        return UnknownWords(self.sources[0].pipeline, self.tgt_pipeline, self.tgt_vocab, self.lexicon)
+
     def _part(
         self, hypothesis: Hypothesis, request: Request, source: list[str], written: list[str], given: list[str]
     ) -> Part:
@@ -410,7 +406,6 @@ class Translator:
         # Only known when the first hypothesis is there: whether a model looks is nowhere in its configuration.
         if blind and (request.alignment or request.attention):
             raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
-        unknown = [t for t, token in enumerate(tokens) if token in UNKNOWN] if request.replace_unk else []
         links = look_alignment(hypothesis) if request.alignment else []
         if request.replace_unk:
             if blind and not self.tgt_vocab.annotated:
@@ -418,98 +413,11 @@ class Translator:
                     "this model cannot replace unknown words: it has no attention, so it does not say where they come "
                     "from; train it on a data folder whose vocabulary says so (`unkpos`)"
                 )
-            replaced = []
-            if unknown:
-                words, replaced = self._replaced(tokens, unknown, hypothesis.attention, request, source, written)
-            if self.sources[0].pipeline.segmenter and hypothesis.attention is not None:
-                looks = hypothesis.attention
-                words, replaced = self._respelled(words, replaced, looks, request, source, written, len(given))
+            words, replaced = self._unknown_words.replace(
+                tokens, len(given), hypothesis.attention, source, written, request.unk_origin
+            )
         kept = hypothesis.attention if request.attention else None
         return Part(tokens, words, replaced, hypothesis.score, hypothesis.log_probs, links, kept)
-
-    def _replaced(
-        self,
-        tokens: list[str],
-        unknown: list[int],
-        attention: Floats | None,
-        request: Request,
-        source: list[str],
-        written: list[str],
-    ) -> tuple[list[str], list[Replacement]]:
-        """The tokens (T,) with those at unknown places replaced. attention: (T + 1, S + 1), if the model looked."""
-        if self.sources[0].pipeline.segmenter:
-            written = source  # pieces of words have no other spelling
-        # What an annotated model says of where a word comes from counts, wherever it looked.
-        looks = dict[int, list[float]]()
-        if attention is not None:
-            looks = {t: attention[t].tolist() for t in unknown if tokens[t] == SPELLINGS[UNK]}
-        if request.unk_origin == "papers":
-            links, best = most_looked_at(looks), self._lexicon_of_tokens.best
-            return replace_unknown(tokens, links, source, written, best)
-        return self._matcher.replace(tokens, [], looks, source, written)
-
-    def _respelled(
-        self,
-        tokens: list[str],
-        replaced: list[Replacement],
-        attention: Floats,
-        request: Request,
-        source: list[str],
-        written: list[str],
-        given: int,
-    ) -> tuple[list[str], list[Replacement]]:
-        """The tokens (T,) with names that pieces spelled wrong copied. attention: (T + 1, S + 1).
-
-        given: as many tokens are a prefix, whose words stay.
-        A copy stands in the place of the first token that it replaces; the places of the others are empty.
-        """
-        reader, writer, lexicon = self.sources[0].pipeline, self.tgt_pipeline, self.lexicon
-        # The papers copy unknown words only; and nobody knows what is a name without a lexicon of whole words.
-        if request.unk_origin == "papers" or lexicon is None or self._lexicon_has_pieces or not tokens or not source:
-            return tokens, replaced
-        src, tgt = _first_pieces(source, reader), _first_pieces(tokens, writer)
-        looks = np.add.reduceat(np.add.reduceat(attention[:-1, :-1], src, axis=1), tgt, axis=0)
-        looks /= np.diff([*tgt, len(tokens)])[:, None]
-        looks[np.less(tgt, given)] = 0  # a name is copied only to where it is looked at
-        split = (np.diff([*src, len(source)]) > 1).tolist()
-        copies = respelled(writer.words(tokens), looks, reader.words(source), written, split, lexicon)
-        words = list(tokens)
-        for s, (first, end) in copies.items():
-            start, stop = tgt[first], [*tgt, len(tokens)][end]
-            words[start:stop] = [self._marks[1] + written[s], *[""] * (stop - start - 1)]
-            replaced = [each for each in replaced if not start <= each.target < stop]
-            replaced.append(Replacement(start, src[s], False))
-        return words, sorted(replaced)
-
-    @cached_property
-    def _marks(self) -> tuple[str, str]:
-        """The marks with which a whole word begins, as a token of the source and of the target."""
-        src, tgt = (
-            MARK if pipeline.side.segmentation == "sentencepiece" else ""
-            for pipeline in (self.sources[0].pipeline, self.tgt_pipeline)
-        )
-        return src, tgt
-
-    @cached_property
-    def _lexicon_of_tokens(self) -> Lexicon:
-        """The lexicon with the tokens that its words are as a whole."""
-        own, (src, tgt) = self.lexicon or NO_LEXICON, self._marks
-        if not (src or tgt):
-            return own
-        entries = own.translations.items()
-        return Lexicon(own.name, lambda: {src + w: {tgt + t: p for t, p in each.items()} for w, each in entries})
-
-    @cached_property
-    def _matcher(self) -> Matcher:
-        """What replaces unknown words, unless the papers' rule is asked for."""
-        # Truecased text gets its capitals when it becomes plain text.
-        capitals = not self.tgt_pipeline.side.truecase and self.tgt_vocab.capitals
-        return Matcher(self._lexicon_of_tokens, self.tgt_vocab.known, capitals)
-
-    @cached_property
-    def _lexicon_has_pieces(self) -> bool:
-        """True if some words of the lexicon are pieces of words, as BPE and SentencePiece make them."""
-        return self.lexicon is not None and any(letters(word) != word for word in self.lexicon.translations)
 
     def _translation(
         self, parts: Sequence[Part], request: Request, search: Search, sources: Sequence[list[str]]
@@ -624,9 +532,3 @@ def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
     end = hypothesis.attention.shape[1] - 1
     looks: list[int] = hypothesis.attention[:-1].argmax(axis=1).tolist()
     return [(s, t) for t, s in enumerate(looks) if s < end]
-
-
-def _first_pieces(pieces: list[str], pipeline: TextPipeline) -> list[int]:
-    """The place of the first piece of each word."""
-    numbers = pipeline.word_numbers(pieces)
-    return [place for place, number in enumerate(numbers) if place == 0 or number > numbers[place - 1]]

@@ -1,0 +1,132 @@
+"""The unknown words of a translation, as tokens of a model: replaced, and names that pieces spelled wrong copied."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from nmtkit.align.lexicon import NO_LEXICON, Lexicon
+from nmtkit.align.posunk import UNKNOWN, Matcher, Replacement, most_looked_at, replace_unknown, respelled
+from nmtkit.data.sentencepieces import MARK
+from nmtkit.data.text import TextPipeline, letters
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.search.beam import Floats
+from nmtkit.symbols import SPELLINGS, UNK
+
+
+@dataclass(frozen=True)
+class UnknownWords:
+    """Replaces the unknown words of translations into the words of ``vocab``."""
+
+    reader: TextPipeline  # of the source, over whose tokens attention is
+    writer: TextPipeline  # of the target
+    vocab: Vocabulary  # of the target
+    lexicon: Lexicon | None
+
+    def replace(
+        self,
+        tokens: list[str],
+        given: int,
+        attention: Floats | None,
+        source: list[str],
+        written: list[str],
+        origin: Literal["matched", "papers"] | None,
+    ) -> tuple[list[str], list[Replacement]]:
+        """The tokens (T,) with the unknown words replaced, and what became of each.
+
+        given: as many tokens are a prefix, into which no name is copied. attention: (T + 1, S + 1), of a model that
+        looks. source: the tokens (S,) that are translated; written: their words as the user spelled them. origin: as
+        ``Request.unk_origin``.
+
+        A copied name stands in the place of the first token that it replaces; the places of the others are empty.
+        """
+        unknown = [t for t, token in enumerate(tokens) if token in UNKNOWN]
+        words, replaced = tokens, list[Replacement]()
+        if unknown:
+            # Pieces of words have no other spelling.
+            spelled = source if self.reader.segmenter else written
+            words, replaced = self._replaced(tokens, unknown, attention, source, spelled, origin)
+        # The papers copy unknown words only.
+        if self.reader.segmenter and attention is not None and origin != "papers":
+            words, replaced = self._respelled(words, given, replaced, attention, source, written)
+        return words, replaced
+
+    def _replaced(
+        self,
+        tokens: list[str],
+        unknown: list[int],
+        attention: Floats | None,
+        source: list[str],
+        written: list[str],
+        origin: Literal["matched", "papers"] | None,
+    ) -> tuple[list[str], list[Replacement]]:
+        """The tokens (T,) with those at unknown places replaced. written: (S,)."""
+        # What an annotated model says of where a word comes from counts, wherever it looked.
+        looks = dict[int, list[float]]()
+        if attention is not None:
+            looks = {t: attention[t].tolist() for t in unknown if tokens[t] == SPELLINGS[UNK]}
+        if origin == "papers":
+            return replace_unknown(tokens, most_looked_at(looks), source, written, self._lexicon_of_tokens.best)
+        return self._matcher.replace(tokens, [], looks, source, written)
+
+    def _respelled(
+        self,
+        tokens: list[str],
+        given: int,
+        replaced: list[Replacement],
+        attention: Floats,
+        source: list[str],
+        written: list[str],
+    ) -> tuple[list[str], list[Replacement]]:
+        """The tokens (T,) with names that pieces spelled wrong copied, and what became of which words by now."""
+        # Nobody knows what is a name without a lexicon of whole words.
+        if self.lexicon is None or self.lexicon_has_pieces or not tokens or not source:
+            return tokens, replaced
+        src, tgt = _first_pieces(source, self.reader), _first_pieces(tokens, self.writer)
+        looks = np.add.reduceat(np.add.reduceat(attention[:-1, :-1], src, axis=1), tgt, axis=0)
+        looks /= np.diff([*tgt, len(tokens)])[:, None]
+        looks[np.less(tgt, given)] = 0  # a name is copied only to where it is looked at
+        split = (np.diff([*src, len(source)]) > 1).tolist()
+        copies = respelled(self.writer.words(tokens), looks, self.reader.words(source), written, split, self.lexicon)
+        words = list(tokens)
+        for s, (first, end) in copies.items():
+            start, stop = tgt[first], [*tgt, len(tokens)][end]
+            words[start:stop] = [self._marks[1] + written[s], *[""] * (stop - start - 1)]
+            replaced = [each for each in replaced if not start <= each.target < stop]
+            replaced.append(Replacement(start, src[s], False))
+        return words, sorted(replaced)
+
+    @cached_property
+    def lexicon_has_pieces(self) -> bool:
+        """True if some words of the lexicon are pieces of words, as BPE and SentencePiece make them."""
+        return self.lexicon is not None and any(letters(word) != word for word in self.lexicon.translations)
+
+    @cached_property
+    def _marks(self) -> tuple[str, str]:
+        """The marks with which a whole word begins, as a token of the source and of the target."""
+        src, tgt = (MARK if each.side.segmentation == "sentencepiece" else "" for each in (self.reader, self.writer))
+        return src, tgt
+
+    @cached_property
+    def _lexicon_of_tokens(self) -> Lexicon:
+        """The lexicon with the tokens that its words are as a whole."""
+        own, (src, tgt) = self.lexicon or NO_LEXICON, self._marks
+        if not (src or tgt):
+            return own
+        entries = own.translations.items()
+        return Lexicon(own.name, lambda: {src + w: {tgt + t: p for t, p in each.items()} for w, each in entries})
+
+    @cached_property
+    def _matcher(self) -> Matcher:
+        """What replaces unknown words, unless the papers' rule is asked for."""
+        # Truecased text gets its capitals when it becomes plain text.
+        return Matcher(
+            self._lexicon_of_tokens, self.vocab.known, capitals=not self.writer.side.truecase and self.vocab.capitals
+        )
+
+
+def _first_pieces(pieces: list[str], pipeline: TextPipeline) -> list[int]:
+    """The place of the first piece of each word."""
+    numbers = pipeline.word_numbers(pieces)
+    return [place for place, number in enumerate(numbers) if place == 0 or number > numbers[place - 1]]
