@@ -187,7 +187,7 @@ class Memory(NamedTuple):
 
 
 class Attention(nn.Module):
-    """q = sqrt(.5) (u W_q + b + g); a = (sum_i softmax(q K_i^T) V_i / sqrt(parts) sqrt(m)) W_a + b (eqs. 5 and 10)."""
+    """q = sqrt(.5) (u W_q + b + g); a = (sum_i softmax(q K_i^T) V_i / sqrt(parts) sqrt(m)) W_a + b (eqs. 8 to 10)."""
 
     def __init__(self, width: int, attention: int):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The GRU of Nematus (Miceli Barone et al. 2017, eqs. 1 to 3), one step with a backward by hand.
+"""The GRU of Nematus (Miceli Barone et al. 2017, as in their code), one step with a backward by hand.
 
     r, u = sigma(x_ru + LN(h U_ru + b))         one normalisation spans both gates
     p = tanh(x_p + r * LN(h U_p + b))           the reset gate acts after the product

@@ -1,7 +1,8 @@
 """Several models as one Scorer: their probabilities of the next word are combined at every step.
 
-Zhou et al. 2016 (section 4.2) and Wang et al. 2017 take the arithmetic mean of the probabilities. Members may be
-of any architecture, and read their own segmentation of the source, but they share one target vocabulary.
+Zhou et al. 2016 (section 4.4.2) take the arithmetic mean of the probabilities; Wang et al. 2017 do not say what they
+take. Members may be of any architecture, and read their own segmentation of the source, but they share one target
+vocabulary.
 """
 
 from collections.abc import Sequence

@@ -145,7 +145,7 @@ def claims_table(group: str, content: dict[str, Any], results: Results) -> str:
         entropies = statistics.mean(last_entropies(better)) - statistics.mean(last_entropies(worse)) if both else None
         lines.append([
             claim["table"], claim["text"], f"`{claim['better']}`, `{claim['worse']}`",
-            f"{paper[0]}, {paper[1]}" if paper else "not printed", f"{paper[0] - paper[1]:+.2f}" if paper else "",
+            f"{paper[0]}, {paper[1]}" if paper else "no number", f"{paper[0] - paper[1]:+.2f}" if paper else "",
             ", ".join(spread([line["BLEU"] for line in row.values()]) for row in (better, worse)) if both else "",
             number(finding.difference, "+.2f"), number(finding.p_seeds, ".2g"), number(finding.p_sentences, ".2g"),
             number(entropies, "+.3f"), f"**{finding.verdict}**",

@@ -54,7 +54,7 @@ def gated_lau(
 
 
 def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
-    """Miceli Barone et al. 2017, eqs. 1 to 3, with LN(h U + b) in place of every h U: u keeps the old state."""
+    """Miceli Barone et al. 2017, as in their code, with LN(h U + b) in place of every h U: u keeps the old state."""
     width = h.shape[-1]
     s_gates, state = (s if bias is None else s + bias).split([2 * width, width], dim=-1)
     if norms:

@@ -8,7 +8,7 @@ from nmtkit.config import build
 from nmtkit.errors import UserError
 from nmtkit.training.schedules import Schedule
 
-# Meng and Zhang 2019, section 4.2: base rate and schedule for each language pair
+# Meng and Zhang 2019, "Training Details": base rate and schedule for each language pair
 ZH_EN = (1e-3, Schedule("rnmt", warmup=500, replicas=2, start=8000, end=64000))
 EN_DE = (1e-4, Schedule("rnmt", warmup=50, replicas=8, start=200_000, end=1_200_000))
 EN_FR = (1e-4, Schedule("rnmt", warmup=50, replicas=8, start=400_000, end=3_000_000))
