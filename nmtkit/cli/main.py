@@ -26,6 +26,7 @@ from nmtkit.cli.doctor import doctor
 from nmtkit.cli.ensemble import ensemble
 from nmtkit.cli.inspect import inspect as inspect_model
 from nmtkit.cli.models import models
+from nmtkit.cli.options import forget_output
 from nmtkit.cli.posunk import posunk
 from nmtkit.cli.prep import prep
 from nmtkit.cli.report import report
@@ -145,14 +146,14 @@ def main() -> None:
         place = error.ctx.command_path if error.ctx else "nmtkit"
         sys.exit(f"nmtkit: error: {' '.join(error.format_message().split()).rstrip('.')}; see {place} --help")
     except BrokenPipeError:
-        _forget_output()
+        forget_output()
         sys.exit(1)
     except OSError as error:
         if error.filename is not None:  # which may not be read, say
             sys.exit(f"nmtkit: error: {error.filename}: {error.strerror}")
         if error.errno not in (*FULL, errno.EBADF):
             raise
-        _forget_output()
+        forget_output()
         sys.exit(f"nmtkit: error: the output cannot be written: {error.strerror}")
     except KeyboardInterrupt:  # 128 + SIGINT, as shells have it
         sys.exit(130)
@@ -178,8 +179,3 @@ def _stand_in(number: int, flags: int) -> TextIO:
     """A stream for a descriptor that is closed, so that no file that is opened later gets its number."""
     os.dup2(os.open(os.devnull, flags), number)
     return open(number, "w", encoding="utf-8")
-
-
-def _forget_output() -> None:
-    """Send what is left for stdout nowhere: Python flushes it once more at its end, and would fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

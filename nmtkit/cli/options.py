@@ -245,6 +245,11 @@ def open_output(output: str) -> Iterator[TextIO]:
             yield file
 
 
+def forget_output() -> None:
+    """Send what is left for stdout nowhere: Python flushes it once more at its end, and would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def parse_weights(text: str | None) -> tuple[float, ...] | None:
     """``2,1,1`` as numbers; raises UserError for anything else."""
     if text is None:

@@ -3,12 +3,13 @@
 import json
 import logging
 import os
+import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from nmtkit.cli.options import DataFolder, Device, Settings, presets, say_next
+from nmtkit.cli.options import DataFolder, Device, Settings, forget_output, presets, say_next
 from nmtkit.config import dump_yaml, parse_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.workflow import train as workflow
@@ -94,8 +95,13 @@ class _JsonLines(logging.Handler):
     """Prints each record of a run as a JSON object in a line of its own."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the record at once: somebody waits for it."""
-        print(json.dumps(record.msg), flush=True)
+        """Print the record at once: somebody waits for it. If nobody does any more, the run is asked to stop."""
+        try:
+            print(json.dumps(record.msg), flush=True)
+        except BrokenPipeError:
+            forget_output()
+            if cast(dict[str, Any], record.msg)["kind"] != "end":
+                signal.raise_signal(signal.SIGTERM)  # what was learnt since the last checkpoint is saved first
 
 
 def _print_sizes(planned: "Experiment", data: Path) -> None:

@@ -164,6 +164,8 @@ def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, orig
     if source.lexicon.is_file():
         with atomic_write(copy.lexicon, "wb") as lexicon:
             lexicon.write(source.lexicon.read_bytes())
+    elif not folder.updates():  # of other data, on which a run ended before its first checkpoint
+        copy.lexicon.unlink(missing_ok=True)
     with atomic_write(folder.corpus) as file:
         file.write(json.dumps(_texts(data)))
     if origin is not None:

@@ -138,7 +138,7 @@ class Encoder(nn.Module):
         )
         self.residuals = nn.ModuleList(residual(layer, dense=config.dense_encoder) for layer in layers)
         self.dense = [layer.dense for layer in layers]
-        self.parts = config.dense_attention == 2
+        self.parts, self.grows = config.dense_attention == 2, config.dense_encoder
         widths = self._part_widths(config, layers) if self.parts else [layers[-1].top]
         self.keys = nn.ModuleList(NormedLinear(width, config.attention) for width in widths)
         self.attentions = len(layers)  # every layer of the decoder attends
@@ -170,7 +170,7 @@ class Encoder(nn.Module):
             h = torch.cat(parts, dim=-1)
             made.append(h)
         if self.parts:
-            seen = parts if any(self.dense) else made
+            seen = parts if self.grows else made
             keys = tuple(key(part) for key, part in zip(self.keys, seen, strict=True))
         else:
             keys = (scale_gradient(self.keys[0](h), 1 / (2 * self.attentions)),)

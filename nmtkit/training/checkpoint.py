@@ -105,6 +105,9 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
         crc = crc32(weights)
         if saved.get("crc32", crc) != crc:  # of another update, say, put there by hand
             raise ValueError("the weights beside it are not those it was saved with")
+        # States belong to parameters by their places, and settings may name the groups in another order now.
+        order = [group.get("name") for group in saved["optimizer"]["param_groups"]]
+        optimizer.param_groups.sort(key=lambda group: order.index(group.get("name")))
         # Learning rates and the like are those of the settings, which a run that goes on may change.
         settings = [
             {name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups

@@ -19,7 +19,7 @@ from nmtkit.training import checksums
 # the configuration is no reason: who does not know it says so.
 FORMAT_VERSION = "1"
 
-_CHECKPOINT = re.compile("step-([0-9]{1,18})")  # the name of a checkpoint's folder
+_CHECKPOINT = re.compile("step-(0|[1-9][0-9]{0,17})")  # the name of a checkpoint's folder
 _SHOWN = 20  # checkpoints in a message
 
 

@@ -64,8 +64,9 @@ class Run:
 
 def dropout_seed(settings: Training, update: int) -> int:
     """The seed of dropout; every update and every process has its own."""
-    # A large prime keeps seeds apart for a million updates; processes differ in bits that neither reaches.
-    return settings.seed_of(settings.dropout_seed) * 1_000_003 + update + (distributed.rank() << 52)
+    # A large prime keeps seeds apart for a million updates. Of a seed a processor's generator takes 32 bits, in which
+    # multiples of 2^32 over the golden ratio lie far apart.
+    return settings.seed_of(settings.dropout_seed) * 1_000_003 + update + distributed.rank() * 2_654_435_769
 
 
 def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:

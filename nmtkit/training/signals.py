@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,9 +17,12 @@ def stop_signals() -> Iterator[list[int]]:
     """Gives a list that is empty until Ctrl-C, SIGTERM or SIGHUP asks for a stop; a second Ctrl-C stops at once.
 
     With many processes it does not: torchrun passes on the first one, which the terminal has sent already. A run
-    that nohup protects from SIGHUP stays protected.
+    that nohup protects from SIGHUP stays protected, and one in a thread of somebody else's program hears of none.
     """
     received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # which alone is told of signals
+        yield received
+        return
 
     def note(number: int, _: Any) -> None:
         # What torchrun sends a second time must not count as a second Ctrl-C.

@@ -4,6 +4,7 @@ import json
 import random
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -189,6 +190,29 @@ def test_the_history_comes_as_json_lines_the_same_that_are_kept(prepared: Path, 
     assert end == {"kind": "end", "update": 10, "finished": "2 epochs"}
     assert "next" not in trained.err
     assert nmtkit(*TRAIN).out == ""  # whoever does not ask for it is not shown the next run's
+
+
+def test_a_run_whose_records_nobody_reads_any_more_saves_what_it_has_learnt(prepared: Path) -> None:
+    command = [sys.executable, "-m", "nmtkit", *TRAIN, "--json", "--set", "training.valid_every=2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        run.stdout.readline()
+        run.stdout.close()
+        assert "stopping after this update" in run.stderr.read()
+    assert run.returncode == 0
+    assert (prepared / "run" / "checkpoints").is_dir()
+
+
+def test_a_new_run_has_no_lexicon_but_that_of_its_data(prepared: Path, nmtkit: Nmtkit) -> None:
+    lexicon = prepared / "data" / "lexicon.tsv"
+    lexicon.write_text("cat\tchat\t1\t5\n")
+    diverges = ("--set", "training.optimizer.name=sgd", "--set", "training.optimizer.lr=1e29")
+    assert nmtkit(*TRAIN, *diverges, "--set", "training.clip_norm=null").status == 1
+    assert (prepared / "run" / "lexicon.tsv").exists()
+    lexicon.unlink()
+    assert nmtkit(*TRAIN, "--max-updates", 1).status == 0
+    assert not (prepared / "run" / "lexicon.tsv").exists()
 
 
 def test_tensorboard_has_the_whole_history_whenever_it_was_asked_for(prepared: Path, nmtkit: Nmtkit) -> None:

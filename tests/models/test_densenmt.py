@@ -218,6 +218,8 @@ CASES = {
     "dense 2": replace(DENSE, dense_attention=2),
     "summary 1": replace(DENSE, summary=3),
     "summary 2": replace(DENSE, summary=3, dense_attention=2),
+    "nothing but summaries 1": replace(DENSE, summary=1),
+    "nothing but summaries 2": replace(DENSE, summary=1, dense_attention=2),
     "dense encoder": replace(SMALL, dense_encoder=True),
     "dense decoder": replace(SMALL, dense_decoder=True),
     "dense attention": replace(SMALL, dense_attention=2),

@@ -32,6 +32,25 @@ def test_what_was_saved_comes_back(tmp_path: Path) -> None:
     assert all((parameter == 0.25).all() for parameter in model.parameters())
 
 
+def test_states_come_back_to_their_parameters_whatever_the_order_of_the_groups(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path, 7, 0.25)
+    model = nn.ModuleDict({"query": nn.Linear(2, 2), "key": nn.Linear(2, 2)})
+
+    def adam(*names: str) -> torch.optim.Adam:
+        return torch.optim.Adam([{"params": model[name].parameters(), "name": name} for name in names])
+
+    before = adam("query", "key")
+    (model["query"](torch.ones(1, 2)) + 3 * model["key"](torch.ones(1, 2))).sum().backward()
+    before.step()
+    checkpoint.save(ModelFolder(tmp_path), model, before, Progress(update=8))
+    after = adam("key", "query")
+    checkpoint.restore(ModelFolder(tmp_path), 8, model, after)
+    for parameter in model.parameters():
+        assert torch.equal(after.state[parameter]["exp_avg"], before.state[parameter]["exp_avg"])
+
+
 def test_an_unfinished_checkpoint_does_not_count(tmp_path: Path) -> None:
     written(tmp_path, 7, 0.25)
     (tmp_path / "checkpoints" / ".step-9.tmp").mkdir()

@@ -34,6 +34,12 @@ def test_a_checkpoint_may_be_named_from_within_its_folder(run: ModelFolder, monk
     assert ModelFolder.at(Path("step-10")).chosen_weights().resolve() == Path("step-10/model.safetensors").resolve()
 
 
+def test_a_copy_of_a_checkpoint_under_another_name_is_not_counted(run: ModelFolder) -> None:
+    for name in ("step-020", "step-20b", "step-+5"):
+        (run.checkpoints / name).mkdir()
+    assert run.updates() == [10, 20, 30]
+
+
 @pytest.mark.parametrize(("name", "update"), [("best", 20), ("last", 30), ("10", 10)])
 def test_a_checkpoint_is_the_best_the_last_or_a_number(run: ModelFolder, name: str, update: int) -> None:
     chosen = ModelFolder.at(Path("run"), name)

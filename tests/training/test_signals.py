@@ -2,6 +2,7 @@
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -16,6 +17,15 @@ def test_a_run_that_nohup_protects_goes_on_when_its_terminal_closes() -> None:
             assert received == []
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_run_in_another_thread_than_the_main_one_goes_on_without_signals() -> None:
+    def stop() -> list[int]:
+        with stop_signals() as received:
+            return received
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(stop).result() == []
 
 
 def test_a_second_ctrl_c_stops_at_once() -> None:
