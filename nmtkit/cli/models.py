@@ -64,7 +64,7 @@ def _print_list(papers: dict[str, dict[str, Any]]) -> None:
         print_table("\n".join(textwrap.fill(text, 100) for text in heading), HEADER, rows)
         print()
     print("BLEU and millions of parameters (M) are the paper's; `nmtkit models NAME` shows one with ours.")
-    print("Each has a form for 10,000 to 200,000 pairs, of 5 to 15 M parameters: `nmtkit models NAME-small`.")
+    print("Each has a form for 10,000 to 200,000 pairs, of 5 to 16 M parameters: `nmtkit models NAME-small`.")
 
 
 def _cells(name: str, paper: dict[str, Any], trained: list[tuple[str, dict[str, Any]]]) -> list[str]:

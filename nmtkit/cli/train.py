@@ -48,8 +48,8 @@ def train(
 ) -> None:  # fmt: skip
     """Train a model on a data folder. Ctrl-C stops after the current update, and the same command continues the run.
 
-    The configuration is that of the preset, with the values of --config and then those of the command line in its
-    place. Options without a default here have the preset's.
+    The configuration is that of the preset, overridden by --config and then by the command line. Options without a
+    default here have the preset's.
 
       nmtkit train --model bideep-small
       nmtkit train --model rnnsearch --config mine.yaml --set training.optimizer.lr=5e-4

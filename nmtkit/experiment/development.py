@@ -78,7 +78,7 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     """
     dev, max_tokens = development.corpus, run.settings.pass_tokens
     cross_entropy, errors = teacher_forced(run.model, dev, development.pairs, max_tokens, run.dtype)
-    # Beside the error on the development set it shows how much the model has learnt by heart.
+    # Beside the error on the development set it shows how much the model has memorised.
     _, train_errors = teacher_forced(run.model, run.corpus, seen, max_tokens, run.dtype)
     shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
     scorer = run.model.for_search("bfloat16" if run.dtype == torch.bfloat16 else "float32")

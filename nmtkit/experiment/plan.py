@@ -31,7 +31,7 @@ def examine_plan(experiment: Experiment, data: Path) -> list[str]:
     if share > MANY_PARAMETERS:
         findings.append(
             f"{parameters / 1e6:.1f} M parameters for {words:,} target words, {share:,.0f} for each, "
-            f"where more than {MANY_PARAMETERS} learn them by heart"
+            f"where more than {MANY_PARAMETERS} memorise them"
         )
     return findings
 

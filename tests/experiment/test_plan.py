@@ -30,7 +30,7 @@ def test_the_full_size_deep_att_on_5000_pairs_is_two_mistakes(tmp_path: Path) ->
     assert few == "56 updates in all, where fewer than 1,000 hardly teach anything"
     assert many.startswith(("219.", "220."))
     assert "M parameters for 65,000 target words, 3," in many
-    assert many.endswith("for each, where more than 100 learn them by heart")
+    assert many.endswith("for each, where more than 100 memorise them")
 
 
 @pytest.mark.parametrize("preset", ["deep-att", "dtmt4", "densenmt-8l-2", "bideep", "transformer-big"])
