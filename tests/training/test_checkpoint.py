@@ -178,6 +178,14 @@ def test_an_average_of_a_run_that_has_folders_of_its_own_can_be_made_again_and_a
     averaging.average(output, ModelFolder(tmp_path / "again"), [], last=1)  # and it is whole
 
 
+@pytest.mark.parametrize("name", ["mine", "step-²", "step-" + "9" * 30])
+def test_the_average_of_a_checkpoint_whose_folder_was_renamed_has_the_number_0(tmp_path: Path, name: str) -> None:
+    run, output = ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean")
+    written(run.path, 1, 1.0)
+    averaging.average(run, output, [run.checkpoint(1).rename(run.checkpoints / name)])
+    assert output.updates() == [0]
+
+
 def test_a_file_that_cannot_be_copied_is_named(tmp_path: Path) -> None:
     written(tmp_path / "run", 1, 1.0)
     (tmp_path / "run" / "notes").symlink_to("nowhere")
