@@ -123,7 +123,7 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
         raise UserError(
             f"{place}:{number}: byte 0x{content[error.start]:02X} is not UTF-8; {conversion(content)}"
         ) from None
-    return line.removeprefix("\ufeff") if number == 1 else line
+    return _without_mark(line, number)
 
 
 def conversion(line: bytes) -> str:
@@ -135,9 +135,14 @@ def conversion(line: bytes) -> str:
     return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'latin1'} -t utf-8"
 
 
-def decode_line(raw: bytes) -> str:
-    """A line for a filter, which has to answer every one: bytes that are not UTF-8 become U+FFFD."""
-    return _content(raw).decode("utf-8", errors="replace")
+def decode_line(raw: bytes, number: int) -> str:
+    """Line ``number`` for a filter, which has to answer every one: bytes that are not UTF-8 become U+FFFD."""
+    return _without_mark(_content(raw).decode("utf-8", errors="replace"), number)
+
+
+def _without_mark(line: str, number: int) -> str:
+    """A line without a byte order mark, which stands at the start of a file."""
+    return line.removeprefix("\ufeff") if number == 1 else line
 
 
 def _content(raw: bytes) -> bytes:

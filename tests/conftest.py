@@ -3,7 +3,9 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 # Read by torch and the mathematical libraries when they are first imported, which is after this file.
@@ -17,6 +19,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # which background job
 
 hypothesis.settings.register_profile("nmtkit", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("nmtkit")
+
+
+@contextmanager
+def piped(path: Path) -> Iterator[str]:
+    """A name for the content of a small file as a pipe, which can be read once, as the shell's ``<(cat file)``."""
+    reading, writing = os.pipe()
+    os.write(writing, path.read_bytes())
+    os.close(writing)
+    yield f"/dev/fd/{reading}"
+    os.close(reading)
 
 
 class Outcome(NamedTuple):

@@ -83,8 +83,8 @@ def test_posunk_changes_unknown_words_and_nothing_else(lines: list[str], tmp_pat
     translations = [line.replace("z", "<unk>") for line in lines]
     sources = [f"{number} {line}" for number, line in enumerate(lines)]
     links = [f"0-{line.split(' ').index('<unk>')}" if "<unk>" in line else "" for line in translations]
-    run("nmtkit", "posunk", "-i", write(tmp_path / "in", translations), "-s", write(tmp_path / "source", sources),
-        "-a", write(tmp_path / "links", links), "-o", tmp_path / "out")  # fmt: skip
+    run("nmtkit", "posunk", "-i", write(tmp_path / "in", translations), "--source", write(tmp_path / "source", sources),
+        "--alignment", write(tmp_path / "links", links), "-o", tmp_path / "out")  # fmt: skip
     for number, (line, said) in enumerate(zip(lines, read(tmp_path / "out"), strict=True)):
         line = line.removesuffix("\r")  # part of the line's end
         assert said == (" ".join(filter(None, line.replace("z", str(number)).split(" "))) if "z" in line else line)

@@ -129,12 +129,12 @@ def test_a_file_that_is_not_packed_as_its_name_says_is_damaged(tmp_path: Path, n
 
 @given(st.binary())
 def test_every_line_can_be_decoded_for_a_filter(raw: bytes) -> None:
-    assert "\n" not in decode_line(raw.replace(b"\n", b""))
+    assert "\n" not in decode_line(raw.replace(b"\n", b""), 1)
 
 
 def test_decoding_for_a_filter_replaces_what_is_not_utf8() -> None:
-    assert decode_line(b"caf\xe9\r\n") == "caf\ufffd"
-    assert decode_line("naïve\u2028".encode()) == "naïve\u2028"
+    assert decode_line(b"caf\xe9\r\n", 1) == "caf\ufffd"
+    assert decode_line("naïve\u2028".encode(), 1) == "naïve\u2028"
 
 
 @pytest.mark.parametrize("name", ["text", "text.gz", "text.zst"])

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from nmtkit.align.quality import measure
 from nmtkit.align.symmetrize import Heuristic
 from nmtkit.cli.options import AsJson, DataFolder, log, say_next
 from nmtkit.errors import UserError
-from nmtkit.lines import count_lines
+from nmtkit.lines import check_read_once
 
 HEURISTIC: Heuristic = "grow-diag"
 THRESHOLD = 100  # Luong et al. 2015
@@ -78,15 +79,16 @@ def align(
 def _score(alignment: Path, gold: Path, as_json: bool) -> None:
     """Print precision, recall and AER of an alignment against a gold standard.
 
-    Raises UserError where the two files differ in length.
+    Raises UserError where the two differ in length, or are both standard input.
     """
-    # Counted first: an alignment of other sentences would get a low AER, not an error.
-    lines = count_lines(alignment), count_lines(gold)
-    if lines[0] != lines[1]:
-        raise UserError(
-            f"{alignment} has {lines[0]} lines but {gold} has {lines[1]}; they must align the same sentences"
-        )
-    quality = measure(read_alignment(alignment), read_gold(gold))
+    check_read_once((alignment, gold))
+    # Each is read once, since it may be a pipe; and no more of a long alignment than tells that it is of another text.
+    golds = list(read_gold(gold))
+    links = list(islice(read_alignment(alignment), len(golds) + 1))
+    if len(links) != len(golds):
+        they = "more" if len(links) > len(golds) else "fewer"
+        raise UserError(f"{alignment} has {they} lines than {gold}, {len(golds)}; they must align the same sentences")
+    quality = measure(links, golds)
     if as_json:
         print(json.dumps({"precision": quality.precision, "recall": quality.recall, "aer": quality.aer}, indent=2))
         return

@@ -1,5 +1,6 @@
 """``nmtkit posunk``: a filter that replaces the unknown words of translations."""
 
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -56,7 +57,7 @@ def posunk(
     best = entries.best
     vocabulary = Vocabulary.load(vocab) if vocab else None
     matcher = Matcher(entries, vocabulary.known, vocabulary.capitals) if vocabulary else None
-    lines = beside_lines(map(decode_line, raw_lines(input)), source, input)
+    lines = beside_lines(map(decode_line, raw_lines(input), count(1)), source, input)
     linked = beside_lines(lines, alignment, input) if alignment else ((pair, "") for pair in lines)
     # All is read as a stream, so that a text of any length goes through in constant memory.
     with open_output(output) as file:

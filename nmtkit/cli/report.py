@@ -1,5 +1,6 @@
 """``nmtkit report``: one page about trained systems."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -161,7 +162,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
 
 def _numbers(lines: str, sentences: int) -> list[int]:
     """The line numbers in ``--lines``. Raises UserError for anything that is not the number of a sentence."""
-    numbers = [int(part) if part.strip().isdigit() else 0 for part in lines.split(",")]
+    numbers = [int(part) if re.fullmatch(" *[0-9]{1,9} *", part) else 0 for part in lines.split(",")]
     if not all(1 <= number <= sentences for number in numbers):
         raise UserError(f"--lines {lines}: expected numbers from 1 to {sentences}, with commas")
     return numbers

@@ -75,6 +75,7 @@ def serve(
     limit_characters: Annotated[int, typer.Option(min=1,
         help="Most characters of a text, times the number of translations of each sentence.")] = USUAL.characters,
     limit_lines: Annotated[int, typer.Option(min=1, help="Most lines or sentences of a text.")] = USUAL.lines,
+    limit_line: Annotated[int, typer.Option(min=1, help="Most characters of a line or sentence.")] = USUAL.line,
     limit_attention: Annotated[int, typer.Option(min=1,
         help="Most characters, counted likewise, of a text for attention weights.")] = USUAL.attention,
     limit_beam: Annotated[int, typer.Option(min=1,
@@ -125,9 +126,9 @@ def serve(
         max_len_a=max_len_a, max_len_b=max_len_b, stop=stop,
     )  # fmt: skip
     limits = Limits(
-        body=limit_body, characters=limit_characters, lines=limit_lines, attention=limit_attention, beam=limit_beam,
-        queue=limit_queue, wait=limit_wait, search=limit_search, transfer=limit_transfer, keep_alive=keep_alive,
-        connections=limit_connections,
+        body=limit_body, characters=limit_characters, lines=limit_lines, line=limit_line, attention=limit_attention,
+        beam=limit_beam, queue=limit_queue, wait=limit_wait, search=limit_search, transfer=limit_transfer,
+        keep_alive=keep_alive, connections=limit_connections,
     )  # fmt: skip
     together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
     names = ["ensemble"] if ensemble else shortest_names(folders)

@@ -32,6 +32,7 @@ from nmtkit.cli.options import (
     beside_lines,
     check_output,
     lines_done,
+    log,
     open_output,
     parse_weights,
 )  # fmt: skip
@@ -45,7 +46,8 @@ def translate(
     model: ModelFolders = None,
     checkpoint: Checkpoint = None,
     input: Annotated[str, typer.Option("--input", "-i",
-        help="File to translate (.gz and .zst too); - is standard input.")] = "-",
+        help="File to translate (.gz and .zst too); - is standard input, where alone lines are answered as they come.",
+        )] = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; - is standard output.")] = "-",
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
@@ -130,8 +132,8 @@ def translate(
     A line of more tokens than --max-input-length is cut into pieces: at the end of a sentence, or else at other
     punctuation, or else between words. Its pieces are translated and joined, and nothing is left out.
 
-    Translations are written whenever the input pauses, so the command can be used in a dialogue. A long text is shared
-    among several processes.
+    Translations are written whenever standard input pauses, so the command can be used in a dialogue. A long text is
+    shared among several processes.
     """
     # The rules between options of this command alone. Request has those that hold for Python as well.
     if n_best and scores != "none":
@@ -205,7 +207,7 @@ def translate(
             report(number)
     if any(unknown.values()):
         parts = f"{unknown['translated']} translated, {unknown['copied']} copied, {unknown['left']} left"
-        print(f"nmtkit: unknown words ({unk_origin or 'matched'}): {parts}", file=sys.stderr)
+        log.info(f"nmtkit: unknown words ({unk_origin or 'matched'}): {parts}")
     if long:
         they, were = ("1 line is", "was") if long == 1 else (f"{long} lines are", "were")
         _warn(f"{they} longer than {request.limit} tokens (--max-input-length) and {were} translated in pieces")

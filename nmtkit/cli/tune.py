@@ -62,6 +62,8 @@ def tune(
         n_best = _n_best(translator, held_out.sources, attention=True)
     except UserError:  # it has no attention
         settings = [setting for setting in settings if not setting.coverage_penalty]
+        if not settings:
+            raise UserError(f"--betas {betas}: the model has no attention, so 0 is all there is to try") from None
         n_best = _n_best(translator, held_out.sources, attention=False)
     # The settings that the model has now come first: they stay, where no other is better.
     values = tuning.tune(n_best, held_out.refs, metric, [search, *settings])

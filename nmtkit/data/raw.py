@@ -4,6 +4,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,8 +67,8 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
 
 def has_words(files: Files) -> bool:
     """True if any pair has words on both sides, so that a model can be judged by the text."""
-    pairs = zip(raw_lines(files.src), raw_lines(files.tgt), strict=False)
-    return any(decode_line(src).split() and decode_line(tgt).split() for src, tgt in pairs)
+    sides = (map(decode_line, raw_lines(path), count(1)) for path in (files.src, files.tgt))
+    return any(src.split() and tgt.split() for src, tgt in zip(*sides, strict=False))
 
 
 def read(path: Path) -> Content:

@@ -65,7 +65,7 @@ class Vocabulary:
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
         """The vocabulary in a file. Raises UserError naming file and line for anything that ``save`` does not write."""
-        if not path.is_file():
+        if not path.exists():  # it may be a pipe
             raise UserError(f"{path}: not there; make it with nmtkit vocab")
         words: list[str] = []
         counts: list[int] = []

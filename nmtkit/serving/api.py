@@ -21,7 +21,7 @@ from nmtkit.serving.limits import Limits
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.sentences import Span, between, sentences, whole_lines
 from nmtkit.serving.service import Service, check_characters
-from nmtkit.translation.request import Request
+from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
 
 LONGEST = 2_000  # characters of a prefix, of a reference and of the line that belongs to it
 
@@ -58,7 +58,7 @@ class Asked:
 async def models(service: Service, http: HttpRequest) -> Response:
     """The translators that there are, and what a request may have."""
     limits = service.limits
-    most = {name: getattr(limits, name) for name in ("body", "characters", "lines", "attention", "beam")}
+    most = {name: getattr(limits, name) for name in ("body", "characters", "lines", "line", "attention", "beam")}
     return JSONResponse(
         {
             "models": [_described(each) for each in service.models.values()],
@@ -77,13 +77,13 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     values = await service.json(http)
     asked, request = read(values, service.request, service.limits)
     model = service.description(asked.model)
+    text = asked.text if asked.text is not None else "\n".join(asked.lines or ())
+    service.check_text(text, request)
     if asked.lines is not None and not asked.split:
-        text, spans = "\n".join(asked.lines), whole_lines(asked.lines)
+        spans = whole_lines(asked.lines)
     else:
-        text = asked.text if asked.text is not None else "\n".join(asked.lines or ())
-        service.check_text(text, [], request)
         spans = sentences(text, model.source, service.split if asked.split is None else asked.split)
-    service.check_text(text, spans, request)
+    service.check_sentences(spans)
     sources = [text[span.start : span.end] for span in spans]
     beside = asked.prefixes if asked.prefixes is not None else asked.references
     answers = await service.answers(http, Kind(model.name, request, full=True), sources, beside)
@@ -106,9 +106,9 @@ def read(values: dict[str, Any], own: Request, limits: Limits) -> tuple[Asked, R
         for text in getattr(asked, name) or ():
             check_characters(name, text)
     changed = {key: value for key, value in values.items() if key in settings}
-    kept = {field.name: getattr(own, field.name) for field in fields(Request)}
     lists = {name: getattr(asked, name) is not None for name in _LISTS}
-    request = build(Request, {**kept, **changed, **lists}, "the request")
+    wishes = {**changed, **lists}
+    request = build(Request, {**_kept(own, wishes), **wishes}, "the request")
     most = {
         "n_best": limits.beam, "beam_size": limits.beam, "max_input_length": own.limit, "max_len_a": limits.length,
         "max_len_b": 100,
@@ -118,6 +118,20 @@ def read(values: dict[str, Any], own: Request, limits: Limits) -> tuple[Asked, R
         if name in changed and value is not None and value > bound:
             raise UserError(f"`{name}`: {value} is more than {bound}, which this server allows")
     return asked, request
+
+
+def _kept(own: Request, wishes: dict[str, Any]) -> dict[str, Any]:
+    """The server's settings that mean something beside what a client asks for; the client knows nothing of them."""
+    gone = set[str]()
+    if wishes["references"]:
+        gone.update(WITHOUT_SEARCH)
+    if wishes.get("seed") is not None:
+        gone.update(WITHOUT_BEAM)
+    if wishes.get("replace_unk") is False or "replace_unk" in gone:
+        gone.add("unk_origin")
+    if wishes.get("length_penalty") in ("none", "avg"):
+        gone.add("alpha")
+    return {field.name: getattr(own, field.name) for field in fields(Request) if field.name not in gone}
 
 
 async def _written(model: Description, text: str, spans: list[Span], answers: list[Answer], began: float) -> bytes:

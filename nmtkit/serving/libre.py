@@ -23,6 +23,8 @@ from nmtkit.serving.sentences import Span, between, sentences
 from nmtkit.serving.service import HttpError, Service
 
 _FORM = "application/x-www-form-urlencoded"
+_TAG = re.compile("<[A-Za-z/!?]")  # a < that none of these follows is a text's own
+_VALUE_OR_END = re.compile(r"""=\s*(?:"[^"]*"|'[^']*')|>""")  # in a tag: a > within a value's quotes is no end
 # What ends such elements, in which a > is nothing special.
 _ENDS = {
     "<!--": re.compile("-->"),
@@ -65,9 +67,11 @@ async def translate(service: Service, http: HttpRequest) -> Response:
         beam_size=max(count, service.request.beam_size or model.beam_size),
     )
     texts = [q] if isinstance(q, str) else q
+    # The limits are for all of them together, so that no more can be had by asking in pieces.
+    service.check_number(len(texts))
+    service.check_text("\n".join(texts), request)
     spans = [_spans(service, text, model.source, asked.format) for text in texts]
-    # One limit for all of them, so that no more can be had by asking in pieces.
-    service.check_text("\n".join(texts), [span for each in spans for span in each], request)
+    service.check_sentences([span for each in spans for span in each])
     sources = [
         unescape(text[span.start : span.end]) if asked.format == "html" else text[span.start : span.end]
         for text, each in zip(texts, spans, strict=True)
@@ -153,7 +157,6 @@ def _model(service: Service, source: str, target: str) -> Description:
 
 def _spans(service: Service, text: str, language: str, format: str) -> list[Span]:
     """The sentences of a text; those of HTML are between its tags."""
-    service.check_text(text, [], service.request)
     pieces = _between_tags(text) if format == "html" else [Span(0, len(text))]
     return [
         Span(piece.start + span.start, piece.start + span.end)
@@ -165,9 +168,9 @@ def _spans(service: Service, text: str, language: str, format: str) -> list[Span
 def _between_tags(html: str) -> Iterator[Span]:
     """What is text in HTML: neither tags nor comments nor what scripts and styles contain."""
     start = 0
-    while (tag := html.find("<", start)) >= 0:
-        yield Span(start, tag)
-        start = _end_of_tag(html, tag)
+    while tag := _TAG.search(html, start):
+        yield Span(start, tag.start())
+        start = _end_of_tag(html, tag.start())
     yield Span(start, len(html))
 
 
@@ -177,8 +180,8 @@ def _end_of_tag(html: str, tag: int) -> int:
         if html[tag : tag + len(start)].lower() == start:
             closing = end.search(html, tag)
             return len(html) if closing is None else closing.end()
-    place = html.find(">", tag)
-    return len(html) if place < 0 else place + 1
+    ends = (part.end() for part in _VALUE_OR_END.finditer(html, tag) if part[0] == ">")
+    return next(ends, len(html))
 
 
 def _versions(

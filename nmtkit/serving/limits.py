@@ -10,6 +10,7 @@ class Limits:
     body: int = 4_000_000  # bytes of a request
     characters: int = 1_000_000  # of the text of a request, times the number of translations of each sentence
     lines: int = 10_000  # of a request
+    line: int = 20_000  # characters of a line or sentence, which is searched as a whole while others wait
     attention: int = 20_000  # characters, counted likewise, of a request for attention weights, which are a square
     queue: int = 4_000_000  # characters that wait to be searched; a request that comes to a full queue gets a 503
     beam: int = 20  # hypotheses, so also translations of each sentence, that a client may ask for

@@ -94,12 +94,10 @@ class Service:
             raise UserError(f"`model`: there is no {_shown(name)}; there are {', '.join(self.models)}")
         return self.models[name]
 
-    def check_text(self, text: str, sentences: Sequence[Span], request: Request) -> None:
+    def check_text(self, text: str, request: Request) -> None:
         """Raise HttpError for a text that is too long for what is asked, and UserError for one that is no text."""
         check_characters("text", text)
         limits, times = self.limits, request.n_best or 1
-        if len(sentences) > limits.lines:
-            raise HttpError(413, f"the text has {len(sentences)} lines or sentences, more than {limits.lines}")
         for most, what in (
             (limits.characters, ""),
             (limits.attention if request.attention else None, "for `attention` "),
@@ -107,6 +105,18 @@ class Service:
             if most is not None and len(text) * times > most:
                 many = f", {times} times for `n_best`," if times > 1 else ""
                 raise HttpError(413, f"the text has {len(text)} characters{many} and may have {what}{most}")
+
+    def check_sentences(self, sentences: Sequence[Span]) -> None:
+        """Raise HttpError for more lines or sentences than a request may have, and for one that is too long."""
+        self.check_number(len(sentences))
+        longest = max((span.end - span.start for span in sentences), default=0)
+        if longest > self.limits.line:
+            raise HttpError(413, f"a line or sentence has {longest} characters, more than {self.limits.line}")
+
+    def check_number(self, number: int) -> None:
+        """Raise HttpError for more texts, lines or sentences than a request may have."""
+        if number > self.limits.lines:
+            raise HttpError(413, f"the text has {number} lines or sentences, more than {self.limits.lines}")
 
     async def answers(
         self, http: HttpRequest, kind: Kind, sentences: Sequence[str], beside: Sequence[str] | None

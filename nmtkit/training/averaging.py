@@ -1,5 +1,6 @@
 """The arithmetic mean of checkpoints, as a model folder like any other."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def average(
         for name, tensor in weights.items():
             total[name] += tensor
     # The average is called after the first of them; a folder that somebody has renamed has no number.
-    step = int(chosen[0].name.removeprefix("step-")) if chosen[0].name.removeprefix("step-").isdigit() else 0
+    number = chosen[0].name.removeprefix("step-")
+    step = int(number) if re.fullmatch("[0-9]{1,18}", number) else 0
     mean = {name: (tensor / len(chosen)).float() for name, tensor in total.items()}
     with output.replaced() as new:
         folder.copy_settings(new)

@@ -62,7 +62,7 @@ class ModelFolder:
             return cls(path, folder.best_update())
         if checkpoint == "last":
             return cls(path, max(folder.updates(), default=None) or folder.best_update())
-        update = int(checkpoint) if checkpoint.isdecimal() else None
+        update = int(checkpoint) if re.fullmatch("[0-9]{1,18}", checkpoint) else None
         return cls(path, folder._existing(update, f"`checkpoint` {checkpoint}"))
 
     def _existing(self, update: int | None, wanted: str) -> int:
@@ -241,16 +241,20 @@ class ModelFolder:
             file.writelines(f"step-{int(update)}\t{metric:.6g}\n" for update, metric, *_ in best)
 
     def copy_settings(self, output: "ModelFolder") -> None:
-        """Put everything into ``output`` but weights and history. Raises UserError for a file that cannot be copied."""
+        """Copy every file but weights and history to ``output``. Raises UserError for one that cannot be copied."""
         translations = (self.translations("dev"), self.translations("test"))
         history = (self.checkpoints, self.ranking, self.metrics, self.log, *translations, self.lock)
-        # By what is left out, so that files of the user's beside the model's are copied, too.
-        ignore = shutil.ignore_patterns(checksums.NAME, *(path.name for path in history))
-        try:
-            shutil.copytree(self.path, output.path, ignore=ignore, dirs_exist_ok=True)
-        except shutil.Error as error:  # a list of them all
-            source, _, reason = error.args[0][0]
-            raise UserError(f"{source}: cannot be copied: {reason}") from None
+        left_out = {checksums.NAME, *(path.name for path in history)}
+        output.path.mkdir(parents=True, exist_ok=True)
+        for file in self.path.iterdir():
+            # By what is left out, so that files of the user's beside the model's are copied, too. No folder is a part
+            # of a model but its checkpoints: one may be TensorBoard's, or ``output`` itself.
+            if file.name in left_out or file.is_dir():
+                continue
+            try:
+                shutil.copy2(file, output.path)
+            except OSError as error:
+                raise UserError(f"{file}: cannot be copied: {error.strerror or error}") from None
         checksums.write_checksums(output.path, self._sums())  # of what was read: a copy that went wrong is noticed
 
     def copy_model(self, output: "ModelFolder") -> None:

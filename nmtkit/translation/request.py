@@ -4,6 +4,7 @@ The rules name fields between backquotes. From Python these are the names of arg
 options instead. Torch is not imported here, so that a wrong request is refused at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
 
 MOST = 10_000  # translations of a line; as many as the widest beam of Search has
 MAX_INPUT_LENGTH = 250  # tokens; the longest sentence, in words, that nmtkit prep leaves in a training text by default
+
+# The fields of a Request that mean nothing where references are scored, and where translations are drawn at random.
+WITHOUT_SEARCH = (
+    "n_best", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length", "beam_size",
+    "max_len_a", "max_len_b", "stop",
+)  # fmt: skip
+WITHOUT_BEAM = ("prefixes", "alignment", "attention", "replace_unk", "beam_size", "coverage_penalty", "stop")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,20 +65,13 @@ class Request:
         if self.unk_origin is not None and not self.replace_unk:
             raise UserError("`unk_origin`: is for unknown words that are replaced; add `replace_unk`")
         if self.references:
-            self._exclude(
-                "n_best seed prefixes alignment attention replace_unk shortlist max_input_length beam_size max_len_a "
-                "max_len_b",
-                "`references` are whole translations, which are scored and not searched for",
-            )
+            self._exclude(WITHOUT_SEARCH, "`references` are whole translations, which are scored and not searched for")
         if self.seed is not None:
-            self._exclude(
-                "prefixes alignment attention replace_unk beam_size coverage_penalty",
-                "`seed`: what is drawn at random has no prefix, no beam and no attention",
-            )
+            self._exclude(WITHOUT_BEAM, "`seed`: what is drawn at random has no prefix, no beam and no attention")
 
-    def _exclude(self, names: str, reason: str) -> None:
+    def _exclude(self, names: Sequence[str], reason: str) -> None:
         """Raise UserError if one of the fields ``names`` is asked for. A coverage penalty of 0 is none."""
-        asked = [name for name in names.split() if getattr(self, name) is not None and getattr(self, name) is not False]
+        asked = [name for name in names if getattr(self, name) is not None and getattr(self, name) is not False]
         if self.coverage_penalty == 0 and "coverage_penalty" in asked:
             asked.remove("coverage_penalty")
         if asked:

@@ -57,8 +57,7 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
             bad += 1
             if bad <= WARNINGS:
                 warn(f"{place}:{number}: byte 0x{line[error.start]:02X} is not UTF-8; translated as \ufffd")
-        text = decode_line(line)
-        yield text.removeprefix("\ufeff") if number == 1 else text  # a byte order mark
+        yield decode_line(line, number)
     if bad > WARNINGS:
         warn(f"{place}: {bad} lines are not UTF-8")
 
@@ -88,6 +87,7 @@ class Stream:
     def _read(self) -> None:
         """Take what there is, at least a byte unless it is the end. Raises UserError for what cannot be read."""
         try:
+            select.select([self._descriptor], [], [])  # whoever shares it may have made it one that does not wait
             block = os.read(self._descriptor, 1 << 20)
         except OSError as error:
             raise UserError(f"standard input: cannot be read: {error.strerror}") from None

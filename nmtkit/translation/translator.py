@@ -254,11 +254,15 @@ class Translator:
         return self._searched(written[0], read, targets or [[] for _ in lines], request)
 
     def check(self, request: Request) -> None:
-        """Raise UserError for search settings that no search has, and for a shortlist that cannot be made.
+        """Raise UserError for search settings that no search has, and for a lexicon or shortlist that cannot be had.
 
         A shortlist takes a lexicon of whole words, as that of nmtkit align is, whatever the segmentation.
         """
         request.search(self.search)
+        if self.lexicon is not None and (request.replace_unk or request.shortlist is not None):
+            # Read now, and not at the first word that needs it: it may be no lexicon, or a pipe, which only one process
+            # can read, and the others are copies of it.
+            _ = self.lexicon.translations
         if request.shortlist is None:
             return
         if self.lexicon is None:

@@ -88,7 +88,9 @@ class UnknownWords:
         looks /= np.diff([*tgt, len(tokens)])[:, None]
         looks[np.less(tgt, given)] = 0  # a name is copied only to where it is looked at
         split = (np.diff([*src, len(source)]) > 1).tolist()
-        copies = respelled(self.writer.words(tokens), looks, self.reader.words(source), written, split, self.lexicon)
+        target = self.writer.words(tokens)
+        # A mark of SentencePiece that no letters follow is of no word.
+        copies = respelled(target, looks[: len(target)], self.reader.words(source), written, split, self.lexicon)
         words = list(tokens)
         for s, (first, end) in copies.items():
             start, stop = tgt[first], [*tgt, len(tokens)][end]
@@ -100,7 +102,7 @@ class UnknownWords:
     @cached_property
     def lexicon_has_pieces(self) -> bool:
         """True if some words of the lexicon are pieces of words, as BPE and SentencePiece make them."""
-        return self.lexicon is not None and any(letters(word) != word for word in self.lexicon.translations)
+        return self.lexicon is not None and any(letters(word) not in (word, "") for word in self.lexicon.translations)
 
     @cached_property
     def _marks(self) -> tuple[str, str]:

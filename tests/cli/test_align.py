@@ -9,6 +9,7 @@ import pytest
 from nmtkit.data.prep import Files, prepare
 from nmtkit.data.settings import Prep, Side
 from nmtkit.errors import UserError
+from tests.conftest import piped
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
 
@@ -137,6 +138,20 @@ def test_gold_scores_the_folders_alignment_where_no_other_is_given(
     assert nmtkit("align", "--gold", "gold").out == "precision 100.00%  recall 100.00%  AER 0.00%  (data/train.align)\n"
 
 
+def test_an_alignment_and_its_gold_standard_may_come_from_pipes(
+    nmtkit: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gold").write_text("0-0 1-1 1p2\n0-0\n")
+    (tmp_path / "links").write_text("0-0 1-2 2-2\n0-0\n")
+    said = nmtkit("align", "--pharaoh", "links", "--gold", "gold").out.partition("(")[0]
+    assert "AER 28.57%" in said
+    with piped(tmp_path / "links") as links, piped(tmp_path / "gold") as gold:
+        assert nmtkit("align", "--pharaoh", links, "--gold", gold).out == f"{said}({links})\n"
+    with open(tmp_path / "gold") as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert nmtkit("align", "--pharaoh", "links", "--gold", "-").out == f"{said}(links)\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -144,7 +159,9 @@ def test_gold_scores_the_folders_alignment_where_no_other_is_given(
         ("--pharaoh far", "far:2: the link 3-0 is outside its pair of 3 and 3 words; align these very words"),
         ("--pharaoh bad", "bad:1: expected links source-target counted from 0, as 0-0 1-2; found 'x'"),
         ("--pharaoh none", "none: no such file"),
-        ("--pharaoh one --gold bad", "one has 1 lines but bad has 2; they must align the same sentences"),
+        ("--pharaoh one --gold far", "one has fewer lines than far, 2; they must align the same sentences"),
+        ("--pharaoh far --gold one", "far has more lines than one, 1; they must align the same sentences"),
+        ("--pharaoh - --gold -", "-: is standard input, which can be read once; name a file in the other place"),
         ("--pharaoh one --symmetrize grow-diag", "--symmetrize: the links of --pharaoh are taken as they are"),
         ("--gold one --threshold 3", "--gold only scores an alignment that is there"),
         ("--gold one", "data/train.align: cannot be read: No such file"),

@@ -35,3 +35,16 @@ def test_models_that_are_not_there_are_an_error_and_nothing_is_written(
     status, _, err = nmtkit("ensemble", "one", "two")
     assert (status, err) == (1, "nmtkit: error: one: not a model folder (no config.yaml); `nmtkit train` makes one\n")
     assert not (tmp_path / "ensemble").exists()
+
+
+def test_an_ensemble_of_a_model_that_has_folders_of_its_own_can_be_made_again_and_again_inside_it_too(
+    tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("run", "nem"):
+        write_model(tmp_path / name, "rnnsearch")
+    (tmp_path / "run" / "tensorboard").mkdir()
+    for output in ("run/first", "run/second", "third"):
+        assert nmtkit("ensemble", "run", "nem", "-o", output).status == 0
+        assert [path.name for path in Path(output).glob("members/*/*") if path.is_dir()] == ["checkpoints"] * 2
+        assert nmtkit("inspect", f"{output}/members/1-run").status == 0

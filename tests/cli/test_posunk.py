@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmtkit.symbols import SPELLINGS
+from tests.conftest import piped
 from tests.echo import load_echo, write_folder
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
@@ -138,3 +139,13 @@ def test_what_is_read_is_never_replaced(filtered: Run, folder: Path, name: str) 
     assert (status, out) == (1, "")
     assert f"--output {name}: is read, too, and would be replaced; name another file" in err
     assert (folder / "source").read_text() == "house\n"
+
+
+def test_a_byte_order_mark_before_the_first_translation_changes_nothing(filtered: Run) -> None:
+    assert filtered("\ufeff<unkpos_0> a\n\ufeffa", "x y\nz").out == "x a\n\ufeffa\n"
+
+
+def test_the_vocabulary_may_come_from_a_pipe(filtered: Run, folder: Path) -> None:
+    (folder / "vocab.tgt").write_text("".join(f"{symbol}\t0\n" for symbol in SPELLINGS) + "y\t9\n")
+    with piped(folder / "vocab.tgt") as vocab:
+        assert filtered("<unkpos_0> y", "y x", None, "--vocab", vocab) == (0, "x y\n", "")

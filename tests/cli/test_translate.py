@@ -16,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nmtkit.data.parallel import COPIES
+from tests.conftest import piped
 from tests.echo import load_echo, write_folder
 
 PROJECT = Path(__file__).parents[2]
@@ -250,12 +252,29 @@ def test_unknown_words_are_replaced_by_the_models_lexicon_or_by_the_one_given(
     assert filtered(b"y x\n", "--replace-unk", "-m", own, "--alignment").out == "y X\t0-0 1-1\n"
     told = filtered(b"a y x\n\ny\n", "--replace-unk", "--unk-origin", "papers", "-m", own, "--json")
     assert told.err == "nmtkit: unknown words (papers): 1 translated, 2 copied, 0 left\n"
+    quiet = filtered(b"a y x\n", "--quiet", "--replace-unk", "-m", own)
+    assert quiet == (0, "a y X\n", "")
     values = [json.loads(line)["unknown"] for line in told.out.splitlines()]
     assert values == [
         dict(zip(("translated", "copied", "left"), n, strict=True)) for n in [(1, 1, 0), (0, 0, 0), (0, 1, 0)]
     ]
     assert filtered(b"a b\n", "--replace-unk", "-m", own).err == ""
     assert "bad:1: expected source word" in filtered(b"a\n", "--replace-unk", "-m", own, "--lexicon", bad).err
+
+
+def test_a_lexicon_that_cannot_be_read_is_an_error_before_the_first_line(filtered: Callable[..., Any]) -> None:
+    for text in (b"a\n", b""):
+        said = filtered(text, "--replace-unk", "--lexicon", "none.tsv", "-o", "out")
+        assert said == (1, "", "nmtkit: error: none.tsv: cannot be read: No such file or directory\n")
+
+
+@pytest.mark.skipif(not COPIES, reason="processes that are no copies read the lexicon for themselves")
+def test_a_lexicon_from_a_pipe_serves_every_process(folder: Path, nmtkit: Callable[..., Any]) -> None:
+    (folder / "lexicon").write_text("x\tX\t1\t1\n")
+    (folder / "long").write_text("a x\n" * 600)
+    with piped(folder / "lexicon") as lexicon:
+        said = nmtkit("translate", "-q", "--replace-unk", "--lexicon", lexicon, "--jobs", "2", "-i", "long")
+    assert said == (0, "a X\n" * 600, "")
 
 
 def test_a_model_that_cannot_replace_unknown_words_says_so(folder: Path, filtered: Callable[..., Any]) -> None:
@@ -288,6 +307,8 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--sample", "--replace-unk"], "--sample: what is drawn at random has no prefix, no beam and no attention"),
         (["--sample", "--alignment", "--prefix", "x"], "no attention; leave --prefix and --alignment out"),
         (["--sample", "-b", "7"], "no attention; leave --beam-size out"),
+        (["--sample", "--stop", "first"], "no prefix, no beam and no attention; leave --stop out"),
+        (["--score-reference", "x", "--stop", "all"], "not searched for; leave --stop out"),
         (["--seed", "7"], "--seed: is for --sample; add that, or leave it out"),
         (
             ["--seed", "-1", "--sample"],

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.symbols import BOS, EOS, PAD, SPELLINGS, UNK, UNKPOS
+from tests.conftest import piped
 
 SYMBOLS = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"
 COUNTS = Counter({"the": 9, "cat": 5, "a": 5, "mat": 2, "once": 1, "<s>": 7})
@@ -124,3 +125,9 @@ def test_a_missing_vocabulary_says_how_to_make_it(tmp_path: Path) -> None:
 )
 def test_sentences_begin_with_a_capital_if_common_words_often_have_one(text: str, capitals: bool) -> None:
     assert Vocabulary.choose(Counter(text.split()).items(), None, 1).capitals == capitals
+
+
+def test_a_vocabulary_may_come_from_a_pipe(tmp_path: Path) -> None:
+    Vocabulary.choose([("a", 2), ("b", 1)], None, 1).save(tmp_path / "vocab")
+    with piped(tmp_path / "vocab") as path:
+        assert Vocabulary.load(Path(path)).words == [*SPELLINGS, "a", "b"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nmtkit.serving.api import read
 from nmtkit.serving.limits import Limits
 from nmtkit.serving.search import Batch, Offer, describe, search, translators_of
 from nmtkit.translation import loading
@@ -91,6 +92,53 @@ def test_a_mistake_is_answered_with_a_sentence(start: Start, values: dict[str, A
     answer = start("run", "blind").post("/v1/translate", content=json.dumps(values))
     assert answer.status_code == 400
     assert re.match(re.escape(complaint), answer.json()["error"])
+
+
+OWN = {
+    "beam_size": 4, "length_penalty": "gnmt", "alpha": 0.5, "coverage_penalty": 0.1, "max_len_a": 2.0, "max_len_b": 9,
+    "stop": "first", "replace_unk": True, "unk_origin": "papers", "max_input_length": 99,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "gone"),
+    [
+        ({"seed": 0, "n_best": 2}, "beam_size coverage_penalty stop replace_unk unk_origin"),
+        ({"references": ["a"]}, "beam_size max_len_a max_len_b stop replace_unk unk_origin max_input_length"),
+        ({"replace_unk": False}, "unk_origin"),
+        ({"length_penalty": "none"}, "alpha"),
+        ({"length_penalty": "avg"}, "alpha"),
+        ({"length_penalty": "power", "seed": None}, ""),
+        ({"prefixes": ["a"], "attention": True, "alpha": 0.1}, ""),
+    ],
+)
+def test_the_servers_own_settings_hold_as_far_as_they_mean_something_beside_what_a_client_asks_for(
+    start: Start, values: dict[str, Any], gone: str
+) -> None:
+    asked = {"lines": ["a b"], **values}
+    answer = start(request=Request(**OWN)).post("/v1/translate", json=asked)
+    assert (answer.status_code, answer.json().get("error")) == (200, None)
+    _, request = read(asked, Request(**OWN), Limits())
+    wishes = {name: value == ["a"] or value for name, value in values.items()}
+    kept = {name: value for name, value in OWN.items() if name not in gone.split()}
+    assert request == Request(**{**kept, **wishes})
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"seed": 1, "beam_size": 2}, "leave `beam_size` out"),
+        ({"references": ["a"], "n_best": 2}, "leave `n_best` out"),
+        ({"replace_unk": False, "unk_origin": "papers"}, "add `replace_unk`"),
+        ({"length_penalty": "none", "alpha": 0.5}, "`alpha`: `length_penalty` none has none"),
+    ],
+)
+def test_what_a_client_combines_wrongly_is_refused_whatever_the_servers_settings(
+    start: Start, values: dict[str, Any], complaint: str
+) -> None:
+    answer = start(request=Request(**OWN)).post("/v1/translate", json={"lines": ["a b"], **values})
+    assert answer.status_code == 400
+    assert complaint in answer.json()["error"]
 
 
 def test_no_limit_of_a_server_allows_more_translations_than_search_has(start: Start) -> None:

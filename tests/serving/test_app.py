@@ -21,20 +21,25 @@ def refusal(client: TestClient, **values: Any) -> tuple[int, str]:
 
 
 def test_a_text_beyond_a_limit_is_refused(start: Start) -> None:
-    client = start(limits=Limits(body=300, characters=40, lines=3, attention=20, beam=5, length=2))
+    client = start(limits=Limits(body=300, characters=40, lines=3, line=30, attention=20, beam=5, length=2))
     assert refusal(client, text="a" * 300) == (413, "the request has more than 300 bytes")
     assert refusal(client, text="a " * 21) == (413, "the text has 42 characters and may have 40")
     many = "the text has 22 characters, 2 times for `n_best`, and may have 40"
     assert refusal(client, text="a " * 11, n_best=2) == (413, many)
     assert refusal(client, lines=["a"] * 4) == (413, "the text has 4 lines or sentences, more than 3")
     assert refusal(client, text="a\n" * 4) == (413, "the text has 4 lines or sentences, more than 3")
+    longest = (413, "a line or sentence has 31 characters, more than 30")
+    assert refusal(client, lines=["a", "a" * 31]) == refusal(client, text="b\n" + "a" * 31) == longest
+    for asked in ({"q": "a" * 31}, {"q": ["a", f"<b>{'a' * 31}</b>"], "format": "html"}):
+        answer = client.post("/translate", json={**asked, "source": "en", "target": "en"})
+        assert (answer.status_code, answer.json()["error"]) == longest
     fewer = "the text has 21 characters and may have for `attention` 20"
     assert refusal(client, text="a" * 21, attention=True) == (413, fewer)
     bounds = {"beam_size": 5, "n_best": 5, "max_len_b": 100, "max_input_length": 250}
     for name, bound in bounds.items():
         reason = f"`{name}`: {bound + 1} is more than {bound}, which this server allows"
         assert refusal(client, text="a", **{name: bound + 1}) == (400, reason)
-    assert client.post("/v1/translate", json={"text": "a " * 20}).status_code == 200
+    assert client.post("/v1/translate", json={"text": "a " * 15 + "\nb"}).status_code == 200
 
 
 @pytest.mark.parametrize(

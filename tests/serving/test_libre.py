@@ -66,6 +66,29 @@ def test_html_keeps_its_tags_and_what_is_no_text(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
+    ("html", "translated"),
+    [
+        ("<b title=\"a > b\" class = 'c > d'>lower</b> e", None),
+        ("<p title=don't>a</p> <a href=\"b>c</a> d", None),  # quotes that hold no value, or are not closed
+        ("a < b <3 c<b>d</b>", "a &lt;unk&gt; b &lt;unk&gt; &lt;unk&gt; c<b>d</b>"),
+        ("a</b><?c d?><!DOCTYPE e>f", None),
+    ],
+)
+def test_a_tag_ends_outside_quotes_and_begins_with_a_letter(client: TestClient, html: str, translated: str) -> None:
+    answer = client.post("/translate", json={"q": html, "source": "en", "target": "en", "format": "html"})
+    assert answer.json()["translatedText"] == (translated or html)
+
+
+def test_many_blank_texts_are_refused_at_once(client: TestClient) -> None:
+    asked = {"q": [""] * 900_000, "source": "en", "target": "en"}
+    began = time.process_time()
+    answer = client.post("/translate", json=asked)
+    assert time.process_time() - began < 1
+    reason = "the text has 900000 lines or sentences, more than 10000"
+    assert (answer.status_code, answer.json()) == (413, {"error": reason})
+
+
+@pytest.mark.parametrize(
     ("values", "complaint"),
     [
         ({"source": "en", "target": "en"}, "`q`: a text or a list of texts is missing"),

@@ -181,6 +181,21 @@ def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_
 
 
 @pytest.mark.slow
+def test_what_is_answered_before_a_request_is_read_is_plain_text(start: Start) -> None:
+    server = start("--jobs", "1", "--limit-connections", "1")
+    for request, status, reason in (
+        (b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 503, b"Service Unavailable"),
+        (b"no HTTP\r\n\r\n", 400, b"Invalid HTTP request received."),
+    ):
+        with server.connect() as client, client.makefile("rb") as answer:
+            client.sendall(request)
+            head, _, body = answer.read().partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 %d " % status)
+        assert b"content-type: text/plain" in head
+        assert reason in body
+
+
+@pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_says_nothing(start: Start) -> None:
     server = start("--jobs", "1")
     server.process.send_signal(signal.SIGINT)

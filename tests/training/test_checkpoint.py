@@ -179,6 +179,32 @@ def test_a_disk_without_room_leaves_no_average_or_the_old_one(tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
 
 
+@pytest.mark.parametrize("place", ["mean", "run/mean"])
+def test_an_average_of_a_run_that_has_folders_of_its_own_can_be_made_again_and_again(
+    tmp_path: Path, place: str
+) -> None:
+    run, output = ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / place)
+    for update in (1, 2, 3):
+        written(run.path, update, float(update))
+        run.tensorboard.mkdir(exist_ok=True)
+        (run.tensorboard / "events").write_text("history")
+        (run.path / "notes").write_text("mine")
+        averaging.average(run, output, [], last=1)
+        assert output.updates() == [update]
+        assert float(checkpoint.load_weights(output.chosen_weights())["bias"][0]) == update
+        assert [path.name for path in output.path.iterdir() if path.is_dir()] == ["checkpoints"]
+        assert (output.path / "notes").read_text() == "mine"
+    averaging.average(output, ModelFolder(tmp_path / "again"), [], last=1)  # and it is whole
+
+
+@pytest.mark.parametrize("name", ["mine", "step-²", "step-" + "9" * 30])
+def test_the_average_of_a_checkpoint_whose_folder_was_renamed_has_the_number_0(tmp_path: Path, name: str) -> None:
+    run, output = ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean")
+    written(run.path, 1, 1.0)
+    averaging.average(run, output, [run.checkpoint(1).rename(run.checkpoints / name)])
+    assert output.updates() == [0]
+
+
 def test_a_file_that_cannot_be_copied_is_named(tmp_path: Path) -> None:
     written(tmp_path / "run", 1, 1.0)
     (tmp_path / "run" / "notes").symlink_to("nowhere")

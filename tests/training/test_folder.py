@@ -61,6 +61,11 @@ def test_a_checkpoint_that_is_not_there_is_told_which_are(
     assert str(refused.value) == f"{wanted}: not there; the checkpoints of run are 10, 20, 30, the best one 20"
 
 
+def test_a_checkpoint_with_a_number_beyond_all_numbers_is_not_there(run: ModelFolder) -> None:
+    with pytest.raises(UserError, match=r"^`checkpoint` 9+: not there; the checkpoints of run are"):
+        ModelFolder.at(Path("run"), "9" * 5_000)
+
+
 def test_of_many_checkpoints_the_newest_are_named(run: ModelFolder) -> None:
     for update in range(100, 130):
         run.checkpoint(update).mkdir()

@@ -25,6 +25,8 @@ from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
         ({"references": True, "n_best": 1}, "scored and not searched for; leave `n_best` out"),
         ({"references": True, "seed": 0, "shortlist": 0}, "leave `seed` and `shortlist` out"),
         ({"references": True, "prefixes": True}, "leave `prefixes` out"),
+        ({"seed": 1, "stop": "first"}, "no attention; leave `stop` out"),
+        ({"references": True, "stop": "all"}, "scored and not searched for; leave `stop` out"),
         ({"unk_origin": "papers"}, "is for unknown words that are replaced; add `replace_unk`"),
         ({"references": True, "max_input_length": 9}, "leave `max_input_length` out"),
     ],

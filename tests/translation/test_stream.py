@@ -1,4 +1,7 @@
-from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, windows
+import os
+import threading
+
+from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, Stream, windows
 
 
 def test_windows_grow_and_lose_nothing() -> None:
@@ -16,3 +19,16 @@ def test_a_window_ends_where_the_next_line_would_have_to_be_waited_for() -> None
 def test_windows_are_large_at_once_where_it_is_known_that_nobody_waits() -> None:
     sizes = [len(window) for window in windows(range(5000), lambda: True, LARGEST_WINDOW)]
     assert sizes == [LARGEST_WINDOW, LARGEST_WINDOW, 5000 - 2 * LARGEST_WINDOW]
+
+
+def test_an_input_that_does_not_wait_is_waited_for() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    later = threading.Timer(0.05, os.write, (writing, b"a\nb"))
+    later.start()
+    lines = iter(Stream(reading))
+    assert next(lines) == b"a"
+    later.join()
+    os.close(writing)
+    assert list(lines) == [b"b"]
+    os.close(reading)

@@ -356,6 +356,19 @@ def test_search_settings_are_replaced_by_value(translator: Translator) -> None:
     assert replace(translator, search=Search(beam_size=1)).search.beam_size == 1
 
 
+@pytest.mark.parametrize("segmentation", ["bpe", "words"])
+def test_a_lexicon_is_read_when_it_is_clear_that_it_is_needed(
+    translator: Translator, tmp_path: Path, segmentation: str
+) -> None:
+    prep = tmp_path / "run" / "prep.yaml"
+    prep.write_text(prep.read_text().replace("segmentation: bpe", f"segmentation: {segmentation}"))
+    for request in (Request(replace_unk=True), Request(shortlist=0)):
+        lacking = nmtkit.load(tmp_path / "run", "cpu", lexicon=tmp_path / "none.tsv")
+        lacking.check(Request())
+        with pytest.raises(UserError, match=r"none\.tsv: cannot be read: No such file"):
+            lacking.check(request)
+
+
 def test_a_lexicon_of_pieces_makes_no_shortlist(translator: Translator, tmp_path: Path) -> None:
     (tmp_path / "pieces.tsv").write_text("a\ta\t1\t1\nlow@@\tlow@@\t1\t1\n")
     of_pieces = nmtkit.load(tmp_path / "run", "cpu", lexicon=tmp_path / "pieces.tsv")

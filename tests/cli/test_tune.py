@@ -1,0 +1,25 @@
+"""What tune says of a model that there is little to try for; see ``test_pairs.py`` for what it finds."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.echo import load_echo, write_folder
+
+
+def test_a_model_without_attention_has_no_coverage_penalty_to_try_but_none(
+    tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmtkit.translation.loading.load_model", load_echo)
+    monkeypatch.chdir(tmp_path)
+    data = write_folder(tmp_path / "data")
+    for side in ("src", "tgt"):
+        (data / f"dev.raw.{side}").write_text("a b c d\nlower\n")
+    write_folder(tmp_path / "blind")
+    complaint = "nmtkit: error: --betas 0.1,0.2: the model has no attention, so 0 is all there is to try\n"
+    assert nmtkit("tune", "-m", "blind", "--betas", "0.1,0.2") == (1, "", complaint)
+    found = nmtkit("tune", "-m", "blind", "--betas", "0.1,0")
+    assert (found.status, found.err) == (0, "")
+    assert "best      --length-penalty none --coverage-penalty 0 " in found.out
