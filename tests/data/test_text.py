@@ -275,6 +275,12 @@ def test_the_options_of_the_tokenizer_do_what_those_of_moses_do(
     assert " ".join(TextPipeline(Side(language, segmentation="words", **settings)).tokens(line)) == tokens
 
 
+def test_an_expression_that_can_match_nothing_protects_what_it_matches_otherwise() -> None:
+    empty, plus = (TextPipeline(Side("en", protected=(digits,), segmentation="words")) for digits in (r"\d*", r"\d+"))
+    line = "Born in 1987, of course."
+    assert empty.tokens(line) == plus.tokens(line) == ["Born", "in", "1987", ",", "of", "course", "."]
+
+
 @pytest.mark.parametrize("line", ["A well-known man's <b> & [x | y].", "THISISPROTECTED <b>"])
 def test_escapes_hyphens_and_protected_text_come_back_as_they_were(line: str) -> None:
     side = Side("en", aggressive_hyphens=True, escape=True, protected=("<b>",))
@@ -315,7 +321,7 @@ def test_a_program_may_separate_the_words(tmp_path: Path) -> None:
     ("body", "message"),
     [
         ("sys.exit(3)", r"segment\.py: ended with status 3 instead of answering a line"),
-        ("print('a\\nb')", r"segment\.py: 2 lines for one; it has to answer one with one"),
+        ("print('a\\nb')", r"segment\.py: more than one line for one \(a greeting, perhaps\?\); it has to answer one"),
         ("pass", r"segment\.py: no answer to a line in 1 seconds; it has to answer each line at once \(for example"),
     ],
 )
@@ -325,6 +331,24 @@ def test_a_program_that_does_not_answer_line_by_line_is_named(
     monkeypatch.setattr("nmtkit.data.command._SECONDS", 1.0)
     with pytest.raises(UserError, match=message):
         TextPipeline(plain(command=program(tmp_path, body))).tokens("a")
+
+
+@pytest.mark.parametrize("greeting", ["print(1)\nfor line in sys.stdin:", "for line in sys.stdin: print(1);"])
+def test_a_program_that_greets_before_its_first_answer_is_an_error_and_not_a_corpus_shifted_by_one_line(
+    tmp_path: Path, greeting: str
+) -> None:
+    """Also if it answers after 3 ms, when the greeting has been read."""
+    (tmp_path / "greet.py").write_text(f"import sys, time\n{greeting} time.sleep(0.003); print(line.strip())\n")
+    pipeline = TextPipeline(plain(command=f"{sys.executable} -u {tmp_path / 'greet.py'}"))
+    with pytest.raises(UserError, match=r"more than one line for one \(a greeting, perhaps\?\)"):
+        pipeline.tokens("a")
+
+
+def test_a_program_that_warns_at_a_later_line_is_an_error(tmp_path: Path) -> None:
+    pipeline = TextPipeline(plain(command=program(tmp_path, "print(line.strip()); line == 'c\\n' and print('w')")))
+    assert [pipeline.tokens(line) for line in "ab"] == [["a"], ["b"]]
+    with pytest.raises(UserError, match="more than one line for one"):
+        [pipeline.tokens(line) for line in "cdef"]
 
 
 @pytest.mark.parametrize("letters", [1, 100_000])
