@@ -100,7 +100,7 @@ class Workers:
         self._join()
 
     def _terminate(self) -> None:
-        """End the processes: their answers are not wanted, and to wait for a slow item would delay the error message."""
+        """End the processes: nobody wants their answers, and waiting for a slow item would delay the error message."""
         for process in self._processes:
             process.terminate()
 

@@ -401,6 +401,27 @@ def test_a_table_is_found_by_its_two_languages(folder: Callable[..., Path]) -> N
 
 
 @pytest.mark.parametrize(
+    ("name", "languages"),
+    [
+        ("train.en-pt-BR.tsv", ["en", "pt-BR"]),
+        ("train.pt-BR-en.tsv.gz", ["en", "pt-BR"]),
+        ("train.en-zh-Hans-CN.tsv", ["en", "zh-Hans-CN"]),
+        ("train.EN-FR.tsv", ["EN", "FR"]),
+        ("train.en-pt-br.tsv", None),  # may be of en-pt and br
+        ("train.EN-PT-BR.tsv", None),
+    ],
+)
+def test_in_a_table_s_name_capitals_tell_a_region_from_a_language(
+    folder: Callable[..., Path], name: str, languages: list[str] | None
+) -> None:
+    if languages is None:
+        with pytest.raises(UserError, match=r"has no train\.LANGUAGE"):
+            find_raw(folder(name), None, None)
+    else:
+        assert find_raw(folder(name), *languages)[1:] == tuple(languages)
+
+
+@pytest.mark.parametrize(
     ("names", "src", "tgt", "message"),
     [
         (["train.en", "train.fr"], None, None, r"has en and fr: which one .*`src_lang` en or `src_lang` fr"),

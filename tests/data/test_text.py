@@ -178,11 +178,14 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Side("en", lowercase=True, truecase=True), "lowercase and truecase exclude each other"),
-        (lambda: Cleaning(max_length=-1), "max_length must be 0 or more, not -1"),
-        (lambda: Cleaning(max_ratio=0.5), r"max_ratio must be 0 or at least 1, not 0\.5"),
-        (lambda: plain(escape=True), "aggressive hyphens, protected patterns and escapes are the tokenizer's"),
-        (lambda: Side("en", protected=("(",)), r"protected: '\(' is no regular expression: missing \)"),
+        (lambda: Side("en", lowercase=True, truecase=True), "`lowercase` and `truecase` exclude each other"),
+        (lambda: Cleaning(max_length=-1), "`max_length` must be 0 or more, not -1"),
+        (lambda: Cleaning(max_ratio=0.5), r"`max_ratio` must be 0 or at least 1, not 0\.5"),
+        (
+            lambda: plain(escape=True),
+            "`aggressive_hyphens`, `protect` and `escape` are for a tokenizer, and `tokenizer` is none",
+        ),
+        (lambda: Side("en", protected=("(",)), r"`protect`: '\(' is no regular expression: missing \)"),
         (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges must be at least 1, not 0"),
         (lambda: Prep(Side("en"), Side("fr"), pieces=0), "pieces must be at least 1, not 0"),
     ],
