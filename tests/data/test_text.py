@@ -311,7 +311,8 @@ def program(tmp_path: Path, body: str) -> str:
     return f"{sys.executable} -u {tmp_path / 'segment.py'}"
 
 
-def test_a_program_may_separate_the_words(tmp_path: Path) -> None:
+def test_a_program_may_separate_the_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmtkit.data.command._PAUSE", 0.01)
     command = program(tmp_path, "print(line.strip().replace('-', ' '))")
     pipeline = TextPipeline(plain(command=command))
     for line in ("ev-ler-de é", "x-y"):
@@ -373,6 +374,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
 def test_a_folder_does_not_run_programs_unless_it_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     side = plain("tr", command=program(tmp_path, "print('answer')"))
     write_prep(tmp_path, Prep(side, side))
+    monkeypatch.setattr("nmtkit.data.command._PAUSE", 0.01)
     with pytest.raises(UserError, match=r"prep\.yaml: wants to run .*say so with NMTKIT_RUN_COMMANDS=1 in the env"):
         TextPipeline.load(tmp_path, "src")
     assert TextPipeline.load(tmp_path, "src", trusted=True).tokens("a") == ["answer"]
