@@ -21,7 +21,7 @@ from nmtkit.data.rules import wrong_script
 from nmtkit.data.settings import SIDES, SPLITS, Cleaning
 from nmtkit.data.text import CONTROL
 from nmtkit.errors import UserError
-from nmtkit.lines import conversion, decode_line, parse_line, raw_lines
+from nmtkit.lines import conversion, decode_line, file_of, parse_line, raw_lines
 from nmtkit.symbols import UNK
 
 _FIRST_LINES = 5  # that a finding names
@@ -71,10 +71,13 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     """The findings in raw text in the languages ``src`` and ``tgt``.
 
     ``raw``: the files of train, and of dev and test if there are any. Nothing is raised for text that ``prep`` would
-    refuse; the finding is fatal. Raises UserError for files that cannot be read to their end, such as tables with a
-    line that is too short.
+    refuse; the finding is fatal. Raises UserError for files that cannot be read to their end.
     """
     findings = _Findings()
+    # The sides of a table with a line that is too short cannot be read.
+    raw = {split: files for split, files in raw.items() if _has_columns(files, findings)}
+    if "train" not in raw:
+        return list(findings.all.values())
     languages = _Languages(raw["train"], src, tgt)
     heldout: dict[bytes, tuple[Path, int]] = {}
     for split in SPLITS[1:]:
@@ -97,6 +100,17 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
         for number in np.flatnonzero(marks).tolist():
             findings.add(raw["train"].src, number + 1, "a pair that was there before")
     return list(findings.all.values())
+
+
+def _has_columns(files: Files, findings: _Findings) -> bool:
+    """True if the sides are no columns of tables, or in each of their lines; notes the lines that have too few."""
+    sound = True
+    for file, column in map(file_of, files):
+        for number, line in enumerate(raw_lines(file) if column else (), 1):
+            if (columns := line.count(b"\t") + 1) < (column or 0):
+                findings.add(file, number, f"no column {column} among {columns}", fatal=True)
+                sound = False
+    return sound
 
 
 def _is_trainable(files: Files) -> bool:
