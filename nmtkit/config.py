@@ -74,6 +74,8 @@ def parse_yaml(text: str, where: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(f"{where}:{line}: not valid YAML: {error.problem or error.context}") from None
+    except (LookupError, AttributeError):  # PyYAML's own, of !!bool maybe, !!int "" and !!timestamp soon
+        raise UserError(f"{where}: not valid YAML: a value is not of the type that its tag names") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2020-99-99
         reason = " ".join(str(error).split()) or "nested too deeply"
         raise UserError(f"{where}: not valid YAML: {reason}") from None
@@ -232,7 +234,8 @@ def _build(
     try:
         return schema(**made)
     except ValueError as error:  # raised by the dataclass's own __post_init__: an impossible value
-        problems.append(f"{prefix}{error}")
+        # Which may name several fields as `this`; in a file they stand without quotes, the first with its place.
+        problems.append(prefix + re.sub(r"`(\w+)`", r"\1", str(error)))
         return None
 
 

@@ -137,6 +137,10 @@ def test_numbers_are_numbers_and_words_are_words(text: str, value: object) -> No
         ("a: \x00", "run.yaml: not valid YAML: "),
         ("[" * 1000, "run.yaml: not valid YAML: "),
         ("a: 2020-99-99", "run.yaml: not valid YAML: "),
+        *(
+            (f"a: {tagged}", "run.yaml: not valid YAML: a value is not of the type that its tag names")
+            for tagged in ('!!float ""', '!!int ""', "!!bool maybe", "!!timestamp x")
+        ),
     ],
 )
 def test_bad_yaml_names_the_line(text: str, message: str) -> None:

@@ -45,6 +45,9 @@ def doctor(
     files, src, tgt = find_raw(raw, src_lang, tgt_lang)
     # Text first: what is wrong there is wrong in everything that is made of it.
     findings = examine_text(files, src, tgt)
+    if "dev" not in files and not (data / "dev.src").exists():  # which prep may have drawn from the training text
+        remedy = "nmtkit prep --dev-size draws one from the training text"
+        findings.append(Finding(raw, f"no development set, without which nmtkit train fails; {remedy}", fatal=True))
     # The folder's vocabularies can be judged only when nmtkit vocab has made them; without them the text alone is.
     if (data / "ids.json").exists():
         findings += examine_ids(data)

@@ -99,8 +99,13 @@ app.callback(help=_help(nmtkit))(nmtkit)
 # What typer raises for words on the command line that it does not understand; it has no name for it of its own.
 WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
-# The arguments of the library that a command has under another name.
-OPTIONS = {"translate": {"seed": "--sample", "prefixes": "--prefix", "references": "--score-reference"}}
+# The arguments of the library that a command has under another name, or that another command has.
+_DEV_SIZE = {"dev_size": "nmtkit prep --dev-size"}
+OPTIONS = {
+    "translate": {"seed": "--sample", "prefixes": "--prefix", "references": "--score-reference"},
+    "train": _DEV_SIZE,
+    "doctor": _DEV_SIZE,
+}
 
 
 def in_options(message: str, words: Sequence[str]) -> str:
@@ -115,10 +120,15 @@ def in_options(message: str, words: Sequence[str]) -> str:
     command = next((word for word in words if word in commands), None)
     if command is None:
         return message
-    # The first long name of each option by its Python name; an argument has none.
-    long = {p.name: next((o for o in p.opts if o.startswith("--")), None) for p in commands[command].params}
+    long = {p.name: _long_name(p, words) for p in commands[command].params}
     options = long | OPTIONS.get(command, {})
     return re.sub("`([a-z_0-9]+)`", lambda match: options.get(match[1]) or match[0], message)
+
+
+def _long_name(parameter: Any, words: Sequence[str]) -> str | None:
+    """The long name by which an option was given (--separate for --joint), or its first one; an argument has none."""
+    names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--")]
+    return next((name for name in names if name in words), names[0] if names else None)
 
 
 def main() -> None:

@@ -49,6 +49,10 @@ ErrorTypes = Annotated[
 ]
 Jobs = Annotated[
     int | None,
+    typer.Option("--jobs", "-j", min=1, help="Number of processes.  [default: one per core]", show_default=False),
+]
+JobsOfSearch = Annotated[
+    int | None,
     typer.Option(
         "--jobs", "-j", min=1, help="Number of processes.  [default: one per core, or 1 on a GPU]", show_default=False
     ),

@@ -29,7 +29,7 @@ def prep(
     seed: Annotated[int, typer.Option(min=0, help="Random seed of --dev-size.")] = Development.seed,
     output: Annotated[Path, typer.Option("--output", "-o", help="Data folder to write.")] = Path("data"),
     like: Annotated[Path | None, typer.Option(metavar="FOLDER",
-        help="Tokenise and segment as in this data or model folder, whose BPE is used, too.")] = None,
+        help="Tokenise, truecase and segment as in this data or model folder, with the models learnt there.")] = None,
     tokenizer: Annotated[list[str] | None, typer.Option(metavar="[LANGUAGE=]NAME", show_default=False,
         help="Tokenizer, for both languages or for one: moses; characters, for Chinese and Japanese; or none, for text "
         "whose words are separated by spaces already. May be repeated.  [default: moses]")] = None,
@@ -98,11 +98,12 @@ def prep(
     prep.yaml, and nmtkit translate repeats them. Words are what the tokenizer makes; with --tokenizer none a line of
     Chinese or Japanese is one word, so add --max-ratio 0 there.
 
-    When a run is interrupted, the same command continues it. Machines that share a folder can share a large text:
+    When a run is interrupted, the same command continues it. Machines that share a folder can share a large text; every
+    part and the merge take the same options:
 
-      nmtkit prep -s en -t fr --shard 1/8     (and 2/8 to 8/8, on any machine)
+      nmtkit prep -s en -t fr --bpe 32000 --shard 1/8     (and 2/8 to 8/8, on any machine)
 
-      nmtkit prep -s en -t fr --merge
+      nmtkit prep -s en -t fr --bpe 32000 --merge
     """
     if as_json and (shard or verify):
         raise UserError("--json: is of a whole data folder; leave out --shard and --verify")

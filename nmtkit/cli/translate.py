@@ -16,7 +16,7 @@ from nmtkit.cli.options import (
     Combine,
     CoveragePenalty,
     Device,
-    Jobs,
+    JobsOfSearch,
     LengthPenalty,
     LexiconFile,
     MaxInputLength,
@@ -86,7 +86,7 @@ def translate(
     weights: Weights = None,
     precision: Precision = "auto",
     device: Device = "auto",
-    jobs: Jobs = None,
+    jobs: JobsOfSearch = None,
 ) -> None:  # fmt: skip
     """Translate text line by line: one output line for each input line, and a blank line for a blank line.
 

@@ -28,9 +28,9 @@ def vocab(
     unkpos: Annotated[bool, typer.Option("--unkpos",
         help="Replace unknown target words by symbols that point to the source words they translate.")] = False,
     src_from: Annotated[Path | None, typer.Option(metavar="FILE",
-        help="Use the words of another toolkit's source vocabulary, in their order.")] = None,
+        help="Use the words of this source vocabulary, of nmtkit or another toolkit, in their order.")] = None,
     tgt_from: Annotated[Path | None, typer.Option(metavar="FILE",
-        help="Use the words of another toolkit's target vocabulary, in their order.")] = None,
+        help="Use the words of this target vocabulary, of nmtkit or another toolkit, in their order.")] = None,
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip

@@ -9,6 +9,7 @@ import weakref
 from nmtkit.errors import UserError
 
 _SECONDS = 60.0  # that a program may take to load its dictionaries
+_PAUSE = 0.2  # seconds in which a second line would come
 
 
 class Command:
@@ -17,12 +18,15 @@ class Command:
     def __init__(self, command: str) -> None:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
+        self._answers = 0
 
     def answer(self, line: str) -> str:
         """The program's answer to a line. Raises UserError if it cannot be started, ends, or answers not one line."""
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
+        # After a line that nobody asked for, each answer would be taken for that of the next line.
+        self._check_silence(process, 0.0)
         rest, answer = memoryview(line.encode() + b"\n"), bytearray()
         # Written and read by turns: of a long line a program may answer the beginning before it takes the end. And not
         # by readline, which has no limit of time: a program may keep its answers back until it has more of them.
@@ -46,8 +50,21 @@ class Command:
                 answer += received
         text = answer[:-1].decode("utf-8", errors="replace")
         if "\n" in text:
-            raise UserError(f"{self._command}: {text.count(chr(10)) + 1} lines for one; it has to answer one with one")
+            raise self._too_many_lines()
+        self._answers += 1
+        # After line 1, 2, 4, 8, ... and a few others: to wait after each would take longer than the program does.
+        if self._answers.bit_count() == 1 or self._answers % 4096 == 0:
+            self._check_silence(process, _PAUSE)
         return text
+
+    def _check_silence(self, process: "subprocess.Popen[bytes]", seconds: float) -> None:
+        """Raise UserError if the program writes anything within some seconds."""
+        assert process.stdout is not None
+        readable, _, _ = select.select([process.stdout], [], [], seconds)
+        # Nothing but its end can be read of a program that has ended, which only a line that it has to answer makes
+        # an error.
+        if readable and os.read(process.stdout.fileno(), 1 << 16):
+            raise self._too_many_lines()
 
     def _start(self) -> "subprocess.Popen[bytes]":
         """The process of the program. Raises UserError for one that is not there."""
@@ -57,6 +74,12 @@ class Command:
             raise UserError(f"{self._command}: cannot be started: {error}") from None
         weakref.finalize(self, _end, process)
         return process
+
+    def _too_many_lines(self) -> UserError:
+        """The error about a program that says more than its answer."""
+        return UserError(
+            f"{self._command}: more than one line for one (a greeting, perhaps?); it has to answer one with one"
+        )
 
     def _ended(self, process: "subprocess.Popen[bytes]") -> UserError:
         """The error about a program that ended by itself."""

@@ -21,7 +21,7 @@ from nmtkit.data.rules import wrong_script
 from nmtkit.data.settings import SIDES, SPLITS, Cleaning
 from nmtkit.data.text import CONTROL
 from nmtkit.errors import UserError
-from nmtkit.lines import conversion, parse_line, raw_lines
+from nmtkit.lines import conversion, decode_line, file_of, parse_line, raw_lines
 from nmtkit.symbols import UNK
 
 _FIRST_LINES = 5  # that a finding names
@@ -29,6 +29,7 @@ _SAMPLE = 100_000  # pairs that the words of each language are learnt from
 _KNOWN = 5  # how often a word has to be in the sample to say something of a language
 _SURE = 1.0  # mean logarithm of the ratio of a line's words in both languages
 _MANY_UNKNOWN = 0.05  # of a split's tokens
+_NOTHING = "nothing to train on: no pair has words on both sides and no control characters"
 
 
 @dataclass
@@ -70,9 +71,13 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     """The findings in raw text in the languages ``src`` and ``tgt``.
 
     ``raw``: the files of train, and of dev and test if there are any. Nothing is raised for text that ``prep`` would
-    refuse; the finding is fatal. Raises UserError for files that cannot be read at all.
+    refuse; the finding is fatal. Raises UserError for files that cannot be read to their end.
     """
     findings = _Findings()
+    # The sides of a table with a line that is too short cannot be read.
+    raw = {split: files for split, files in raw.items() if _has_columns(files, findings)}
+    if "train" not in raw:
+        return list(findings.all.values())
     languages = _Languages(raw["train"], src, tgt)
     heldout: dict[bytes, tuple[Path, int]] = {}
     for split in SPLITS[1:]:
@@ -81,6 +86,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
                 heldout.setdefault(hashed, (raw[split].src, number))
     if "dev" in raw and not has_words(raw["dev"]):
         findings.all[raw["dev"].src, NO_WORDS] = Finding(raw["dev"].src, NO_WORDS, fatal=True)
+    if not _is_trainable(raw["train"]):
+        findings.all[raw["train"].src, _NOTHING] = Finding(raw["train"].src, _NOTHING, fatal=True)
     # The training text may not fit into memory: hashes of its pairs go to a file, to be compared in groups.
     with tempfile.TemporaryDirectory() as folder:
         hashes = Path(folder, "hashes")
@@ -93,6 +100,23 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
         for number in np.flatnonzero(marks).tolist():
             findings.add(raw["train"].src, number + 1, "a pair that was there before")
     return list(findings.all.values())
+
+
+def _has_columns(files: Files, findings: _Findings) -> bool:
+    """True if the sides are no columns of tables, or in each of their lines; notes the lines that have too few."""
+    sound = True
+    for file, column in map(file_of, files):
+        for number, line in enumerate(raw_lines(file) if column else (), 1):
+            if (columns := line.count(b"\t") + 1) < (column or 0):
+                findings.add(file, number, f"no column {column} among {columns}", fatal=True)
+                sound = False
+    return sound
+
+
+def _is_trainable(files: Files) -> bool:
+    """True if ``prep`` would keep a pair: it leaves out those with a blank side or with control characters."""
+    pairs = (map(decode_line, pair) for pair in zip(*map(raw_lines, files), strict=False))
+    return any(src.split() and tgt.split() and not CONTROL.search(src + tgt) for src, tgt in pairs)
 
 
 def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -> Iterator[bytes]:

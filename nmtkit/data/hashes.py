@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 _HASH = np.dtype("<u8")
 _AT_ONCE = 4_000_000  # hashes that are sorted together: 128 MB or so
+_BLOCK = 1 << 20
 
 
 def pair_hash(src: list[str], tgt: list[str]) -> bytes:
@@ -25,12 +26,18 @@ def load_hashes(path: Path) -> frozenset[bytes]:
 def repeated(hashes: Sequence[Path], marks: Path) -> list[NDArray[np.bool_]]:
     """Marks for every hash of every file, in this order: was it there before? They are mapped from the file ``marks``.
 
-    Memory does not grow with the number of hashes: they are compared in groups that share their remainder.
+    Memory does not grow with the number of hashes: they are compared in groups that share their remainder. Raises
+    OSError if the disk has no room for the marks.
     """
     sizes = [path.stat().st_size // _HASH.itemsize for path in hashes]
     if not sum(sizes):
         return [np.zeros(0, np.bool_) for _ in hashes]
-    result = np.memmap(marks, np.bool_, "w+", shape=sum(sizes))
+    # Written and not only made so long: of a file with holes, a full disk would be noticed when a page of it is, and a
+    # signal would end the process.
+    with open(marks, "wb") as file:
+        for start in range(0, sum(sizes), _BLOCK):
+            file.write(bytes(min(_BLOCK, sum(sizes) - start)))
+    result = np.memmap(marks, np.bool_, "r+", shape=sum(sizes))
     # As many as keep each group small enough to be sorted in memory.
     groups = -(-sum(sizes) // _AT_ONCE)
     starts = np.cumsum([0, *sizes])

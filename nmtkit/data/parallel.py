@@ -65,7 +65,7 @@ class Workers:
         """
         count = available_cores() if count is None else count
         if count < 1:
-            raise UserError(f"`workers` {count}: at least one process has to do the work")
+            raise UserError(f"`jobs` {count}: at least one process has to do the work")
         self.count, self._helping, self._copies = count, helping, copies and COPIES
         self._processes: list[BaseProcess] = []
         self._threads: ThreadPoolExecutor | None = None
@@ -73,13 +73,21 @@ class Workers:
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()  # pipes to processes without an item
 
     def __enter__(self) -> "Workers":
+        """Start the processes. Raises UserError, and leaves none of them, where the system does not bear so many."""
         if self.count > 1:
+            wanted = self.count - self._helping
             pipes: list[Connection] = []
-            with _signals_later():
-                for _ in range(self.count - self._helping):
-                    pipes.append(self._copied(pipes) if self._copies else self._started())
-                    self._idle.put(pipes[-1])
-            self._threads = ThreadPoolExecutor(self.count - self._helping)
+            try:
+                with _signals_later():
+                    for _ in range(wanted):
+                        pipes.append(self._copied(pipes) if self._copies else self._started())
+                        self._idle.put(pipes[-1])
+            except OSError as error:  # files or processes are limited, or there is no memory
+                self._terminate()
+                self._join()
+                started = f"only {len(pipes)} of {wanted} processes could be started"
+                raise UserError(f"`jobs`: {started} ({error.strerror}); use fewer") from None
+            self._threads = ThreadPoolExecutor(wanted)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
@@ -87,12 +95,19 @@ class Workers:
             return
         if kind is not None:
             self._ending = True
-            for process in self._processes:
-                # Their answers are not wanted any more; to wait for a slow item would delay the error message.
-                process.terminate()
+            self._terminate()
         self._threads.shutdown(cancel_futures=True)
+        self._join()
+
+    def _terminate(self) -> None:
+        """End the processes: nobody wants their answers, and waiting for a slow item would delay the error message."""
+        for process in self._processes:
+            process.terminate()
+
+    def _join(self) -> None:
+        """Wait for the end of the processes that are waiting for an item."""
         while not self._idle.empty():
-            self._idle.get().close()  # which ends a process that is waiting for an item
+            self._idle.get().close()  # which ends such a process
         for process in self._processes:
             process.join()
 
@@ -164,15 +179,15 @@ class Workers:
         # Spawned, not forked: a fork copies locks that another thread may hold.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        self._begin(context.Process(target=_work, args=(theirs, [])))
-        theirs.close()  # so that the pipe breaks when the process ends
+        with theirs:  # closed here, so that the pipe breaks when the process ends
+            self._begin(context.Process(target=_work, args=(theirs, [])))
         return ours
 
     def _copied(self, pipes: list[Connection]) -> Connection:
         """The pipe to a new process, which is a copy of this one; ``pipes`` are those to the copies before it."""
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
-        with warnings.catch_warnings():
+        with theirs, warnings.catch_warnings():
             # Of other threads: PyTorch's, whom a process with one thread never asks, and a progress line's, whose locks
             # belong to what a copy never writes.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -182,7 +197,6 @@ class Workers:
                 self._begin(context.Process(target=_work, args=(theirs, [*pipes, ours])))
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
         return ours
 
     def _begin(self, process: BaseProcess) -> None:

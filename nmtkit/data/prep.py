@@ -77,12 +77,18 @@ def prepare(
     prep = _settled(prep, development)
     # By the files they really are: a link to a text is that text.
     read = [real_path(file_of(path)[0]) for path in chain(development.references, *raw.values())]
-    if keep_rejected is not None and real_path(keep_rejected) in read:
-        raise UserError(f"{keep_rejected}: is read, too, and would be replaced; choose another `keep_rejected`")
+    if keep_rejected is not None:
+        real = real_path(keep_rejected)
+        if real in read:
+            raise UserError(f"{keep_rejected}: is read, too, and would be replaced; choose another `keep_rejected`")
+        if is_data_file(real.name) and real.parent == real_path(folder):
+            raise UserError(f"{keep_rejected}: is a file of the data folder; choose another `keep_rejected`")
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, like) as work:
         _note_languages(prep)
         if merge:
             _check_merge(work)
+        # Only now: shards that a merge with a forgotten option does not find are days of other machines' work.
+        work.remove_others()
         clean_shards(work, (1, 1), pool)
         return _finish(work, pool, keep_rejected)
 
@@ -98,7 +104,8 @@ def prepare_part(
 ) -> str:
     """Tokenise and clean part i of n of the training text, which is every n-th shard, and say how much is done.
 
-    The shards stay in the data folder until ``prepare`` merges them. All parts must be given the same arguments.
+    The shards stay in the data folder until ``prepare`` merges them. All parts must be given the same arguments. What
+    other runs have left stays, too: parts that are started together would all delete it.
     """
     prep = _settled(prep, development)
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, like, shared=True) as work:
@@ -130,11 +137,14 @@ def _settled(prep: Prep, development: Development) -> Prep:
 def _check_merge(work: Work) -> None:
     """Raise UserError naming the first shard that no part has made: to make it here would hide a part that failed."""
     missing = [shard for shard in work.shards if not work.is_clean(shard)]
-    if missing:
-        raise UserError(
-            f"{work.folder}: {len(missing)} of {len(work.shards)} shards are not there, the first is that of line "
-            f"{missing[0].first}; run every `shard` with these settings, then `merge`"
-        )
+    if not missing:
+        return
+    others = [path.name for path in work.others if any(path.glob("shards/*.lost"))]
+    found = f" (those in {', '.join(others)} are of other settings or another text)" if others else ""
+    raise UserError(
+        f"{work.folder}: {len(missing)} of {len(work.shards)} shards are not there, the first is that of line "
+        f"{missing[0].first}{found}; run every `shard` with these settings, then `merge`"
+    )
 
 
 def _note_languages(prep: Prep) -> None:

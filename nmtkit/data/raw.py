@@ -80,12 +80,13 @@ def read(path: Path) -> Content:
     return Content(lines, digest.hexdigest())
 
 
-def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, Files], str, str]:
+def find_raw(folder: Path, src: str | None, tgt: str | None, drawn: bool = False) -> tuple[dict[str, Files], str, str]:
     """The files {train,dev,test}.LANGUAGE of a folder (.gz and .zst too), by split, and the two languages.
 
     Or {train,dev,test}.SRC-TGT.tsv, whose first two columns are the two sides.
-    One language may be left to find, if the folder has only two. Raises UserError with what to type where files
-    are missing or there is a choice.
+    One language may be left to find, if the folder has only two. ``drawn``: a development set is taken from the
+    training text, so that none is missed. Raises UserError with what to type where files are missing or there is a
+    choice.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name two files as `train`")
@@ -93,7 +94,7 @@ def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, 
     for path in sorted(folder.iterdir()):
         if match := _RAW_NAME.fullmatch(path.name):
             sides = [(match[2], path)]
-        elif match := _RAW_TSV.fullmatch(path.name):
+        elif match := _RAW_TSV.fullmatch(path.name) or _RAW_TSV_REGION.fullmatch(path.name):
             sides = [(match[column + 1], path.with_name(f"{path.name}:{column}")) for column in (1, 2)]
         else:
             continue
@@ -108,11 +109,11 @@ def find_raw(folder: Path, src: str | None, tgt: str | None) -> tuple[dict[str, 
         missing = [language for language in (src, tgt) if language not in by_language]
         if (split == "train" and missing) or len(missing) == 1:
             raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst)")
-        if missing:
-            unless = ", unless dev_size takes one from train" if split == "dev" else ""
-            log.warning(f"{folder}/ has no {split}.{src} and {split}.{tgt}: there will be no {split} set{unless}")
-        else:
+        if not missing:
             raw[split] = Files(by_language[src], by_language[tgt])
+        elif split != "dev" or not drawn:
+            unless = ", unless `dev_size` takes one from train" if split == "dev" else ""
+            log.warning(f"{folder}/ has no {split}.{src} and {split}.{tgt}: there will be no {split} set{unless}")
     return raw, src, tgt
 
 
@@ -121,6 +122,9 @@ _LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
 _RAW_NAME = re.compile(rf"(train|dev|test)\.({_LANGUAGE})(?:\.gz|\.zst)?")
 _BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
 _RAW_TSV = re.compile(rf"(train|dev|test)\.({_BESIDE_HYPHEN})-({_BESIDE_HYPHEN})\.tsv(?:\.gz|\.zst)?")
+# With hyphens everywhere, as in en-pt-BR, capitals tell a region from a language.
+_WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"
+_RAW_TSV_REGION = re.compile(rf"(train|dev|test)\.({_WITH_REGION})-({_WITH_REGION})\.tsv(?:\.gz|\.zst)?")
 
 
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:

@@ -107,7 +107,8 @@ def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[st
             normalization_rule_name="identity", num_threads=_THREADS, minloglevel=2,
         )  # fmt: skip
     except RuntimeError as error:
-        reason = str(error).rpartition("] ")[2].strip()[:200] or "it has no words"
+        # Without its advice, which is to use an option that prep does not have.
+        reason = str(error).rpartition("] ")[2].partition(" Increase")[0].strip(" .")[:200] or "it has no words"
         raise UserError(f"`sentencepiece` {size}: cannot be learnt here ({reason}); try another number") from None
     return model.getvalue()
 

@@ -90,14 +90,16 @@ class Side:
 
     def __post_init__(self) -> None:
         if self.lowercase and self.truecase:
-            raise ValueError("lowercase and truecase exclude each other")
+            raise ValueError("`lowercase` and `truecase` exclude each other")
         if self.tokenizer == "none" and (self.aggressive_hyphens or self.protected or self.escape):
-            raise ValueError("aggressive hyphens, protected patterns and escapes are the tokenizer's, which is none")
+            raise ValueError(
+                "`aggressive_hyphens`, `protect` and `escape` are for a tokenizer, and `tokenizer` is none"
+            )
         for pattern in self.protected:
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"protected: {pattern!r} is no regular expression: {error}") from None
+                raise ValueError(f"`protect`: {pattern!r} is no regular expression: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,9 @@ class Cleaning:
 
     def __post_init__(self) -> None:
         if self.max_length < 0:
-            raise ValueError(f"max_length must be 0 or more, not {self.max_length}")
+            raise ValueError(f"`max_length` must be 0 or more, not {self.max_length}")
         if self.max_ratio != 0 and self.max_ratio < 1:
-            raise ValueError(f"max_ratio must be 0 or at least 1, not {self.max_ratio}")
+            raise ValueError(f"`max_ratio` must be 0 or at least 1, not {self.max_ratio}")
 
 
 @dataclass(frozen=True)

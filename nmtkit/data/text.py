@@ -112,8 +112,9 @@ class TextPipeline:
         if self._protected and _PLACE not in line:
             end = 0
             parts = []
-            # Of two matches that overlap, the first is protected, or that of the first expression.
-            for match in sorted((m for p in self._protected for m in p.finditer(line)), key=Match.start):
+            # Of two matches that overlap, the first is protected, or that of the first expression. An empty one, as \d*
+            # has everywhere, would only cut the word in which it stands.
+            for match in sorted((m for p in self._protected for m in p.finditer(line) if m[0]), key=Match.start):
                 if match.start() >= end:
                     parts.append(line[end : match.start()])
                     kept.append(match[0])

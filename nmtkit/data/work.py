@@ -27,9 +27,9 @@ from nmtkit.data.manifest import is_data_file, versions
 from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.data.progress import progress
 from nmtkit.data.raw import Content, Files, read, read_all
-from nmtkit.data.settings import SIDES, Development, Prep, SideName, TextFiles
+from nmtkit.data.settings import SIDES, SPLITS, Development, Prep, SideName, TextFiles
 from nmtkit.errors import UserError
-from nmtkit.lines import locked, raw_lines, real_path, report_write_errors
+from nmtkit.lines import file_of, locked, raw_lines, real_path, report_write_errors
 from nmtkit.version import __version__
 
 SHARD_LINES = 100_000  # half a minute's work for one process
@@ -77,12 +77,9 @@ class Work:
     ) -> "Iterator[Work]":
         """The run that makes ``output`` of ``raw``, with the lock of its folder; ``shared`` by the parts of one run.
 
-        What runs with other settings or of other text have left is deleted. Raises UserError for text that cannot be
-        used, and where another run is at work.
+        Raises UserError for text that cannot be used, or that would be overwritten, and where another run is at work.
         """
-        for path in chain(development.references, *raw.values()):
-            if is_data_file(path.name) and real_path(path).parent == real_path(output):
-                raise UserError(f"{path}: would be overwritten; choose another folder or another name")
+        _check_overwritten([*chain(development.references, *raw.values())], output)
         # Two development sets would be one too many, and nobody could say which was meant.
         if development.size and "dev" in raw:
             raise UserError(f"`dev_size` {development.size}: {raw['dev'].src} is there; leave one of the two out")
@@ -94,24 +91,31 @@ class Work:
             key += [hashlib.sha256(path.read_bytes()).hexdigest() for path in learnt]
         folder = output / f".prep-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]}"
         with locked(folder, "prep", shared):
-            # A data folder has one unfinished run. Another's lock says that it is not left but at work.
-            for old in output.glob(".prep-*"):
-                if old != folder:
-                    with locked(old, "prep"), report_write_errors(output):
-                        remove(old)
-                    log.info(f"{old}: of a run that has ended, or had other settings or another text; removed")
             with report_write_errors(output):
                 (folder / "shards").mkdir(exist_ok=True)
             if development.size:
                 drawn = Files(folder / "drawn.src", folder / "drawn.tgt")
                 if not drawn.tgt.exists():  # which is written last
-                    draw(raw["train"], contents["train"][0].lines, development.size, development.seed, prep, drawn)
+                    draw(raw, contents["train"][0].lines, development.size, development.seed, prep, drawn)
                 raw, contents = {**raw, "dev": drawn}, {**contents, "dev": [read(path) for path in drawn]}
             work = cls(raw, development, contents, output, prep, folder, like)
             done = sum(map(work.is_clean, work.shards))
             if done:
                 log.info(f"going on: {done} of {len(work.shards)} shards are clean already")
             yield work
+
+    @property
+    def others(self) -> list[Path]:
+        """What runs with other settings or of another text have left in the data folder, or are at work on."""
+        return [path for path in sorted(self.output.glob(".prep-*")) if path != self.folder]
+
+    def remove_others(self) -> None:
+        """Delete what other runs have left. Raises UserError where one of them is at work."""
+        for old in self.others:
+            # Its lock says that it is not left but at work.
+            with locked(old, "prep"), report_write_errors(self.output):
+                remove(old)
+            log.info(f"{old}: of a run that has ended, or had other settings or another text; removed")
 
     @property
     def pairs(self) -> int:
@@ -157,6 +161,22 @@ class Work:
         files = [self.shard_file(shard, "hashes") for shard in self.shards]
         with progress("looking for duplicate pairs"):
             return dict(zip(self.shards, repeated(files, self.folder / "repeated"), strict=True))
+
+
+def _check_overwritten(texts: Sequence[Path], output: Path) -> None:
+    """Raise UserError if the data folder ``output`` would have a file in the place of one of the raw texts.
+
+    Or in the place of any text, if ``prep`` has not made the folder: it may be the user's own.
+    """
+    for path in texts:
+        real = real_path(file_of(path)[0])  # a link to a text is that text
+        if is_data_file(real.name) and real.parent == real_path(output):
+            raise UserError(f"{path}: would be overwritten; choose another folder or another name")
+    if any(output.glob(".prep-*")) or any((output / name).exists() for name in ("manifest.json", "ids.json")):
+        return
+    for path in (output / f"{split}.{side}" for split in SPLITS for side in SIDES):
+        if path.exists():
+            raise UserError(f"{path}: of no data folder, and would be overwritten; choose another folder")
 
 
 def remove(folder: Path) -> None:

@@ -95,7 +95,8 @@ def prep(
             if (src_lang, tgt_lang) != (alike.src.language, alike.tgt.language):
                 theirs = f"from {alike.src.language} to {alike.tgt.language}"
                 raise UserError(f"`like` {like}: is {theirs}, not from {src_lang} to {tgt_lang}")
-        files, src, tgt = _files(Path(raw), {"train": train, "dev": dev, "test": test}, src_lang, tgt_lang)
+        named = {"train": train, "dev": dev, "test": test}
+        files, src, tgt = _files(Path(raw), named, src_lang, tgt_lang, drawn=dev_size is not None)
         both = Side(
             "", aggressive_hyphens=aggressive_hyphens, protected=_several(protect), escape=escape, lowercase=lowercase,
             truecase=truecase,
@@ -133,14 +134,14 @@ def _several(texts: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _files(
-    raw: Path, named: Mapping[str, TwoFiles | None], src: str | None, tgt: str | None
+    raw: Path, named: Mapping[str, TwoFiles | None], src: str | None, tgt: str | None, drawn: bool
 ) -> "tuple[Mapping[str, Files], str, str]":
-    """The files of each set, and both languages: from a folder, or those that are named."""
+    """The files of each set, and both languages: from a folder, or those that are named; ``drawn`` as for a folder."""
     from nmtkit.data.raw import Files, find_raw, language_of
 
     # Named files take the place of the folder as a whole, so that no set of it slips in.
     if named["train"] is None:
-        return find_raw(raw, src, tgt)
+        return find_raw(raw, src, tgt, drawn)
     files = {split: Files(*map(Path, pair)) for split, pair in named.items() if pair}
     # europarl.en.gz says its language in its name.
     return files, src or language_of(files["train"].src), tgt or language_of(files["train"].tgt)

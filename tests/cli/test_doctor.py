@@ -34,6 +34,45 @@ def test_what_prep_would_refuse_is_a_failure(nmtkit: Run, folder: Path) -> None:
     assert out.startswith("raw/dev.fr:2: not UTF-8")
 
 
+TEXTS: dict[str, dict[str, bytes | None]] = {
+    "empty": {"train.en": b"", "train.fr": b""},
+    "blank side": {"train.fr": b"\n \n"},
+    "no pair of words": {"train.en": b"a\n\n", "train.fr": b"\nb\n"},
+    "UTF-16": {"train.en": "a\nb\n".encode("utf-16-le") + b"\n"},
+    "UTF-16 in pairs": {"train.en": b"a\0\nb\0\n"},
+    "Latin-1": {"test.fr": b"\xe9\n\xe9\n"},
+    "one line more": {"test.en": b"a\nb\nc\n"},
+    "no dev pair of words": {"dev.en": b"\n\n"},
+    "half a dev set": {"dev.en": None},
+    "a short line": {"train.en": None, "train.fr": None, "train.en-fr.tsv": b"a\tb\nc\n"},
+}
+
+
+@pytest.mark.parametrize("files", TEXTS.values(), ids=TEXTS)
+def test_for_each_text_that_prep_refuses_the_status_is_1(
+    nmtkit: Run, folder: Path, files: dict[str, bytes | None]
+) -> None:
+    for name, content in files.items():
+        if content is None:
+            (folder / "raw" / name).unlink()
+        else:
+            (folder / "raw" / name).write_bytes(content)
+    assert nmtkit("prep", "-s", "en", "-t", "fr", "-j1").status == 1
+    assert nmtkit("doctor", "-s", "en", "-t", "fr").status == 1
+
+
+def test_without_the_development_set_that_training_needs_the_status_is_1(nmtkit: Run, folder: Path) -> None:
+    for language in ("en", "fr"):
+        (folder / "raw" / f"dev.{language}").unlink()
+        with open(folder / "raw" / f"train.{language}", "a") as file:
+            file.writelines(f"{language} {n}\n" for n in range(8))
+    found = "raw: no development set, without which nmtkit train fails; nmtkit prep --dev-size draws one from the "
+    status, out, _ = nmtkit("doctor", "-s", "en")
+    assert (status, out) == (1, f"{found}training text\n")
+    assert nmtkit("prep", "-s", "en", "--words", "--dev-size", 2, "-j1").status == 0
+    assert nmtkit("doctor", "-s", "en").status == 0
+
+
 def test_a_preset_that_does_not_fit_into_the_memory_is_a_failure(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmtkit.experiment.size.free_memory", lambda: 10**12)
     assert nmtkit("doctor", "-s", "en", "--model", "deep-att").status == 0

@@ -83,6 +83,11 @@ def test_the_arguments_that_a_message_names_become_the_options_of_the_command(nm
     assert nmtkit("translate") == (1, "", complaint)
 
 
+def test_what_another_command_does_is_named_with_that_command() -> None:
+    message = main.in_options("give nmtkit prep one (`dev_size` draws it)", ["train"])
+    assert message == "give nmtkit prep one (nmtkit prep --dev-size draws it)"
+
+
 def test_ctrl_c_is_quiet(nmtkit: Run, fail_with: Run) -> None:
     fail_with(KeyboardInterrupt())
     assert nmtkit("translate") == (130, "", "")
@@ -181,9 +186,16 @@ def test_every_option_explains_itself_in_a_sentence_or_a_phrase_that_stands_alon
 
 @pytest.mark.parametrize(
     "name",
-    ["--device", "--data", "--type", "--set", "--combine", "--weights", "--raw", "--jobs", "--subset-metric"],
+    ["--device", "--data", "--type", "--set", "--combine", "--weights", "--raw", "--subset-metric"],
 )
 def test_an_option_of_several_commands_has_one_text_and_one_short_name(name: str) -> None:
     texts = [(tuple(option.opts), option.help) for _, option in options() if name in option.opts]
     assert len(texts) > 1
     assert len(set(texts)) == 1
+
+
+def test_only_a_command_that_may_use_a_gpu_says_how_many_processes_it_has_there() -> None:
+    jobs = {command: option.help for command, option in options() if "--jobs" in option.opts}
+    devices = {command for command, option in options() if "--device" in option.opts}
+    assert {command for command, text in jobs.items() if "GPU" in text} == devices & set(jobs)
+    assert set(jobs) > devices & set(jobs)

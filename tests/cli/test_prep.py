@@ -75,18 +75,21 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
     ("options", "message"),
     [
         ("--words --bpe 100", "--words: no word is split then; leave out --bpe"),
-        ("--words --separate", "--words: no word is split then; leave out --joint"),
+        ("--words --separate", "--words: no word is split then; leave out --separate"),
         ("--dev a b", "--dev and --test need --train; without it, all three are looked for in --raw"),
-        ("--lowercase --truecase -s en", "lowercase and truecase exclude each other"),
-        ("--max-ratio 0.5 -s en", "max_ratio must be 0 or at least 1, not 0.5"),
+        ("--lowercase --truecase -s en", "--lowercase and --truecase exclude each other"),
+        ("--max-ratio 0.5 -s en", "--max-ratio must be 0 or at least 1, not 0.5"),
         ("--train raw/train.en raw/none.fr", "raw/none.fr: no such file"),
         ("--raw none", "none/: no such folder"),
         ("--drop empty,twins -s en", "--drop empty,twins: no rule 'empty'; there are identical, script, overlap"),
         ("--tokenizer fr=perl -s en", "--tokenizer perl: there is none of this name; there are moses, characters"),
         ("--tokenizer de=none -s en", "--tokenizer de=none: expected LANGUAGE=VALUE with en or fr as LANGUAGE"),
         ("--tokenizer-command cat -s en", "--tokenizer-command cat: expected LANGUAGE=VALUE with en or fr as LANGUAGE"),
-        ("--tokenizer none --escape -s en", "aggressive hyphens, protected patterns and escapes are the tokenizer's"),
-        ("--protect ( -s en", "protected: '(' is no regular expression: missing ), unterminated subpattern"),
+        (
+            "--tokenizer none --escape -s en",
+            "--aggressive-hyphens, --protect and --escape are for a tokenizer, and --tok",
+        ),
+        ("--protect ( -s en", "--protect: '(' is no regular expression: missing ), unterminated subpattern"),
         ("--shard 3/2 -s en", "--shard 3/2: give the number of the part and how many there are, as in 1/8"),
         ("--shard 1/2 --merge", "--shard: --merge and --keep-rejected are for the command that comes after every"),
         ("-s en -j0", "Invalid value for '--jobs' / '-j'"),
@@ -119,7 +122,8 @@ def test_parts_are_merged_and_the_folder_is_verified(nmtkit: Run, folder: Path) 
     assert nmtkit("prep", "--verify").status == 1
 
 
-def test_each_language_can_have_its_own_tokenizer(nmtkit: Run, folder: Path) -> None:
+def test_each_language_can_have_its_own_tokenizer(nmtkit: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmtkit.data.command._PAUSE", 0.01)
     options = ["--tokenizer", "fr=none", "--tokenizer-command", "fr=sed -u s/a/X/", "--words", "-s", "en", "-j1"]
     assert nmtkit("prep", *options, "--escape", "--aggressive-hyphens", "--protect", "<b>").status == 0
     prep = load_prep(folder / "data")
@@ -140,6 +144,12 @@ def test_a_development_set_can_have_several_references(nmtkit: Run, folder: Path
 def test_a_text_without_a_development_set_gets_one_out_of_itself(nmtkit: Run, folder: Path) -> None:
     for language in ("en", "fr"):
         (folder / f"text.{language}").write_text("".join(f"{language} {n}\n" for n in range(100)))
+    for split in ("dev", "test"):
+        for language in ("en", "fr"):
+            (folder / "raw" / f"{split}.{language}").unlink()
+    warned = nmtkit("prep", "-s", "en", "-j1", "--words").err
+    assert "raw/ has no dev.en and dev.fr: there will be no dev set, unless --dev-size takes one from train\n" in warned
+    assert "has no dev" not in nmtkit("prep", "-s", "en", "-j1", "--words", "--dev-size", 1).err
     options = "--train text.en text.fr --dev-size 10 --words -j1"
     assert nmtkit("prep", *options.split(), "--seed", "3").status == 0
     assert (folder / "data" / "dev.src").read_text().count("\n") == 10
@@ -168,9 +178,10 @@ def test_more_text_can_be_prepared_like_a_model_s(nmtkit: Run, folder: Path) -> 
     ("options", "complaint"),
     [
         (["--bpe", "9", "--lowercase"], "--like data: says how text is prepared; leave out --lowercase, --bpe"),
+        (["--separate"], "--like data: says how text is prepared; leave out --separate"),
         (["-s", "fr", "-t", "en"], "--like data: is from en to fr, not from fr to en"),
         (["--like", "nowhere"], "nowhere/prep.yaml: not there; make the folder with nmtkit prep"),
-        (["--max-ratio", "0.5"], "max_ratio must be 0 or at least 1, not 0.5"),
+        (["--max-ratio", "0.5"], "--max-ratio must be 0 or at least 1, not 0.5"),
     ],
 )
 def test_what_contradicts_the_model_is_refused(nmtkit: Run, folder: Path, options: list[str], complaint: str) -> None:

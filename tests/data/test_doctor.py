@@ -97,6 +97,20 @@ def test_a_translation_that_is_its_source_is_found(tmp_path: Path) -> None:
     assert str(finding) == f"{tmp_path}/dev.fr:4: the same as its source"
 
 
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_every_line_of_a_table_that_is_too_short_is_found(tmp_path: Path, split: str) -> None:
+    sides = corpus(tmp_path)
+    files = {name: write(tmp_path, name, pair) for name, pair in sides.items()}
+    lines = [b"\t".join(pair) for pair in zip(*sides[split], strict=True)]
+    lines[4] = lines[6] = b"no tab"
+    table = tmp_path / f"{split}.en-fr.tsv"
+    table.write_bytes(b"".join(line + b"\n" for line in lines))
+    files[split] = Files(Path(f"{table}:1"), Path(f"{table}:2"))
+    (finding,) = examine_text(files, "en", "fr")
+    assert str(finding) == f"{table}:5: no column 2 among 1 (2 such lines: 5, 7)"
+    assert finding.fatal
+
+
 def test_sides_of_unequal_length_are_found_where_one_ends(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
     del sides["train"][1][280:]

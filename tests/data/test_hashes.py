@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -31,3 +33,22 @@ def test_all_but_the_first_of_equal_hashes_are_repeated(
 def test_where_nothing_stays_nothing_is_repeated(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     assert [mark.tolist() for mark in repeated([tmp_path / "empty"] * 2, tmp_path / "marks")] == [[], []]
+
+
+def test_marks_for_which_there_is_no_room_are_an_error_and_not_a_signal(tmp_path: Path) -> None:
+    """On a full disk, too, where a file with holes has any length: zeros are written before it is mapped."""
+    np.zeros(300_000, "<u8").tofile(tmp_path / "hashes")
+    code = """
+import resource, signal, sys
+from pathlib import Path
+from nmtkit.data.hashes import repeated
+folder = Path(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 17, 1 << 17))
+try:
+    repeated([folder / "hashes"], folder / "marks")
+except OSError as error:
+    print(error.strerror, (folder / "marks").stat().st_size)
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"File too large {1 << 17}\n", "")

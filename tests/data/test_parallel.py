@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -5,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +167,22 @@ def test_an_item_that_comes_late_to_an_ended_process_is_not_done_by_another() ->
 
 
 def test_at_least_one_process_has_to_do_the_work() -> None:
-    with pytest.raises(UserError, match="`workers` 0: at least one"):
+    with pytest.raises(UserError, match="`jobs` 0: at least one"):
         Workers(0)
+
+
+def test_where_a_process_cannot_be_started_the_others_are_ended(copies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(workers: Workers, process: BaseProcess) -> None:
+        if len(workers._processes) == 2:
+            raise OSError(errno.EMFILE, "Too many open files")
+        start(workers, process)
+
+    start = Workers._begin
+    monkeypatch.setattr(Workers, "_begin", begin)
+    workers, message = Workers(9, copies=copies), r"`jobs`: only 2 of 9 processes .* \(Too many open files\); use fewer"
+    with pytest.raises(UserError, match=message), workers:
+        pass
+    assert [process.is_alive() for process in workers._processes] == [False, False]
 
 
 def test_by_default_there_is_a_process_per_core() -> None:

@@ -228,6 +228,30 @@ def test_raw_text_is_never_overwritten(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"train.src": b"mine\n"}
 
 
+def test_raw_text_behind_a_link_into_the_data_folder_is_refused_as_if_it_were_named_itself(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("manifest.json", "train.src", "train.tgt"):
+        write(data / name, ["mine"])
+    raw = Files(tmp_path / "text.en", tmp_path / "text.fr")
+    for link, target in zip(raw, (data / "train.src", data / "train.tgt"), strict=True):
+        link.symlink_to(target)
+    with pytest.raises(UserError, match=r"text\.en: would be overwritten; choose another folder"):
+        prepare({"train": raw}, data, WORDS, workers=1)
+    assert contents(data)["train.src"] == b"mine\n"
+
+
+@pytest.mark.parametrize("name", ["train.src", "train.tgt", "dev.src", "test.src"])
+def test_prep_replaces_text_only_in_a_folder_that_it_made(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    write(data / name, ["mine"])
+    for call in (lambda: prepare(raw, data, WORDS, 1), lambda: prepare_part(raw, data, WORDS, 1, (1, 1))):
+        with pytest.raises(UserError, match=rf"{name}: of no data folder, and would be overwritten; choose another"):
+            call()
+    assert contents(data) == {name: b"mine\n"}
+
+
 def test_a_pipe_cannot_be_read_twice(raw: dict[str, Files], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     raw["train"] = Files(tmp_path / "pipe", raw["train"].tgt)
@@ -283,6 +307,14 @@ def test_what_is_left_out_never_replaces_what_is_read(raw: dict[str, Files], tmp
     ):
         prepare(raw, tmp_path / "data", BPE, 1, tmp_path / name)
     assert (tmp_path / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["train.src", "dev.raw.tgt1", "manifest.json"])
+def test_what_is_left_out_has_no_name_of_a_data_file(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
+    (tmp_path / "data").mkdir()
+    with pytest.raises(UserError, match=rf"{name}: is a file of the data folder; choose another `keep_rejected`"):
+        prepare(raw, tmp_path / "data", BPE, 1, tmp_path / "data" / name)
+    assert contents(tmp_path / "data") == {}
 
 
 def test_losing_every_pair_is_an_error(tmp_path: Path) -> None:
@@ -366,6 +398,27 @@ def test_a_table_is_found_by_its_two_languages(folder: Callable[..., Path]) -> N
         "dev": (place / "dev.pt_BR-en.tsv:1", place / "dev.pt_BR-en.tsv:2"),
         "test": (place / "test.pt_BR", place / "test.en"),
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "languages"),
+    [
+        ("train.en-pt-BR.tsv", ["en", "pt-BR"]),
+        ("train.pt-BR-en.tsv.gz", ["en", "pt-BR"]),
+        ("train.en-zh-Hans-CN.tsv", ["en", "zh-Hans-CN"]),
+        ("train.EN-FR.tsv", ["EN", "FR"]),
+        ("train.en-pt-br.tsv", None),  # may be of en-pt and br
+        ("train.EN-PT-BR.tsv", None),
+    ],
+)
+def test_in_a_table_s_name_capitals_tell_a_region_from_a_language(
+    folder: Callable[..., Path], name: str, languages: list[str] | None
+) -> None:
+    if languages is None:
+        with pytest.raises(UserError, match=r"has no train\.LANGUAGE"):
+            find_raw(folder(name), None, None)
+    else:
+        assert find_raw(folder(name), *languages)[1:] == tuple(languages)
 
 
 @pytest.mark.parametrize(
@@ -541,14 +594,45 @@ def test_finished_shards_are_not_made_again(
 def test_after_other_settings_or_other_text_everything_is_made_anew(
     raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None
 ) -> None:
+    cleaned = []
+
+    def clean(prep: Prep, files: Files, heldout: Path, chunk: Any) -> Any:
+        cleaned.append(chunk[0].first)
+        return make(prep, files, heldout, chunk)
+
+    make = nmtkit.data.cleaning._clean
+    monkeypatch.setattr("nmtkit.data.cleaning._clean", clean)
     prepare_part(raw, tmp_path / "data", BPE, 1, (1, 1))
-    (old,) = (tmp_path / "data").iterdir()
-    prepare_part(raw, tmp_path / "data", replace(BPE, merges=21), 1, (1, 1))
-    (new,) = (tmp_path / "data").iterdir()
-    assert new != old
+    other = replace(BPE, merges=21)
+    prepare_part(raw, tmp_path / "data", other, 1, (1, 1))
     write(raw["dev"].src, ["other"] * 12)
-    prepare_part(raw, tmp_path / "data", replace(BPE, merges=21), 1, (1, 1))
-    assert new not in (tmp_path / "data").iterdir()
+    prepare(raw, tmp_path / "data", other, 1)
+    assert cleaned == [1, 201, 401, 601] * 3
+    assert not list((tmp_path / "data").glob(".prep-*"))
+
+
+def test_parts_that_are_started_beside_an_older_run_s_folder_leave_it_alone(
+    raw: dict[str, Files], tmp_path: Path, shards: None
+) -> None:
+    prepare_part(raw, tmp_path / "data", BPE, 1, (1, 2))
+    older = set((tmp_path / "data").rglob("*"))
+    prepare_part(raw, tmp_path / "data", WORDS, 1, (1, 1))
+    assert older < set((tmp_path / "data").rglob("*"))
+    prepare(raw, tmp_path / "data", WORDS, 1, merge=True)
+    assert not list((tmp_path / "data").glob(".prep-*"))
+
+
+def test_a_merge_with_another_option_than_the_shards_leaves_every_shard_where_it_was(
+    raw: dict[str, Files], tmp_path: Path, shards: None
+) -> None:
+    prepare_part(raw, tmp_path / "data", BPE, 1, (1, 1))
+    (made,) = (tmp_path / "data").glob(".prep-*")
+    found = rf"4 of 4 shards are not there, .* line 1 \(those in {made.name} are of other settings or another text\); "
+    for merge in (1, 2):
+        with pytest.raises(UserError, match=found):
+            prepare(raw, tmp_path / "data", replace(BPE, merges=20 + merge), 1, merge=True)
+    prepare(raw, tmp_path / "data", BPE, 1, merge=True)
+    assert load_prep(tmp_path / "data") == BPE
 
 
 @pytest.mark.parametrize("prep", [BPE, WORDS], ids=["by itself", "by other settings"])
@@ -671,8 +755,9 @@ def test_a_second_run_for_one_folder_is_refused_until_the_first_has_ended(
         with pytest.raises(UserError, match=rf"data/\.prep-\w+: another prep \(process {number}\) is at work"):
             prepare(raw, tmp_path / "data", prep, workers=1)
         assert there <= set((tmp_path / "data").rglob("*"))
-        with pytest.raises(UserError, match="another prep"):
-            prepare_part(raw, tmp_path / "data", prep, 1, (1, 2))
+        if prep == BPE:
+            with pytest.raises(UserError, match="another prep"):
+                prepare_part(raw, tmp_path / "data", prep, 1, (1, 2))
     prepare(raw, tmp_path / "data", prep, workers=1)  # what a killed process held is free
 
 
@@ -742,6 +827,17 @@ def test_a_development_set_is_drawn_from_the_training_text(repetitive: dict[str,
     assert report.manifest["raw"]["dev"] == report.manifest["raw"]["train"]
     assert load_prep(tmp_path / "data").cleaning.drop == ("overlap",)
     assert sum(tgt != "" for tgt in raw[1]) == len(train) + report.manifest["cleaning"]["overlap"]["count"]
+
+
+def test_a_drawn_development_set_shares_no_pair_with_the_test_set(repetitive: dict[str, Files], tmp_path: Path) -> None:
+    tested = [(f"A sentence,  number {n}.", f"Phrase {n}  !") for n in range(150)]
+    repetitive["test"] = Files(tmp_path / "test.en", tmp_path / "test.fr")
+    for path, lines in zip(repetitive["test"], zip(*tested, strict=True), strict=True):
+        write(path, [*lines])
+    prepare(repetitive, tmp_path / "data", BPE, workers=1, development=Development(size=50))
+    dev, test = (pairs_of(tmp_path / "data", split) for split in ("dev", "test"))
+    assert len(dev) == 50
+    assert not set(dev) & set(test)
 
 
 def test_what_is_drawn_depends_on_the_seed_alone(

@@ -178,11 +178,14 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Side("en", lowercase=True, truecase=True), "lowercase and truecase exclude each other"),
-        (lambda: Cleaning(max_length=-1), "max_length must be 0 or more, not -1"),
-        (lambda: Cleaning(max_ratio=0.5), r"max_ratio must be 0 or at least 1, not 0\.5"),
-        (lambda: plain(escape=True), "aggressive hyphens, protected patterns and escapes are the tokenizer's"),
-        (lambda: Side("en", protected=("(",)), r"protected: '\(' is no regular expression: missing \)"),
+        (lambda: Side("en", lowercase=True, truecase=True), "`lowercase` and `truecase` exclude each other"),
+        (lambda: Cleaning(max_length=-1), "`max_length` must be 0 or more, not -1"),
+        (lambda: Cleaning(max_ratio=0.5), r"`max_ratio` must be 0 or at least 1, not 0\.5"),
+        (
+            lambda: plain(escape=True),
+            "`aggressive_hyphens`, `protect` and `escape` are for a tokenizer, and `tokenizer` is none",
+        ),
+        (lambda: Side("en", protected=("(",)), r"`protect`: '\(' is no regular expression: missing \)"),
         (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges must be at least 1, not 0"),
         (lambda: Prep(Side("en"), Side("fr"), pieces=0), "pieces must be at least 1, not 0"),
     ],
@@ -275,6 +278,12 @@ def test_the_options_of_the_tokenizer_do_what_those_of_moses_do(
     assert " ".join(TextPipeline(Side(language, segmentation="words", **settings)).tokens(line)) == tokens
 
 
+def test_an_expression_that_can_match_nothing_protects_what_it_matches_otherwise() -> None:
+    empty, plus = (TextPipeline(Side("en", protected=(digits,), segmentation="words")) for digits in (r"\d*", r"\d+"))
+    line = "Born in 1987, of course."
+    assert empty.tokens(line) == plus.tokens(line) == ["Born", "in", "1987", ",", "of", "course", "."]
+
+
 @pytest.mark.parametrize("line", ["A well-known man's <b> & [x | y].", "THISISPROTECTED <b>"])
 def test_escapes_hyphens_and_protected_text_come_back_as_they_were(line: str) -> None:
     side = Side("en", aggressive_hyphens=True, escape=True, protected=("<b>",))
@@ -302,7 +311,8 @@ def program(tmp_path: Path, body: str) -> str:
     return f"{sys.executable} -u {tmp_path / 'segment.py'}"
 
 
-def test_a_program_may_separate_the_words(tmp_path: Path) -> None:
+def test_a_program_may_separate_the_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmtkit.data.command._PAUSE", 0.01)
     command = program(tmp_path, "print(line.strip().replace('-', ' '))")
     pipeline = TextPipeline(plain(command=command))
     for line in ("ev-ler-de é", "x-y"):
@@ -315,7 +325,7 @@ def test_a_program_may_separate_the_words(tmp_path: Path) -> None:
     ("body", "message"),
     [
         ("sys.exit(3)", r"segment\.py: ended with status 3 instead of answering a line"),
-        ("print('a\\nb')", r"segment\.py: 2 lines for one; it has to answer one with one"),
+        ("print('a\\nb')", r"segment\.py: more than one line for one \(a greeting, perhaps\?\); it has to answer one"),
         ("pass", r"segment\.py: no answer to a line in 1 seconds; it has to answer each line at once \(for example"),
     ],
 )
@@ -325,6 +335,24 @@ def test_a_program_that_does_not_answer_line_by_line_is_named(
     monkeypatch.setattr("nmtkit.data.command._SECONDS", 1.0)
     with pytest.raises(UserError, match=message):
         TextPipeline(plain(command=program(tmp_path, body))).tokens("a")
+
+
+@pytest.mark.parametrize("greeting", ["print(1)\nfor line in sys.stdin:", "for line in sys.stdin: print(1);"])
+def test_a_program_that_greets_before_its_first_answer_is_an_error_and_not_a_corpus_shifted_by_one_line(
+    tmp_path: Path, greeting: str
+) -> None:
+    """Also if it answers after 3 ms, when the greeting has been read."""
+    (tmp_path / "greet.py").write_text(f"import sys, time\n{greeting} time.sleep(0.003); print(line.strip())\n")
+    pipeline = TextPipeline(plain(command=f"{sys.executable} -u {tmp_path / 'greet.py'}"))
+    with pytest.raises(UserError, match=r"more than one line for one \(a greeting, perhaps\?\)"):
+        pipeline.tokens("a")
+
+
+def test_a_program_that_warns_at_a_later_line_is_an_error(tmp_path: Path) -> None:
+    pipeline = TextPipeline(plain(command=program(tmp_path, "print(line.strip()); line == 'c\\n' and print('w')")))
+    assert [pipeline.tokens(line) for line in "ab"] == [["a"], ["b"]]
+    with pytest.raises(UserError, match="more than one line for one"):
+        [pipeline.tokens(line) for line in "cdef"]
 
 
 @pytest.mark.parametrize("letters", [1, 100_000])
@@ -346,6 +374,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
 def test_a_folder_does_not_run_programs_unless_it_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     side = plain("tr", command=program(tmp_path, "print('answer')"))
     write_prep(tmp_path, Prep(side, side))
+    monkeypatch.setattr("nmtkit.data.command._PAUSE", 0.01)
     with pytest.raises(UserError, match=r"prep\.yaml: wants to run .*say so with NMTKIT_RUN_COMMANDS=1 in the env"):
         TextPipeline.load(tmp_path, "src")
     assert TextPipeline.load(tmp_path, "src", trusted=True).tokens("a") == ["answer"]
