@@ -9,7 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
+from itertools import count, islice, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -115,7 +115,8 @@ def _has_columns(files: Files, findings: _Findings) -> bool:
 
 def _is_trainable(files: Files) -> bool:
     """True if ``prep`` would keep a pair: it leaves out those with a blank side or with control characters."""
-    pairs = (map(decode_line, pair) for pair in zip(*map(raw_lines, files), strict=False))
+    sides = (map(decode_line, raw_lines(path), count(1)) for path in files)
+    pairs = zip(*sides, strict=False)
     return any(src.split() and tgt.split() and not CONTROL.search(src + tgt) for src, tgt in pairs)
 
 
