@@ -234,8 +234,8 @@ def _build(
     try:
         return schema(**made)
     except ValueError as error:  # raised by the dataclass's own __post_init__: an impossible value
-        # Which may name several fields as `this`; in a file they stand without quotes, the first with its place.
-        problems.append(prefix + re.sub(r"`(\w+)`", r"\1", str(error)))
+        # Which may name several fields as `this`; within a part they stand without quotes, the first with its place.
+        problems.append(prefix + re.sub(r"`(\w+)`", r"\1", str(error)) if prefix else str(error))
         return None
 
 
