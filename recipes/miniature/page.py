@@ -105,10 +105,9 @@ class Results:
 
     def finding(self, group: str, better: str, worse: str) -> Finding:
         scores = {row: {seed: line["BLEU"] for seed, line in self.of(group, row).items()} for row in self.rows(group)}
-        ps = {}
-        for one, other in zip(self._jobs(group, better), self._jobs(group, worse), strict=True):
-            if f"{one.id}-{other.id}" in self.lines:
-                ps[one.seed] = self.lines[f"{one.id}-{other.id}"]["p"]
+        others = {job.seed: job.id for job in self._jobs(group, worse)}
+        pairs = {job.seed: f"{job.id}-{others[job.seed]}" for job in self._jobs(group, better) if job.seed in others}
+        ps = {seed: self.lines[pair]["p"] for seed, pair in pairs.items() if pair in self.lines}
         return judge(scores[better], scores[worse], ps, *pooled([list(of_row.values()) for of_row in scores.values()]))
 
     def _jobs(self, group: str, row: str) -> list[Job]:

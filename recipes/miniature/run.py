@@ -68,7 +68,7 @@ def jobs(plan: dict[str, Any]) -> list[Job]:
                 "data": plan["corpora"][content["corpus"]],
                 "translate": plan["translate"] + of_row.get("translate", []),
             }
-            for seed in content["seeds"]:
+            for seed in of_row.get("seeds", content["seeds"]):
                 tested = content.get("tested", True)
                 planned.append(Job(group, row, seed, content["corpus"], settings, of_row.get("trained"), tested))
     return planned
@@ -206,13 +206,14 @@ def commit() -> str:
 
 
 def claims(plan: dict[str, Any], planned: list[Job]) -> list[tuple[Job, Job]]:
-    """Better and worse of every claim, with every seed."""
+    """Better and worse of every claim, with every seed that both have."""
     found = {(job.group, job.row, job.seed): job for job in planned}
     return [
-        (found[group, claim["better"], seed], found[group, claim["worse"], seed])
+        (better, found[group, claim["worse"], better.seed])
         for group, content in plan["groups"].items()
         for claim in content.get("claims", [])
-        for seed in content["seeds"]
+        for better in planned
+        if (better.group, better.row) == (group, claim["better"]) and (group, claim["worse"], better.seed) in found
     ]
 
 
