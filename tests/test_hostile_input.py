@@ -270,12 +270,13 @@ def small_run(folder: Path) -> tuple[nn.Linear, torch.optim.Adam]:
     progress = Progress(update=3, best=[[3, 1.0, 2.0]], peak=[1.0, -2.0], recent=[3])
     if not ModelFolder(folder).updates():
         checkpoint.save(ModelFolder(folder), model, optimizer, progress)
+        checkpoint.save_validated(ModelFolder(folder), progress)
     return model, optimizer
 
 
 @given(st.data())
 @fuzz
-@pytest.mark.parametrize("name", ["trainer.pt", "model.safetensors"])
+@pytest.mark.parametrize("name", ["trainer.pt", "validated.pt", "model.safetensors"])
 def test_a_checkpoint(name: str, folder: Path, data: st.DataObject) -> None:
     model, optimizer = small_run(folder / "checked")
     path = ModelFolder(folder / "checked").checkpoint(3) / name
@@ -319,7 +320,7 @@ def test_the_lists_of_a_run(folder: Path, data: st.DataObject) -> None:
     survives(folder / "lists" / "best", data.draw(damaged(b"step-3\t1.5\nstep-2\t1\n")),
              lambda: ModelFolder(folder / "lists").chosen_weights())  # fmt: skip
     (folder / "lists" / "metrics.jsonl").write_bytes(data.draw(damaged(record * 4)))
-    rewind_metrics(ModelFolder(folder / "lists"), 2)
+    rewind_metrics(ModelFolder(folder / "lists"), Progress(update=2))
 
 
 RECORDS = [

@@ -136,6 +136,8 @@ def summary(folder: Path) -> dict[str, Any]:
         saved = torch.load(path / "trainer.pt", weights_only=True)
         saved["progress"]["window"].pop("seconds")
         found[f"{path.name}/progress"] = saved["progress"]
+        if (path / "validated.pt").exists():
+            found[f"{path.name}/validated"] = torch.load(path / "validated.pt", weights_only=True)
         found[f"{path.name}/optimizer"] = {
             f"{number}.{name}": torch.as_tensor(value).tolist()
             for number, state in saved["optimizer"]["state"].items()

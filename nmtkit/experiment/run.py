@@ -136,7 +136,7 @@ def _resume(
     if first:
         folder.write_ranking(progress.best)
         # A run that was killed has logged updates after its last checkpoint, which are now made again.
-        metrics.rewind_metrics(folder, progress.update)
+        metrics.rewind_metrics(folder, progress)
     return progress
 
 

@@ -10,7 +10,8 @@ import os
 import shutil
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +42,27 @@ def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer
     try:
         with report_write_errors(final):
             temporary.mkdir(parents=True)
-            trainer = io.BytesIO()  # written in one go: torch's own writing reports a full disk as a bug
             crc = save_weights(temporary / folder.weights(progress.update).name, model.state_dict())
             state = {"optimizer": optimizer.state_dict(), "progress": dataclasses.asdict(progress), "crc32": crc}
-            torch.save(state, trainer)
-            with atomic_write(temporary / folder.trainer(progress.update).name, "wb") as file:
-                file.write(trainer.getbuffer())
+            _save_plain(temporary / folder.trainer(progress.update).name, state)
             os.replace(temporary, final)
             sync(final.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs the room
         raise
+
+
+def save_validated(folder: ModelFolder, progress: Progress) -> None:
+    """Write the progress after a validation to the checkpoint that was saved before it."""
+    _save_plain(folder.validated(progress.update), dataclasses.asdict(progress))
+
+
+def _save_plain(path: Path, values: dict[str, Any]) -> None:
+    """Write plain values and tensors of any shape."""
+    content = io.BytesIO()  # written in one go: torch's own writing reports a full disk as a bug
+    torch.save(values, content)
+    with atomic_write(path, "wb") as file:
+        file.write(content.getbuffer())
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> int:
@@ -91,17 +102,18 @@ def load_into(model: nn.Module, path: Path) -> None:
 def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
     """Put checkpoint ``update`` back into model and optimiser, and give the progress that belongs to it.
 
+    That is the progress after the validation, if there was one, or else the one before it.
+
     Raises UserError naming the file that cannot be used, and what to delete to go on from another checkpoint.
     """
-    path, weights, trainer = folder.checkpoint(update), folder.weights(update), folder.trainer(update)
+    weights, trainer, validated = folder.weights(update), folder.trainer(update), folder.validated(update)
     load_into(model, weights)
     if not trainer.exists():
-        raise UserError(f"{path}: has weights but no {trainer.name}: an average, say, which cannot be trained on")
-    try:
-        with zipfile.ZipFile(trainer) as packed:
-            if damaged := packed.testzip():  # torch.load does not look at the check sums
-                raise ValueError(f"{damaged} is damaged")
-        saved: dict[str, Any] = torch.load(trainer, map_location="cpu", weights_only=True)
+        raise UserError(
+            f"{trainer.parent}: has weights but no {trainer.name}: an average, say, which cannot be trained on"
+        )
+    with _report_damage(trainer):
+        saved = _load_plain(trainer)
         crc = crc32(weights)
         if saved.get("crc32", crc) != crc:  # of another update, say, put there by hand
             raise ValueError("the weights beside it are not those it was saved with")
@@ -120,14 +132,39 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
                 # Numbers of updates have no shape; whatever else an optimiser keeps has that of its parameter.
                 if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
                     raise ValueError(f"{name} has shape {tuple(value.shape)} instead of {tuple(parameter.shape)}")
-        progress = configs.build(Progress, saved["progress"], "progress")
-        if progress.update != update:
-            raise ValueError(f"it is of update {progress.update}")
+        progress = _progress(saved["progress"], update)
+    if not validated.exists():
         return progress
+    with _report_damage(validated):
+        return _progress(_load_plain(validated), update)
+
+
+def _load_plain(path: Path) -> dict[str, Any]:
+    """What ``_save_plain`` wrote; raises an exception of any kind where it is damaged."""
+    with zipfile.ZipFile(path) as packed:
+        if damaged := packed.testzip():  # torch.load does not look at the check sums
+            raise ValueError(f"{damaged} is damaged")
+    values: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return values
+
+
+def _progress(values: Any, update: int) -> Progress:
+    """The progress of plain values; raises ValueError for that of another update than ``update``."""
+    progress = configs.build(Progress, values, "progress")
+    if progress.update != update:
+        raise ValueError(f"it is of update {progress.update}")
+    return progress
+
+
+@contextmanager
+def _report_damage(path: Path) -> Iterator[None]:
+    """Turn whatever is raised by a file of a checkpoint into a UserError that says what to delete."""
+    try:
+        yield
     except Exception as error:  # torch raises many kinds for a damaged file
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{trainer}: cannot be used ({reason}); delete {path} to go on from another checkpoint"
+            f"{path}: cannot be used ({reason}); delete {path.parent} to go on from another checkpoint"
         ) from None
 
 

@@ -163,6 +163,10 @@ class ModelFolder:
         """The state that training needs beside the weights to go on; an average has none."""
         return self.checkpoint(update) / "trainer.pt"
 
+    def validated(self, update: int) -> Path:
+        """The progress after the validation of a checkpoint; not there before it, nor where there is none."""
+        return self.checkpoint(update) / "validated.pt"
+
     def updates(self) -> list[int]:
         """The updates after which there is a complete checkpoint, oldest first."""
         # A folder that somebody has renamed or put there is none of the run's.

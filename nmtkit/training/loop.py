@@ -11,7 +11,7 @@ from collections.abc import Callable
 from nmtkit.data.batches import Batch, Epoch
 from nmtkit.training import checkpoint, distributed, metrics
 from nmtkit.training.diagnosis import check_gradient
-from nmtkit.training.display import display
+from nmtkit.training.display import Display, display
 from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.optimizers import set_rates
 from nmtkit.training.progress import Window
@@ -35,9 +35,10 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
                  len(pairs), len(run.corpus) - len(pairs), settings.max_length)  # fmt: skip
     epoch = run.epoch(pairs)  # of a run that goes on: the one that it stopped in, in the same order
     stop, saved = 0, time.monotonic()  # the signal that asked for it; the last checkpoint
-    validation: Validation | None = None  # the last one
     ahead: list[Batch] = []  # of the next update
     with stop_signals() as received, display(_total_updates(settings, len(epoch)), progress.update) as shown:
+        # What a run that was killed after the checkpoint, or before the end of the validation, has yet to do.
+        validation = _validate(run, validate, shown) if progress.is_due(settings) else None  # the last one
         while not (progress.finished or stop):
             assert progress.batch < len(epoch), "the data are not those of this run"
             rows, started = epoch[progress.batch], time.perf_counter()
@@ -64,15 +65,14 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             if epoch_ended:
                 _end_epoch(run, epoch)
             progress.finished = progress.end(settings)
-            due = progress.update % settings.valid_every == 0 if settings.valid_every else epoch_ended
-            if due or progress.finished:  # what a run ends with is ranked like the rest
-                shown.show(progress.update, "validating")
-                validation = _validate(run, validate, regular=due)
-                shown.show(progress.update, _outcome(run, validation))  # a finished bar stays with it
+            due = progress.is_due(settings)
             # By the clock, for epochs that take hours: not measured, so that the next checkpoint replaces it.
             by_clock = settings.save_every is not None and time.monotonic() - saved >= 60 * settings.save_every
-            if due or progress.finished or by_clock:
+            if due or by_clock:
                 _save(run)
+            if due:  # after the checkpoint, because much can go wrong in a validation
+                validation = _validate(run, validate, shown)
+            if due or by_clock:
                 saved = time.monotonic()
             if epoch_ended and not (progress.finished or stop):
                 epoch = run.epoch(pairs)
@@ -93,30 +93,44 @@ def _end_epoch(run: Run, epoch: Epoch) -> None:
         log.info("%d batches an epoch, %.1f %% of them padding", len(epoch), 100 * epoch.padding)
 
 
-def _validate(run: Run, validate: Callable[[], Validation], *, regular: bool) -> Validation:
-    """Measure, and let the result, which is given back, decide about rate, patience and the best checkpoints."""
+def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> Validation:
+    """Measure, and let the result, which is given back, decide about rate, patience and the best checkpoints.
+
+    The checkpoint is there already, and what is decided is written beside it.
+    """
     progress, started = run.progress, time.perf_counter()
-    _log(run, metrics.train_record(progress, run.rate))  # before the validation may change the rate
+    shown.show(progress.update, "validating")
+    trained = metrics.train_record(progress, run.rate)  # before the validation may change the rate
     progress.window = Window()
     validation = validate()
-    improved = progress.judge(validation, run.settings, regular=regular)
+    improved = progress.judge(validation, run.settings, regular=progress.is_regular(run.settings))
     progress.finished = progress.end(run.settings)  # patience may be lost by it
     seconds = time.perf_counter() - started
+    _log(run, trained)
     _log(run, metrics.validation_record(progress, validation, seconds))
     log.info(
         "update %d  epoch %d  dev cross-entropy %.3f  token errors %.1f %% (train %.1f %%)  BLEU %.2f%s  (%.0f s)",
         progress.update, progress.current_epoch, validation.cross_entropy, 100 * validation.errors,
         100 * validation.train_errors, validation.bleu, "  best" if improved else "", seconds,
     )  # fmt: skip
+    if not distributed.rank():
+        checkpoint.save_validated(run.folder, progress)
+        _tidy(run)
+    shown.show(progress.update, _outcome(run, validation))  # a finished bar stays with it
     return validation
 
 
 def _save(run: Run) -> None:
-    """Write a checkpoint and delete those before it that are neither among the best nor among the last validated."""
+    """Write a checkpoint, which takes the place of one that was written by the clock."""
     if not distributed.rank():
         checkpoint.save(run.folder, run.model, run.optimizer, run.progress)
-        run.folder.write_ranking(run.progress.best)  # after the file that it names is there
-        checkpoint.prune(run.folder, run.progress.kept)
+        _tidy(run)
+
+
+def _tidy(run: Run) -> None:
+    """Rank the checkpoints, and delete those that are neither among the best nor among the last validated."""
+    run.folder.write_ranking(run.progress.best)  # after the file that it names is there
+    checkpoint.prune(run.folder, run.progress.kept)
 
 
 def _log(run: Run, record: dict[str, object]) -> None:

@@ -68,13 +68,21 @@ def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
     RECORDS.info(record)
 
 
-def rewind_metrics(folder: ModelFolder, update: int) -> None:
-    """Forget what was logged after checkpoint ``update``: those updates are about to be made again."""
+def rewind_metrics(folder: ModelFolder, progress: Progress) -> None:
+    """Forget what was logged after the checkpoint with this progress: those updates are about to be made again.
+
+    Of a validation that was ended half-way, which is made again, too, nothing stays either.
+    """
+    again = () if progress.validated else ("train", "valid")  # at the update of the checkpoint itself
     lines = read_text(folder.metrics).splitlines(keepends=True)
     kept = []
     for line in lines:
         try:
-            if line.endswith("\n") and json.loads(line)["update"] <= update:
+            record = json.loads(line)
+            made = record["update"] < progress.update or (
+                record["update"] == progress.update and record["kind"] not in again
+            )
+            if line.endswith("\n") and made:
                 kept.append(line)
         except (ValueError, RecursionError, TypeError, KeyError):
             continue  # the half line of a killed process

@@ -84,6 +84,19 @@ class Progress:
         """Updates whose checkpoints are kept: the best, the last validated ones, and this one to go on from."""
         return {self.update, *self.recent, *(int(update) for update, *_ in self.best)}
 
+    @property
+    def validated(self) -> bool:
+        """True if the model of this update has been validated."""
+        return self.update in self.recent
+
+    def is_regular(self, settings: Training) -> bool:
+        """True if a validation is to follow this update, however long the run is."""
+        return self.update % settings.valid_every == 0 if settings.valid_every else self.batch == 0
+
+    def is_due(self, settings: Training) -> bool:
+        """True if a validation is to follow this update, which what a run ends with has, too, and has not yet."""
+        return self.update > 0 and not self.validated and (self.is_regular(settings) or bool(self.finished))
+
     def judge(self, validation: Validation, settings: Training, *, regular: bool) -> bool:
         """Rank the model of this update, and reduce the rate or lose patience; gives whether it is an improvement.
 

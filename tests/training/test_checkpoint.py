@@ -21,6 +21,7 @@ def written(folder: Path, update: int, value: float, width: int = 2) -> nn.Linea
     folder.mkdir(exist_ok=True)
     ModelFolder(folder).write_config({"architecture": "none"})
     checkpoint.save(ModelFolder(folder), model, torch.optim.Adam(model.parameters()), Progress(update=update))
+    checkpoint.save_validated(ModelFolder(folder), Progress(update=update))
     return model
 
 
@@ -57,7 +58,7 @@ def test_an_unfinished_checkpoint_does_not_count(tmp_path: Path) -> None:
     assert ModelFolder(tmp_path).updates() == [7]
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "trainer.pt"])
+@pytest.mark.parametrize("name", ["model.safetensors", "trainer.pt", "validated.pt"])
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"something else" * 9])
 def test_a_damaged_checkpoint_is_named(name: str, damage: object, tmp_path: Path) -> None:
     written(tmp_path, 7, 0.25)

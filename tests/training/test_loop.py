@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import pkgutil
 import re
 import resource
 import shutil
@@ -70,6 +71,50 @@ def test_a_killed_run_repeats_what_was_not_saved_and_logs_it_once(
     assert metrics(tmp_path / "killed") == metrics(tmp_path / "whole")
     whole = everything(tmp_path / "whole", 12)
     assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "killed", 12).items())
+
+
+@pytest.mark.parametrize("ended", ["nmtkit.experiment.run.validate", "nmtkit.training.checkpoint.save_validated"])
+@pytest.mark.parametrize(("update", "valid_every"), [(8, 4), (8, None), (12, 5)])
+def test_a_run_whose_validation_is_ended_has_saved_the_update_before_and_goes_on_by_validating_it(
+    ended: str, update: int, valid_every: int | None, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first moment is before anything is measured, the second after it is logged; both may be in the last one."""
+    settings = {"valid_every": valid_every, "save_every": None, "schedule": {"kind": "plateau"}, "patience": 9}
+    trained(tmp_path / "whole", data, **settings)
+    updates = []
+
+    def killed(*arguments: object) -> object:
+        if updates[-1] == update and len(updates) == update:
+            raise KeyboardInterrupt
+        return going_on(*arguments)
+
+    going_on = pkgutil.resolve_name(ended)
+    monkeypatch.setattr(loop, "set_rates", lambda *_: updates.append(len(updates) + 1))
+    monkeypatch.setattr(ended, killed)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "killed", data, **settings)
+    assert ModelFolder(tmp_path / "killed").updates()[-1] == update
+    monkeypatch.setattr(ended, going_on)
+    trained(tmp_path / "killed", data, **settings)
+    assert updates == [*range(1, 13)]
+    assert metrics(tmp_path / "killed") == metrics(tmp_path / "whole")
+    assert (tmp_path / "killed" / "best").read_text() == (tmp_path / "whole" / "best").read_text()
+    assert ModelFolder(tmp_path / "killed").updates() == ModelFolder(tmp_path / "whole").updates()
+    whole = everything(tmp_path / "whole", 12)
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "killed", 12).items())
+
+
+def test_a_run_that_was_killed_in_its_last_validation_and_goes_on_for_longer_equals_the_longer_run(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained(tmp_path / "whole", data, valid_every=5)
+    monkeypatch.setattr("nmtkit.experiment.run.validate", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        trained(tmp_path / "killed", data, valid_every=5, max_updates=3)
+    assert ModelFolder(tmp_path / "killed").updates() == [3]
+    monkeypatch.undo()
+    trained(tmp_path / "killed", data, valid_every=5)
+    assert metrics(tmp_path / "killed") == metrics(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

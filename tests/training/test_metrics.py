@@ -4,14 +4,15 @@ from pathlib import Path
 
 from nmtkit.training.folder import ModelFolder
 from nmtkit.training.metrics import log_metrics, rewind_metrics
+from nmtkit.training.progress import Progress
 
 
 def test_a_record_without_its_line_end_is_forgotten_and_joins_no_other(tmp_path: Path) -> None:
     run = ModelFolder(tmp_path)
     for update in (1, 2):
-        log_metrics(run, {"update": update})
+        log_metrics(run, {"kind": "epoch", "update": update})
     whole = run.metrics.read_text()
     run.metrics.write_text(whole[:-1])
-    rewind_metrics(run, 2)
-    log_metrics(run, {"update": 2})
+    rewind_metrics(run, Progress(update=2))
+    log_metrics(run, {"kind": "epoch", "update": 2})
     assert run.metrics.read_text() == whole
