@@ -19,7 +19,7 @@ from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import direction, language_name
 from nmtkit.serving.limits import Limits
 from nmtkit.serving.search import Answer, Description
-from nmtkit.serving.sentences import Span, between, sentences, whole_lines
+from nmtkit.serving.sentences import Span, between, count_lines, sentences, whole_lines
 from nmtkit.serving.service import Service, check_characters
 from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
 
@@ -82,6 +82,7 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     if asked.lines is not None and not asked.split:
         spans = whole_lines(asked.lines)
     else:
+        service.check_number(count_lines(text))  # before they are split, while all others wait
         spans = sentences(text, model.source, service.split if asked.split is None else asked.split)
     service.check_sentences(spans)
     sources = [text[span.start : span.end] for span in spans]

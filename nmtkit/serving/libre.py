@@ -19,7 +19,7 @@ from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import language_name
 from nmtkit.serving.search import Answer, Description
-from nmtkit.serving.sentences import Span, between, sentences
+from nmtkit.serving.sentences import Span, between, count_lines, sentences
 from nmtkit.serving.service import HttpError, Service
 
 _FORM = "application/x-www-form-urlencoded"
@@ -70,7 +70,10 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     # The limits are for all of them together, so that no more can be had by asking in pieces.
     service.check_number(len(texts))
     service.check_text("\n".join(texts), request)
-    spans = [_spans(service, text, model.source, asked.format) for text in texts]
+    pieces = [_pieces(text, asked.format) for text in texts]
+    # Before they are split, while all others wait.
+    service.check_number(sum(count_lines(text[a:b]) for text, each in zip(texts, pieces, strict=True) for a, b in each))
+    spans = [_spans(text, each, model.source, service.split) for text, each in zip(texts, pieces, strict=True)]
     service.check_sentences([span for each in spans for span in each])
     sources = [
         unescape(text[span.start : span.end]) if asked.format == "html" else text[span.start : span.end]
@@ -155,13 +158,18 @@ def _model(service: Service, source: str, target: str) -> Description:
     return fitting[0]
 
 
-def _spans(service: Service, text: str, language: str, format: str) -> list[Span]:
-    """The sentences of a text; those of HTML are between its tags."""
+def _pieces(text: str, format: str) -> list[Span]:
+    """The parts of a text that are to be translated unless they are blank: those of HTML are between its tags."""
     pieces = _between_tags(text) if format == "html" else [Span(0, len(text))]
+    return [piece for piece in pieces if text[piece.start : piece.end].strip()]
+
+
+def _spans(text: str, pieces: Sequence[Span], language: str, split: bool) -> list[Span]:
+    """The sentences of the pieces of a text."""
     return [
         Span(piece.start + span.start, piece.start + span.end)
         for piece in pieces
-        for span in sentences(text[piece.start : piece.end], language, service.split)
+        for span in sentences(text[piece.start : piece.end], language, split)
     ]
 
 

@@ -19,6 +19,11 @@ class Span(NamedTuple):
     end: int
 
 
+def count_lines(text: str) -> int:
+    """The number of lines that are not blank, which is soon counted; there are at least as many sentences."""
+    return sum(1 for line in text.splitlines() if line.strip())
+
+
 def sentences(text: str, language: str, split: bool) -> list[Span]:
     """The sentences of a text, or its lines if it is not to be ``split``; all that is not white space is in one.
 
@@ -27,7 +32,8 @@ def sentences(text: str, language: str, split: bool) -> list[Span]:
     """
     spans = []
     for start, line in _lines(text):
-        for piece in _segmented(line, language) if split else [line]:
+        # A text may have a million blank lines, which need no search for sentences.
+        for piece in _segmented(line, language) if split and line.strip() else [line]:
             if stripped := piece.strip():
                 first = start + piece.index(stripped)
                 spans.append(Span(first, first + len(stripped)))

@@ -42,6 +42,23 @@ def test_a_text_beyond_a_limit_is_refused(start: Start) -> None:
     assert client.post("/v1/translate", json={"text": "a " * 15 + "\nb"}).status_code == 200
 
 
+def test_a_text_of_too_many_lines_is_refused_before_it_is_split_into_sentences(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = start(limits=Limits(lines=3))
+    split = list[str]()
+    monkeypatch.setattr("nmtkit.serving.sentences.segment", lambda language, line: split.append(line) or [line])
+    too_many = (413, "the text has 4 lines or sentences, more than 3")
+    for asked in ({"text": "a\n\n" * 4}, {"lines": ["a", "b", "c\rd"], "split": True}):
+        assert refusal(client, **asked) == too_many
+    for asked in ({"q": "a\n" * 4}, {"q": ["a", "b\nc\nd"]}, {"q": "<p>a\n<b>b</b>\nc</p>\n<p>d", "format": "html"}):
+        answer = client.post("/translate", json={**asked, "source": "en", "target": "en"})
+        assert (answer.status_code, answer.json()["error"]) == too_many
+    assert split == []
+    assert client.post("/v1/translate", json={"text": "\n \na\n\t\n"}).status_code == 200
+    assert split == ["a"]
+
+
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
