@@ -16,6 +16,7 @@ from torch import Tensor
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import score
+from nmtkit.ops.memory import in_halves
 from nmtkit.ops.padding import pad
 from nmtkit.ops.tree import Tree, select
 from nmtkit.search.batching import stack
@@ -39,12 +40,14 @@ def score_candidates(
 
     sources: the sentences as ids without end marks; more than once where the members of an ensemble read different
     ones. Each is encoded once, whatever the number of its candidates, and candidates that are alike are scored once,
-    so that they tie. A batch holds at most ``max_tokens`` padded target words, or one sentence.
+    so that they tie. A batch holds at most ``max_tokens`` padded target words, or one sentence; one that does not fit
+    into memory is scored in halves. Raises UserError for a sentence that does not fit into memory by itself.
     """
     # The same words in another batch may come out differently in the last bits, which would break a tie.
     distinct = [list(dict.fromkeys(map(tuple, group))) for group in candidates]
-    results: list[list[Floats]] = [[] for _ in candidates]
-    for batch in _batches(distinct, max_tokens):
+
+    def scored(batch: list[int]) -> Iterator[Floats]:
+        """The log-probabilities of each candidate of a batch's sentences, and of the padding behind its end mark."""
         src, mask = (tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in sources]))
         tgt = pad([np.array(ids) for i in batch for ids in distinct[i]])
         # Each source is encoded once, and its memory and state are repeated for its candidates.
@@ -55,11 +58,22 @@ def score_candidates(
             log_probs = _unrolled(scorer, memory, state, tgt.to(device))
         else:
             log_probs = _stepped(scorer, memory, state, tgt.to(device))
-        rows = iter(log_probs.cpu().numpy())
-        for i in batch:
-            # The rows of a batch come in the order of its sentences; behind a candidate's end mark there is padding.
-            scored = {ids: next(rows)[: len(ids) + 1] for ids in distinct[i]}
-            results[i] = [scored[tuple(ids)] for ids in candidates[i]]
+        return iter(log_probs.cpu().numpy())
+
+    def too_large(batch: list[int]) -> str:
+        tokens, number = len(sources[0][batch[0]]), len(distinct[batch[0]])
+        return (
+            f"a sentence of {tokens} tokens does not fit into the memory of {device} with its translations that are to "
+            f"be scored, {number} of them; leave it out or use the cpu"
+        )
+
+    results: list[list[Floats]] = [[] for _ in candidates]
+    for whole_batch in _batches(distinct, max_tokens):
+        for batch, rows in in_halves(whole_batch, scored, too_large):
+            for i in batch:
+                # The rows of a batch come in the order of its sentences.
+                found = {ids: next(rows)[: len(ids) + 1] for ids in distinct[i]}
+                results[i] = [found[tuple(ids)] for ids in candidates[i]]
     return results
 
 

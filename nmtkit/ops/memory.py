@@ -3,8 +3,13 @@
 import ctypes
 import os
 import platform
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import torch
+
+from nmtkit.errors import UserError
 
 # Of the allocators of processors, of cuBLAS, and of oneDNN, and of sizes that 64 bits cannot count; only a GPU's
 # allocator has a class of its own.
@@ -15,11 +20,51 @@ _MMAP_THRESHOLD, _LARGEST_THRESHOLD = -3, 2**25
 _TRIM_THRESHOLD, _ANY_AMOUNT = -1, 2**31 - 1
 
 
+class Rows(Protocol):
+    """Rows of a batch, as a list or an array of their numbers."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, part: slice, /) -> Any: ...
+
+
+B = TypeVar("B", bound=Rows)
+R = TypeVar("R")
+
+
 def is_full(error: BaseException) -> bool:
     """True if ``error`` says that memory, of a GPU or of the machine, did not suffice."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
+
+
+def unless_full(work: Callable[[], R]) -> R | None:
+    """What ``work`` gives, or None if memory does not suffice for it, which then holds nothing of it any more."""
+    try:
+        return work()
+    except (RuntimeError, MemoryError) as error:
+        # Anything else is a bug and keeps its traceback.
+        if not is_full(error):
+            raise
+    return None  # outside the handler, whose traceback would keep the tensors alive
+
+
+def in_halves(batch: B, work: Callable[[B], R], too_large: Callable[[B], str]) -> Iterator[tuple[B, R]]:
+    """A batch and what ``work`` makes of it, or, if memory does not hold it, its halves, each likewise.
+
+    Raises UserError with what ``too_large`` says of a single row that memory does not hold.
+    """
+    waiting = [batch]
+    while waiting:
+        rows = waiting.pop()
+        made = unless_full(partial(work, rows))
+        if made is not None:
+            yield rows, made
+        elif len(rows) > 1:
+            half = len(rows) // 2
+            waiting += [rows[half:], rows[:half]]  # the last one comes next
+        else:
+            raise UserError(too_large(rows))
 
 
 def free_memory() -> int:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
-from nmtkit.ops.memory import is_full
+from nmtkit.ops.memory import in_halves
 from nmtkit.ops.padding import pad
 from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.search.sampling import sample
@@ -69,9 +69,9 @@ def translate_each(
     if n_best > config.beam_size:
         raise UserError(f"{n_best} best translations need a beam size of at least {n_best}, not {config.beam_size}")
     yield from ((i, [Hypothesis([], 0.0, [0.0], None)]) for i, sentence in enumerate(sentences) if not sentence)
-    batches = list(token_batches([len(sentence) for sentence in sentences], config.max_tokens // config.beam_size))
-    while batches:
-        batch = batches.pop()
+
+    def found(batch: list[int]) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence of a batch."""
         src, src_mask = (
             tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
         )
@@ -81,27 +81,23 @@ def translate_each(
             shortlist = shortlists.of(batch, prefixes)
             narrow = shortlist.over(scorer, device)
             prefixes = None if prefixes is None else shortlist.narrowed(prefixes)
-        try:
-            if seed is None:
-                best = beam_search(narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes)
-            else:
-                generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
-                best = sample(narrow, src, src_mask, config, generators, n_best)
-        except (RuntimeError, MemoryError) as error:
-            if not is_full(error):
-                raise
-            best = []
-        if best and shortlists is not None:
-            best = shortlist.widened(best)
-        if best:
-            yield from zip(batch, best, strict=True)
-        elif len(batch) > 1:  # outside the handler, whose traceback would keep the tensors alive
-            batches += [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+        if seed is None:
+            best = beam_search(narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes)
         else:
-            raise UserError(
-                f"a sentence of {len(sentences[batch[0]])} tokens does not fit into the memory of {device} "
-                f"with a beam of {config.beam_size}; use a smaller beam or the cpu"
-            )
+            generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
+            best = sample(narrow, src, src_mask, config, generators, n_best)
+        return best if shortlists is None else shortlist.widened(best)
+
+    def too_large(batch: list[int]) -> str:
+        return (
+            f"a sentence of {len(sentences[batch[0]])} tokens does not fit into the memory of {device} "
+            f"with a beam of {config.beam_size}; use a smaller beam or the cpu"
+        )
+
+    batches = list(token_batches([len(sentence) for sentence in sentences], config.max_tokens // config.beam_size))
+    for batch in reversed(batches):  # the largest first, so that too little memory shows at once
+        for part, best in in_halves(batch, found, too_large):
+            yield from zip(part, best, strict=True)
 
 
 def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from nmtkit.data import batches
 from nmtkit.data.batches import Batch
 from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
-from nmtkit.ops.memory import is_full
+from nmtkit.ops.memory import unless_full
 from nmtkit.training import distributed
 from nmtkit.training.loss import Gradient, summed_loss
 from nmtkit.training.run import Run
@@ -44,29 +45,27 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
     # Of the global batch, before it is shared: every process divides by the same number, and the sum is the mean.
     tokens = int(run.corpus.lengths(rows)[1].sum()) + len(rows)
     divisor = tokens if run.settings.loss == "tokens" else len(rows)
-    parts: list[np.ndarray] = []  # the pairs of each micro-batch, once memory has run out
-    halvings, done = 0, False
-    while not done:
-        # A new start after a failure: what the micro-batches before it have added is counted again.
-        run.model.zero_grad(set_to_none=True)
-        total_loss, total_nll = torch.zeros(2, dtype=torch.float64, device=run.device)
-        try:
-            for batch in micro:
-                loss, nll = summed_loss(run.model, batch, run.settings.label_smoothing, run.dtype)
-                # Divided here, so that the gradients of all micro-batches add up to that of the whole batch.
-                (loss / divisor).backward()
-                total_loss, total_nll = total_loss + loss.detach(), total_nll + nll
-            done = True
-        except (RuntimeError, MemoryError) as error:
-            # Anything else is a bug and keeps its traceback.
-            if not is_full(error):
-                raise
-            parts = _halved(run, parts or _parts(run, rows))
-            halvings += 1
-        if not done:  # outside the handler, whose traceback would keep the tensors alive
-            micro = [batches.collate(run.corpus, part) for part in parts]
+    sums = unless_full(partial(_add_up, run, micro, divisor))
+    parts, halvings = _parts(run, rows) if sums is None else [], 0
+    while sums is None:
+        parts = _halved(run, parts)
+        halvings += 1
+        sums = unless_full(partial(_add_up, run, [batches.collate(run.corpus, part) for part in parts], divisor))
     distributed.sum_gradients(run.model)
-    return Sums(total_loss, total_nll, tokens, divisor, halvings)
+    return Sums(*sums, tokens, divisor, halvings)
+
+
+def _add_up(run: Run, micro: Sequence[Batch], divisor: int) -> tuple[Tensor, Tensor]:
+    """Loss and negative log-likelihood, summed over micro-batches, whose gradients are added up in the parameters."""
+    # After a failure this is a new start: what the micro-batches before it have added is counted again.
+    run.model.zero_grad(set_to_none=True)
+    total_loss, total_nll = torch.zeros(2, dtype=torch.float64, device=run.device)
+    for batch in micro:
+        loss, nll = summed_loss(run.model, batch, run.settings.label_smoothing, run.dtype)
+        # Divided here, so that the gradients of all micro-batches add up to that of the whole batch.
+        (loss / divisor).backward()
+        total_loss, total_nll = total_loss + loss.detach(), total_nll + nll
+    return total_loss, total_nll
 
 
 def read(sums: Sums, norm: Tensor) -> tuple[Gradient, float]:

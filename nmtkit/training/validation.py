@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
 from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.memory import in_halves
 from nmtkit.training import distributed
 from nmtkit.training.loss import score_words
 from nmtkit.training.settings import Metric
@@ -37,14 +39,29 @@ def teacher_forced(
     """Cross-entropy in nats per target token over ``pairs`` of a corpus, EOS included, and the share not ranked first.
 
     ``pairs`` (P,) are numbers of sentences, at least one, none of them empty; the processes share the work, in
-    micro-batches of at most ``max_tokens`` padded words. ``dtype`` is that of the products.
+    micro-batches of at most ``max_tokens`` padded words, or of half as many where memory does not hold these, and so
+    on. ``dtype`` is that of the products. Raises UserError for a pair that does not fit into memory by itself.
     """
     model.eval()
+    device = model.output.weight.device
+
+    def measured(rows: np.ndarray) -> tuple[Tensor, int]:
+        """Summed nats and how many words were not ranked first, as a tensor (2,), and the number of words."""
+        log_probs, right = score_words(model, batches.collate(corpus, rows), dtype)
+        return torch.stack([-log_probs.sum(dtype=torch.float64), (~right).sum()]), len(right)
+
+    def too_large(rows: np.ndarray) -> str:
+        src, tgt = (int(lengths[0]) for lengths in corpus.lengths(rows))
+        return (
+            f"a pair of {src} and {tgt} tokens, by which the model is to be measured, does not fit into the memory of "
+            f"{device}; leave it out or take a smaller model"
+        )
+
     pairs = pairs[np.argsort(corpus.lengths(pairs)[1], kind="stable")]
-    sums, tokens = torch.zeros(2, dtype=torch.float64, device=model.output.weight.device), 0
+    sums, tokens = torch.zeros(2, dtype=torch.float64, device=device), 0
     for part in batches.parts(corpus, distributed.share(pairs), max_tokens):
-        log_probs, right = score_words(model, batches.collate(corpus, part), dtype)
-        sums += torch.stack([-log_probs.sum(dtype=torch.float64), (~right).sum()])
-        tokens += len(right)
+        for _, (figures, words) in in_halves(part, measured, too_large):
+            sums += figures
+            tokens += words
     nll, wrong, total = distributed.total(*sums.tolist(), tokens)
     return nll / total, wrong / total

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import CrossEntropy, cross_entropy, score_candidates
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.tree import Tree
@@ -26,13 +27,15 @@ def scores(scorer: Scorer, max_tokens: int) -> list[list[np.ndarray]]:
 
 
 class Stepping:
-    """A model as nothing but a Scorer, which counts the sentences that it encodes."""
+    """A model as nothing but a Scorer, which counts the sentences that it encodes, at most ``most`` at once."""
 
-    def __init__(self, model: Seq2Seq) -> None:
-        self.model, self.encoded = model, 0
+    def __init__(self, model: Seq2Seq, most: int = 100) -> None:
+        self.model, self.encoded, self.most = model, 0, most
 
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
         self.encoded += len(src)
+        if len(src) > self.most:
+            torch.empty(1 << 55)  # raises what the processor's allocator raises
         return self.model.begin(src, src_mask)
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
@@ -65,6 +68,19 @@ def test_a_source_is_encoded_once_for_all_its_candidates() -> None:
     counting = Stepping(toy_model("rnnsearch"))
     scores(counting, max_tokens=1)
     assert counting.encoded == 3  # the fourth has no candidate
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_scored_in_halves() -> None:
+    scarce = Stepping(toy_model("rnnsearch"), most=1)
+    plenty, found = scores(Stepping(scarce.model), max_tokens=1000), scores(scarce, max_tokens=1000)
+    assert scarce.encoded > 3  # the three that have candidates, and those that were in vain
+    for ours, theirs in zip(itertools.chain(*found), itertools.chain(*plenty), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_a_sentence_that_does_not_fit_into_memory_with_its_candidates_is_an_error() -> None:
+    with pytest.raises(UserError, match=r"a sentence of [14] tokens does not fit into the memory of cpu with its tr"):
+        scores(Stepping(toy_model("rnnsearch"), most=0), max_tokens=1000)
 
 
 def test_the_probabilities_of_all_translations_add_up_to_one() -> None:

@@ -1,11 +1,13 @@
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 import torch
 
-from nmtkit.ops.memory import is_full
+from nmtkit.errors import UserError
+from nmtkit.ops.memory import in_halves, is_full
 
 
 def test_what_the_processor_s_allocator_raises_is_recognised() -> None:
@@ -56,3 +58,32 @@ def test_memory_that_is_kept_is_used_again_and_other_memory_comes_anew() -> None
 
     assert new_pages("memory.keep()") == 0
     assert new_pages("") > 20
+
+
+def squares(rows: Sequence[int]) -> list[int]:
+    """Needs more memory than there is for more than three rows, or for a number of a hundred and more."""
+    if len(rows) > 3 or max(rows) >= 100:
+        torch.empty(1 << 55)
+    return [row * row for row in rows]
+
+
+def test_a_batch_that_memory_does_not_hold_is_done_in_halves_in_its_order() -> None:
+    for size in (1, 3, 4, 13):
+        done = list(in_halves(list(range(size)), squares, str))
+        assert [row for rows, _ in done for row in rows] == list(range(size))
+        assert [made for _, made in done] == [squares(rows) for rows, _ in done]
+        assert (len(done) == 1) == (size <= 3)
+
+
+def test_a_row_that_memory_does_not_hold_is_an_error_after_what_comes_before_it() -> None:
+    halves = in_halves([1, 2, 100, 3], squares, lambda rows: f"{rows[0]} is too large")
+    assert next(halves) == ([1, 2], [1, 4])
+    with pytest.raises(UserError, match="100 is too large"):
+        next(halves)
+
+
+def test_what_fails_for_other_reasons_is_not_tried_again_in_halves() -> None:
+    tried = []
+    with pytest.raises(ZeroDivisionError):
+        list(in_halves([1, 2], lambda rows: tried.append(rows) or 1 // 0, str))
+    assert tried == [[1, 2]]

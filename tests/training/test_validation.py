@@ -34,6 +34,31 @@ def test_cross_entropy_of_a_corpus_is_the_mean_over_its_words(data: Path) -> Non
     assert errors == pytest.approx(wrong / tokens)
 
 
+def test_a_batch_that_does_not_fit_into_memory_is_measured_in_halves(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(3)
+    model, corpus, sizes, most = small_experiment().build(14, 14), Corpus.open(data, "dev"), list[int](), 100
+    forward = Seq2Seq.forward
+
+    def scarce(self: Seq2Seq, src: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(src))
+        if len(src) > most:
+            torch.empty(1 << 55)  # raises what the processor's allocator raises
+        return forward(self, src, *others)
+
+    monkeypatch.setattr(Seq2Seq, "forward", scarce)
+    plenty = teacher_forced(model, corpus, np.arange(len(corpus)), 8192, torch.float32)
+    most = 3
+    assert teacher_forced(model, corpus, np.arange(len(corpus)), 8192, torch.float32) == pytest.approx(plenty)
+    assert sizes == [10, 10, 5, 2, 3, 5, 2, 3]
+    most = 0
+    with pytest.raises(
+        UserError, match=r"a pair of \d and \d tokens, by which the model is to be measured, does not fit"
+    ):
+        teacher_forced(model, corpus, np.arange(len(corpus)), 8192, torch.float32)
+
+
 def test_every_validation_measures_the_token_errors_of_the_same_training_pairs(data: Path, tmp_path: Path) -> None:
     trained(tmp_path, data, max_updates=4, valid_every=2, keep_best=4, precision="float32")
     corpus, planned = Corpus.open(data, "train"), small_experiment()
