@@ -69,8 +69,9 @@ def prepare(
     ``keep_rejected``: a file for the training pairs that are left out. ``merge``: only from what ``prepare_part`` left.
     ``development``: further references, or how many pairs to draw from the training text, which then does without them.
     ``like``: a data or model folder whose models of case and subwords are taken; ``prep`` has its settings, see
-    ``prep_like``. Raises UserError for text that cannot be used. Whatever ends it early, an older data folder stays as
-    it was, and the same call goes on with the first shard that is not finished.
+    ``prep_like``. Raises UserError for text that cannot be used, and without ``merge`` where ``prepare_part`` has
+    left shards of other settings. Whatever ends it early, an older data folder stays as it was, and the same call goes
+    on with the first shard that is not finished.
     """
     if keep_rejected is not None and not keep_rejected.parent.is_dir():
         raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
@@ -87,7 +88,9 @@ def prepare(
         _note_languages(prep)
         if merge:
             _check_merge(work)
-        # Only now: shards that a merge with a forgotten option does not find are days of other machines' work.
+        else:
+            work.check_parts()
+        # Only now: shards that were made with an option that is forgotten here are days of other machines' work.
         work.remove_others()
         clean_shards(work, (1, 1), pool)
         return _finish(work, pool, keep_rejected)
@@ -139,8 +142,8 @@ def _check_merge(work: Work) -> None:
     missing = [shard for shard in work.shards if not work.is_clean(shard)]
     if not missing:
         return
-    others = [path.name for path in work.others if any(path.glob("shards/*.lost"))]
-    found = f" (those in {', '.join(others)} are of other settings or another text)" if others else ""
+    others = ", ".join(path.name for path in work.with_shards)
+    found = f" (those in {others} are of other settings or another text)" if others else ""
     raise UserError(
         f"{work.folder}: {len(missing)} of {len(work.shards)} shards are not there, the first is that of line "
         f"{missing[0].first}{found}; run every `shard` with these settings, then `merge`"

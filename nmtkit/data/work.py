@@ -14,27 +14,29 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmtkit.config import to_dict
+from nmtkit.config import flatten, to_dict
 from nmtkit.data.development import draw
 from nmtkit.data.hashes import repeated
-from nmtkit.data.manifest import is_data_file, versions
+from nmtkit.data.manifest import is_data_file, read_json, versions
 from nmtkit.data.parallel import Chunk, Workers, chunks
 from nmtkit.data.progress import progress
 from nmtkit.data.raw import Content, Files, read, read_all
 from nmtkit.data.settings import SIDES, SPLITS, Development, Prep, SideName, TextFiles
 from nmtkit.errors import UserError
-from nmtkit.lines import file_of, locked, raw_lines, real_path, report_write_errors
+from nmtkit.lines import atomic_write, file_of, locked, raw_lines, real_path, report_write_errors
 from nmtkit.version import __version__
 
 SHARD_LINES = 100_000  # half a minute's work for one process
 _SHARDS = 500  # at most, by making them larger: so many files are read together
 CHUNK_LINES = 500  # that a process works on: a tenth of a second or more, and little memory
+_PARTS = "parts.json"  # in a folder that parts of a run share: what they were made of
+_GONE = ".prep-gone-"  # begins the name of a folder that is being deleted
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,7 @@ class Work:
     prep: Prep
     folder: Path  # inside the output, named after everything that decides what is made
     like: Path | None  # a folder whose models of case and subwords are taken
+    made_from: Mapping[str, str]  # everything that decides what is made, as users are told of it
 
     @classmethod
     @contextmanager
@@ -85,20 +88,26 @@ class Work:
             raise UserError(f"`dev_size` {development.size}: {raw['dev'].src} is there; leave one of the two out")
         contents = read_all(raw, development.references, pool)
         # Everything that decides what is made, versions included: another version may tokenise differently.
-        key = [to_dict(prep), contents, development.size, development.seed, __version__, versions(prep), SHARD_LINES]
+        key: dict[str, Any] = {
+            "settings": to_dict(prep), "text": contents, "dev_size": development.size, "seed": development.seed,
+            "nmtkit": __version__, "versions": versions(prep), "lines of a shard": SHARD_LINES,
+        }  # fmt: skip
         if like is not None:
             learnt = [path for side in SIDES for path in TextFiles(like).learnt(side) if path.is_file()]
-            key += [hashlib.sha256(path.read_bytes()).hexdigest() for path in learnt]
-        folder = output / f".prep-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]}"
+            key |= {f"like, {path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in learnt}
+        folder = output / f".prep-{hashlib.sha256(json.dumps([*key.values()]).encode()).hexdigest()[:12]}"
         with locked(folder, "prep", shared):
             with report_write_errors(output):
                 (folder / "shards").mkdir(exist_ok=True)
+            if shared and not (folder / _PARTS).exists():
+                with atomic_write(folder / _PARTS) as file:
+                    file.write(json.dumps(_plain(key), indent=1))
             if development.size:
                 drawn = Files(folder / "drawn.src", folder / "drawn.tgt")
                 if not drawn.tgt.exists():  # which is written last
                     draw(raw, contents["train"][0].lines, development.size, development.seed, prep, drawn)
                 raw, contents = {**raw, "dev": drawn}, {**contents, "dev": [read(path) for path in drawn]}
-            work = cls(raw, development, contents, output, prep, folder, like)
+            work = cls(raw, development, contents, output, prep, folder, like, _plain(key))
             done = sum(map(work.is_clean, work.shards))
             if done:
                 log.info(f"going on: {done} of {len(work.shards)} shards are clean already")
@@ -108,6 +117,25 @@ class Work:
     def others(self) -> list[Path]:
         """What runs with other settings or of another text have left in the data folder, or are at work on."""
         return [path for path in sorted(self.output.glob(".prep-*")) if path != self.folder]
+
+    @property
+    def with_shards(self) -> list[Path]:
+        """Those of the others that somebody may want to go on with: they have clean shards."""
+        return [path for path in self.others if not path.name.startswith(_GONE) and any(path.glob("shards/*.lost"))]
+
+    def check_parts(self) -> None:
+        """Raise UserError for shards that parts of another run have made, perhaps in days and on many machines."""
+        for path in self.with_shards:
+            if (path / _PARTS).is_file():
+                theirs, ours = read_json(path / _PARTS, f"delete {path}"), self.made_from
+                names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+                changed = "; ".join(
+                    f"{name} {theirs.get(name, 'none')}, now {ours.get(name, 'none')}" for name in names
+                )
+                raise UserError(
+                    f"{path}: its shards were made with `shard` and other settings or of another text ({changed}); "
+                    "go on with the same ones, or delete this folder"
+                )
 
     def remove_others(self) -> None:
         """Delete what other runs have left. Raises UserError where one of them is at work."""
@@ -179,10 +207,17 @@ def _check_overwritten(texts: Sequence[Path], output: Path) -> None:
             raise UserError(f"{path}: of no data folder, and would be overwritten; choose another folder")
 
 
+def _plain(key: Mapping[str, Any]) -> dict[str, str]:
+    """What decides what is made, each value by its name and short enough to be shown; a text by its checksums."""
+    sums = {f"text {name}": " ".join(file.sha256[:12] for file in files) for name, files in key["text"].items()}
+    others = {name: value for name, value in key.items() if name not in ("settings", "text")}
+    return {name: str(value)[:60] for name, value in flatten({**key["settings"], **others, **sums}).items()}
+
+
 def remove(folder: Path) -> None:
     """Delete a work folder under a name that no run looks for: half of one must not be gone on with."""
     # Where this is ended half-way, the next run finds it among what others have left.
-    shutil.rmtree(folder.rename(folder.with_name(f".prep-gone-{uuid4().hex}")))
+    shutil.rmtree(folder.rename(folder.with_name(f"{_GONE}{uuid4().hex}")))
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[Chunk]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -538,6 +539,10 @@ class Killed(BaseException):
     """Ends a run where it stands, as SIGKILL would."""
 
 
+def die(*arguments: object) -> None:
+    raise Killed
+
+
 @pytest.fixture
 def shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 200)
@@ -602,9 +607,11 @@ def test_after_other_settings_or_other_text_everything_is_made_anew(
 
     make = nmtkit.data.cleaning._clean
     monkeypatch.setattr("nmtkit.data.cleaning._clean", clean)
-    prepare_part(raw, tmp_path / "data", BPE, 1, (1, 1))
     other = replace(BPE, merges=21)
-    prepare_part(raw, tmp_path / "data", other, 1, (1, 1))
+    for prep in (BPE, other):
+        with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
+            patch.setattr("nmtkit.data.prep._finish", die)
+            prepare(raw, tmp_path / "data", prep, 1)
     write(raw["dev"].src, ["other"] * 12)
     prepare(raw, tmp_path / "data", other, 1)
     assert cleaned == [1, 201, 401, 601] * 3
@@ -635,6 +642,24 @@ def test_a_merge_with_another_option_than_the_shards_leaves_every_shard_where_it
     assert load_prep(tmp_path / "data") == BPE
 
 
+def test_shards_that_were_made_as_parts_are_not_deleted_for_a_run_with_other_settings_or_of_another_text(
+    raw: dict[str, Files], tmp_path: Path, shards: None
+) -> None:
+    prepare(raw, tmp_path / "whole", BPE, workers=1)
+    prepare_part(raw, tmp_path / "data", BPE, 1, (1, 1))
+    (made,) = (tmp_path / "data").glob(".prep-*")
+    changed = re.escape("`shard` and other settings or of another text (merges 20, now 21); go on with the same ones")
+    for _ in range(2):
+        with pytest.raises(UserError, match=rf"{made}: its shards were made with {changed}, or delete this folder"):
+            prepare(raw, tmp_path / "data", replace(BPE, merges=21), 1)
+    drawn = {split: files for split, files in raw.items() if split != "dev"}
+    changed = re.escape("(cleaning.drop [], now ['overlap']; dev_size None, now 3; text dev ") + r"\w+ \w+, now none\)"
+    with pytest.raises(UserError, match=changed):
+        prepare(drawn, tmp_path / "data", BPE, 1, development=Development(size=3))
+    prepare(raw, tmp_path / "data", BPE, 1)
+    assert contents(tmp_path / "data") == contents(tmp_path / "whole")
+
+
 @pytest.mark.parametrize("prep", [BPE, WORDS], ids=["by itself", "by other settings"])
 def test_what_a_killed_run_has_not_deleted_of_a_work_folder_is_not_gone_on_with(
     raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, prep: Prep
@@ -645,7 +670,9 @@ def test_what_a_killed_run_has_not_deleted_of_a_work_folder_is_not_gone_on_with(
         raise Killed
 
     prepare(raw, tmp_path / "whole", BPE, workers=1)
-    prepare_part(raw, tmp_path / "data", BPE, 1, (1, 1))
+    with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
+        patch.setattr("nmtkit.data.prep._finish", die)
+        prepare(raw, tmp_path / "data", BPE, workers=1)
     with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
         patch.setattr("shutil.rmtree", delete_some)
         prepare(raw, tmp_path / "data", prep, workers=1)
