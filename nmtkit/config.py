@@ -120,6 +120,16 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def nested(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """What ``flatten`` makes flat: ``("training.lr", 5e-4)`` as ``{"training": {"lr": 5e-4}}``; the last one counts."""
+    result: dict[str, Any] = {}
+    for dotted, value in values:
+        for key in reversed(dotted.split(".")):  # from the innermost one outwards
+            value = {key: value}
+        result = merge(result, value)
+    return result
+
+
 def places(text: str) -> dict[str, slice]:
     """Where in a YAML text each of its values stands, by the keys that ``flatten`` gives them.
 
@@ -153,17 +163,13 @@ def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
 
     Raises UserError for a setting without key or value, and for a value that is no YAML.
     """
-    result: dict[str, Any] = {}
+    values = []
     for setting in settings:
         dotted, equals, text = setting.partition("=")
-        keys = dotted.strip().split(".")
-        if not equals or not all(keys):
+        if not equals or not all(dotted.strip().split(".")):
             raise UserError(f"`settings` {setting}: expected KEY=VALUE, for example training.optimizer.lr=5e-4")
-        value: Any = parse_yaml(text, f"`settings` {dotted}")
-        for key in reversed(keys):  # from the innermost one outwards
-            value = {key: value}
-        result = merge(result, value)
-    return result
+        values.append((dotted.strip(), parse_yaml(text, f"`settings` {dotted}")))
+    return nested(values)
 
 
 def build(schema: type[T], values: Any, where: str, parts: Mapping[str, type] = MappingProxyType({})) -> T:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmtkit.config import build, dump_yaml, load_yaml, merge, parse_settings, parse_yaml, to_dict
+from nmtkit.config import build, dump_yaml, flatten, load_yaml, merge, nested, parse_settings, parse_yaml, to_dict
 from nmtkit.errors import UserError
 
 
@@ -202,6 +202,12 @@ def test_merging_puts_single_values_in_place() -> None:
     assert merge(base, over) == expected
     assert base["part"] == {"rate": 1, "kind": "deep"}
     assert merge(base, {}) == base
+
+
+@given(st.recursive(st.integers(), lambda inner: st.dictionaries(st.text("ab", min_size=1), inner, min_size=1)))
+def test_what_is_made_flat_can_be_nested_again(value: object) -> None:
+    values = {"part": value}
+    assert nested(flatten(values).items()) == values
 
 
 def test_settings_are_dotted_keys_with_yaml_values() -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nmtkit.config import load_yaml, merge, parse_settings
+from nmtkit.config import load_yaml, merge, nested, parse_settings
 from nmtkit.errors import UserError
 from nmtkit.training.folder import ModelFolder
 
@@ -129,22 +129,11 @@ def plan(
     if max_tokens is not None:  # a batch has one kind of limit, so the other goes
         given["batch_sentences"] = None
     begin, file = (None if path is None else Path(path) for path in (start, config))
-    values = merge(_base(model, file, Path(output), begin), _nested(settings))
+    single = nested(settings.items()) if isinstance(settings, Mapping) else parse_settings(settings)
+    values = merge(_base(model, file, Path(output), begin), single)
     values = merge(values, {"training": given}) if given else values
     names = [name for name in (model or (begin and str(begin)), file and str(file)) if name]
     return build_experiment(values, " + ".join(names) or str(ModelFolder(Path(output)).config))
-
-
-def _nested(settings: Settings) -> dict[str, Any]:
-    """``{"training.lr": 5e-4}``, or the same as KEY=VALUE, as ``{"training": {"lr": 5e-4}}``."""
-    if not isinstance(settings, Mapping):
-        return parse_settings(settings)
-    result: dict[str, Any] = {}
-    for dotted, value in settings.items():
-        for key in reversed(dotted.split(".")):  # from the innermost one outwards
-            value = {key: value}
-        result = merge(result, value)
-    return result
 
 
 def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:
