@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,18 @@ def test_a_wrong_import_is_noticed(part: str, source: str, complaint: str) -> No
 )
 def test_a_right_import_is_left_alone(part: str, source: str) -> None:
     assert wrong_imports(part, source) == []
+
+
+def test_no_module_of_the_command_line_imports_one_that_imports_it_not_even_in_a_function() -> None:
+    modules = [path for path in MODULES if part_of(path) == "cli"]
+    paths = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in modules}
+    names = {
+        module: {name for _, name in imported(ast.parse(path.read_text(encoding="utf-8")))}
+        for module, path in paths.items()
+    }
+    # What is imported of a module is named after it: nmtkit.errors.UserError.
+    below = {module: {name if name in paths else name.rpartition(".")[0] for name in names[module]} for module in paths}
+    TopologicalSorter(below).prepare()  # which raises CycleError, with the circle
 
 
 SLOW = ("torch", "numpy", "sacremoses", "sacrebleu", "rich")

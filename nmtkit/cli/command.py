@@ -86,20 +86,22 @@ class Command(TyperCommand):
 class _Screen(logging.Handler):
     """Log lines on whatever is stderr at that moment: a progress bar takes its place, and stands below them."""
 
+    def __init__(self, level: int, reworded: Callable[[str], str]) -> None:
+        super().__init__(level)
+        self._reworded = reworded
+
     def emit(self, record: logging.LogRecord) -> None:
         """Print the line, with the names of options where the library has those of arguments."""
-        from nmtkit.cli.main import in_options  # which imports this module
-
         try:
-            print(in_options(self.format(record), sys.argv[1:]), file=sys.stderr, flush=True)
+            print(self._reworded(self.format(record)), file=sys.stderr, flush=True)
         except (OSError, ValueError):  # stderr is full or closed, which must not end what is being done
             self.handleError(record)
 
 
-def with_volume(function: Callable[..., None]) -> Callable[..., None]:
+def with_volume(function: Callable[..., None], reworded: Callable[[str], str]) -> Callable[..., None]:
     """The command ``function`` with the options --quiet and --verbose, of which it need not know itself.
 
-    While it runs, what nmtkit logs is shown on stderr: notes and warnings, or less, or more.
+    While it runs, what nmtkit logs is shown on stderr, ``reworded``: notes and warnings, or less, or more.
     """
     extra = {"quiet": Quiet, "verbose": Verbose}
     own = inspect.signature(function)
@@ -108,7 +110,7 @@ def with_volume(function: Callable[..., None]) -> Callable[..., None]:
     def command(quiet: bool, verbose: bool, **options: Any) -> None:
         if quiet and verbose:
             raise UserError("--quiet and --verbose: leave one of the two out")
-        with _shown(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO):
+        with _shown(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO, reworded):
             log.debug(f"nmtkit {__version__}, Python {platform.python_version()}: {shlex.join(sys.argv[1:])}")
             function(**options)
 
@@ -121,10 +123,11 @@ def with_volume(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def _shown(level: int) -> Iterator[None]:
-    """Show on stderr what nmtkit logs from this level upwards."""
+def _shown(level: int, reworded: Callable[[str], str]) -> Iterator[None]:
+    """Show on stderr, ``reworded``, what nmtkit logs from this level upwards."""
     # The library only logs; whether that is shown, and where, is for the command line to say.
-    logger, bars, handler = logging.getLogger("nmtkit"), logging.getLogger("nmtkit.progress"), _Screen(level)
+    logger, bars = logging.getLogger("nmtkit"), logging.getLogger("nmtkit.progress")
+    handler = _Screen(level, reworded)
     if level == logging.DEBUG:
         handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
     before = logger.level, bars.disabled

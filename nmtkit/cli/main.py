@@ -57,6 +57,11 @@ def _help(function: Callable[..., None]) -> str:
     )
 
 
+def in_options_typed(message: str) -> str:
+    """A message of the library in the words of the command that was typed, see ``in_options``."""
+    return in_options(message, sys.argv[1:])
+
+
 # In the order in which they are used; --help lists them in this order.
 COMMANDS: tuple[Callable[..., None], ...] = (
     doctor, prep, align, vocab, train, average, ensemble, tune, translate, serve, posunk, score, contrast, report,
@@ -66,7 +71,7 @@ for command in COMMANDS:
     # typer would cut the summary at a width of its own; the first sentence is whole.
     text = _help(command)
     first = re.split(r"(?<=\.)\s", text)[0]
-    app.command(cls=Command, help=text, short_help=first)(with_volume(command))
+    app.command(cls=Command, help=text, short_help=first)(with_volume(command, in_options_typed))
 
 
 def _print_version(wanted: bool) -> None:
@@ -150,7 +155,7 @@ def main() -> None:
             finally:
                 sys.stdout.flush()  # a pipe that was closed is noticed here, where it is caught
     except UserError as error:
-        sys.exit("nmtkit: error: " + " ".join(in_options(str(error), sys.argv[1:]).splitlines()))
+        sys.exit("nmtkit: error: " + " ".join(in_options_typed(str(error)).splitlines()))
     except WrongUsage as error:  # typer would print its usage over several lines
         # An option may be unknown to one command and known to another: the message names whose help to read.
         place = error.ctx.command_path if error.ctx else "nmtkit"
