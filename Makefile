@@ -34,11 +34,13 @@ demo: env
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/quickstart/run.sh
 
 # What is multiplied in which format depends on the processor: what trains is tested once more in bfloat16, and what
-# multiplies as a processor with AVX2 and no more would do it. CI therefore means the same on every machine.
+# multiplies as a processor with AVX2 and no more would do it. CI therefore means the same on every machine. The tests
+# for a GPU run on a simulated one.
 test: env
 	$(PYTEST)
 	PRECISION=bfloat16 $(PYTEST) tests/training
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) tests/ops tests/layers tests/models/test_for_search.py tests/search tests/training
+	DEVICE=simulated $(PYTEST) -m gpu tests/gpu
 
 lint: env
 	$(BIN)/ruff check

@@ -61,7 +61,9 @@ class Ensemble:
 
     def _mean(self, log_probs: Tensor) -> Tensor:
         """Combines log_probs (M, N, V) -> (N, V); where the members agree, the result is theirs to the last bit."""
-        weights = log_probs.new_tensor(self.weights)[:, None, None]
+        weights = torch.tensor(self.weights, dtype=log_probs.dtype).to(log_probs.device, non_blocking=True)[
+            :, None, None
+        ]
         if self.combine == "logprob":
             return (log_probs * weights).sum(0) / weights.sum(0)
         best = log_probs.amax(0).clamp(min=-1e30)  # a word may have the probability 0 everywhere

@@ -38,7 +38,8 @@ def sample(
         found, state, _ = scorer.step(memory, state, words)
         scores = whole(found)
         sums = scores[:, EOS:].double().softmax(dim=-1).cumsum(dim=-1)  # without PAD and BOS, the ids below EOS
-        chance = torch.from_numpy(np.concatenate([generator.random(n) for generator in generators])).to(sums)
+        chance = torch.from_numpy(np.concatenate([generator.random(n) for generator in generators]))
+        chance = chance.to(src.device, non_blocking=True)
         words = EOS + torch.searchsorted(sums, (chance * sums[:, -1])[:, None], right=True).squeeze(1)
         words.clamp_(max=scores.size(1) - 1)
         words.masked_fill_(torch.from_numpy(longest == step).to(src.device, non_blocking=True), EOS)

@@ -1,14 +1,16 @@
 """A GPU gives what the CPU gives: models, losses, search, training, files.
 
     make gpu                                            # on a machine with an NVIDIA GPU
-    DEVICE=cpu .venv/bin/pytest -m gpu tests/gpu        # tries these tests themselves, without one
+    DEVICE=simulated .venv/bin/pytest -m gpu tests/gpu  # without one, see simulated.py; a part of `make test`
 
 All in float32 without TF32, unless a test says otherwise, so that what differs is the order of sums alone.
 """
 
+import itertools
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,24 +24,35 @@ from torch import Tensor
 import nmtkit
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.batches import Batch
+from nmtkit.evaluation.forced import score_candidates
+from nmtkit.evaluation.gradients import gradient_flow
+from nmtkit.experiment.presets import preset_names
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
+from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import linear_cross_entropy
 from nmtkit.ops.memory import is_full
 from nmtkit.ops.precision import dtype_of
+from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.sampling import sample
+from nmtkit.search.shortlist import Shortlists
+from nmtkit.symbols import BOS
 from nmtkit.training.loss import summed_loss
+from nmtkit.training.validation import Validation
+from tests.gpu.simulated import counted_waits
 from tests.models.test_contracts import (
+    SRC_WORDS,
     assert_same,
-    every_preset,
     gradient,
     leaves,
     one_of_each,
     one_of_each_architecture,
+    preset_experiment,
+    simplest,
     sources,
     targets,
     toy_model,
@@ -49,7 +62,9 @@ from tests.training.conftest import everything, make_data, metrics, small_experi
 pytestmark = pytest.mark.gpu
 
 GPU = torch.device(os.environ.get("DEVICE", "cuda"))
+REAL = GPU.type == "cuda"
 CPU = torch.device("cpu")
+only_simulated = pytest.mark.skipif(GPU.type != "simulated", reason="only the simulated GPU counts waits")
 SEARCH = Search(beam_size=3, length_penalty="avg", max_len_a=1, max_len_b=4)
 
 
@@ -86,7 +101,7 @@ def assert_same_hypotheses(ours: list[list[Hypothesis]], theirs: list[list[Hypot
         assert scores[0] == pytest.approx(scores[1], rel=1e-4, abs=1e-4)
 
 
-@every_preset
+@pytest.mark.parametrize("preset", preset_names() if REAL else one_of_each())
 def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
     model, tgt = toy_model(preset), targets()
     hidden = model(*sources(), tgt)
@@ -126,7 +141,7 @@ def test_the_loss_over_a_vocabulary_is_that_of_the_cpu(smoothing: float) -> None
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5 * theirs.abs().max().item())
 
 
-@every_preset
+@pytest.mark.parametrize("preset", preset_names() if REAL else one_of_each())
 def test_beam_search_finds_what_it_finds_on_the_cpu(preset: str) -> None:
     model = toy_model(preset)
     expected = searched(model, CPU)
@@ -141,6 +156,68 @@ def test_an_ensemble_of_all_architectures_finds_what_it_finds_on_the_cpu() -> No
         return Ensemble(members, [0] * len(members), [1.0] * len(members), "prob")
 
     assert_same_hypotheses(searched(ensemble(GPU), GPU), searched(ensemble(CPU), CPU))
+
+
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+def test_every_way_of_searching_finds_what_it_finds_on_the_cpu(preset: str) -> None:
+    """Prefixes, shortlists, the coverage penalty, n-best lists, attention and sentences of many lengths at once."""
+    random = np.random.default_rng(4)
+    given = [random.integers(4, SRC_WORDS, size=n).tolist() for n in (1, 7, 3, 0, 5)]
+    forced = [[5], [], [], [6, 4], [7]]
+    looks = any("attention" in name for name, _ in toy_model(preset).named_modules())
+    config = replace(SEARCH, coverage_penalty=0.2 * looks, max_tokens=64)
+    found = [
+        dict(
+            translate_each(
+                toy_model(preset).to(device), given, config, device=device, n_best=3, attention=True, forced=forced,
+                seed=None, others=(), shortlists=Shortlists(6, [[8], [9], [10], [], [11]]),
+            )
+        )
+        for device in (GPU, CPU)
+    ]  # fmt: skip
+    assert found[0].keys() == found[1].keys() == set(range(5))
+    assert_same_hypotheses(*([each[i] for i in range(5)] for each in found))
+
+
+@pytest.mark.parametrize("preset", one_of_each())
+def test_a_step_of_search_in_bfloat16_is_that_of_the_cpu(preset: str) -> None:
+    found = []
+    for device in (GPU, CPU):
+        scorer = toy_model(preset).to(device).for_search("bfloat16")
+        src, mask = (x.to(device) for x in sources())
+        memory, state = scorer.begin(src, mask)
+        log_probs, _, _ = scorer.step(memory, state, torch.full((len(src),), BOS, device=device))
+        found.append(whole(log_probs).float().cpu())
+    torch.testing.assert_close(*found, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+def test_candidates_are_scored_as_on_the_cpu(preset: str) -> None:
+    given, candidates = [[[5, 6, 7], [8]]], [[[4, 5], [6], [4, 5]], [[7, 7, 7]]]
+    found = []
+    for device in (GPU, CPU):
+        model = toy_model(preset).to(device)
+        both = [Ensemble([model, model], [0, 0], [1.0, 2.0], "logprob"), model]
+        found.append([score_candidates(x, given, candidates, device=device, max_tokens=50) for x in both])
+    for ours, theirs in zip(itertools.chain(*found[0]), itertools.chain(*found[1]), strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+def test_gradients_flow_through_the_layers_as_on_the_cpu(preset: str) -> None:
+    batch = Batch.of(sources()[0], targets())
+    ours, theirs = (gradient_flow(toy_model(preset).to(device), batch.to(device)) for device in (GPU, CPU))
+    assert [layer.name for layer in ours] == [layer.name for layer in theirs]
+    for one, other in zip(itertools.chain(*ours), itertools.chain(*theirs), strict=True):
+        assert one == (pytest.approx(other, rel=1e-3) if isinstance(other, float) else other)
+
+
+def test_a_new_run_begins_with_the_weights_of_another(data: Path, tmp_path: Path) -> None:
+    run_experiment(planned(max_updates=2), data, tmp_path / "first", GPU)
+    for device in (GPU, CPU):
+        run_experiment(planned(max_updates=3), data, tmp_path / device.type, device, tmp_path / "first")
+    assert losses(tmp_path / GPU.type) == pytest.approx(losses(tmp_path / CPU.type), rel=1e-3)
 
 
 def test_what_is_sampled_depends_on_the_seed_alone() -> None:
@@ -174,6 +251,56 @@ def test_a_run_follows_that_of_the_cpu_also_when_it_changes_devices(
     assert losses(tmp_path / "moved") == pytest.approx(losses(tmp_path / "cpu"), rel=1e-3)
 
 
+def most_often(waits: list[str]) -> list[str]:
+    """The lines at which the host waited as often as at any other: those of every step."""
+    counts = Counter(waits)
+    return [line for line, count in counts.items() if count == max(counts.values())]
+
+
+@only_simulated
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+def test_the_host_waits_once_in_a_step_of_search(preset: str) -> None:
+    model, (src, mask) = toy_model(preset).to(GPU), moved(*sources())
+    with counted_waits() as waits:
+        found = beam_search(model, src, mask, SEARCH)
+    [line] = most_often(waits)
+    assert waits.count(line) >= max(len(hypothesis.ids) for [hypothesis] in found)
+
+
+@only_simulated
+def test_an_ensemble_waits_once_in_a_step_of_search() -> None:
+    members, given = [toy_model(name).to(GPU) for name in one_of_each_architecture()], moved(*sources())
+    with counted_waits() as waits:
+        beam_search(Ensemble(members, [0] * len(members), [1.0] * len(members), "prob"), *given, SEARCH)
+    assert len(most_often(waits)) == 1
+
+
+@only_simulated
+def test_the_host_waits_once_in_a_step_of_sampling() -> None:
+    model, (src, mask) = toy_model("rnnsearch").to(GPU), moved(*sources())
+    with counted_waits() as waits:
+        sample(model, src, mask, SEARCH, [np.random.default_rng(i) for i in range(len(src))], 1)
+    assert len(most_often(waits)) == 1
+
+
+@only_simulated
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+def test_the_host_waits_once_in_an_update(
+    preset: str, precision: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for its batch, which a real GPU is sent from pinned memory."""
+    monkeypatch.setattr("nmtkit.experiment.run.validate", lambda *_: Validation(3.0, 0.5, 10.0, 0.5))
+    experiment, counts = simplest(preset_experiment(preset)), []
+    for last in (3, 6):
+        training = planned(max_updates=last, valid_every=last, precision=precision).training
+        training = replace(training, groups=experiment.training.groups)
+        with counted_waits() as waits:
+            run_experiment(replace(experiment, training=training), data, tmp_path / str(last), GPU)
+        counts.append(Counter(line for line in waits if not line.startswith("data/batches.py")))
+    assert list((counts[1] - counts[0]).values()) == [3]
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_run_in_pieces_equals_a_run_in_one_go(precision: str, data: Path, tmp_path: Path) -> None:
     """With dropout, and with deterministic algorithms, which a GPU does not use by itself."""
@@ -188,7 +315,7 @@ def test_a_run_in_pieces_equals_a_run_in_one_go(precision: str, data: Path, tmp_
     assert [name for name, tensor in whole.items() if not torch.equal(pieces[name], tensor)] == []
 
 
-@pytest.mark.skipif(GPU.type == "cpu", reason="it is a GPU's memory that this test makes small")
+@pytest.mark.skipif(not REAL, reason="it is a GPU's memory that this test makes small")
 def test_a_batch_that_the_memory_does_not_hold_is_done_in_parts(data: Path, tmp_path: Path) -> None:
     total = torch.cuda.get_device_properties(GPU).total_memory
     # Most of it taken away: what is left holds the model and a few sentences.
@@ -206,7 +333,7 @@ def test_a_batch_that_the_memory_does_not_hold_is_done_in_parts(data: Path, tmp_
         torch.cuda.empty_cache()
 
 
-@pytest.mark.skipif(GPU.type == "cpu", reason="NCCL is for GPUs")
+@pytest.mark.skipif(not REAL, reason="NCCL is for GPUs")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_torchrun_starts_a_process_for_each_gpu(processes: int, data: Path, tmp_path: Path) -> None:
     if torch.cuda.device_count() < processes:
@@ -235,10 +362,10 @@ def test_the_command_trains_and_translates_as_on_the_cpu(data: Path, tmp_path: P
 @pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus, attention], ids=lambda cell: cell.__name__)
 def test_triton_kernels_are_used_on_a_gpu_and_on_nothing_else(cell: ModuleType, dtype: torch.dtype) -> None:
     twin = trusted.choose(cell.PLAIN, cell._triton, None, cell._compare, torch.zeros(1, device=GPU, dtype=dtype))
-    assert twin is (cell._triton() if GPU.type == "cuda" else cell.PLAIN)
+    assert twin is (cell._triton() if REAL else cell.PLAIN)
 
 
 def test_the_best_number_format_is_chosen() -> None:
-    if GPU.type == "cuda":
+    if REAL:
         assert dtype_of("auto", GPU) == (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32)
     assert dtype_of("float32", GPU) == torch.float32

@@ -1,0 +1,7 @@
+"""With ``DEVICE=simulated`` the tests run on a simulated GPU."""
+
+import os
+
+from tests.gpu import simulated
+
+LIBRARIES = simulated.begin() if os.environ.get("DEVICE") == simulated.NAME else []
