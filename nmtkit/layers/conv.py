@@ -85,12 +85,12 @@ class PositionEmbedding(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """A table (V, E) of word vectors. The first previous word is the end mark, as in fairseq."""
+    """A table (V, E) of word vectors. EOS stands before the first target word, as in fairseq."""
 
-    def __init__(self, words: int, width: int, *, std: float):
+    def __init__(self, words: int, width: int):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(words, width))
-        nn.init.normal_(self.weight, std=std)
+        nn.init.normal_(self.weight, std=0.1)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors (..., E) for ids (...) in int64."""

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
-from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops import attention, nematus
 from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
@@ -337,8 +337,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:
         """Annotations (B, S, 2H), mask (B, S) -> memory, and tanh(LN(mean_i C_i W + b)) for every level."""
-        mean = (encoded * mask.unsqueeze(-1)).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-        first = self.initial(mean).tanh()
+        first = self.initial(mean_annotation(encoded, mask)).tanh()
         keys = tuple(level.key(encoded) for level in (self.base, *self.high) if isinstance(level, Attending))
         return Memory(encoded, keys, mask), (first,) * (1 + len(self.high))
 

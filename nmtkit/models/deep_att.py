@@ -193,7 +193,7 @@ class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
         assert config.attention is not None
         annotation = encoded // 4 if config.ff_width else encoded
         self.projection = Linear(encoded, annotation, bias=False) if config.ff_width else nn.Identity()  # W_p
-        self.attention = AdditiveAttention(config.width, annotation, config.attention, bias=True)
+        self.attention = AdditiveAttention(config.width, annotation, config.attention)
         self.context = Linear(annotation, 4 * config.width)
         self.word = Linear(config.embedding, 4 * config.width, bias=False)
         self.layers = Stack(config.width, config.ff_width, config.decoder_layers, dropout=config.dropout)

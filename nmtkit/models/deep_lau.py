@@ -25,7 +25,7 @@ from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
 from nmtkit.layers.recurrent import GRU, LAU
-from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.linear import linear
 from nmtkit.ops.matrix import product
@@ -130,13 +130,12 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         self.widths = [config.width, config.embedding]  # of [s^1_{t-1}; y_{t-1}] and of [c_t; y_{t-1}]
         self.dropout = config.dropout
         self.initial = Linear(config.width, config.width)
-        self.attention = AdditiveAttention(sum(self.widths), config.width, config.attention, bias=True)  # W_a, W_y; U_a
+        self.attention = AdditiveAttention(sum(self.widths), config.width, config.attention)  # W_a, W_y; U_a
         self.layers = stack(config, sum(self.widths), config.decoder_layers)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:
         """Annotations (B, S, H), mask (B, S) -> memory, and tanh of a map of the mean annotation for every layer."""
-        real = mask.unsqueeze(-1)
-        state = self.initial((encoded * real).sum(dim=1) / real.sum(dim=1)).tanh().float()
+        state = self.initial(mean_annotation(encoded, mask)).tanh().float()
         return Memory(encoded, self.attention.key(encoded), mask), (state,) * len(self.layers)
 
     def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step[tuple[Tensor, ...]]:

@@ -276,9 +276,9 @@ class ConvDecoder(Decoder[Encoded, Memory, State]):
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
     """DenseNMT or ConvS2S with vocabularies of these sizes, the symbols included."""
     return Seq2Seq(
-        TokenEmbedding(src_words, config.embedding, std=0.1),
+        TokenEmbedding(src_words, config.embedding),
         Encoder(config),
-        TokenEmbedding(tgt_words, config.embedding, std=0.1),
+        TokenEmbedding(tgt_words, config.embedding),
         ConvDecoder(config),
         NormedLinear(config.output, tgt_words, dropout=config.dropout),
     )

@@ -24,7 +24,7 @@ from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
-from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops import gated
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.loop import scan
@@ -219,9 +219,8 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, State]:
         """Annotations (B, S, 2H), mask (B, S) -> memory, and tanh of a map of the mean annotation."""
-        real = mask.unsqueeze(-1)
-        mean = (encoded * real).sum(dim=1) / real.sum(dim=1)
-        state = State(self.initial(mean).tanh().float(), mask.new_zeros(len(mask), dtype=torch.long))
+        s = self.initial(mean_annotation(encoded, mask)).tanh().float()
+        state = State(s, mask.new_zeros(len(mask), dtype=torch.long))
         return Memory(*self.attention.keys_and_values(encoded), mask), state
 
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:

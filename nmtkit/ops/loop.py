@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 from nmtkit.ops.linear import with_zeros
 from nmtkit.ops.matrix import Matrix, product, repeated
 from nmtkit.ops.padding import full_steps
+from nmtkit.ops.recurrence import order
 
 
 class Shared:
@@ -130,7 +131,7 @@ def scan(
     inputs = x.float().unbind()
     outputs = list(inputs)  # of the right length; every place is written once
     full = full_steps(mask, len(x))
-    for t in range(len(x) - 1, -1, -1) if reverse else range(len(x)):
+    for t in order(len(x), reverse=reverse):
         new = step(inputs[t], h, shared)
         h = new if mask is None or full[t] else torch.where(mask[t].unsqueeze(-1), new, h)
         outputs[t] = h
