@@ -19,7 +19,7 @@ from nmtkit.symbols import PAD
 SHORT = 16  # a shorter sentence counts as this many tokens: each of its rows costs a whole output layer all the same
 
 
-def translate_ids(
+def translate_each(
     scorer: Scorer,
     sentences: Sequence[Sequence[int]],
     config: Search,
@@ -31,38 +31,15 @@ def translate_ids(
     seed: int | None = None,
     others: Sequence[Sequence[Sequence[int]]] = (),
     shortlists: Shortlists | None = None,
-) -> list[list[Hypothesis]]:
-    """The hypotheses of every sentence in the order of the sentences, with the arguments of ``translate_each``."""
-    each = translate_each(
-        scorer, sentences, config,
-        device=device, n_best=n_best, attention=attention, forced=forced, seed=seed, others=others,
-        shortlists=shortlists,
-    )  # fmt: skip
-    results = dict(each)
-    return [results[i] for i in range(len(sentences))]
-
-
-def translate_each(
-    scorer: Scorer,
-    sentences: Sequence[Sequence[int]],
-    config: Search,
-    *,
-    device: torch.device,
-    n_best: int,
-    attention: bool,
-    forced: Sequence[Sequence[int]] | None,
-    seed: int | None,
-    others: Sequence[Sequence[Sequence[int]]],
-    shortlists: Shortlists | None,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done.
+    """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done; empty ones first.
 
-    They come one after the other, so that nobody has to hold the attention weights of all sentences. Sentences are
-    source ids without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: draw n_best
-    translations at random instead, see ``sample``. others: the sentences as an ensemble's further sources have them.
-    shortlists: the words that each batch is translated with, beside those of ``forced``. A batch that does not fit
-    into memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best is more than
-    the beam holds, and when one sentence alone does not fit into memory.
+    They come one by one, so that the caller need not hold the attention weights of all sentences. Sentences are source
+    ids without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: draw n_best translations
+    at random instead, see ``sample``. others: the same sentences in the other segmentations that members of an ensemble
+    read. shortlists: the target words each batch may use, in addition to those of ``forced``. A batch that does not fit
+    into memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam
+    size, and when one sentence alone does not fit into memory.
     """
     if seed is not None:
         config = replace(config, beam_size=n_best)

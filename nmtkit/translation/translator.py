@@ -286,8 +286,8 @@ class Translator:
         search = replace(request.search(self.search), beam_size=1)
         hypotheses = dict(
             translate_each(
-                self.given, ids[0], search, device=self.device, n_best=1, attention=False,
-                forced=[[*target, EOS] for target in targets], seed=None, others=ids[1:], shortlists=None,
+                self.given, ids[0], search, device=self.device, forced=[[*target, EOS] for target in targets],
+                others=ids[1:],
             )
         )  # fmt: skip
         scored = []
