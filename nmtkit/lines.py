@@ -172,6 +172,12 @@ def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractCo
     return _stream(path, mode) if streams else _atomic_write(real_path(path) if path.is_symlink() else path, mode)
 
 
+def copy_file(source: Path, copy: Path) -> None:
+    """Write the content of ``source`` to ``copy`` as ``atomic_write`` does. Raises UserError where it cannot."""
+    with atomic_write(copy, "wb") as file:
+        file.write(source.read_bytes())
+
+
 def real_path(path: Path) -> Path:
     """Where a path leads, links followed; of links that lead in a circle one of them, where ``resolve`` raises."""
     return Path(os.path.realpath(path))

@@ -129,4 +129,4 @@ def _millions(name: str) -> float:
     from nmtkit.experiment.size import parameters_by_part
 
     planned = build_experiment(load_preset(name), name)
-    return parameters_by_part(planned, planned.data.src_vocab, planned.data.tgt_vocab)["total"] / 1e6
+    return parameters_by_part(planned, *planned.data.words)["total"] / 1e6

@@ -109,7 +109,7 @@ def _print_sizes(planned: "Experiment", data: Path) -> None:
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
     # A count of parameters means nothing without the vocabularies; both are shown.
-    words, paper_words = vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
+    words, paper_words = vocabulary_sizes(planned, data), planned.data.words
     counts = parameters_by_part(planned, *words)
     counts["total with the paper's words"] = parameters_by_part(planned, *paper_words)["total"]
     print("{:<30}{:,} source, {:,} target; in the paper {:,} and {:,}".format("words", *words, *paper_words))

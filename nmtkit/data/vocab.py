@@ -117,8 +117,7 @@ class Vocabulary:
         """The words that have these ids, symbols as they are spelled."""
         return [self.words[id] for id in ids]
 
-    # Counts are not part of it: they decide nothing about the ids.
     @property
     def fingerprint(self) -> str:
-        """A hash that two vocabularies share exactly if every word has the same id in both."""
+        """A hash that two vocabularies share if and only if every word has the same id in both, whatever the counts."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()

@@ -13,18 +13,17 @@ from nmtkit.ops.memory import free_memory
 
 
 def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
-    """Source and target words in the vocabularies of the data folder if there are any, else in the paper's."""
+    """The sizes of the source and target vocabularies of the data folder, or the paper's if it has none yet."""
     text = TextFiles(data)
-    # A plan can be examined before there is any data.
     if not text.vocabulary("src").exists():
-        return experiment.data.src_vocab, experiment.data.tgt_vocab
+        return experiment.data.words
     return len(Vocabulary.load(text.vocabulary("src"))), len(Vocabulary.load(text.vocabulary("tgt")))
 
 
 def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:
     """The number of parameters of each part of the model and, under "total", of all; tied ones count once.
 
-    Nothing is computed: the model is built of shapes without data.
+    Nothing is computed: the model is built on the meta device, where tensors have shapes but no data.
     """
     with torch.device("meta"):
         model = experiment.build(src_words, tgt_words)

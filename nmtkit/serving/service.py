@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from starlette.requests import ClientDisconnect  # fmt: skip
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
 from nmtkit.errors import UserError
