@@ -34,9 +34,9 @@ from nmtkit.ops.pointwise import dropout
 
 @dataclass(frozen=True)
 class Config:
-    """Depths are the columns of Tables 2 to 4; widths are of the authors' configuration files."""
+    """Depths are the columns of Tables 2 to 4; widths are from the authors' configuration files."""
 
-    embedding: int
+    embedding: int  # E
     hidden: int  # H
     bidirectional_layers: int  # D_s, "s. bidir.": levels in alternating directions; 1 in the shallow encoder
     forward_layers: int  # "s. forw.": levels above them, 2H wide, that only run forward
@@ -279,7 +279,7 @@ class Attending(nn.Module):
         return torch.stack(states), torch.stack(contexts)
 
     def step(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> Tensor:
-        """``attend`` for a level whose context and attention weights nobody asks for: -> the next h (N, H)."""
+        """``attend`` for a level above the base, whose context and weights are not used: -> the next h (N, H)."""
         return self.attend(y, memory, k, h)[0]
 
     def unroll(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> Tensor:
@@ -353,7 +353,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
     def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:
         """All steps of y (B, T, E) -> hidden (B, T, H).
 
-        It goes level by level: only one that attends needs its own step before; the others have all inputs at once.
+        It goes level by level: only a level that attends must go step by step; the others have all inputs at once.
         """
         y = y.transpose(0, 1).contiguous()
         h, c = self.base.attend_all(y, memory, 0, state[0])
@@ -368,9 +368,9 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         return enumerate(self.high, start=1)
 
     def inputs(self, r: Tensor, c: Tensor, memory: Memory, k: int) -> tuple[Any, ...]:
-        """The input of level ``k``: r (..., H), the sum of the states below it, and the base's context c (..., 2H).
+        """The input of level ``k`` from r (..., H), the sum of the states below it, and the base's context c (..., 2H).
 
-        A cGRU has a context of its own, for which it is given the memory and its number.
+        A cGRU attends by itself, for which it is given the memory and its number.
         """
         if self.high_cell == "gru":
             return (r,)

@@ -5,7 +5,7 @@ layers reads the source forward, backward, forward, ...; only the top layer's ou
 sees the first decoder layer and the previous word; the decoder layers above the first see only the layer below.
 What makes depth work is the cell: a GRU with a gated linear path from its input to its state.
 
-Where the paper is silent or contradicts itself (our rulings): the first encoder layer reads forward, as the text
+Where the paper is silent or contradicts itself, our choices are: the first encoder layer reads forward, as the text
 says; all decoder layers start from tanh of a linear map of the mean annotation; H(x) has no bias; the GRU of eqs.
 2 to 5 has one for each gate and candidate. Residual connections add a layer's input to its output wherever they are
 equally wide, outside the recurrence. Fast-forward connections map [f; h] of the layer below to f, the input of the
@@ -183,7 +183,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
-    """DeepLAU, or the DeepGRU that it is compared with, with vocabularies of these sizes, the symbols included."""
+    """DeepLAU or DeepGRU with vocabularies of these sizes, the symbols included."""
     return Seq2Seq(
         WordEmbedding(src_words, config.embedding, dropout=config.embedding_dropout),
         Encoder(config),

@@ -1,4 +1,4 @@
-"""RNNsearch: the recurrent model with soft attention that all later papers start from.
+"""RNNsearch: the recurrent model with soft attention from which all later papers start.
 
 Bahdanau, Cho and Bengio 2015, "Neural machine translation by jointly learning to align and translate".
 A bidirectional GRU reads the source; at each target word a one-layer network scores every source position
