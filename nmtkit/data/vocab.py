@@ -1,4 +1,4 @@
-"""Vocabularies: the words that have a number, and their numbers."""
+"""Vocabularies: the words that a model knows, and their ids."""
 
 import hashlib
 import heapq
@@ -16,12 +16,12 @@ ALL_SYMBOLS = frozenset((*SPELLINGS, *UNKPOS))
 
 
 class Vocabulary:
-    """Words by id: the four symbols, then words by falling frequency. Its size counts every row, symbols included.
+    """Words by id: the four symbols, then words by descending frequency. Its size counts every row, symbols included.
 
-    That of an annotated target text has the sixteen of ``UNKPOS`` after the four (``annotated``).
+    The vocabulary of an annotated target text (``annotated``) has the sixteen symbols of ``UNKPOS`` after the four.
 
     On disk a row is ``word<TAB>count``, and line n has the id n - 1. A word of a text that is spelled like a
-    symbol is unknown: text cannot say ``</s>``.
+    symbol is unknown: text cannot contain ``</s>``.
     """
 
     def __init__(self, words: Sequence[str], counts: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""Any number of sentences through beam search: sorted into batches of a token budget, handed back in order."""
+"""Beam search or sampling over any number of sentences, sorted into batches with a budget of tokens."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import PAD
 
-SHORT = 16  # a shorter sentence counts as this many tokens: each of its rows costs a whole output layer all the same
+SHORT = 16  # a shorter sentence counts as this many tokens: each of its rows still costs a whole output layer
 
 
 def translate_each(
@@ -80,8 +80,8 @@ def translate_each(
 def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
     """The indices of all sentences that are not empty, shortest first, in batches of at most max_tokens.
 
-    A sentence counts with its end mark and the padding to the longest of its batch. One that is longer
-    than max_tokens is a batch of its own.
+    A sentence counts with its EOS and the padding to the longest of its batch. One that is longer than max_tokens is a
+    batch by itself.
     """
     batch: list[int] = []
     for i in sorted((i for i, length in enumerate(lengths) if length), key=lambda i: lengths[i]):
@@ -94,7 +94,7 @@ def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
 
 
 def stack(sources: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
-    """D sources of B sentences each as ``Scorer.begin`` takes them: ids closed with EOS and their mask.
+    """D sources of B sentences each as ``Scorer.begin`` takes them: ids that end with EOS, and their mask.
 
     Both are (B, S) for one source and (B, D, S) for several.
     """
