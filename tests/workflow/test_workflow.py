@@ -97,7 +97,7 @@ def test_prep_takes_one_or_several_of_what_may_be_repeated(made: Path, tmp_path:
         (lambda: nmtkit.prep(like="x", bpe=3, escape=True), "`like` x: says how text is prepared; leave out `"),
         (lambda: nmtkit.prep(shard="1/2", merge=True), "`shard`: `merge` and `keep_rejected` are for the comm"),
         (lambda: nmtkit.prep(max_ratio=0.5), "`max_ratio` must be 0 or at least 1, not 0.5"),
-        (lambda: nmtkit.prep(train=("a.en", "b.fr"), drop="x,script"), "`drop` x,script: no rule 'x'; there are"),
+        (lambda: nmtkit.prep(train=("a.en", "b.fr"), drop="x,script"), "`drop` x,script: unknown rule 'x'; known:"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="x"), "`tokenizer` x: there is none of this na"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="de=none"), "`tokenizer` de=none: expected LAN"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), shard="3/2"), "`shard` 3/2: give the number of the part"),
