@@ -1,4 +1,4 @@
-"""``nmtkit doctor``: problems of the text and of a plan, found before hours are spent on them."""
+"""``nmtkit doctor``: problems with the text and with a planned training, found before hours are spent on them."""
 
 import json
 from dataclasses import asdict
@@ -21,7 +21,7 @@ def doctor(
             "--model",
             "-m",
             autocompletion=presets,
-            help="Also check whether this preset fits into memory and the text.",
+            help="Also check whether this preset suits the text and fits into memory.",
         ),
     ] = None,
     as_json: AsJson = False,

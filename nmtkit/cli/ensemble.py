@@ -14,7 +14,7 @@ def ensemble(
         typer.Argument(
             metavar="MODEL",
             show_default=False,
-            help="Model folders to combine, or those of checkpoints, as run/checkpoints/step-876.",
+            help="Model folders to combine, or checkpoint folders such as run/checkpoints/step-876.",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Ensemble folder to write.")] = Path("ensemble"),

@@ -30,8 +30,8 @@ def models(
     the list, "trained here" names the model folders in the current folder that were trained with the preset.
     The JSON also has the number of parameters of each preset as nmtkit builds it.
 
-    Every preset has a small form, as deep-att-small, for 10,000 to 200,000 sentence pairs: narrower, with more dropout
-    and a learning rate for few updates. The list leaves them out.
+    Every preset has a small form, such as deep-att-small, for 10,000 to 200,000 sentence pairs: narrower, with more
+    dropout and a learning rate for few updates. The list leaves these out.
 
       nmtkit models
       nmtkit models dtmt2
