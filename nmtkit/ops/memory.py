@@ -68,13 +68,13 @@ def in_halves(batch: B, work: Callable[[B], R], too_large: Callable[[B], str]) -
             raise UserError(too_large(rows))
 
 
-def free_memory() -> int:
-    """The memory in bytes that can still be allocated: the GPU's if there is one, else the computer's.
+def free_memory(device: torch.device) -> int:
+    """The memory in bytes that can still be allocated on a device.
 
-    Linux says so, and counts what it uses to cache files. Elsewhere, as on macOS, it is all the memory there is.
+    On a CPU, Linux says how much, and counts what it uses to cache files; elsewhere it is all the memory there is.
     """
-    if torch.cuda.is_available():
-        return int(torch.cuda.mem_get_info()[0])
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
     try:
         figures = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         return 1024 * int(figures["MemAvailable"].removesuffix("kB"))

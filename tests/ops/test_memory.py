@@ -39,11 +39,11 @@ def test_other_errors_are_not(error: Exception) -> None:
 def test_memory_that_caches_files_can_be_allocated_and_a_system_that_does_not_say_has_all_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    cpu = torch.device("cpu")
     monkeypatch.setattr("pathlib.Path.read_text", lambda path: "MemFree:   10 kB\nMemAvailable:   300 kB\n")
-    assert free_memory() == 300 * 1024
+    assert free_memory(cpu) == 300 * 1024
     monkeypatch.setattr("pathlib.Path.read_text", lambda path: "MemFree:   10 kB\n")
-    assert free_memory() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert free_memory(cpu) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 # Tensors of 16 MB, freed and made again and again: prints how many pages were new to the process.
