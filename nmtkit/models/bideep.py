@@ -185,7 +185,7 @@ class Encoder(nn.Module):
         return c.transpose(0, 1).contiguous()
 
 
-class Conditional(nn.Module):
+class ConditionalGRU(nn.Module):
     """A GRU with an input, one with a context, then GRUs with neither (sections 2.2.2 and 2.3.2); crGRU.
 
     From the second on the biases stand inside LN and the reset product: s is LN(h U + b).
@@ -239,7 +239,7 @@ class Memory(NamedTuple):
     mask: Tensor  # (B, S)
 
 
-class Attending(nn.Module):
+class AttentionGRU(nn.Module):
     """A conditional GRU with attention between its first two transitions (sections 2.1 and 2.3.2); cGRU.
 
     score_i = v . tanh(LN(C_i W_c + b_c) + LN(s W_q)) + beta; the context is the mean of the annotations C under the
@@ -248,7 +248,7 @@ class Attending(nn.Module):
 
     def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
         super().__init__()
-        self.cell = Conditional(rows, width, transitions, layer_norm=layer_norm)
+        self.cell = ConditionalGRU(rows, width, transitions, layer_norm=layer_norm)
         self.key = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c
         self.query = Map(width, [2 * width], [2 * width], bias=False, layer_norm=layer_norm)  # W_q
         self.v = nn.Parameter(torch.empty(2 * width))
@@ -291,9 +291,9 @@ def high_level(config: Config) -> nn.Module:
     """A level of the decoder above the base, whose ``step`` and ``unroll`` take ``StackedDecoder.inputs`` and h."""
     assert config.high_cell is not None
     assert config.high_transitions is not None
-    cell = {"gru": DeepTransition, "rgru": DeepTransition, "crgru": Conditional, "cgru": Attending}[config.high_cell]
+    cells = {"gru": DeepTransition, "rgru": DeepTransition, "crgru": ConditionalGRU, "cgru": AttentionGRU}
     rows = 3 * config.hidden if config.high_cell == "rgru" else config.hidden
-    return cell(rows, config.hidden, config.high_transitions, layer_norm=config.layer_norm)
+    return cells[config.high_cell](rows, config.hidden, config.high_transitions, layer_norm=config.layer_norm)
 
 
 class Readout(nn.Module):
@@ -328,7 +328,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         super().__init__()
         width, layer_norm = config.hidden, config.layer_norm
         self.initial = Map(2 * width, [width], [width], bias=True, layer_norm=layer_norm)
-        self.base = Attending(config.embedding, width, config.base_transitions, layer_norm=layer_norm)
+        self.base = AttentionGRU(config.embedding, width, config.base_transitions, layer_norm=layer_norm)
         self.high_cell = config.high_cell
         self.high = nn.ModuleList(high_level(config) for _ in range(config.decoder_layers - 1))
         self.readout = Readout(
@@ -338,7 +338,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:
         """Annotations (B, S, 2H), mask (B, S) -> memory, and tanh(LN(mean_i C_i W + b)) for every level."""
         first = self.initial(mean_annotation(encoded, mask)).tanh()
-        keys = tuple(level.key(encoded) for level in (self.base, *self.high) if isinstance(level, Attending))
+        keys = tuple(level.key(encoded) for level in (self.base, *self.high) if isinstance(level, AttentionGRU))
         return Memory(encoded, keys, mask), (first,) * (1 + len(self.high))
 
     def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step[tuple[Tensor, ...]]:
