@@ -145,7 +145,7 @@ class TextPipeline:
         return tokens if self.segmenter is None else self.segmenter.join(tokens)
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
-        """The number of the word that each token is a piece of, counted from 0."""
+        """The number of the word to which each token belongs, counted from 0."""
         return [*range(len(tokens))] if self.segmenter is None else self.segmenter.numbers(tokens)
 
     def text(self, tokens: list[str]) -> str:

@@ -24,7 +24,7 @@ from nmtkit.training.validation import Validation, teacher_forced
 
 @dataclass(frozen=True)
 class DevelopmentSet:
-    """Pairs that a model is validated on, and what turns its output back into text."""
+    """The pairs on which a model is validated, and what turns its output back into text."""
 
     corpus: Corpus
     pairs: np.ndarray  # (P,): those with words on both sides

@@ -67,9 +67,9 @@ def find_preset(name: str) -> Preset:
 
 
 def load_preset(name: str) -> dict[str, Any]:
-    """The plain values of an experiment, the caller's own. Raises UserError as ``find_preset`` does."""
+    """The plain values of an experiment, which the caller may change. Raises UserError as ``find_preset`` does."""
     preset = find_preset(name)
-    # A copy, because the files are read once and whoever asks may change what he gets.
+    # A copy, because the files are read only once.
     return copy.deepcopy({"paper": preset.paper, **configs.merge(preset.base, preset.changes)})
 
 

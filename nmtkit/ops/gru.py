@@ -83,15 +83,9 @@ class Steps(Protocol):
         """x (B, 3H), u_gates (H, 2H), u (H, H); writes what is kept and the new state."""
 
     def backward(
-        self,
-        dh: Sequence[Tensor],
-        u_gates_t: Matrix,
-        u_t: Matrix,
-        real: Tensor | None,
-        kept: Kept,
-        h: Tensor,
+        self, dh: Sequence[Tensor], u_gates_t: Matrix, u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor,
         d_w: Tensor,
-    ) -> list[Tensor]:
+    ) -> list[Tensor]:  # fmt: skip
         """From the terms of dh (B, H) to those of the step before; u_gates_t (2H, H), u_t (H, H), h (B, H).
 
         Writes d_w (B, 3H), the gradient before the functions of gates and candidate, in the weights' dtype.
@@ -117,15 +111,9 @@ class Plain:
         copy(new.h, new.h_w)
 
     def backward(
-        self,
-        dh: Sequence[Tensor],
-        u_gates_t: Matrix,
-        u_t: Matrix,
-        real: Tensor | None,
-        kept: Kept,
-        h: Tensor,
+        self, dh: Sequence[Tensor], u_gates_t: Matrix, u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor,
         d_w: Tensor,
-    ) -> list[Tensor]:
+    ) -> list[Tensor]:  # fmt: skip
         """See ``Steps``: dh and h (B, H), d_w (B, 3H)."""
         gates, _, candidate = kept
         width = h.shape[1]

@@ -1,4 +1,4 @@
-"""Translator: lines and a Request in, translations out; what a user of Python holds in hand.
+"""Translator: lines and a Request in, translations out; the object that Python users work with.
 
 Lines become tokens and ids, long ones in pieces; search finds hypotheses for the ids; hypotheses become translations.
 """
@@ -85,7 +85,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class Source:
-    """The way in which a model reads its source: segmentation and vocabulary."""
+    """How a model reads its source: its segmentation and vocabulary."""
 
     pipeline: TextPipeline
     vocab: Vocabulary
@@ -166,8 +166,8 @@ class Translator:
     ) -> Iterator[str] | Iterator[list[Translation]]:
         """The best translation of every line, in order and as the lines come; blank for blank.
 
-        With ``n_best``, the so many best of each line, with their scores. The other arguments are fields of ``Request``
-        that are often wanted; they come in the place of those of ``request``. Raises UserError where ``answer`` does.
+        With ``n_best``, the n best of each line, with their scores. The other arguments are common fields of
+        ``Request`` and replace those of ``request``. Raises UserError where ``answer`` does.
         """
         _refuse_string(lines)
         wishes: dict[str, Any] = {
