@@ -5,9 +5,9 @@
     c = tanh(x_c + (r * h) U)
     h' = (1 - z) * h + z * c
 
-``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand. One of
-its steps, and one of a training loop with attention, is done by ``Plain`` or by its twins of kernels, on a GPU
-``triton/gru.py``, on a processor ``native/gru.py``.
+``step`` computes these equations, for search and for readers. ``sequence`` is the whole loop over time with a backward
+by hand. A single step of it, or of a training loop with attention, is computed by ``Plain`` or by kernels that replace
+it: ``triton/gru.py`` on a GPU, ``native/gru.py`` on a CPU.
 
 Letters: T steps, B rows, H hidden. x holds the transformed inputs in the order r, z, c; u_gates is [U_r, U_z].
 """
