@@ -18,7 +18,7 @@ RULES = {
     "identical": "identical sides",
     "script": "a side whose letters are mostly not of its language's script",
     "overlap": "being in the development or test set",
-    "duplicate": "being there already",
+    "duplicate": "being duplicates",
 }
 ALWAYS = tuple(RULES)[:4]
 
