@@ -15,17 +15,10 @@ def doctor(
     tgt_lang: TargetLanguage = None,
     raw: Raw = Path("raw"),
     data: DataFolder = Path("data"),
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            autocompletion=presets,
-            help="Also check whether this preset suits the text and fits into memory.",
-        ),
-    ] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", autocompletion=presets,
+        help="Also check whether this preset suits the text and fits into memory.")] = None,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """Check raw text, the coverage of the vocabularies, and whether a preset fits into memory, before training.
 
       nmtkit doctor -s en

@@ -17,12 +17,10 @@ HEADER = ("preset", "BLEU", "M", "defined in", "trained here")
 
 
 def models(
-    preset: Annotated[
-        str | None,
-        typer.Argument(metavar="PRESET", autocompletion=presets, help="Preset to show in full, instead of the list."),
-    ] = None,
+    preset: Annotated[str | None, typer.Argument(metavar="PRESET", autocompletion=presets,
+        help="Preset to show in full, instead of the list.")] = None,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """List every preset with the BLEU, parameters and table of its paper, or show one preset in full.
 
     A preset is shown as a complete configuration with the section that each value comes from; "(base: VALUE)" marks
