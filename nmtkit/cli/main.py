@@ -41,9 +41,7 @@ from nmtkit.lines import FULL
 from nmtkit.version import __version__
 
 app = typer.Typer(
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]}, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 
 

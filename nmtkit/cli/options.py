@@ -90,8 +90,7 @@ Precision = Annotated[
     ),
 ]
 Raw = Annotated[
-    Path,
-    typer.Option(help="Folder with {train,dev,test}.LANGUAGE or {train,dev,test}.SRC-TGT.tsv; also .gz and .zst."),
+    Path, typer.Option(help="Folder with {train,dev,test}.LANGUAGE or {train,dev,test}.SRC-TGT.tsv; also .gz and .zst.")
 ]
 Settings = Annotated[
     list[str] | None,

@@ -300,11 +300,7 @@ class Translator:
         return scored
 
     def _searched(
-        self,
-        written: list[list[str]],
-        read: list[list[list[str]]],
-        prefixes: list[list[str]],
-        request: Request,
+        self, written: list[list[str]], read: list[list[list[str]]], prefixes: list[list[str]], request: Request
     ) -> list[list[Translation]]:
         """The translations of every line, which the sources have read as these tokens.
 
