@@ -98,7 +98,7 @@ def test_prep_takes_one_or_several_of_what_may_be_repeated(made: Path, tmp_path:
         (lambda: nmtkit.prep(shard="1/2", merge=True), "`shard`: `merge` and `keep_rejected` are for the comm"),
         (lambda: nmtkit.prep(max_ratio=0.5), "`max_ratio` must be 0 or at least 1, not 0.5"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), drop="x,script"), "`drop` x,script: unknown rule 'x'; known:"),
-        (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="x"), "`tokenizer` x: there is none of this na"),
+        (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="x"), "`tokenizer` x: unknown tokenizer"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="de=none"), "`tokenizer` de=none: expected LAN"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), shard="3/2"), "`shard` 3/2: give the number of the part"),
         (lambda: nmtkit.vocab(joint=True, src_size=9, tgt_size=8), "`joint` has one size for its one list, no"),
