@@ -1,7 +1,7 @@
 """Neural machine translation with recurrent and convolutional models.
 
-From Python: ``for text in nmtkit.load("run").translate(["Hello!"]): print(text)``. Whatever else is wanted is said by a
-``Request``: ``nmtkit.load("run").translate(lines, nmtkit.Request(beam_size=10, replace_unk=True))``.
+From Python: ``for text in nmtkit.load("run").translate(["Hello!"]): print(text)``. A ``Request`` says everything
+else: ``nmtkit.load("run").translate(lines, nmtkit.Request(beam_size=10, replace_unk=True))``.
 """
 
 import os
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Request", "__version__", "load", "prep", "score", "train", "vocab"]
 
-# oneDNN, which multiplies for PyTorch, keeps a program of a megabyte or two for each shape of a product in bfloat16: up
-# to 1,024 in either of two caches, and hardly any batch has the shape of another. With 128, the programs of one update
-# are made once and memory stays flat. oneDNN reads this at its first product, so it is set here, where every process
-# comes by in time; a value that the user gave stays.
+# oneDNN, which multiplies for PyTorch, caches a program of a megabyte or two for each shape of a product in bfloat16:
+# up to 1,024 in each of two caches, and hardly two batches have the same shape. With a limit of 128, the programs of
+# one update are still compiled only once, and memory stays flat. oneDNN reads the limit at its first product, so it is
+# set here, where every process passes in time. A value that the user has set is kept.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", os.environ.get("DNNL_PRIMITIVE_CACHE_CAPACITY", "128"))
 os.environ.setdefault("LRU_CACHE_CAPACITY", "128")
-# PyTorch then asks Linux for large pages for tensors of 2 MB and more: fewer faults and less searching for addresses.
+# With this, PyTorch asks Linux for huge pages for tensors of 2 MB and more: fewer page faults and TLB misses.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
@@ -44,10 +44,11 @@ def load(
     """The translator in a model or ensemble folder, or the ensemble of several folders.
 
     device: auto (a GPU if there is one), cpu, cuda, cuda:1, ... combine, weights: of an ensemble, see ``Ensemble``.
-    precision: of the products in search; auto is bfloat16 where the device multiplies that faster, else float32.
-    Translations that are given are scored in float32, unless another precision is named. lexicon: a file of nmtkit
-    align, for unknown words and shortlists, instead of the model's own. checkpoint: best, last or the number of an
-    update; the best one is that of a folder, and a folder as run/checkpoints/step-876 is that checkpoint.
+    precision: of the products in search; auto is bfloat16 where the device multiplies it faster, else float32. Given
+    translations are scored in float32 unless another precision is named. lexicon: a file written by nmtkit align, used
+    for unknown words and shortlists instead of the model's own. checkpoint: best, last or the number of an update; by
+    default it is the best, or the one whose folder is given, such as run/checkpoints/step-876. Raises UserError for
+    folders that cannot be loaded or combined, and for a device or precision that cannot be used.
     """
     from nmtkit.training.folder import at_checkpoint
     from nmtkit.translation import loading  # torch takes seconds to import; `nmtkit --help` does without

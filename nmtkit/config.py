@@ -1,7 +1,7 @@
 """YAML to frozen dataclasses and back. The dataclass is the schema; every mistake is reported at once.
 
-The traps of YAML 1.1 are closed: ``5e-4`` is a number here, ``1:30`` and ``010`` are none, and ``no``, ``yes``,
-``on`` and ``off`` are words, so that Norwegian stays a language. No class of Python can be made by a file.
+The traps of YAML 1.1 are closed: ``5e-4`` is a number, ``1:30`` and ``010`` are not, and ``no``, ``yes``, ``on`` and
+``off`` are words, so that Norwegian stays a language. A file cannot construct Python objects.
 """
 
 import dataclasses
@@ -27,17 +27,17 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what ``_Loader`` reads back as the same value: quotes stand where that one would see no text."""
+    """Writes what ``_Loader`` reads back as the same value: text that it would take for another type is quoted."""
 
 
-# PyYAML looks a word's kind up by its first letter; these are the letters under which numbers are to be found.
+# PyYAML looks up the type of a plain scalar by its first character; these are the ones that a number can start with.
 _NUMBER = list("-+.0123456789")
 _RESOLVERS = {
     "bool": (r"^(true|false|True|False)$", list("tfTF")),
     "int": (r"^[-+]?(0|[1-9]\d*)$", _NUMBER),
     "float": (r"^[-+]?(\d+\.\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$", _NUMBER),
 }
-for _side in (_Loader, _Dumper):  # each gets a table of its own: PyYAML's is shared by all loaders of the process
+for _side in (_Loader, _Dumper):  # each gets its own table: PyYAML's is shared by all loaders of the process
     _side.yaml_implicit_resolvers = {
         letter: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in _RESOLVERS]
         for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -47,15 +47,15 @@ for _side in (_Loader, _Dumper):  # each gets a table of its own: PyYAML's is sh
 
 
 def _unique_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    """The mapping of a node in which no key is given twice; YAML itself would silently keep the last.
+    """The mapping in a node; YAML itself would silently keep the last value of a key that is given twice.
 
-    Raises MarkedYAMLError with the place of a key that comes again, or of one that cannot be a key.
+    Raises MarkedYAMLError with the place of such a key, and of a value that cannot be a key.
     """
     seen = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, Hashable) or key in seen:
-            problem = f"key {_repr(key)} is {'given twice' if isinstance(key, Hashable) else 'no text'}"
+            problem = f"key {_repr(key)} is {'given twice' if isinstance(key, Hashable) else 'not text'}"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
         seen.add(key)
     return loader.construct_mapping(node, deep=True)
@@ -65,10 +65,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _unique_mapping)
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """The value that ``text`` spells.
-
-    Raises UserError for text that is no YAML, with ``where``, the name of the text, and the line.
-    """
+    """The value of a YAML text. Raises UserError with ``where``, the text's name, and the line where it is invalid."""
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
@@ -82,7 +79,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file. Raises UserError if it cannot be read, is no YAML, or holds something else."""
+    """The mapping in a YAML file. Raises UserError if it cannot be read, is invalid, or holds anything else."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -101,19 +98,19 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def dump_yaml(value: Any) -> str:
-    """``value`` as YAML that ``parse_yaml`` reads back as the same; mappings keep their order."""
+    """``value`` as YAML, which ``parse_yaml`` reads back as the same value; mappings keep their order."""
     return yaml.dump(_plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def inline_yaml(value: Any) -> str:
-    """``value`` as YAML within one line, as it can stand behind a key."""
-    # In a list, because PyYAML puts the mark of a document's end behind a bare word.
+    """``value`` as YAML on one line, as it can follow a key."""
+    # In a list, because PyYAML ends a bare scalar with the end-of-document marker.
     listed = yaml.dump([_plain(value)], Dumper=_Dumper, default_flow_style=True, sort_keys=False, width=10_000)
     return listed.strip().removeprefix("[").removesuffix("]")
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"training": {"lr": 5e-4}}`` as ``{"training.lr": 5e-4}``; what is no mapping stays as it is."""
+    """``{"training": {"lr": 5e-4}}`` as ``{"training.lr": 5e-4}``; values that are not mappings stay as they are."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
@@ -131,9 +128,9 @@ def nested(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def places(text: str) -> dict[str, slice]:
-    """Where in a YAML text each of its values stands, by the keys that ``flatten`` gives them.
+    """Where each value of a YAML text, whose root is a mapping, stands in it, by the dotted keys of ``flatten``.
 
-    The text's outermost value is a mapping. A value that is a list has one place, whatever is in it.
+    A list has one place, whatever is in it.
     """
     slices: dict[str, slice] = {}
     waiting: list[tuple[str, Any]] = [("", yaml.compose(text, _Loader))]
@@ -147,9 +144,9 @@ def places(text: str) -> dict[str, slice]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with every value that ``over`` gives put in its place, mapping by mapping; lists are not joined.
+    """``base`` updated with the values of ``over``, mapping by mapping; lists are replaced, not joined.
 
-    Neither of them is changed, but what is in them is shared with the result.
+    Neither argument is changed, but the result shares their values.
     """
     merged = dict(base)
     for key, value in over.items():
@@ -159,9 +156,9 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
-    """``["training.lr=5e-4"]`` as ``{"training": {"lr": 5e-4}}``; the last one of a key counts.
+    """``["training.lr=5e-4"]`` as ``{"training": {"lr": 5e-4}}``; the last setting of a key counts.
 
-    Raises UserError for a setting without key or value, and for a value that is no YAML.
+    Raises UserError for a setting without key or value, and for a value that is not valid YAML.
     """
     values = []
     for setting in settings:
@@ -173,10 +170,10 @@ def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
 
 
 def build(schema: type[T], values: Any, where: str, parts: Mapping[str, type] = MappingProxyType({})) -> T:
-    """An instance of the dataclass ``schema`` from plain values, the dataclasses within it included.
+    """An instance of the dataclass ``schema`` from plain values, nested dataclasses included.
 
-    Unknown and missing keys, wrong types and impossible values raise one UserError that names all of them, each by its
-    dotted key, and begins with ``where``. ``parts`` gives the schema of fields whose annotation leaves it open.
+    Unknown and missing keys, wrong types and impossible values raise a single UserError that names all of them by their
+    dotted keys and begins with ``where``. ``parts`` gives the schemas of fields that are annotated as Any.
     """
     problems: list[str] = []
     result = _build(schema, values, "", problems, parts)
@@ -186,10 +183,10 @@ def build(schema: type[T], values: Any, where: str, parts: Mapping[str, type] = 
 
 
 def require_counts(least: int, config: Any, *names: str) -> None:
-    """For the ``__post_init__`` of a dataclass: ValueError for the first of these fields that is no count.
+    """For the ``__post_init__`` of a dataclass: raises ValueError for the first of these fields that is not a count.
 
-    A count is at least ``least`` and at most 10^12, which leaves room for products of it in PyTorch's numbers, which
-    have 64 bits. A field that is None says that there is nothing to count.
+    A count is at least ``least`` and at most 10^12, which leaves room for products with it in 64 bits. None, in a field
+    that may be None, is accepted.
     """
     for name in names:
         value = getattr(config, name)
@@ -200,7 +197,7 @@ def require_counts(least: int, config: Any, *names: str) -> None:
 
 
 def require_fraction(config: Any, *names: str) -> None:
-    """For the ``__post_init__`` of a dataclass: ValueError for the first of these fields that is not in [0, 1)."""
+    """For the ``__post_init__`` of a dataclass: raises ValueError for the first of these fields not in [0, 1)."""
     for name in names:
         value = getattr(config, name)
         if not 0 <= value < 1:
@@ -208,7 +205,7 @@ def require_fraction(config: Any, *names: str) -> None:
 
 
 def unknown_key(prefix: str, key: object, known: Iterable[str]) -> str:
-    """The message about a key that is none of ``known``: its place, and the nearest of them or all."""
+    """The message about a key that is not one of ``known``: its place, and the nearest known key or all of them."""
     known = list(known)
     near = difflib.get_close_matches(str(key), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
@@ -218,7 +215,7 @@ def unknown_key(prefix: str, key: object, known: Iterable[str]) -> str:
 def _build(
     schema: Any, values: Any, path: str, problems: list[str], parts: Mapping[str, type] = MappingProxyType({})
 ) -> Any:
-    """``build`` for the part at ``path``: None, and lines in ``problems``, where something is wrong with it."""
+    """``build`` for the part at ``path``. Where something is wrong, adds it to ``problems`` and returns None."""
     if not isinstance(values, Mapping):
         problems.append(f"{path or 'the file'}: expected 'key: value' pairs, found {_describe(values)}")
         return None
@@ -240,16 +237,16 @@ def _build(
     try:
         return schema(**made)
     except ValueError as error:  # raised by the dataclass's own __post_init__: an impossible value
-        # Which may name several fields as `this`; within a part they stand without quotes, the first with its place.
+        # Its message may name several fields as `this`; within a part it has no backquotes, and begins with the part.
         problems.append(prefix + re.sub(r"`(\w+)`", r"\1", str(error)) if prefix else str(error))
         return None
 
 
 def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
-    """``value`` as the type ``hint`` asks for; what cannot be is added to ``problems``.
+    """``value`` as the type ``hint``; where it cannot be one, that is added to ``problems`` and None returned.
 
-    Types are those that configurations have: bool, int, float, str, dataclasses, tuples and lists of one type, dict,
-    Literal, and a union of one of these with None or with words.
+    The types are those of configurations: bool, int, float, str, dataclasses, tuples and lists of one type, dict,
+    Literal, and a union of one of these with None or a Literal.
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -288,7 +285,7 @@ def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     return None
 
 
-_HUGE = 1 << 62  # what counts anything is less; PyTorch's numbers have 64 bits
+_HUGE = 1 << 62  # above any count; PyTorch's integers have 64 bits
 _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
@@ -298,7 +295,7 @@ def _describe(value: Any) -> str:
 
 
 def _repr(value: Any) -> str:
-    """Short, whatever the value: a few lines of YAML can stand for billions of items."""
+    """A short repr of any value: with aliases, a few lines of YAML can stand for billions of items."""
     return _SHORT.repr(value)
 
 
@@ -308,7 +305,7 @@ _SHORT.maxstring = _SHORT.maxother = 200
 
 
 def _plain(value: Any) -> Any:
-    """``value`` with tuples as lists and every mapping as a dict: what a safe dumper knows."""
+    """``value`` with tuples as lists and every mapping as a dict, which are all that a safe dumper knows."""
     if isinstance(value, Mapping):
         return {key: _plain(v) for key, v in value.items()}
     return [_plain(v) for v in value] if isinstance(value, list | tuple) else value

@@ -1,6 +1,6 @@
-"""Lines in and out, files written whole or not at all, and folders that one program at a time writes into.
+"""Lines in and out, files that are written whole or not at all, and folders into which one program at a time writes.
 
-A line is what ends in \\n and nothing else.
+A line ends at \\n and nowhere else.
 """
 
 import codecs
@@ -30,7 +30,7 @@ _COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what the system says of a disk without room
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the system's errors for a disk without room
 
 
 def raw_lines(path: Path | str) -> Iterator[bytes]:
@@ -50,7 +50,7 @@ def check_read_once(paths: Iterable[Path | str]) -> None:
 
 
 def file_of(path: Path | str) -> tuple[Path, int | None]:
-    """The file that is meant by such a name, and its column, if it is one."""
+    """The file of a name as ``raw_lines`` takes it, and the column, from 1, if the name has one."""
     match = _COLUMN.fullmatch(str(path))
     return (Path(match[1]), int(match[2])) if match else (Path(path), None)
 
@@ -107,7 +107,8 @@ def _zstd_lines(path: Path) -> Iterator[bytes]:
 def read_lines(path: Path | str) -> Iterator[str]:
     """Each line of a UTF-8 file without its \\n or \\r\\n; the last one counts even without \\n.
 
-    A byte order mark at the start is left out. Raises UserError, for bytes that are not UTF-8 with file and line.
+    A byte order mark at the start is left out. Raises UserError for a file that cannot be read, and with file and line
+    for bytes that are not UTF-8.
     """
     for number, raw in enumerate(raw_lines(path), 1):
         yield parse_line(raw, path, number)
@@ -127,9 +128,9 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
 
 
 def conversion(line: bytes) -> str:
-    """Advice how to make UTF-8 of a file with such a line, by its first line if that is known.
+    """Advice on how to convert a file with this line, best its first, to UTF-8.
 
-    UTF-16 begins with a mark, and what it writes of the Latin alphabet is half zeros; all else is taken to be Latin-1.
+    UTF-16 begins with a byte order mark, and in Latin script half of its bytes are zeros; all else counts as Latin-1.
     """
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
     return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'latin1'} -t utf-8"
@@ -141,7 +142,7 @@ def decode_line(raw: bytes, number: int) -> str:
 
 
 def _without_mark(line: str, number: int) -> str:
-    """A line without a byte order mark, which stands at the start of a file."""
+    """Line ``number`` without a byte order mark, which only the first line of a file can have."""
     return line.removeprefix("\ufeff") if number == 1 else line
 
 
@@ -162,24 +163,30 @@ def atomic_write(path: Path | str, mode: Literal["wb"]) -> AbstractContextManage
 def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractContextManager[IO[Any]]:
     """A file that appears under its name only when it is complete and on disk; an error leaves no trace of it.
 
-    Text is UTF-8 with \\n, packed if the name ends in .gz or .zst. A link stays, and what it points to is replaced. A
-    file that was there keeps its mode. A device or a named pipe is written as it comes. Raises UserError where it
+    Text is UTF-8 with \\n, compressed if the name ends in .gz or .zst. A link stays, and its target is replaced. The
+    mode of an existing file is kept. A device or a named pipe is written to directly. Raises UserError where the file
     cannot be written.
     """
     path = Path(path)
-    # /dev/stdout may be a file, of which only the shell knows whether it was to be replaced.
+    # /dev/stdout may be a file, and only the shell knows whether it meant to replace it.
     streams = path.parent in _DEVICES or (path.exists() and not path.is_file() and not path.is_dir())
     return _stream(path, mode) if streams else _atomic_write(real_path(path) if path.is_symlink() else path, mode)
 
 
+def copy_file(source: Path, copy: Path) -> None:
+    """Write the content of ``source`` to ``copy`` as ``atomic_write`` does. Raises UserError where it cannot."""
+    with atomic_write(copy, "wb") as file:
+        file.write(source.read_bytes())
+
+
 def real_path(path: Path) -> Path:
-    """Where a path leads, links followed; of links that lead in a circle one of them, where ``resolve`` raises."""
+    """Where a path leads, links followed. Unlike ``resolve`` it does not raise for links that form a cycle."""
     return Path(os.path.realpath(path))
 
 
 @contextmanager
 def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
-    """A device or pipe, written as it comes; appends, because what stands before it in /dev/stdout is not ours."""
+    """A device or pipe, written to directly; opened to append, since /dev/stdout may hold output of other programs."""
     with report_write_errors(path):
         opened = open(path, "ab") if mode == "wb" else _open_text(path, path.suffix, "at")  # noqa: SIM115
     with report_write_errors(path, only=FULL), opened as file:
@@ -208,7 +215,7 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
 
 
 def _open_text(path: Path, suffix: str, mode: Literal["wt", "at"]) -> TextIO:
-    """UTF-8 with \\n, packed as ``suffix`` says, which is that of the final name."""
+    """A text file in UTF-8 with \\n, compressed according to ``suffix``, which is that of the final name."""
     if suffix == ".gz":
         return cast(TextIO, gzip.open(path, mode, encoding="utf-8", newline="\n"))
     if suffix == ".zst":
@@ -227,7 +234,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def report_write_errors(path: Path, only: tuple[int, ...] = ()) -> Iterator[None]:
-    """Turns what the system says against writing ``path`` into a UserError (``only`` these error numbers, if given)."""
+    """Turns an OSError in writing ``path`` into a UserError (``only`` those with these error numbers, if given)."""
     try:
         yield
     except OSError as error:
@@ -238,14 +245,14 @@ def report_write_errors(path: Path, only: tuple[int, ...] = ()) -> Iterator[None
 
 @contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """A new folder inside ``folder`` (created if need be) to make files in; nothing of it is left afterwards.
+    """A new temporary folder inside ``folder``, which is created if need be.
 
-    What a process that was killed has left is deleted by the next.
+    The folders of processes that were killed are deleted first.
     """
     with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(".new-*"):
-            with suppress(UserError), locked(old, "program"):  # a living process has the lock
+            with suppress(UserError), locked(old, "program"):  # which a living process holds
                 shutil.rmtree(old, ignore_errors=True)
         staging = tempfile.TemporaryDirectory(prefix=".new-", dir=folder)
     with locked(Path(staging.name), "program"), staging, report_write_errors(folder, only=FULL):
@@ -253,12 +260,12 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 
 
 def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
-    """Put the finished files ``names`` of ``staging`` into ``folder``; one that was not made is removed there.
+    """Move the finished files ``names`` of ``staging`` into ``folder``; those that were not made are removed there.
 
-    The last name goes first and comes last: whoever finds it finds all the others beside it.
+    The last of them marks a complete folder: it is removed first and moved last, so that a folder left half-way counts
+    as unfinished instead of mixing old and new files.
     """
     (folder / names[-1]).unlink(missing_ok=True)
-    # Where this is ended half-way, the folder is one that was never finished, not one of old and new files.
     for name in names:
         if (staging / name).exists():
             sync(staging / name)
@@ -272,9 +279,9 @@ def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
 def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
     """Keep other programs out of ``folder``, which is created if need be, while this one writes there.
 
-    With ``shared``, others that share it may be there at the same time. The lock is the file ``.lock``, which whoever
-    holds it may delete with the folder. The system forgets the lock of a dead process. Raises UserError, naming the
-    ``program`` and its process, where another one has the lock.
+    With ``shared``, other processes may hold the lock as well if they share it, too. The lock is on the file ``.lock``,
+    which its holder may delete together with the folder; the system releases the lock of a dead process. Raises
+    UserError naming the ``program`` and its process where the lock is taken.
     """
     path = folder / ".lock"
     with report_write_errors(folder):
@@ -283,7 +290,7 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-            # Whoever had it may have ended, and deleted the file, since it was opened here.
+            # Its last holder may have deleted the file since it was opened here.
             free = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
         except BlockingIOError:
             free = False
@@ -296,7 +303,7 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
                 f"{folder}: another {program} (process {file.read().decode() or '?'}) is at work there; wait for its "
                 "end, stop it, or choose another folder"
             )
-        with suppress(OSError):  # the number is for the message alone, and the disk may be full
+        with suppress(OSError):  # the process number only serves the message, and the disk may be full
             file.truncate(0)
             file.write(str(os.getpid()).encode())
         yield

@@ -1,4 +1,4 @@
-"""Unknown words: where in the source they come from, and what to say instead (PosUnk, Luong et al. 2015).
+"""Unknown words: where in the source they come from, and what to replace them by (PosUnk, Luong et al. 2015).
 
 An unknown target word at place j that is aligned to the source word at place i is ``unkpos_d`` with d = j - i, if
 that is at most 7 places away; else ``unkpos_null``. Places are those of words, counted over the sentence.
@@ -35,11 +35,11 @@ _AS_TYPED = re.compile(r"[+-]?\d+(?:[.,:/’'-]\d+)*%?|[^@\s]+@[^@\s]+\.[^@\s]+|
 
 
 class Unknown(NamedTuple):
-    """The numbers of the unknown words of a text that were ..."""
+    """How many unknown words of a text were replaced, and how."""
 
     translated: int  # by the lexicon
-    copied: int
-    left: int  # as <unk>, since they come from nowhere
+    copied: int  # from the source
+    left: int  # as <unk>, because no source word was found
 
 
 class Replacement(NamedTuple):
@@ -51,14 +51,14 @@ class Replacement(NamedTuple):
 
 
 def counts(replacements: Iterable[Replacement]) -> Unknown:
-    """The number of unknown words of each fate."""
+    """How many unknown words were translated, copied and left."""
     every = list(replacements)
     placed = [each.translated for each in every if each.source is not None]
     return Unknown(sum(placed), len(placed) - sum(placed), len(every) - len(placed))
 
 
 def nearest(links: Iterable[Link]) -> dict[int, int]:
-    """One source word for each linked target word: the nearest place, of two as near the left one (our ruling)."""
+    """One source word for each linked target word: the nearest place, or of two equally near the left (our choice)."""
     # Of equal keys the last one stays in a dictionary, so the nearest comes last.
     return dict(sorted(((t, s) for s, t in links), key=lambda link: (-abs(link[0] - link[1]), -link[1])))
 

@@ -9,19 +9,13 @@ from nmtkit.cli.options import OneModel, log, say_next_of_model
 
 
 def average(
-    checkpoints: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="CHECKPOINT",
-            show_default=False,
-            help="Checkpoints to average: folders such as run/checkpoints/step-900.",
-        ),
-    ] = None,
+    checkpoints: Annotated[list[Path] | None, typer.Argument(metavar="CHECKPOINT", show_default=False,
+        help="Checkpoints to average: folders such as run/checkpoints/step-900.")] = None,
     model: OneModel = Path("run"),
     output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write.")] = Path("averaged"),
     best: Annotated[int | None, typer.Option(min=1, help="Average the N best checkpoints that were kept.")] = None,
     last: Annotated[int | None, typer.Option(min=1, help="Average the N newest checkpoints that were kept.")] = None,
-) -> None:
+) -> None:  # fmt: skip
     """Average the weights of checkpoints of one run: by default, all of the best ones that were kept.
 
     nmtkit average

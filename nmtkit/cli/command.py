@@ -1,4 +1,4 @@
-"""What every command has in common: --quiet and --verbose, and a help that puts its options into groups."""
+"""What every command has in common: --quiet and --verbose, and help that lists its options in groups."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""``nmtkit doctor``: problems of the text and of a plan, found before hours are spent on them."""
+"""``nmtkit doctor``: problems with the text and with a planned training, found before hours are spent on them."""
 
 import json
 from dataclasses import asdict
@@ -15,17 +15,10 @@ def doctor(
     tgt_lang: TargetLanguage = None,
     raw: Raw = Path("raw"),
     data: DataFolder = Path("data"),
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            autocompletion=presets,
-            help="Also check whether this preset fits into memory and the text.",
-        ),
-    ] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", autocompletion=presets,
+        help="Also check whether this preset suits the text and fits into memory.")] = None,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """Check raw text, the coverage of the vocabularies, and whether a preset fits into memory, before training.
 
       nmtkit doctor -s en

@@ -9,18 +9,12 @@ from nmtkit.cli.options import Combine, Weights, log, parse_weights, say_next_of
 
 
 def ensemble(
-    models: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="MODEL",
-            show_default=False,
-            help="Model folders to combine, or those of checkpoints, as run/checkpoints/step-876.",
-        ),
-    ],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL", show_default=False,
+        help="Model folders to combine, or checkpoint folders such as run/checkpoints/step-876.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Ensemble folder to write.")] = Path("ensemble"),
     combine: Combine = None,
     weights: Weights = None,
-) -> None:
+) -> None:  # fmt: skip
     """Bundle models into one folder that translates with all of them.
 
       nmtkit ensemble one two three

@@ -112,7 +112,7 @@ def _print_parts(planned: "Experiment", data: Path, shapes: bool) -> None:
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
     # A count of parameters means nothing without the vocabularies; both are shown.
-    words, paper_words = vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
+    words, paper_words = vocabulary_sizes(planned, data), planned.data.words
     ours, paper = parameters_by_part(planned, *words), parameters_by_part(planned, *paper_words)
     stated = planned.paper.parameters
     rows = [[part, f"{ours[part] / 1e6:.3f}", f"{paper[part] / 1e6:.3f}", ""] for part in ours]
@@ -151,12 +151,12 @@ def _json(planned: "Experiment", data: Path, shapes: bool, device: "torch.device
     """The parts and the costs of a model as plain values for scripts; memory is in bytes."""
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
-    words, paper_words = vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
+    words = vocabulary_sizes(planned, data)
     return {
         "paper": planned.paper.title,
         "words": dict(zip(("src", "tgt"), words, strict=True)),
         "parameters": parameters_by_part(planned, *words),
-        "parameters_with_words_of_paper": parameters_by_part(planned, *paper_words),
+        "parameters_with_words_of_paper": parameters_by_part(planned, *planned.data.words),
         "millions_in_paper": planned.paper.parameters,
         "shapes": _shapes(planned, words) if shapes else {},
         "training": {"device": str(device), **_costs(planned, data, device)._asdict()},

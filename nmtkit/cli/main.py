@@ -1,4 +1,4 @@
-"""The command line: one file per command in this folder, and here the only place that turns exceptions into statuses.
+"""The command line: one file per command in this folder; only this one turns exceptions into exit statuses.
 
 Nothing slow is imported on the way to ``nmtkit --help``: commands import torch inside their functions.
 """
@@ -41,9 +41,7 @@ from nmtkit.lines import FULL
 from nmtkit.version import __version__
 
 app = typer.Typer(
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]}, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 
 
@@ -101,10 +99,10 @@ def nmtkit(
 app.callback(help=_help(nmtkit))(nmtkit)
 
 
-# What typer raises for words on the command line that it does not understand; it has no name for it of its own.
+# The base class of what typer raises for a command line that it does not understand; typer has no name for it.
 WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
-# The arguments of the library that a command has under another name, or that another command has.
+# Arguments of the library whose option has another name in this command, or belongs to another command.
 _DEV_SIZE = {"dev_size": "nmtkit prep --dev-size"}
 OPTIONS = {
     "translate": {"seed": "--sample", "prefixes": "--prefix", "references": "--score-reference"},
@@ -137,9 +135,9 @@ def _long_name(parameter: Any, words: Sequence[str]) -> str | None:
 
 
 def main() -> None:
-    """Run the command line. A user's mistake, and what the system says of a file, is one line on stderr and status 1.
+    """Run the command line. A user's mistake, or a system error about a file, is one line on stderr and status 1.
 
-    Ctrl-C ends with status 130, SIGTERM with 143, and both leave no half of a file. Any other exception shows its
+    Ctrl-C ends with status 130, SIGTERM with 143, and neither leaves half-written files. Any other exception shows its
     traceback.
     """
     if sys.stdout is None:  # closed by whoever started us; what can only be read is found to be so when it is written

@@ -17,12 +17,10 @@ HEADER = ("preset", "BLEU", "M", "defined in", "trained here")
 
 
 def models(
-    preset: Annotated[
-        str | None,
-        typer.Argument(metavar="PRESET", autocompletion=presets, help="Preset to show in full, instead of the list."),
-    ] = None,
+    preset: Annotated[str | None, typer.Argument(metavar="PRESET", autocompletion=presets,
+        help="Preset to show in full, instead of the list.")] = None,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """List every preset with the BLEU, parameters and table of its paper, or show one preset in full.
 
     A preset is shown as a complete configuration with the section that each value comes from; "(base: VALUE)" marks
@@ -30,8 +28,8 @@ def models(
     the list, "trained here" names the model folders in the current folder that were trained with the preset.
     The JSON also has the number of parameters of each preset as nmtkit builds it.
 
-    Every preset has a small form, as deep-att-small, for 10,000 to 200,000 sentence pairs: narrower, with more dropout
-    and a learning rate for few updates. The list leaves them out.
+    Every preset has a small form, such as deep-att-small, for 10,000 to 200,000 sentence pairs: narrower, with more
+    dropout and a learning rate for few updates. The list leaves these out.
 
       nmtkit models
       nmtkit models dtmt2
@@ -129,4 +127,4 @@ def _millions(name: str) -> float:
     from nmtkit.experiment.size import parameters_by_part
 
     planned = build_experiment(load_preset(name), name)
-    return parameters_by_part(planned, planned.data.src_vocab, planned.data.tgt_vocab)["total"] / 1e6
+    return parameters_by_part(planned, *planned.data.words)["total"] / 1e6

@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-# Where a command's own default depends on something else, it is None and the text says what happens. Two spaces stand
-# before such a default because typer puts as many before those that it writes itself.
+# Where a default depends on something else, the option's is None and its help says what happens. Two spaces stand
+# before such a default, because typer puts two before those that it writes itself.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Checkpoint = Annotated[
     str | None,
     typer.Option(
-        help="Checkpoint of the model folder: best, last, or the number of an update. The folder of a checkpoint, as "
-        "run/checkpoints/step-876, can also stand for the model.  [default: best]",
+        help="Checkpoint of the model folder: best, last, or the number of an update. The folder of a "
+        "checkpoint, such as run/checkpoints/step-876, can also be given as the model.  [default: best]",
         show_default=False,
     ),
 ]
@@ -90,8 +90,7 @@ Precision = Annotated[
     ),
 ]
 Raw = Annotated[
-    Path,
-    typer.Option(help="Folder with {train,dev,test}.LANGUAGE or {train,dev,test}.SRC-TGT.tsv; also .gz and .zst."),
+    Path, typer.Option(help="Folder with {train,dev,test}.LANGUAGE or {train,dev,test}.SRC-TGT.tsv; also .gz and .zst.")
 ]
 Settings = Annotated[
     list[str] | None,
@@ -115,7 +114,7 @@ TargetLanguage = Annotated[
 Weights = Annotated[
     str | None,
     typer.Option(
-        help="Weights of the models of an ensemble, one number for each, as in 2,1,1.  [default: equal weights]",
+        help="Weights of the models of an ensemble, one number for each, such as 2,1,1.  [default: equal weights]",
         show_default=False,
     ),
 ]
@@ -145,8 +144,8 @@ MaxLenB = Annotated[
 Stop = Annotated[
     Literal["all", "bound", "first"] | None,
     typer.Option(
-        help="When to end the search for a sentence: when no better translation can come (all), or when none would "
-        "come if unfinished hypotheses grew by a few words at most (bound: what new models are saved with), or ended "
+        help="When to end the search for a sentence: when no better translation is possible (all), or when none would "
+        "be found if unfinished hypotheses grew by a few words at most (bound: the setting of new models), or ended "
         "now (first)."
     ),
 ]

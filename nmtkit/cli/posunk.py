@@ -23,7 +23,7 @@ def posunk(
     lexicon: Annotated[Path | None, typer.Option("--lexicon", show_default=False,
         help="Lexicon made by nmtkit align.  [default: none, every word is copied]")] = None,
     vocab: Annotated[Path | None, typer.Option(
-        help="Target vocabulary; no unknown word comes from a source word that becomes one of these.")] = None,
+        help="Target vocabulary; source words whose translation is in it are not the origin of unknown words.")] = None,
     input: Annotated[str, typer.Option("--input", "-i",
         help="Tokenised translations (.gz and .zst too); - is standard input.")] = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; - is standard output.")] = "-",

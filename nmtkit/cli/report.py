@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 def report(
     models: Annotated[list[Path] | None, typer.Argument(metavar="MODEL", show_default=False,
-        help="Model folders, or those of checkpoints, as run/checkpoints/step-876.  [default: run]")] = None,
+        help="Model folders, or checkpoint folders such as run/checkpoints/step-876.  [default: run]")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
     data: DataFolder = Path("data"),
     lines: Annotated[str | None, typer.Option(show_default=False,
-        help="Line numbers in the test set whose attention is drawn, as in 1,17.  [default: the three whose "
+        help="Line numbers in the test set whose attention is drawn, such as 1,17.  [default: the three whose "
         "translations differ most]")] = None,
     count: Annotated[int, typer.Option(min=0,
         help="Number of worst sentences, and of most different ones, to show.")] = 10,

@@ -114,7 +114,7 @@ def _print(
     # That of a significance test has the number of samples in it, and is shown instead.
     signatures = {d.metric: d.signature for d in comparison.differences}
     meanings = [[m.metric, m.on, signatures.get(m.metric, m.score.signature)] for m in comparison.measured[0]]
-    print_table("what they are", ["metric", "computed on", "signature"], meanings)
+    print_table("metrics", ["metric", "computed on", "signature"], meanings)
     metric = comparison.subset_metric
     _print_parts(f"{metric} by length of the source in words", "words", comparison.bins, names)
     _print_parts(f"{metric} of the sources longer than that many words", "words", comparison.longer, names)

@@ -44,16 +44,16 @@ def serve(
     ensemble: Annotated[bool, typer.Option("--ensemble",
         help="Offer one translator, the ensemble of all models.")] = False,
     host: Annotated[str, typer.Option(
-        help="Address to listen at: 127.0.0.1 is for this machine alone, 0.0.0.0 for every one that reaches it.",
+        help="Address to listen on: 127.0.0.1 is for this machine only, 0.0.0.0 for every machine that reaches it.",
         )] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 is any that is free.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8080,
     api_key: Annotated[str | None, typer.Option(envvar="NMTKIT_API_KEY", show_envvar=False, show_default=False,
-        help="Key that clients have to give. Other users of this machine can read it here, but not in the environment "
-        "as NMTKIT_API_KEY.")] = None,
+        help="Key that clients must send. Other users of this machine can read it on the command line, but not in the "
+        "environment as NMTKIT_API_KEY.")] = None,
     cors: Annotated[list[str] | None, typer.Option(metavar="ORIGIN", show_default=False,
-        help="Origin of web pages that may use the API from a browser, as https://example.org, or * for all; may be "
-        "repeated.")] = None,
-    split: Annotated[bool, typer.Option(help="Split a text into sentences, and not only into lines.")] = True,
+        help="Origin of web pages that may use the API from a browser, such as https://example.org, or * for all; may "
+        "be repeated.")] = None,
+    split: Annotated[bool, typer.Option(help="Split texts into sentences, not only into lines.")] = True,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     alpha: Alpha = None,
@@ -81,15 +81,15 @@ def serve(
     limit_beam: Annotated[int, typer.Option(min=1,
         help="Largest beam, and longest n-best list, that a client may ask for.")] = USUAL.beam,
     limit_queue: Annotated[int, typer.Option(min=1,
-        help="Most characters that may wait; who comes then is told to come later (503).")] = USUAL.queue,
+        help="Most characters that may wait; requests beyond that are refused (503).")] = USUAL.queue,
     limit_wait: Annotated[float, typer.Option(min=0.001,
-        help="Seconds that a request may wait until it is searched for (504).")] = USUAL.wait,
+        help="Seconds that a request may wait for its search to begin (504).")] = USUAL.wait,
     limit_search: Annotated[float, typer.Option(min=0.001,
         help="Seconds that the search for a request may take (504).")] = USUAL.search,
     limit_transfer: Annotated[float, typer.Option(min=0.001,
         help="Seconds that a client may take to send a request, and to read each 64 kB of an answer.")]
         = USUAL.transfer,
-    limit_connections: Annotated[int, typer.Option(min=1, help="Most connections at a time.")] = USUAL.connections,
+    limit_connections: Annotated[int, typer.Option(min=1, help="Most open connections.")] = USUAL.connections,
     keep_alive: Annotated[int, typer.Option(min=1,
         help="Seconds that a connection without a request stays open.")] = USUAL.keep_alive,
 ) -> None:  # fmt: skip
@@ -99,17 +99,17 @@ def serve(
 
       nmtkit serve -m rnnsearch -m bideep --port 8081
 
-    Each model or ensemble is offered under the name of its folder, and the page shows two of them side by side. What
-    comes while sentences are searched is searched together next, a sentence of each request in turn, so that nobody
-    waits for somebody else's long text. Search options hold where a client asks for nothing else.
+    Each model or ensemble is offered under the name of its folder, and the page shows two of them side by side.
+    Requests that arrive during a search are searched together next, one sentence of each in turn, so that nobody waits
+    for somebody else's long text. Search options are the defaults for requests that do not set them.
 
     POST /v1/translate takes JSON with a text or lines, and with the options of nmtkit translate by their names in
     Python (n_best, attention, alignment, replace_unk, ...). POST /translate and GET /languages are those of
-    LibreTranslate, for clients that know it. GET /health and GET /metrics are for those who keep it running.
+    LibreTranslate, for its clients. GET /health and GET /metrics are for monitoring.
 
-    The texts that people send are not logged. SIGTERM finishes what is being searched, and refuses the rest.
+    The texts that people send are not logged. SIGTERM finishes the current searches and refuses the rest.
     """
-    # Headers carry ASCII unharmed, and everything else as the client likes.
+    # Headers carry only ASCII reliably.
     if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
         raise UserError("--api-key: is empty, or has spaces around it or letters beyond ASCII; give another")
     try:

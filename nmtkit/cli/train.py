@@ -48,8 +48,8 @@ def train(
 ) -> None:  # fmt: skip
     """Train a model on a data folder. Ctrl-C stops after the current update, and the same command continues the run.
 
-    The configuration is that of the preset, overridden by --config and then by the command line. Options without a
-    default here have the preset's.
+    The configuration is that of the preset, overridden by --config and then by the command line. Options that show no
+    default here take the preset's value.
 
       nmtkit train --model bideep-small
       nmtkit train --model rnnsearch --config mine.yaml --set training.optimizer.lr=5e-4
@@ -59,14 +59,14 @@ def train(
 
       torchrun --nproc-per-node 4 -m nmtkit train --model deep-att
 
-    --from fine-tunes a model, also one at a checkpoint (run/checkpoints/step-876), on other text: words that it knows
-    keep their weights by their spelling, and optimiser and learning rates begin anew. What was taken is shown, and the
-    folder is kept in origin.json. nmtkit prep --like prepares the text as the model's.
+    --from fine-tunes a model, or a checkpoint of one (run/checkpoints/step-876), on other text: known words keep their
+    weights, matched by spelling, and the optimiser and learning rate start afresh. What was taken is shown, and its
+    origin is kept in origin.json. nmtkit prep --like prepares the text in the same way as the model's.
 
-    A run that goes on may change settings of the optimiser, the schedule, dropout and when to stop with --set; its text
-    and sizes, and the order of its data, stay.
+    A run that is continued may change settings of the optimiser, the schedule, dropout and when to stop with --set; its
+    text, its sizes and the order of its data must stay the same.
 
-    The last command shares every batch between 4 processes, on 4 GPUs or, without a GPU, on the cores of the processor.
+    torchrun shares every batch between 4 processes, on 4 GPUs or, without a GPU, on the cores of the processor.
     """
     # Read as YAML, so that a number is a number and auto is a word.
     tokens = None if max_tokens is None else parse_yaml(max_tokens, "--max-tokens")
@@ -109,7 +109,7 @@ def _print_sizes(planned: "Experiment", data: Path) -> None:
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
     # A count of parameters means nothing without the vocabularies; both are shown.
-    words, paper_words = vocabulary_sizes(planned, data), (planned.data.src_vocab, planned.data.tgt_vocab)
+    words, paper_words = vocabulary_sizes(planned, data), planned.data.words
     counts = parameters_by_part(planned, *words)
     counts["total with the paper's words"] = parameters_by_part(planned, *paper_words)["total"]
     print("{:<30}{:,} source, {:,} target; in the paper {:,} and {:,}".format("words", *words, *paper_words))

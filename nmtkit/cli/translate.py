@@ -46,7 +46,7 @@ def translate(
     model: ModelFolders = None,
     checkpoint: Checkpoint = None,
     input: Annotated[str, typer.Option("--input", "-i",
-        help="File to translate (.gz and .zst too); - is standard input, which alone is answered as it comes.")] = "-",
+        help="File to translate (.gz and .zst too); - is standard input, which is translated as it arrives.")] = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; - is standard output.")] = "-",
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
@@ -62,7 +62,7 @@ def translate(
     seed: Annotated[int | None, typer.Option(min=0, show_default=False,
         help="Random seed of --sample.  [default: 1]")] = None,
     prefix: Annotated[Path | None, typer.Option(
-        help="File with the words that each translation must begin with, one line per input line.")] = None,
+        help="File with the words with which each translation must begin, one line per input line.")] = None,
     score_reference: Annotated[Path | None, typer.Option(
         help="File with a given translation of each input line, to score instead of translating.")] = None,
     scores: Annotated[Literal["none", "sentence", "token"], typer.Option(
@@ -108,16 +108,16 @@ def translate(
 
     With --replace-unk, an unknown word in the output is replaced by the translation that the lexicon has for a source
     word, or else by the source word as it was typed. Among the source words whose translation is not in the target
-    vocabulary, it is the one with the highest attention weight, for each unknown word another one; where there are too
-    few of them, the other source words count by how often they are linked to words that the vocabulary does not have.
-    Numbers, dates, e-mail addresses and URLs are always copied, and what begins a sentence has a capital if the
-    training text's sentences do. With --unk-origin papers, it is the source word with the highest attention weight of
-    all or, for a model trained on data from nmtkit vocab --unkpos, the one that the model points to. How many unknown
-    words were translated, copied or left is said on standard error at the end, and per line by --json.
+    vocabulary, it is the one with the highest attention weight, a different one for each unknown word; if there are too
+    few of them, other source words are weighted by how often they are linked to words outside the vocabulary. Numbers,
+    dates, e-mail addresses and URLs are always copied, and a replacement that begins a sentence is capitalised if
+    sentences of the training text are. With --unk-origin papers, it is the source word with the highest attention
+    weight of all or, for a model trained on data from nmtkit vocab --unkpos, the one that the model points to. The
+    numbers of unknown words translated, copied and left are reported on standard error, and per line by --json.
 
     A model of word pieces has no unknown words, but spells names that it has never seen as other words. With
-    --replace-unk, a word with a capital that is split into pieces and that the lexicon does not have is copied to where
-    the translation looks at it; not with --unk-origin papers.
+    --replace-unk, a capitalised word that is split into pieces and not in the lexicon is copied to where the
+    translation attends to it; not so with --unk-origin papers.
 
     With --shortlist, a large vocabulary costs less: a batch is translated with the N most frequent target words, the 20
     best translations of each of its source words in the lexicon, and the source words themselves. The lexicon has
@@ -178,7 +178,7 @@ def translate(
         translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
     translator = translator_of(models)
     copies = COPIES and translator.device.type == "cpu"
-    # What is no copy takes as long to begin as this process did. Whoever asks for processes has them at once.
+    # A process that is not a copy takes as long to start as this one did. With --jobs, processes start at once.
     start = 0.0 if jobs or copies else time.process_time()
     # After loading, because the models' size says how many of them the memory holds.
     jobs = jobs or processes_for(translator)

@@ -17,7 +17,7 @@ from nmtkit.data.settings import ALIGN_FILES, Prep, Segmentation, TextFiles, loa
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
 
-# Words again, from the tokens of a segmentation.
+# From the tokens of a segmentation back to words.
 JOIN: dict[Segmentation, Callable[[list[str]], list[str]]] = {
     "bpe": join_pieces,
     "sentencepiece": join_sentencepieces,
@@ -26,12 +26,12 @@ JOIN: dict[Segmentation, Callable[[list[str]], list[str]]] = {
 
 
 class Aligned(NamedTuple):
-    """The counts of one split: sentence pairs, links, target words, and how many of these have a link."""
+    """The counts of one split."""
 
     pairs: int
     links: int
-    words: int
-    linked: int
+    words: int  # of the target
+    linked: int  # target words with a link
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,8 @@ def _write(
                 words += len(tgt)
                 # A target word with several links counts once.
                 linked += len({t for _, t in sentence})
-                if (
-                    split == "train"
-                ):  # the lexicon is part of the model, which must know nothing of what it is judged by
+                # The lexicon is part of the model, which must know nothing of the text that it is evaluated on.
+                if split == "train":
                     counts.update(count_links(src, tgt, sentence))
                 advance(1)
         aligned[split] = Aligned(pairs, number, words, linked)

@@ -1,4 +1,4 @@
-"""Padded batches from memory-mapped ids, in an order that depends on seed and epoch alone."""
+"""Padded batches from memory-mapped ids, in an order that depends only on the seed and the epoch."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,9 +19,9 @@ _BLOCK = 1_000_000  # sentences that are looked at together
 
 
 class Batch(NamedTuple):
-    """Padded ids with end marks, src (B, S) and tgt (B, T), and what a host that has them knows about them.
+    """Padded ids that end with EOS, src (B, S) and tgt (B, T), and what the host computes from them.
 
-    A GPU could be asked for it later, but the host would wait for all that it has been given to do by then.
+    A GPU could compute it later, but the host would have to wait until the GPU has done all its work.
     """
 
     src: Tensor
@@ -83,7 +83,7 @@ def cut(lengths: np.ndarray, sentences: int | None, tokens: int | None) -> list[
 class Epoch:
     """The batches of one epoch in their order; each is an array of sentence numbers.
 
-    ``padding``: the share of the places in them, of both sides and before a batch is split, that hold no word.
+    ``padding``: the share of padding in the batches, over both sides and before they are split.
     """
 
     def __init__(self, rows: Rows, starts: np.ndarray, order: np.ndarray, padding: float) -> None:
@@ -104,11 +104,11 @@ class Epoch:
 def epoch_batches(
     corpus: Corpus, rows: Rows, *, sentences: int | None, tokens: int | None, seed: int, epoch: int
 ) -> Epoch:
-    """One epoch over ``rows`` in global batches, similar lengths together: in memory a number for each pair.
+    """One epoch over ``rows`` in global batches of similar lengths; memory holds one number for each pair.
 
-    The batch is counted in ``sentences`` or in ``tokens`` (sentences times the longest side, end mark included).
+    The batch size is counted in ``sentences`` or in ``tokens`` (sentences times the longest side, EOS included).
     """
-    random = np.random.default_rng((seed, epoch))  # so that a run that goes on in the middle draws the same order
+    random = np.random.default_rng((seed, epoch))  # so that a run resumed within an epoch draws the same order
     rows = random.permutation(rows)
     # Windows of about as many batches, whichever way batches are counted.
     size = sentences if sentences is not None else max(1, int((tokens or 1) // max(1.0, _mean_length(corpus, rows))))

@@ -18,7 +18,7 @@ _CACHED_WORDS = 200_000  # a hundred megabytes
 
 
 class Segmenter:
-    """Splits words by BPE merges exactly as subword-nmt does, and so that joining them is exact."""
+    """Splits words by BPE merges exactly as subword-nmt does, and so that pieces can be joined exactly."""
 
     def __init__(self, merges: str) -> None:
         self._bpe = BPE(io.StringIO(merges, newline="\n"))
@@ -63,7 +63,7 @@ class Segmenter:
         return join_pieces(pieces)
 
     def numbers(self, pieces: Sequence[str]) -> list[int]:
-        """The number of the word that each piece is of, counted from 0."""
+        """The number of the word that each piece belongs to, counted from 0."""
         ends = (not piece.endswith(_JOINED) for piece in pieces[:-1])
         return list(accumulate(ends, initial=0)) if pieces else []
 

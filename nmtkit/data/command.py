@@ -1,4 +1,4 @@
-"""A program of the user's that turns each line into words: a segmenter of Chinese or Turkish, for example."""
+"""A user's program that turns each line into words: a segmenter for Chinese or Turkish, for example."""
 
 import os
 import select
@@ -21,15 +21,15 @@ class Command:
         self._answers = 0
 
     def answer(self, line: str) -> str:
-        """The program's answer to a line. Raises UserError if it cannot be started, ends, or answers not one line."""
+        """The program's answer to a line. Raises UserError if it cannot be started or does not answer with one line."""
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         # After a line that nobody asked for, each answer would be taken for that of the next line.
         self._check_silence(process, 0.0)
         rest, answer = memoryview(line.encode() + b"\n"), bytearray()
-        # Written and read by turns: of a long line a program may answer the beginning before it takes the end. And not
-        # by readline, which has no limit of time: a program may keep its answers back until it has more of them.
+        # Written and read by turns: a program may answer the beginning of a long line before it reads the end. Not by
+        # readline, which has no time limit: a program may buffer its answers until there are more of them.
         while rest or not answer.endswith(b"\n"):
             readable, writable, _ = select.select([process.stdout], [process.stdin] if rest else [], [], _SECONDS)
             if not readable and not writable:

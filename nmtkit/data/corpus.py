@@ -1,7 +1,7 @@
-"""The text of a data folder as arrays of word ids, memory-mapped: nothing of a corpus is held in memory.
+"""The text of a data folder as memory-mapped arrays of word ids, so that no corpus is held in memory.
 
 The files are written by encoding.py. SPLIT.SIDE.ids has all sentences one after the other, SPLIT.SIDE.offsets where
-each of them begins, and the end. Numbers are little-endian; ids.json says of which size the ids are, and of what text.
+each of them begins, and the end of the last. Numbers are little-endian; ids.json has their size and hashes of the text.
 """
 
 import json
@@ -55,7 +55,7 @@ class _Header:
 
 
 class Corpus:
-    """Pairs of sentences as arrays of ids, numbered from 0. Sentence marks are not among the ids."""
+    """Pairs of sentences as arrays of ids, numbered from 0. The ids do not include BOS and EOS."""
 
     def __init__(self, src: "_Sentences", tgt: "_Sentences") -> None:
         self._src, self._tgt = src, tgt

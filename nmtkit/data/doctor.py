@@ -95,10 +95,10 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
             for hashed in _examine_pairs(raw["train"], languages, findings):
                 file.write(hashed)
                 if hashed in heldout:
-                    findings.add(*heldout[hashed], f"a pair that is in {raw['train'].src}, too")
+                    findings.add(*heldout[hashed], f"the pair is also in {raw['train'].src}")
         (marks,) = repeated([hashes], Path(folder, "marks"))
         for number in np.flatnonzero(marks).tolist():
-            findings.add(raw["train"].src, number + 1, "a pair that was there before")
+            findings.add(raw["train"].src, number + 1, "the same pair as on an earlier line")
     return list(findings.all.values())
 
 
@@ -186,7 +186,7 @@ class _Languages:
         for side, words in enumerate((src, tgt)):
             # Tried first, because it needs no sample: even a text that is all wrong shows it.
             if wrong_script(words, self._names[side]):
-                yield side, f"letters that are not those of {self._names[side]}"
+                yield side, f"letters that {self._names[side]} is not written in"
             elif self._evidence(words, side) < -_SURE:
                 yield side, f"looks like {self._names[1 - side]}, not {self._names[side]}"
         short, long = sorted((len(src), len(tgt)))

@@ -1,4 +1,4 @@
-"""``nmtkit vocab``: vocabularies from the training text of a data folder, and its text as ids for corpus.py to map."""
+"""``nmtkit vocab``: vocabularies from the training text of a data folder, and its text as ids that corpus.py maps."""
 
 import hashlib
 from collections import Counter

@@ -26,7 +26,7 @@ from nmtkit.lines import raw_lines
 A = TypeVar("A")
 B = TypeVar("B")
 
-COPIES = sys.platform == "linux"  # whether a process can be copied; on macOS the system's own libraries do not bear it
+COPIES = sys.platform == "linux"  # whether processes are forked; on macOS the system's libraries do not support it
 
 
 class WorkerLost(UserError):
@@ -52,9 +52,9 @@ def chunks(path: Path, size: int) -> Iterator[Chunk]:
 class Workers:
     """Processes to map functions with, by default one per core; with a count of 1, everything stays in this one.
 
-    The functions must be importable and keep what is costly to make in a cache of their own. Each process hangs on a
-    pipe of its own and has one item at a time, brought by a thread that waits for the answer. Nothing is shared: a
-    process may be killed at any moment (the standard library's pool can wait for ever then, and leaves semaphores).
+    The functions must be importable and cache by themselves what is costly to make. Each process has its own pipe and
+    one item at a time, which a thread sends before it waits for the answer. Nothing is shared, so a process may be
+    killed at any moment (the standard library's pool would then wait for ever, and leave semaphores behind).
     """
 
     def __init__(self, count: int | None, *, helping: bool = False, copies: bool = False) -> None:
@@ -73,7 +73,7 @@ class Workers:
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()  # pipes to processes without an item
 
     def __enter__(self) -> "Workers":
-        """Start the processes. Raises UserError, and leaves none of them, where the system does not bear so many."""
+        """Start the processes. Raises UserError, and leaves none of them, where the system does not allow so many."""
         if self.count > 1:
             wanted = self.count - self._helping
             pipes: list[Connection] = []
@@ -131,7 +131,7 @@ class Workers:
             yield self._next(function, waiting)
 
     def _next(self, function: Callable[[A], B], waiting: deque[tuple[Future[B], A]]) -> B:
-        """The result of the first item, which leaves ``waiting``. Who is helping does items until it is there."""
+        """The result of the first item, which is removed. With ``helping``, does other items until it is there."""
         while self._helping and not waiting[0][0].done():
             # What can be cancelled has not been begun.
             place = next((place for place, (future, _) in enumerate(waiting) if future.cancel()), None)

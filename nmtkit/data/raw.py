@@ -81,12 +81,12 @@ def read(path: Path) -> Content:
 
 
 def find_raw(folder: Path, src: str | None, tgt: str | None, drawn: bool = False) -> tuple[dict[str, Files], str, str]:
-    """The files {train,dev,test}.LANGUAGE of a folder (.gz and .zst too), by split, and the two languages.
+    """The raw files in a folder by split, and the two languages.
 
-    Or {train,dev,test}.SRC-TGT.tsv, whose first two columns are the two sides.
-    One language may be left to find, if the folder has only two. ``drawn``: a development set is taken from the
-    training text, so that none is missed. Raises UserError with what to type where files are missing or there is a
-    choice.
+    They are {train,dev,test}.LANGUAGE, or {train,dev,test}.SRC-TGT.tsv with the two sides in its first two columns; .gz
+    and .zst, too. One language may be None if the folder has only two. ``drawn``: a development set is drawn from the
+    training text, so that none is missing. Raises UserError, which says what to type, where files are missing or there
+    is a choice.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name two files as `train`")
@@ -128,7 +128,7 @@ _RAW_TSV_REGION = re.compile(rf"(train|dev|test)\.({_WITH_REGION})-({_WITH_REGIO
 
 
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:
-    """Source and target language, of which one may be left to find. Raises UserError where there is a choice."""
+    """Source and target language, of which one may be None if it is clear. Raises UserError where there is a choice."""
     others = [language for language in languages if language not in (src, tgt)]
     if src and tgt:
         if src == tgt:

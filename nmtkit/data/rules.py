@@ -1,4 +1,4 @@
-"""The rules by which training does without some pairs."""
+"""The rules by which pairs are left out of training."""
 
 import unicodedata
 from functools import cache
@@ -18,7 +18,7 @@ RULES = {
     "identical": "identical sides",
     "script": "a side whose letters are mostly not of its language's script",
     "overlap": "being in the development or test set",
-    "duplicate": "being there already",
+    "duplicate": "being duplicates",
 }
 ALWAYS = tuple(RULES)[:4]
 
@@ -78,5 +78,5 @@ def wrong_script(words: list[str], language: str) -> bool:
 
 @cache
 def script(letter: str) -> str:
-    """The script that a letter's Unicode name begins with: LATIN, CYRILLIC, CJK."""
+    """The script with which a letter's Unicode name begins: LATIN, CYRILLIC, CJK."""
     return unicodedata.name(letter, "").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ").split(" ")[0]

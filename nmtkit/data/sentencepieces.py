@@ -58,7 +58,7 @@ class SentencePieces:
         return join_sentencepieces(pieces)
 
     def numbers(self, pieces: Sequence[str]) -> list[int]:
-        """The number of the word that each piece is of, counted from 0 as ``join`` has them."""
+        """The number of the word, in ``join``, that each piece belongs to, counted from 0."""
         return sentencepiece_numbers(pieces)
 
 
@@ -78,9 +78,9 @@ def join_sentencepieces(pieces: Iterable[str]) -> list[str]:
 
 
 def sentencepiece_numbers(pieces: Iterable[str]) -> list[int]:
-    """The number of the word that each piece is of, counted from 0.
+    """The number of the word that each piece belongs to, counted from 0.
 
-    A mark without letters at the end is of a word that is not there: it has the number that the next word would have.
+    A mark without letters at the end belongs to no word: it has the number that the next word would have.
     """
     numbers, number, empty = [], 0, True  # whether the word has no letter yet
     for piece in pieces:

@@ -99,7 +99,7 @@ class Side:
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"`protect`: {pattern!r} is no regular expression: {error}") from None
+                raise ValueError(f"`protect`: {pattern!r} is not a regular expression: {error}") from None
 
 
 @dataclass(frozen=True)

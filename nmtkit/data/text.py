@@ -19,7 +19,7 @@ from nmtkit.data.sentencepieces import MARK, SentencePieces
 from nmtkit.data.settings import SIDES, Side, SideName, TextFiles, load_prep
 from nmtkit.data.truecasing import Truecaser
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write
+from nmtkit.lines import copy_file
 
 # A tab, a line separator and their like are white space to Python's split; these are not, and nobody can see them.
 CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
@@ -145,7 +145,7 @@ class TextPipeline:
         return tokens if self.segmenter is None else self.segmenter.join(tokens)
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
-        """The number of the word that each token is a piece of, counted from 0."""
+        """The number of the word to which each token belongs, counted from 0."""
         return [*range(len(tokens))] if self.segmenter is None else self.segmenter.numbers(tokens)
 
     def text(self, tokens: list[str]) -> str:
@@ -172,15 +172,13 @@ def copy_learnt(source: Path, target: Path) -> None:
     for side in SIDES:
         for path in TextFiles(source).learnt(side):
             if path.is_file():
-                with atomic_write(target / path.name, "wb") as file:
-                    file.write(path.read_bytes())
+                copy_file(path, target / path.name)
 
 
 def copy_prep(data_folder: Path, model_folder: Path) -> None:
     """Give a model folder the settings, and what was learnt from the text, that it needs to read raw text by itself."""
     for source, copy in zip(TextFiles(data_folder).prepared(), TextFiles(model_folder).prepared(), strict=True):
         if source.is_file():
-            with atomic_write(copy, "wb") as file:
-                file.write(source.read_bytes())
+            copy_file(source, copy)
         else:
             copy.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Vocabularies: the words that have a number, and their numbers."""
+"""Vocabularies: the words that a model knows, and their ids."""
 
 import hashlib
 import heapq
@@ -16,12 +16,12 @@ ALL_SYMBOLS = frozenset((*SPELLINGS, *UNKPOS))
 
 
 class Vocabulary:
-    """Words by id: the four symbols, then words by falling frequency. Its size counts every row, symbols included.
+    """Words by id: the four symbols, then words by descending frequency. Its size counts every row, symbols included.
 
-    That of an annotated target text has the sixteen of ``UNKPOS`` after the four (``annotated``).
+    The vocabulary of an annotated target text (``annotated``) has the sixteen symbols of ``UNKPOS`` after the four.
 
     On disk a row is ``word<TAB>count``, and line n has the id n - 1. A word of a text that is spelled like a
-    symbol is unknown: text cannot say ``</s>``.
+    symbol is unknown: text cannot contain ``</s>``.
     """
 
     def __init__(self, words: Sequence[str], counts: Sequence[int]) -> None:
@@ -117,8 +117,7 @@ class Vocabulary:
         """The words that have these ids, symbols as they are spelled."""
         return [self.words[id] for id in ids]
 
-    # Counts are not part of it: they decide nothing about the ids.
     @property
     def fingerprint(self) -> str:
-        """A hash that two vocabularies share exactly if every word has the same id in both."""
+        """A hash that two vocabularies share if and only if every word has the same id in both, whatever the counts."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()

@@ -61,7 +61,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that is shown of systems side by side."""
+    """All results of comparing systems."""
 
     systems: Sequence[System]
     measured: list[list[Measured]]  # of each system

@@ -1,7 +1,6 @@
 """Unknown words and names: what became of them in translations.
 
-A name that does not arrive is the error that a reader of a translation forgives least, and names are what a vocabulary
-lacks first.
+A lost name is the error that readers forgive least, and names are the first words that a vocabulary lacks.
 """
 
 import re

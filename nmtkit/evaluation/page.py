@@ -44,7 +44,7 @@ def terms(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def note(text: str) -> str:
-    """A paragraph that stands back."""
+    """A paragraph in a softer colour."""
     return f'<p class="soft">{escape(text)}</p>'
 
 

@@ -1,4 +1,4 @@
-"""A report on trained systems: how they were trained, what they score, and what they say, as one page of HTML."""
+"""A report on trained systems as one HTML page: their training, their scores and their translations."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,11 +28,11 @@ DRAWN = {
 
 @dataclass(frozen=True)
 class History:
-    """A system and what its run wrote while it trained; an average or an ensemble has no records."""
+    """A system and the records of its training; an average or an ensemble has none."""
 
     name: str
     architecture: str
-    rate: float | None  # the optimiser's, which each record says a multiple of; none without records
+    rate: float | None  # the optimiser's learning rate, by which factors in the records are multiplied
     config: str  # YAML
     parameters: int
     train: list[dict[str, Any]]  # of metrics.jsonl, in order
@@ -123,13 +123,13 @@ def sentences(sources: Sequence[str], comparison: Comparison) -> list[Sentence]:
 
 
 def most_different(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
-    """The sentences about which the systems differ most, those first."""
-    # Of equal ones the first in the test set stays first, because the sort is stable.
+    """The sentences whose chrF differs most between systems, in descending order."""
+    # The sort is stable: sentences that are equal keep the order of the test set.
     return sorted(sentences, key=lambda sentence: -sentence.spread)[:count]
 
 
 def worst(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
-    """The sentences that the systems translate worst on average, those first."""
+    """The sentences with the lowest mean chrF, in ascending order."""
     return sorted(sentences, key=lambda sentence: sentence.mean)[:count]
 
 
@@ -157,8 +157,8 @@ def render(
             ("By length of the source", _lengths(names, comparison)),
             ("Without unknown words", _unknown_free(names, comparison)),
             ("Unknown words and names", _unknown(names, comparison)),
-            ("Are the differences chance?", _differences(names, comparison)),
-            ("Where they look", _looking(looks)),
+            ("Are the differences due to chance?", _differences(names, comparison)),
+            ("Attention", _looking(looks)),
             ("Most different", _listing(names, different) if len(names) > 1 else ""),
             ("Worst", _listing(names, bad)),
             ("Configurations", "".join(folded(history.name, verbatim(history.config)) for history in histories)),

@@ -79,9 +79,8 @@ def _randomisation(metric: Metric, first: Floats, second: Floats) -> float:
     """The p-value when the two systems' translations of each sentence, (L, Q) each, are exchanged at random."""
     exchanged = np.random.default_rng(SEED).integers(2, size=(DRAWS["ar"], len(first)), dtype=bool)
     both, change = first.sum(0) + second.sum(0), second - first
-    sums = np.array(
-        [first.sum(0) + change[rows].sum(0) for rows in exchanged]
-    )  # (D, Q), the other system's is the rest
+    # (D, Q); the other system's sums are what is left of ``both``.
+    sums = np.array([first.sum(0) + change[rows].sum(0) for rows in exchanged])
     differences = np.array([_value(metric, mine) - _value(metric, both - mine) for mine in sums])
     return _p_value(differences, _value(metric, first.sum(0)) - _value(metric, second.sum(0)))
 

@@ -15,7 +15,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import detokenized_bleu
 from nmtkit.lines import read_lines
-from nmtkit.search.batching import translate_ids
+from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Search
 from nmtkit.training import distributed
 from nmtkit.training.run import Run
@@ -24,7 +24,7 @@ from nmtkit.training.validation import Validation, teacher_forced
 
 @dataclass(frozen=True)
 class DevelopmentSet:
-    """Pairs that a model is validated on, and what turns its output back into text."""
+    """The pairs on which a model is validated, and what turns its output back into text."""
 
     corpus: Corpus
     pairs: np.ndarray  # (P,): those with words on both sides
@@ -70,11 +70,11 @@ class DevelopmentSet:
 
 
 def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Search) -> Validation:
-    """Cross-entropy and token errors with the reference's words given, and BLEU of what beam search translates.
+    """Cross-entropy and token errors by teacher forcing, and BLEU of translations by beam search.
 
-    BLEU is counted with all references, and without case where the data folder is lower-cased.
-    ``seen`` (P,) are numbers of training pairs, of which the token errors are measured too. The processes share the
-    work, and all of them get the result.
+    BLEU uses all references, and ignores case where the data folder is lower-cased. ``seen`` (P,) are numbers of
+    training pairs, on which token errors are measured as well. The processes share the work, and all of them get the
+    result.
     """
     dev, max_tokens = development.corpus, run.settings.pass_tokens
     cross_entropy, errors = teacher_forced(run.model, dev, development.pairs, max_tokens, run.dtype)
@@ -82,8 +82,8 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     _, train_errors = teacher_forced(run.model, run.corpus, seen, max_tokens, run.dtype)
     shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
     scorer = run.model.for_search("bfloat16" if run.dtype == torch.bfloat16 else "float32")
-    beams = translate_ids(scorer, shared, search, device=run.device)
-    translations = distributed.gather([beam[0].ids for beam in beams])
+    found = sorted(translate_each(scorer, shared, search, device=run.device))  # by number of the sentence
+    translations = distributed.gather([beam[0].ids for _, beam in found])
     # As plain text, so that BLEU is comparable between segmentations, and with what ``score`` prints.
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
     bleu = detokenized_bleu(texts, development.references, lowercase=development.lowercase)

@@ -1,4 +1,4 @@
-"""The model that a training left in its folder, loaded without anything of training itself."""
+"""The model in a model folder, loaded without the state of its training."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -31,9 +31,9 @@ class Unfilled(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The result of ``func``, but of a function that draws or makes orthogonal the tensor that it was given."""
+        """The result of ``func``; for functions that draw or orthogonalise, the tensor that they were given."""
         kwargs = kwargs or {}
-        # Of torch.nn.init and methods of tensors alike. What is missing here is done, and costs time alone.
+        # In torch.nn.init and as methods of tensors. A function that is missing here only costs time.
         if func.__name__ in ("normal_", "uniform_", "kaiming_uniform_"):
             return args[0] if args else kwargs["tensor"]
         if func is torch.linalg.qr:

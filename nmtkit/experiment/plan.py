@@ -1,4 +1,4 @@
-"""A plan for training beside the text that there is: what of it can hardly work, found before hours are spent."""
+"""A planned training compared with its text: what can hardly work is found before hours are spent on it."""
 
 from math import ceil
 from pathlib import Path

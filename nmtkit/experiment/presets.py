@@ -67,9 +67,9 @@ def find_preset(name: str) -> Preset:
 
 
 def load_preset(name: str) -> dict[str, Any]:
-    """The plain values of an experiment, the caller's own. Raises UserError as ``find_preset`` does."""
+    """The plain values of an experiment, which the caller may change. Raises UserError as ``find_preset`` does."""
     preset = find_preset(name)
-    # A copy, because the files are read once and whoever asks may change what he gets.
+    # A copy, because the files are read only once.
     return copy.deepcopy({"paper": preset.paper, **configs.merge(preset.base, preset.changes)})
 
 
@@ -158,17 +158,17 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
         task = system.get("task", content["base"]["task"])
         if task not in content["tasks"]:
             raise UserError(f"{file}: {name}: task: {task} is not one of {', '.join(content['tasks'])}")
+        section, own = system.get("section"), system.get("small", {})
         # What a paper does not say is null, as in the schema.
-        row = {key: system.get(key) for key in ("section", "score", "parameters")}
-        paper = {"title": content["paper"], "section": row.pop("section"), "task": content["tasks"][task], **row}
+        paper = {
+            "title": content["paper"], "section": section, "task": content["tasks"][task],
+            "score": system.get("score"), "parameters": system.get("parameters"),
+        }  # fmt: skip
+        measured = {
+            "section": f"small form of {name}, {section}", "task": TRAINED if own.get("score") else UNTRAINED,
+            "score": own.get("score"), "parameters": None,
+        }  # fmt: skip
         changes = {part: system[part] for part in _PARTS if part in system}
-        own = system.get("small", {})
-        score = own.get("score")
-        measured: dict[str, Any] = {
-            "section": f"small form of {name}, {paper['section']}",
-            "task": TRAINED if score else UNTRAINED,
-        }
-        measured |= {"score": score, "parameters": None}
         values = _shrink(configs.merge(base, changes), content["small"], {k: v for k, v in own.items() if k in _PARTS})
         small = Preset(file, paper | measured, base, _difference(values, base), None)
         yield name, Preset(file, paper, base, changes, small)
@@ -193,10 +193,8 @@ def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str,
     for key, value in values.items():
         old = base.get(key)
         if isinstance(value, Mapping) and isinstance(old, Mapping):
-            value = _difference(value, old)
-            if value:
-                changes[key] = value
-        elif key not in base or value != old:
+            value, old = _difference(value, old), {}  # a difference that is empty is none
+        if key not in base or value != old:
             changes[key] = value
     return changes
 

@@ -21,7 +21,7 @@ from nmtkit.experiment.development import DevelopmentSet, validate
 from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.experiment.warm_start import Origin, check_origin, take_weights, write_origin
 from nmtkit.layers.embedding import SharedEmbedding
-from nmtkit.lines import atomic_write, locked
+from nmtkit.lines import atomic_write, copy_file, locked
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.ops.native import library
 from nmtkit.ops.precision import TrainingPrecision, dtype_of
@@ -162,8 +162,7 @@ def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, orig
     for side in SIDES:
         Vocabulary.load(source.vocabulary(side)).save(copy.vocabulary(side))
     if source.lexicon.is_file():
-        with atomic_write(copy.lexicon, "wb") as lexicon:
-            lexicon.write(source.lexicon.read_bytes())
+        copy_file(source.lexicon, copy.lexicon)
     elif not folder.updates():  # of other data, on which a run ended before its first checkpoint
         copy.lexicon.unlink(missing_ok=True)
     with atomic_write(folder.corpus) as file:
@@ -182,11 +181,12 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     began = load_experiment(folder)
     old, new = configs.flatten(configs.to_dict(began)), configs.flatten(configs.to_dict(experiment))
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
-    for key, before, after in changed:
-        if FREE.fullmatch(key) or LEARNT_WITH.fullmatch(key):
-            log.info("changed since the last start: %s %s -> %s", key, before, after)
-    # All at once and as a table: with one message at a time it would take as many attempts.
-    fixed = [row for row in changed if not (FREE.fullmatch(row[0]) or LEARNT_WITH.fullmatch(row[0]))]
+    fixed = []  # reported all at once, as a table: one at a time would take as many attempts
+    for row in changed:
+        if FREE.fullmatch(row[0]) or LEARNT_WITH.fullmatch(row[0]):
+            log.info("changed since the last start: %s %s -> %s", *row)
+        else:
+            fixed.append(row)
     ours, theirs = _read_texts(folder.corpus), _texts(data)
     fixed += [(f"text {name}", ours.get(name, "none")[:12], theirs.get(name, "none")[:12])
               for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]  # fmt: skip

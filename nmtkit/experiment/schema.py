@@ -28,7 +28,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class Data:
-    """The data of the paper; a run takes its sizes from its own data folder."""
+    """The data of the paper. A run takes its vocabulary sizes from its own data folder."""
 
     segmentation: str
     src_vocab: int  # rows of the table, the four symbols included
@@ -36,6 +36,11 @@ class Data:
 
     def __post_init__(self) -> None:
         configs.require_counts(5, self, "src_vocab", "tgt_vocab")
+
+    @property
+    def words(self) -> tuple[int, int]:
+        """The sizes of the source and target vocabularies."""
+        return self.src_vocab, self.tgt_vocab
 
 
 @dataclass(frozen=True)

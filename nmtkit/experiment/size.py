@@ -13,18 +13,17 @@ from nmtkit.ops.memory import free_memory
 
 
 def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
-    """Source and target words in the vocabularies of the data folder if there are any, else in the paper's."""
+    """The sizes of the source and target vocabularies of the data folder, or the paper's if it has none yet."""
     text = TextFiles(data)
-    # A plan can be examined before there is any data.
     if not text.vocabulary("src").exists():
-        return experiment.data.src_vocab, experiment.data.tgt_vocab
+        return experiment.data.words
     return len(Vocabulary.load(text.vocabulary("src"))), len(Vocabulary.load(text.vocabulary("tgt")))
 
 
 def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:
     """The number of parameters of each part of the model and, under "total", of all; tied ones count once.
 
-    Nothing is computed: the model is built of shapes without data.
+    Nothing is computed: the model is built on the meta device, where tensors have shapes but no data.
     """
     with torch.device("meta"):
         model = experiment.build(src_words, tgt_words)
@@ -40,15 +39,15 @@ def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -
 
 
 def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Finding]:
-    """A finding if weights, gradients and the optimiser's state do not fit into the memory that is free.
+    """A finding if weights, gradients and the optimiser's state do not fit into the free memory.
 
-    What a batch takes comes on top; training.pass_tokens bounds it.
+    That is the GPU's if there is one. A batch takes further memory, which training.pass_tokens bounds.
     """
     config = experiment.training.optimizer
     # Each moment is as large as the weights, as are the gradients.
     moments = int(config.momentum > 0) if config.name in ("sgd", "nag") else 2
     needed = 4 * (2 + moments) * parameters_by_part(experiment, *vocabulary_sizes(experiment, data))["total"]
-    free = free_memory()
+    free = free_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     if needed < free:
         return []
     what = f"{name} needs {needed / 2**30:.1f} GiB before the first batch, and {free / 2**30:.1f} GiB are free here"

@@ -14,10 +14,10 @@ class AdditiveAttention(nn.Module):
     Keys go through ``key`` once for each sentence, queries through ``query`` in every step.
     """
 
-    def __init__(self, query: int, key: int, width: int, *, bias: bool):
+    def __init__(self, query: int, key: int, width: int):
         super().__init__()
         self.query = Linear(query, width, bias=False)  # W_a
-        self.key = Linear(key, width, bias=bias)  # U_a
+        self.key = Linear(key, width)  # U_a, b
         self.additive: Additive = attention.additive
         self.v = nn.Parameter(torch.empty(width))
         nn.init.normal_(self.v, std=width**-0.5)
@@ -33,8 +33,8 @@ class AdditiveAttention(nn.Module):
 class MultiHeadAdditiveAttention(nn.Module):
     """Additive attention in heads that share v, as in the release of Meng and Zhang 2019.
 
-    Queries and keys are split into heads, and so are the annotations themselves, which are the values; what the
-    heads find lies side by side and goes through a map of its own. To ``ops.attention`` a head is a sentence.
+    Queries and keys are split into heads, and so are the annotations themselves, which serve as values; the heads'
+    contexts are concatenated and projected. ``ops.attention`` sees each head as a sentence.
     """
 
     def __init__(self, query: int, key: int, width: int, heads: int):

@@ -12,9 +12,9 @@ from nmtkit.symbols import BOS, EOS
 
 
 class NormedLinear(nn.Module):
-    """x W^T + b with W = g v / |v| by row (Salimans and Kingma 2016). The scale g/|v| is applied to the product.
+    """x W^T + b with W = g v / |v| by row (Salimans and Kingma 2016). The scale g / |v| is applied to the product.
 
-    The rows of v start from N(0, gain (1 - p) / D) for inputs (D,) with dropout p, and g = |v| (Gehring et al. 2017,
+    The rows of v start from N(0, gain (1 - p) / D) for inputs (D,) with dropout p, and g from |v| (Gehring et al. 2017,
     section 3.5).
     """
 
@@ -27,7 +27,7 @@ class NormedLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The matrix W (E, D), with which the loss of an output layer multiplies."""
+        """The matrix W (E, D), by which the loss multiplies if this is the output layer."""
         return self.v * self.scale().unsqueeze(1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -46,11 +46,11 @@ class GatedConv(nn.Module):
     def __init__(self, in_features: int, out_features: int, kernel: int, *, dropout: float):
         super().__init__()
         self.kernel, self.in_features, self.dropout = kernel, in_features, dropout
-        # 4 (1 - p) / (k D): the gate halves what goes through.
+        # Variance 4 (1 - p) / (k D): the factor 4 makes up for the gate, which halves its input on average.
         self.product = NormedLinear(kernel * in_features, 2 * out_features, dropout=dropout, gain=4.0)
 
     def forward(self, x: Tensor, before: int) -> Tensor:
-        """All outputs (B, T, E) of x (B, T, D); each sees ``before`` inputs before its own. Zeros stand around x."""
+        """All outputs (B, T, E) of x (B, T, D), padded with zeros; each sees ``before`` inputs before its own."""
         x = dropout(x, self.dropout, self.training)
         padded = functional.pad(x, (0, 0, before, self.kernel - 1 - before))
         # A convolution over time is one product, where the k inputs that an output sees lie side by side.
@@ -58,13 +58,13 @@ class GatedConv(nn.Module):
         return functional.glu(self.product(windows), dim=-1)
 
     def first(self, rows: int, like: Tensor) -> Tensor | None:
-        """The last inputs (N, k-1, D) before the first one, zeros for N = ``rows``, or None for k = 1."""
+        """The inputs (N, k-1, D) before the first step, zeros, for N = ``rows``; None for k = 1."""
         if self.kernel == 1:
             return None
         return like.new_zeros(rows, self.kernel - 1, self.in_features)
 
     def step(self, x: Tensor, last: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The next output (N, E), seeing only what came before, from x (N, D) and the last inputs (N, k-1, D)."""
+        """One causal step: x (N, D) and the last inputs (N, k-1, D) -> the output (N, E) and the new last inputs."""
         if last is None:
             return functional.glu(self.product(x), dim=-1), None
         window = torch.cat([last, x.unsqueeze(1)], dim=1)  # (N, k, D)
@@ -72,7 +72,7 @@ class GatedConv(nn.Module):
 
 
 class PositionEmbedding(nn.Module):
-    """A vector for every position, from 0. Positions beyond the table have its last vector."""
+    """A learnt vector for every position, from 0. Positions beyond the table share its last vector."""
 
     def __init__(self, positions: int, width: int):
         super().__init__()
@@ -85,12 +85,12 @@ class PositionEmbedding(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """A table (V, E) of word vectors. The first previous word is the end mark, as in fairseq."""
+    """A table (V, E) of word vectors. EOS stands before the first target word, as in fairseq."""
 
-    def __init__(self, words: int, width: int, *, std: float):
+    def __init__(self, words: int, width: int):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(words, width))
-        nn.init.normal_(self.weight, std=std)
+        nn.init.normal_(self.weight, std=0.1)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors (..., E) for ids (...) in int64."""
@@ -98,7 +98,7 @@ class TokenEmbedding(nn.Module):
 
 
 def scale_gradient(x: Tensor, factor: float) -> Tensor:
-    """x of any shape as it is, but its gradient is multiplied by ``factor`` on the way back."""
+    """x of any shape unchanged, with its gradient multiplied by ``factor`` in backward."""
     same = x.view_as(x)
     if same.requires_grad:
         same.register_hook(lambda gradient: gradient * factor)

@@ -1,4 +1,4 @@
-"""A part of a model as search has it: a copy whose products are done in one precision, with weights converted once."""
+"""A part of a model prepared for search: a copy whose products are in one precision, with weights converted once."""
 
 import copy
 from typing import Protocol, TypeVar, runtime_checkable
@@ -18,28 +18,28 @@ Part = TypeVar("Part", bound=nn.Module)
 
 @runtime_checkable
 class Multiplying(Protocol):
-    """A module that multiplies by parameters of its own, with ``product``."""
+    """A module that multiplies by its own parameters, with ``product``."""
 
     MATRICES: tuple[str, ...]  # the names of these parameters, (D, E) each
 
 
 @runtime_checkable
 class Chaining(Protocol):
-    """A module with layers whose results only enter other products, so that bfloat16 is enough for them."""
+    """A module with layers whose outputs only enter other products, so that bfloat16 suffices for them."""
 
     CHAINED: tuple[str, ...]  # the names of these layers
 
 
 @runtime_checkable
 class Attending(Protocol):
-    """A module whose ``additive`` attends to what its ``key`` gives."""
+    """A module whose ``additive`` attends to the output of its ``key``."""
 
     additive: attention.Additive
     key: nn.Module
 
 
 class Exponential(nn.Module):
-    """Keys as quick attention takes them."""
+    """Maps keys to the exponentials that ``quick_additive`` takes."""
 
     def forward(self, keys: Tensor) -> Tensor:
         """exp(2 keys) for keys (..., A)."""
@@ -47,14 +47,14 @@ class Exponential(nn.Module):
 
 
 class Affine(nn.Module):
-    """(x W) scale + b for search. scale and b are (E,) or None; W (D, E) is a tensor, or was converted with its b."""
+    """(x W) scale + b for search. scale and b are (E,) or None; W (D, E) is a tensor, or was converted with b."""
 
     def __init__(self, weight: Matrix, scale: Tensor | None, bias: Tensor | None):
         super().__init__()
         self.weight, self.scale, self.bias = weight, scale, bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """The map of x (..., D): (..., E) in float32, or as the weight was converted."""
+        """x (..., D) -> (..., E) in float32, or in the dtype that the weight was converted for."""
         if not isinstance(self.weight, Tensor):
             return product(x, self.weight)
         x = x.to(self.weight.dtype)
@@ -70,9 +70,9 @@ def affine(
     outputs: Tensor | None = None,
     results: torch.dtype = torch.float32,
 ) -> Affine:
-    """A layer for search, with all of its outputs or with ``outputs`` (C,) alone; results: their dtype, if converted.
+    """A layer for search, with all of its outputs or only ``outputs`` (C,); results: their dtype if it is converted.
 
-    The scale of a normed one, which training computes anew in every product, is computed once.
+    The scale of a weight-normalised layer, which training computes in every product, is computed once.
     """
     if outputs is not None:
         weight, bias = layer.weight[outputs], layer.bias[outputs]
@@ -83,12 +83,12 @@ def affine(
 
 
 def for_search(part: Part, precision: Products) -> Part:
-    """A copy of ``part`` that multiplies in this precision and shares all else; in float32 it gives the same results.
+    """A copy of ``part`` that multiplies in this precision and shares all else; in float32 its results are the same.
 
-    It is for ``forward`` and single steps. A fast way to many steps that takes a layer's weight for itself, as
-    ``Decoder.unroll`` does, is for training.
+    It supports ``forward`` and ``step``. Code that reads a layer's weight itself, as ``Decoder.unroll`` may to compute
+    many steps faster, is for training only.
     """
-    # The parameters of the copy are those of the part, but without gradients, which what follows could not give.
+    # The copy shares the parameters of the part, but without gradients, which the conversions could not compute.
     shared = {id(each): nn.Parameter(each.detach(), requires_grad=False) for each in part.parameters()}
     twin = copy.deepcopy(part, shared).eval()
     for module in list(twin.modules()):

@@ -1,4 +1,4 @@
-"""Word embeddings and the output layer: the parts whose size is the vocabulary's."""
+"""Word embeddings and the output layer: the parts that grow with the vocabulary."""
 
 import torch
 from torch import Tensor, nn
@@ -19,13 +19,13 @@ class WordEmbedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors (..., E) in float32 for ids (...) in int64."""
-        # BOS has a row in the table like any id; multiplied by zero it stays unused, and has no gradient.
+        # BOS has a row in the table like any id; multiplied by zero it is not used and gets no gradient.
         vectors = functional.embedding(ids, self.weight) * (ids != BOS).unsqueeze(-1)
         return dropout(vectors, self.dropout, self.training)
 
 
 class SharedEmbedding(nn.Module):
-    """A ``WordEmbedding`` of the other side, whose vocabulary must be the same; it has no parameters of its own."""
+    """The ``WordEmbedding`` of the other side, whose vocabulary must be the same. It has no parameters of its own."""
 
     def __init__(self, embedding: WordEmbedding):
         super().__init__()
@@ -54,12 +54,12 @@ class OutputLayer(nn.Module):
 class TiedOutputLayer(nn.Module):
     """An ``OutputLayer`` whose weight is the table of the target embedding (Press and Wolf 2017).
 
-    PyTorch is kept from seeing the embedding as a part of this layer, so that it is counted and saved once.
+    The embedding is hidden from PyTorch in a tuple, so that it is counted and saved only once.
     """
 
     def __init__(self, embedding: WordEmbedding):
         super().__init__()
-        self._embedding = (embedding,)  # in a tuple, where PyTorch does not look for modules
+        self._embedding = (embedding,)
         self.bias = nn.Parameter(torch.zeros(len(embedding.weight)))
 
     @property

@@ -1,4 +1,4 @@
-"""The linear map that models are made of."""
+"""The linear layer of all models."""
 
 from torch import Tensor, nn
 
@@ -6,8 +6,8 @@ from nmtkit.ops.linear import linear
 
 
 class Linear(nn.Linear):
-    """PyTorch's own, but for how products in bfloat16 are done on a CPU, see ``ops/linear.py``."""
+    """PyTorch's linear layer with faster products in bfloat16 on a CPU, see ``ops/linear.py``."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The map of x (..., D): (..., E), in autocast's dtype where that is on."""
+        """x (..., D) -> (..., E), in autocast's dtype where that is on."""
         return linear(x, self.weight, self.bias)

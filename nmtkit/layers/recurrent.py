@@ -1,8 +1,8 @@
 """Recurrent cells. ``step`` is the equation; ``forward`` runs a whole time-major sequence through ``ops``.
 
-The transformed input (the product with x) is made outside, for all steps at once. A cell holds just what
-multiplies its own previous state. A step takes those weights as its last argument: ``weights()``, or what
-``ops.loop.share`` made of them.
+The transformed input (the product with x) is computed outside, for all steps at once. A cell holds only what
+multiplies its own previous state. A step takes those weights as its last argument: ``weights()``, or the result
+of ``ops.loop.share`` for them.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class PeepholeLSTM(nn.Module):
         self.width = width
         self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_r
         self.peepholes = nn.Parameter(torch.zeros(3, width))  # theta_rho, theta_phi, theta_pi
-        # Orthogonal gate by gate, because each block is a recurrence of its own; the whole (H, 4H) would be so by rows.
+        # Orthogonal gate by gate, because each block (H, H) is a recurrence of its own.
         for block in self.weight.split(width, dim=1):
             nn.init.orthogonal_(block)
 

@@ -22,7 +22,7 @@ from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import Tree
 from nmtkit.symbols import BOS
 
-Encoded = TypeVar("Encoded", bound=Tree)  # what the encoder gives
+Encoded = TypeVar("Encoded", bound=Tree)  # the encoder's output
 Memory = TypeVar("Memory", bound=Tree)
 State = TypeVar("State", bound=Tree)
 
@@ -37,14 +37,14 @@ class Step(Generic[State]):
 
 
 class Decoder(nn.Module, Generic[Encoded, Memory, State]):
-    """A decoder is ``begin`` and ``step``, written from the paper; ``unroll`` may be a faster way to many steps.
+    """A decoder is ``begin`` and ``step``, written from the paper; ``unroll`` may compute many steps faster.
 
     An architecture names its own types, ``class AttentionDecoder(Decoder[Tensor, Memory, Tensor])``, so that a type
-    checker knows what memory and state are made of. A contract test says that ``unroll`` and ``step`` agree.
+    checker knows what memory and state are made of. A contract test checks that ``unroll`` and ``step`` agree.
     """
 
     def begin(self, encoded: Encoded, mask: Tensor) -> tuple[Memory, State]:
-        """The encoder's result (B rows) and the source mask (B, S) -> memory and first state, B rows each."""
+        """The encoder's output (B rows) and the source mask (B, S) -> memory and first state, B rows each."""
         raise NotImplementedError
 
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
@@ -62,9 +62,9 @@ class Decoder(nn.Module, Generic[Encoded, Memory, State]):
 
 
 class Seq2Seq(nn.Module):
-    """Embeddings, encoder, decoder and output layer; also the ``Scorer`` that search drives.
+    """Embeddings, encoder, decoder and output layer; also a ``search.scorer.Scorer`` and ``shortlist.Narrowing``.
 
-    ``embedding`` holds ``src`` and ``tgt`` (ids -> vectors); ``encoder(x (B, S, E), mask (B, S))`` gives what
+    ``embedding`` holds ``src`` and ``tgt`` (ids -> vectors); ``encoder(x (B, S, E), mask (B, S))`` returns what
     ``decoder.begin`` takes; ``output`` is the product before the softmax.
     """
 
@@ -82,30 +82,26 @@ class Seq2Seq(nn.Module):
         self.decoder = decoder
         self.output = output
 
-    def encode(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
-        """Source ids and mask (B, S) -> memory and first state."""
+    def begin(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
+        """``Scorer.begin``: source ids (B, S) and their mask (B, S) -> memory and first state, B rows each."""
         return self.decoder.begin(self.encoder(self.embedding["src"](src), mask), mask)
 
     def forward(self, src: Tensor, mask: Tensor, tgt: Tensor) -> Tensor:
         """Teacher forcing: source ids (B, S), target ids (B, T) -> hidden (B, T, H), one for each target word."""
-        return self.unroll(*self.encode(src, mask), tgt)
+        return self.unroll(*self.begin(src, mask), tgt)
 
     def unroll(self, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
-        """Teacher forcing from what ``encode`` gave: target ids (B, T) -> hidden (B, T, H)."""
+        """Teacher forcing from the memory and first state of ``begin``: target ids (B, T) -> hidden (B, T, H)."""
         previous = torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1)
         return self.decoder.unroll(memory, state, self.embedding["tgt"](previous))
 
-    def begin(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
-        """As ``search.scorer.Scorer`` asks: ids src (B, S) and mask (B, S) -> memory and first state, B rows each."""
-        return self.encode(src, mask)
-
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
-        """As ``Scorer`` asks: previous words y (N,) -> log-probabilities (N, V), state, attention weights (N, S)."""
+        """``Scorer.step``: previous words y (N,) -> log-probabilities (N, V), state, attention weights (N, S)."""
         step = self.decoder.step(memory, state, self.embedding["tgt"](y))
         return self.output(step.hidden).float().log_softmax(dim=-1), step.state, step.attention
 
     def for_search(self, precision: Products) -> "ForSearch":
-        """The model as search drives it, its products in this precision; it shares whatever is not converted."""
+        """The model prepared for search, with products in this precision; parameters not converted are shared."""
         return ForSearch(
             self.embedding["src"],
             for_search(self.encoder, precision),
@@ -118,7 +114,7 @@ class Seq2Seq(nn.Module):
         )
 
     def over(self, words: Tensor) -> "ForSearch":
-        """As ``search.shortlist.Narrowing`` asks: the model, choosing among the target words ``words`` (C,) alone."""
+        """``Narrowing.over``: the model restricted to the target words ``words`` (C,)."""
         return self.for_search("float32").over(words)
 
 
@@ -126,26 +122,26 @@ class Seq2Seq(nn.Module):
 class ForSearch:
     """A model as a ``Scorer`` whose weights were converted once; in float32 its results are the model's.
 
-    It has no gradients, and no way to many steps at once.
+    It computes no gradients and has no ``unroll``.
     """
 
     src: nn.Module
     encoder: nn.Module
     tgt: nn.Module
     decoder: Decoder[Any, Any, Any]
-    output: OutputLayer | TiedOutputLayer | NormedLinear  # of the model
-    logits: Affine  # the same in this precision, of the words that can be chosen
+    output: OutputLayer | TiedOutputLayer | NormedLinear  # the model's own
+    logits: Affine  # the output layer in this precision, over ``words`` alone if they are given
     precision: Products
-    words: Tensor | None  # (C,) those words, if they are not all; ids of search are then places in it
+    words: Tensor | None  # (C,) the target words of a shortlist, in which search then counts its ids; None: all words
 
     @torch.inference_mode()
     def begin(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
-        """As ``Seq2Seq.begin``: ids src (B, S) and mask (B, S) -> memory and first state, B rows each."""
+        """``Scorer.begin``: source ids (B, S) and their mask (B, S) -> memory and first state, B rows each."""
         return self.decoder.begin(self.encoder(self.src(src), mask), mask)
 
     @torch.inference_mode()
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[LogProbs, Tree, Tensor | None]:
-        """As ``Seq2Seq.step``: previous words y (N,) -> log-probabilities (N, V or C), state, attention (N, S)."""
+        """``Scorer.step``: previous words y (N,) -> log-probabilities (N, V or C), state, attention (N, S)."""
         previous = y if self.words is None else self.words[y]
         step = self.decoder.step(memory, state, self.tgt(previous))
         logits = self.logits(step.hidden)
@@ -154,14 +150,14 @@ class ForSearch:
         return torch.log_softmax(logits, dim=-1, out=logits), step.state, step.attention
 
     def over(self, words: Tensor) -> "ForSearch":
-        """As ``search.shortlist.Narrowing`` asks: the same over the target words ``words`` (C,) alone."""
+        """``Narrowing.over``: the same restricted to the target words ``words`` (C,)."""
         return replace(self, logits=_logits(self.output, self.precision, words), words=words)
 
 
 def _logits(
     output: OutputLayer | TiedOutputLayer | NormedLinear, precision: Products, words: Tensor | None = None
 ) -> Affine:
-    """The output layer for search, of all words or of ``words`` (C,): what bfloat16 gives is widened by the softmax."""
+    """The output layer for search, over all words or ``words`` (C,); the softmax widens logits in bfloat16."""
     return affine(output, precision, words, torch.bfloat16 if precision == "bfloat16" else torch.float32)
 
 
@@ -170,10 +166,16 @@ def rows_of(memory: Tensor, rows: int) -> Tensor:
     return memory if len(memory) == rows else memory.repeat_interleave(rows // len(memory), dim=0)
 
 
-def groups(model: nn.Module, names: Iterable[str]) -> dict[str, list[tuple[str, nn.Parameter]]]:
-    """The parameters of ``model`` by group. A group is named after a module or parameter of the model.
+def mean_annotation(annotations: Tensor, mask: Tensor) -> Tensor:
+    """The mean (B, D) of each sentence's annotations (B, S, D) over its real words, where mask (B, S) is True."""
+    real = mask.unsqueeze(-1)
+    return (annotations * real).sum(dim=1) / real.sum(dim=1)
 
-    A parameter belongs to the group in ``names`` that is the innermost part of its dotted name:
+
+def groups(model: nn.Module, names: Iterable[str]) -> dict[str, list[tuple[str, nn.Parameter]]]:
+    """The parameters of ``model`` by group, each with its name. A group is named after a module or a parameter.
+
+    A parameter belongs to the group in ``names`` that comes last in its dotted name:
     ``encoder.columns.0.3.recurrent.weight`` to ``recurrent``, any ``bias`` to ``bias``; the rest to ``other``.
     """
     found: dict[str, list[tuple[str, nn.Parameter]]] = {name: [] for name in (*names, "other")}

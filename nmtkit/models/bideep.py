@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
-from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops import attention, nematus
 from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
@@ -34,9 +34,9 @@ from nmtkit.ops.pointwise import dropout
 
 @dataclass(frozen=True)
 class Config:
-    """Depths are the columns of Tables 2 to 4; widths are of the authors' configuration files."""
+    """Depths are the columns of Tables 2 to 4; widths are from the authors' configuration files."""
 
-    embedding: int
+    embedding: int  # E
     hidden: int  # H
     bidirectional_layers: int  # D_s, "s. bidir.": levels in alternating directions; 1 in the shallow encoder
     forward_layers: int  # "s. forw.": levels above them, 2H wide, that only run forward
@@ -185,7 +185,7 @@ class Encoder(nn.Module):
         return c.transpose(0, 1).contiguous()
 
 
-class Conditional(nn.Module):
+class ConditionalGRU(nn.Module):
     """A GRU with an input, one with a context, then GRUs with neither (sections 2.2.2 and 2.3.2); crGRU.
 
     From the second on the biases stand inside LN and the reset product: s is LN(h U + b).
@@ -239,7 +239,7 @@ class Memory(NamedTuple):
     mask: Tensor  # (B, S)
 
 
-class Attending(nn.Module):
+class AttentionGRU(nn.Module):
     """A conditional GRU with attention between its first two transitions (sections 2.1 and 2.3.2); cGRU.
 
     score_i = v . tanh(LN(C_i W_c + b_c) + LN(s W_q)) + beta; the context is the mean of the annotations C under the
@@ -248,7 +248,7 @@ class Attending(nn.Module):
 
     def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
         super().__init__()
-        self.cell = Conditional(rows, width, transitions, layer_norm=layer_norm)
+        self.cell = ConditionalGRU(rows, width, transitions, layer_norm=layer_norm)
         self.key = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c
         self.query = Map(width, [2 * width], [2 * width], bias=False, layer_norm=layer_norm)  # W_q
         self.v = nn.Parameter(torch.empty(2 * width))
@@ -279,7 +279,7 @@ class Attending(nn.Module):
         return torch.stack(states), torch.stack(contexts)
 
     def step(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> Tensor:
-        """``attend`` for a level whose context and attention weights nobody asks for: -> the next h (N, H)."""
+        """``attend`` for a level above the base, whose context and weights are not used: -> the next h (N, H)."""
         return self.attend(y, memory, k, h)[0]
 
     def unroll(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> Tensor:
@@ -291,9 +291,9 @@ def high_level(config: Config) -> nn.Module:
     """A level of the decoder above the base, whose ``step`` and ``unroll`` take ``StackedDecoder.inputs`` and h."""
     assert config.high_cell is not None
     assert config.high_transitions is not None
-    cell = {"gru": DeepTransition, "rgru": DeepTransition, "crgru": Conditional, "cgru": Attending}[config.high_cell]
+    cells = {"gru": DeepTransition, "rgru": DeepTransition, "crgru": ConditionalGRU, "cgru": AttentionGRU}
     rows = 3 * config.hidden if config.high_cell == "rgru" else config.hidden
-    return cell(rows, config.hidden, config.high_transitions, layer_norm=config.layer_norm)
+    return cells[config.high_cell](rows, config.hidden, config.high_transitions, layer_norm=config.layer_norm)
 
 
 class Readout(nn.Module):
@@ -328,7 +328,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         super().__init__()
         width, layer_norm = config.hidden, config.layer_norm
         self.initial = Map(2 * width, [width], [width], bias=True, layer_norm=layer_norm)
-        self.base = Attending(config.embedding, width, config.base_transitions, layer_norm=layer_norm)
+        self.base = AttentionGRU(config.embedding, width, config.base_transitions, layer_norm=layer_norm)
         self.high_cell = config.high_cell
         self.high = nn.ModuleList(high_level(config) for _ in range(config.decoder_layers - 1))
         self.readout = Readout(
@@ -337,9 +337,8 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:
         """Annotations (B, S, 2H), mask (B, S) -> memory, and tanh(LN(mean_i C_i W + b)) for every level."""
-        mean = (encoded * mask.unsqueeze(-1)).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-        first = self.initial(mean).tanh()
-        keys = tuple(level.key(encoded) for level in (self.base, *self.high) if isinstance(level, Attending))
+        first = self.initial(mean_annotation(encoded, mask)).tanh()
+        keys = tuple(level.key(encoded) for level in (self.base, *self.high) if isinstance(level, AttentionGRU))
         return Memory(encoded, keys, mask), (first,) * (1 + len(self.high))
 
     def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step[tuple[Tensor, ...]]:
@@ -354,7 +353,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
     def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:
         """All steps of y (B, T, E) -> hidden (B, T, H).
 
-        It goes level by level: only one that attends needs its own step before; the others have all inputs at once.
+        It goes level by level: only a level that attends must go step by step; the others have all inputs at once.
         """
         y = y.transpose(0, 1).contiguous()
         h, c = self.base.attend_all(y, memory, 0, state[0])
@@ -369,9 +368,9 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         return enumerate(self.high, start=1)
 
     def inputs(self, r: Tensor, c: Tensor, memory: Memory, k: int) -> tuple[Any, ...]:
-        """The input of level ``k``: r (..., H), the sum of the states below it, and the base's context c (..., 2H).
+        """The input of level ``k`` from r (..., H), the sum of the states below it, and the base's context c (..., 2H).
 
-        A cGRU has a context of its own, for which it is given the memory and its number.
+        A cGRU attends by itself, for which it is given the memory and its number.
         """
         if self.high_cell == "gru":
             return (r,)

@@ -6,7 +6,7 @@ below (the fast-forward path: no nonlinearity, no recurrence), then runs an LSTM
 alternate directions from layer to layer. Deep-Att attends over both columns' top h and f; Deep-ED squeezes
 them into one constant vector.
 
-Where the paper is silent (our rulings): one bias per layer, in W_f; decoder states start at zero; without
+Where the paper is silent, our choices are: one bias per layer, in W_f; decoder states start at zero; without
 F-F there is no W_p, because the paper calls that model exactly the standard one; one column keeps the 1/4
 rule (5H -> 5H/4). "The last time step" of the first column is the step processed last.
 """
@@ -30,7 +30,7 @@ from nmtkit.ops.pointwise import dropout
 
 @dataclass(frozen=True)
 class Config:
-    """Sections 3.1 and 4.2; what the tables vary says which."""
+    """Sections 3.1 and 4.2. A field that a table varies names it."""
 
     interface: Literal["attention", "constant"]  # Deep-Att or Deep-ED (Table 1)
     encoder_layers: int  # n_e (Table 5)
@@ -79,7 +79,7 @@ class FeedForward(nn.Module):
 
 
 class Column(nn.Module):
-    """One of the stacks of LSTM layers in the encoder (eq. 5); ``reverse`` says of each layer if it reads backward."""
+    """A stack of LSTM layers in the encoder (eq. 5); ``reverse`` says for each layer whether it reads backward."""
 
     def __init__(self, embedding: int, width: int, ff_width: int, reverse: list[bool], *, dropout: float):
         super().__init__()
@@ -193,13 +193,13 @@ class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
         assert config.attention is not None
         annotation = encoded // 4 if config.ff_width else encoded
         self.projection = Linear(encoded, annotation, bias=False) if config.ff_width else nn.Identity()  # W_p
-        self.attention = AdditiveAttention(config.width, annotation, config.attention, bias=True)
+        self.attention = AdditiveAttention(config.width, annotation, config.attention)
         self.context = Linear(annotation, 4 * config.width)
         self.word = Linear(config.embedding, 4 * config.width, bias=False)
         self.layers = Stack(config.width, config.ff_width, config.decoder_layers, dropout=config.dropout)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[AttentionMemory, tuple[LSTMState, ...]]:
-        """Annotations (B, S, P) and mask (B, S) -> memory and zero states (our ruling)."""
+        """Annotations (B, S, P) and mask (B, S) -> memory and zero states (our choice)."""
         annotations = self.projection(encoded)
         memory = AttentionMemory(self.context(annotations), self.attention.key(annotations), mask)
         return memory, self.layers.begin(encoded)

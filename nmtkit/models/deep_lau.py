@@ -5,7 +5,7 @@ layers reads the source forward, backward, forward, ...; only the top layer's ou
 sees the first decoder layer and the previous word; the decoder layers above the first see only the layer below.
 What makes depth work is the cell: a GRU with a gated linear path from its input to its state.
 
-Where the paper is silent or contradicts itself (our rulings): the first encoder layer reads forward, as the text
+Where the paper is silent or contradicts itself, our choices are: the first encoder layer reads forward, as the text
 says; all decoder layers start from tanh of a linear map of the mean annotation; H(x) has no bias; the GRU of eqs.
 2 to 5 has one for each gate and candidate. Residual connections add a layer's input to its output wherever they are
 equally wide, outside the recurrence. Fast-forward connections map [f; h] of the layer below to f, the input of the
@@ -25,7 +25,7 @@ from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
 from nmtkit.layers.recurrent import GRU, LAU
-from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.linear import linear
 from nmtkit.ops.matrix import product
@@ -130,13 +130,12 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         self.widths = [config.width, config.embedding]  # of [s^1_{t-1}; y_{t-1}] and of [c_t; y_{t-1}]
         self.dropout = config.dropout
         self.initial = Linear(config.width, config.width)
-        self.attention = AdditiveAttention(sum(self.widths), config.width, config.attention, bias=True)  # W_a, W_y; U_a
+        self.attention = AdditiveAttention(sum(self.widths), config.width, config.attention)  # W_a, W_y; U_a
         self.layers = stack(config, sum(self.widths), config.decoder_layers)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:
         """Annotations (B, S, H), mask (B, S) -> memory, and tanh of a map of the mean annotation for every layer."""
-        real = mask.unsqueeze(-1)
-        state = self.initial((encoded * real).sum(dim=1) / real.sum(dim=1)).tanh().float()
+        state = self.initial(mean_annotation(encoded, mask)).tanh().float()
         return Memory(encoded, self.attention.key(encoded), mask), (state,) * len(self.layers)
 
     def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step[tuple[Tensor, ...]]:
@@ -184,7 +183,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
-    """DeepLAU, or the DeepGRU that it is compared with, with vocabularies of these sizes, the symbols included."""
+    """DeepLAU or DeepGRU with vocabularies of these sizes, the symbols included."""
     return Seq2Seq(
         WordEmbedding(src_words, config.embedding, dropout=config.embedding_dropout),
         Encoder(config),

@@ -5,9 +5,9 @@ Shen, Tan, He, Qin and Liu 2018, "Dense information flow for neural machine tran
 layer sees the outputs of all layers below it side by side, and adds d channels of its own. Every so many layers a
 *summary* layer brings the width down again. Dense attention of the second kind looks at every encoder layer by itself.
 
-Every product is weight-normalised. Where the paper is silent this follows the first author's release (rulings E1
-to E13): the stacks start from an embedding projected to their width, a summary layer is one of the layers counted,
-small embeddings and their positions are mapped to the attention's width each by a product of its own.
+Every product is weight-normalised. Where the paper is silent this follows the first author's release: the stacks
+start from an embedding projected to their width, a summary layer is one of the layers counted, small embeddings
+and their positions are mapped to the attention's width, each by a matrix of its own.
 
 Words beyond the learnt positions share the last one, so that no line is too long.
 """
@@ -25,7 +25,7 @@ from nmtkit.layers.conv import GatedConv, NormedLinear, PositionEmbedding, Token
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.pointwise import dropout
 
-HALF = math.sqrt(0.5)  # two terms of variance 1 add up to variance 1 with it
+HALF = math.sqrt(0.5)  # times a sum of two terms of variance 1 has variance 1
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Plan(NamedTuple):
     width: int  # channels its convolution makes
     kernel: int
     top: int  # channels the layer above sees
-    dense: bool  # hands on what it saw beside what it made; else it adds the two
+    dense: bool  # concatenates its input and output for the layer above; else it adds them
 
 
 def plan(config: Config, dense: bool, made: int) -> list[Plan]:
-    """The layers of a stack. A dense layer hands on ``made`` times d new channels (2 in a decoder: eq. 7)."""
+    """The layers of a stack. A dense layer passes on ``made`` times d new channels (2 in a decoder: eq. 7)."""
     layers: list[Plan] = []
     rows = config.width
     for stage in config.stages:
@@ -126,7 +126,7 @@ class Encoded(NamedTuple):
 
 
 class Encoder(nn.Module):
-    """A stack of gated convolutions, residual or dense, and the keys and values that are made of it."""
+    """A stack of gated convolutions, residual or dense, and the keys and values made from it."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -147,8 +147,8 @@ class Encoder(nn.Module):
     def _part_widths(config: Config, layers: Sequence[Plan]) -> list[int]:
         """The widths of the parts that DenseAtt-2 looks at.
 
-        Of a residual encoder these are all layers (ruling E11), of a dense one the base since the last summary and each
-        layer after it (eq. 10, ruling E4).
+        In a residual encoder these are all layers (our choice), in a dense one the last summary, or else the input of
+        the stack, and each layer after it (eq. 10 and the release).
         """
         if not config.dense_encoder:
             return [layer.width for layer in layers]
@@ -215,7 +215,7 @@ class State(NamedTuple):
 
 
 class ConvDecoder(Decoder[Encoded, Memory, State]):
-    """Every layer convolves over the words so far, attends, and hands both on (eq. 7 if it is dense)."""
+    """Every layer convolves over the words so far, attends, and passes both on (eq. 7 if it is dense)."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -276,9 +276,9 @@ class ConvDecoder(Decoder[Encoded, Memory, State]):
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
     """DenseNMT or ConvS2S with vocabularies of these sizes, the symbols included."""
     return Seq2Seq(
-        TokenEmbedding(src_words, config.embedding, std=0.1),
+        TokenEmbedding(src_words, config.embedding),
         Encoder(config),
-        TokenEmbedding(tgt_words, config.embedding, std=0.1),
+        TokenEmbedding(tgt_words, config.embedding),
         ConvDecoder(config),
         NormedLinear(config.output, tgt_words, dropout=config.dropout),
     )

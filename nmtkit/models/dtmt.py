@@ -2,14 +2,14 @@
 
 Meng and Zhang 2019, "DTMT: A novel deep transition architecture for neural machine translation" (AAAI). A module is
 one cell that takes the input (GRU, LAU, or their L-GRU with a gated linear path) followed by T T-GRUs, which take
-nothing but the state. There is one for each direction of the encoder, one in the decoder that makes the query of
-a multi-head additive attention, and one that takes what it found. With T = 0 this is ShallowRNMT.
+only the state. There is one for each direction of the encoder, one in the decoder that computes the query of a
+multi-head additive attention, and one that takes the context. With T = 0 this is ShallowRNMT.
 
 Where the paper is silent, as in the authors' release: the reset gate acts after the product, layer normalisation
 is on each gate's summed pre-activation and not on the candidate, whose bias stands inside the reset product; 16
 heads share one v; embeddings have a learned bias; the first previous word is a zero vector without position. Our
-rulings: the context stays 2H wide and has a map of its own, as only that gives the printed parameter counts; an
-ablated module is one GRU; without layer normalisation every gate has a bias.
+choices: the context stays 2H wide and has its own output map, because only that gives the printed parameter counts;
+an ablated module is one GRU; without layer normalisation every gate has a bias.
 """
 
 import math
@@ -24,7 +24,7 @@ from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
-from nmtkit.models.base import Decoder, Seq2Seq, Step
+from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops import gated
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.loop import scan
@@ -61,7 +61,7 @@ class Config:
 
 
 class Gates(nn.Module):
-    """sigma(LN(.)) with a layer normalisation for each gate; without it, sigma(. + b)."""
+    """The parameters of sigma(LN(.)), with a layer normalisation for each gate; or, without it, of sigma(. + b)."""
 
     def __init__(self, gates: int, width: int, *, layer_norm: bool):
         super().__init__()
@@ -81,7 +81,7 @@ def _keep(h: Tensor, dropout: float, *, training: bool) -> Tensor | None:
 
 
 class TGRU(nn.Module):
-    """The transition GRU of eqs. 10 to 13, which reads nothing but the state."""
+    """The transition GRU of eqs. 10 to 13, which reads only the state."""
 
     MATRICES = ("weight",)
 
@@ -195,10 +195,10 @@ class Memory(NamedTuple):
 
 
 class State(NamedTuple):
-    """The recurrent state, and the place in the sentence, which the positions ask for."""
+    """The recurrent state, and the position in the sentence."""
 
     s: Tensor  # (N, H)
-    step: Tensor  # (N,) the number of words before
+    step: Tensor  # (N,) the number of words so far
 
 
 class TransitionDecoder(Decoder[Tensor, Memory, State]):
@@ -219,9 +219,8 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, State]:
         """Annotations (B, S, 2H), mask (B, S) -> memory, and tanh of a map of the mean annotation."""
-        real = mask.unsqueeze(-1)
-        mean = (encoded * real).sum(dim=1) / real.sum(dim=1)
-        state = State(self.initial(mean).tanh().float(), mask.new_zeros(len(mask), dtype=torch.long))
+        s = self.initial(mean_annotation(encoded, mask)).tanh().float()
+        state = State(s, mask.new_zeros(len(mask), dtype=torch.long))
         return Memory(*self.attention.keys_and_values(encoded), mask), state
 
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
@@ -255,9 +254,9 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
         return self.readout(y, torch.stack(states), torch.stack(contexts)).transpose(0, 1)
 
     def words(self, y: Tensor, step: Tensor) -> Tensor:
-        """The previous words y (..., E) with positions and dropout, where ``step`` (...) words came before.
+        """The previous words y (..., E) with positions and dropout, after ``step`` (...) words.
 
-        A word has the position of its own place, so the zero vector before the first word has none.
+        A word is given its own position, so that the zero vector before the first word has none.
         """
         if self.positions:
             y = y + _position(step - 1, y.shape[-1]) * (step > 0).unsqueeze(-1)

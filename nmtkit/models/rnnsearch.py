@@ -1,4 +1,4 @@
-"""RNNsearch: the recurrent model with soft attention that all later papers start from.
+"""RNNsearch: the recurrent model with soft attention from which all later papers start.
 
 Bahdanau, Cho and Bengio 2015, "Neural machine translation by jointly learning to align and translate".
 A bidirectional GRU reads the source; at each target word a one-layer network scores every source position
@@ -83,7 +83,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         self.hidden, self.dropout = hidden, dropout
         self.widths = [3 * hidden, 2 * maxout]
         self.initial = Linear(hidden, hidden)  # W_s
-        self.attention = AdditiveAttention(hidden, 2 * hidden, attention, bias=True)
+        self.attention = AdditiveAttention(hidden, 2 * hidden, attention)
         self.word = Linear(embedding, 3 * hidden)  # W_r, W_z, W
         self.context = Linear(2 * hidden, 3 * hidden, bias=False)  # C_r, C_z, C
         self.recurrent = GRU(hidden)

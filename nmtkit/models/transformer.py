@@ -1,11 +1,11 @@
-"""The Transformer, which all later papers compare with: attention within each side and between them.
+"""The Transformer, with which all later papers compare: attention within each side and between them.
 
 Vaswani et al. 2017, "Attention is all you need" (NIPS), and the form in which the layer normalisation stands before
 each sublayer instead of after its sum (He et al. 2016; Wang et al. 2019), with another one after the last layer.
 
-As in the authors' code: attention has no biases, maps start from Glorot's uniform values, sines and cosines are not
-interleaved, and a zero vector stands before the first word. The attention that is reported is the last layer's,
-the mean over its heads (our ruling).
+As in the authors' code, attention has no biases, linear layers start from Glorot's uniform values, sines and cosines
+are not interleaved, and a zero vector stands before the first word. The attention weights that are reported are the
+last layer's, averaged over its heads (our choice).
 """
 
 import math
@@ -153,8 +153,10 @@ class KeysValues(NamedTuple):
 
 
 class Past(NamedTuple):
-    """The keys and values of one attention to the words so far: in search of all hypotheses of a sentence, in the
-    order of the steps, among them words that no living hypothesis has any more.
+    """The keys and values of one attention to the words so far.
+
+    In search these are the words of all hypotheses of a sentence, in the order of the steps, including words that no
+    living hypothesis contains any more.
     """
 
     keys: Columns  # (B, C, D)
@@ -231,7 +233,7 @@ class Words(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a hypothesis has of the words so far."""
+    """The words so far, which all hypotheses share, and which of them belong to each hypothesis."""
 
     words: Common[Words]
     sentence: Tensor  # (N,) the sentence's row in ``words``
@@ -239,10 +241,10 @@ class State(NamedTuple):
 
 
 class TransformerDecoder(Decoder[Tensor, Memory, State]):
-    """The keys and values of all words stay where they are, and a hypothesis knows which of them are its own.
+    """The keys and values of all words stay where they are, and each hypothesis knows which of them are its own.
 
-    So a step copies no keys and values, whichever hypotheses go on. To its attention a sentence's hypotheses are what
-    the words of a target sentence are in training: queries to the same keys, with a mask.
+    So a step copies no keys and values, whichever hypotheses survive. Attention treats the hypotheses of a sentence as
+    it treats the words of a target sentence in training: as queries to the same keys, with a mask.
     """
 
     def __init__(self, config: Config):
@@ -260,12 +262,12 @@ class TransformerDecoder(Decoder[Tensor, Memory, State]):
         return Memory(memory, mask), State(Common(words), rows, mask[:, :0])
 
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
-        """One step after the words y (N, E). Its attention is the last layer's, averaged over heads (our ruling)."""
+        """One step after the words y (N, E). The weights are the last layer's, averaged over heads."""
         sentences, words = len(memory.mask), state.words.value
         path, sentence = (x.unflatten(0, (sentences, -1)) for x in (state.path, state.sentence))  # (B, K, C), (B, K)
         layers, width = words.layers, path.shape[1]
-        # Where everything must be copied, because sentences have left the batch or for want of room, words that no
-        # hypothesis has any more are left out.
+        # Where everything must be copied, because sentences have left the batch or there is no room, words that no
+        # hypothesis contains any more are dropped.
         if words.steps and (words.mask is not memory.mask or not layers[0].keys.has_room(width)):
             alive = path.any(dim=1)  # (B, C)
             kept = alive.byte().sort(dim=1, descending=True, stable=True).indices[:, : int(alive.sum(dim=1).max())]

@@ -1,9 +1,9 @@
 """Additive attention (Bahdanau et al. 2015, A.1.2): softmax_j( v . tanh(query + keys_j) ), and the mean of the values.
 
-``additive`` is for search: any number of query rows for each sentence, plain operations. ``quick_additive`` makes the
-same of exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one query row
-for each sentence, and keys, values and v that all steps share. On a GPU the scores of the latter are one kernel,
-``triton/attention.py``; on a processor all of it is one kernel each way, ``native/attention.py``.
+``additive`` is for search: any number of query rows for each sentence, in plain operations. ``quick_additive`` computes
+the same from exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one
+query row for each sentence, and keys, values and v that all steps share. Its scores are one kernel on a GPU,
+``triton/attention.py``; on a CPU all of it is one kernel in each direction, ``native/attention.py``.
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
@@ -28,8 +28,8 @@ PART = 2**18  # values of float32, 1 MB
 def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """The context and the attention weights of any number of query rows.
 
-    query (N, A), keys (B, S, A), values (B, S, D), v (A,), mask (B, S) True = real.
-    Gives context (N, D) in the values' dtype and weights (N, S) in float32. Every sentence needs one real position.
+    query (N, A), keys (B, S, A), values (B, S, D), v (A,), mask (B, S) True at real positions, of which every sentence
+    needs at least one. Returns the context (N, D) in the values' dtype and the weights (N, S) in float32.
     """
     scores = _sigmoid(query.unflatten(0, (len(keys), -1)), keys.float()) @ (2 * v.float())  # (B, K, S)
     weights = _weights(scores, mask)
@@ -43,12 +43,12 @@ def exponential(x: Tensor) -> Tensor:
 
 
 def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """``additive`` with the exponentials of the keys, made once for each sentence; other than that as there.
+    """``additive`` on the exponentials of the keys, which are computed once for each sentence; see there for the rest.
 
     tanh x = 1 - 2 / (1 + exp(2x)), and exp(2 (query + keys)) is a product of two exponentials: where ``additive`` has
-    an exponential for every query, position and unit, this has a product and a reciprocal. A softmax cancels the ones.
-    The scores are equal to within rounding, unless a query or a key is beyond 20. Sentences go through in parts that
-    stay in the processor's cache. Of values in bfloat16 kernels make a context in float32.
+    an exponential for every query, position and unit, this has a product and a reciprocal. The softmax cancels the 1.
+    The scores are equal to within rounding unless a query or a key exceeds 20 in magnitude. Sentences are processed in
+    parts that fit into the processor's cache. From values in bfloat16 the kernels compute a context in float32.
     """
     queries, factors = exponential(query).unflatten(0, (len(keys), -1)), -2 * v.float()  # (B, K, A), (A,)
     quick = library.helps(queries, keys)
@@ -88,12 +88,12 @@ def additive_in_loop(query: Tensor, keys: Shared, values: Shared, v: Shared, mas
 def attention_loop(
     first: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], list[Shared]]:
-    """The start of a training loop with attention: its first state (any shape), ``attend`` and the shared weights.
+    """What a training loop with attention starts from: its first state (any shape), ``attend`` and the shared weights.
 
-    ``attend`` gives the context (B, D) of a query (B, A), over keys (B, S, A), values (B, S, D), v (A,) and mask (B, S)
-    as in ``additive``. The weights, of any shapes, come back as ``loop.share`` gives them.
+    ``attend`` maps a query (B, A) to the context (B, D) over keys (B, S, A), values (B, S, D), v (A,) and mask (B, S),
+    as in ``additive``. The weights, of any shapes, are returned as ``loop.share`` makes them.
     """
-    # Kernels want each in one piece.
+    # Kernels need contiguous tensors.
     given = keys.contiguous(), values.contiguous(), v, *weights
     state, (shared_keys, shared_values, shared_v, *shared) = share(first, *given)
     mask = mask.contiguous()
@@ -107,7 +107,7 @@ def attention_loop(
 def _sigmoid(query: Tensor, keys: Tensor) -> Tensor:
     """sigmoid(2 (query + keys)) for query (B, K, A) and keys (B, S, A): (B, K, S, A) in float32.
 
-    tanh x = 2 sigmoid(2x) - 1, which a CPU has in a third of the time; a softmax cancels what the 1 adds up to.
+    tanh x = 2 sigmoid(2x) - 1, which takes a CPU a third of the time; the softmax cancels the 1.
     """
     return torch.add(2 * query.float().unsqueeze(2), keys.unsqueeze(1), alpha=2).sigmoid_()
 
@@ -116,7 +116,7 @@ class Scores(Protocol):
     """The scores of a step in a loop."""
 
     def scores(self, query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """v . tanh(query + keys), but for what a softmax takes away; -inf where the mask is False.
+        """v . tanh(query + keys) up to a constant that the softmax cancels; -inf where the mask is False.
 
         query (B, A), keys (B, S, A), v (A,), mask (B, S) -> (B, S) in float32.
         """

@@ -1,4 +1,4 @@
-"""The best few of all words' log-probabilities, which is all that beam search asks of them in most steps.
+"""The k best of all words' log-probabilities, which are all that beam search needs in most steps.
 
 Letters: N rows, V columns.
 """
@@ -13,7 +13,7 @@ from nmtkit.ops.native.search import GROUP
 
 
 class Logits(NamedTuple):
-    """Log-probabilities before they are normalised, which kernels do for those alone that are asked for."""
+    """Log-probabilities before normalisation, which kernels apply only to those that are needed."""
 
     values: Tensor  # (N, V) in float32 or bfloat16
 
@@ -22,23 +22,23 @@ LogProbs: TypeAlias = Tensor | Logits  # (N, V)
 
 
 def softmax_of(logits: Tensor) -> LogProbs:
-    """The log-probabilities of logits (N, V), normalised later if there are kernels for it."""
+    """The log-probabilities of logits (N, V); where there are kernels for it, they are normalised later."""
     if library.helps(logits, dtypes=library.BOTH):
         return Logits(logits)
     return logits.float().log_softmax(dim=-1)
 
 
 def whole(log_probs: LogProbs) -> Tensor:
-    """All of them (N, V), in float32."""
+    """All log-probabilities (N, V), normalised, in float32."""
     return log_probs if isinstance(log_probs, Tensor) else search.log_softmax(log_probs.values)
 
 
 def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
-    """The k best of every row, sorted, and their columns: (N, k) both, NaN first, as ``topk``.
+    """The k best of every row, sorted, and their columns, both (N, k); NaN comes first, as with ``topk``.
 
-    Columns before ``first`` do not count; k is less if there are not so many others. On a CPU ``topk`` looks at one
-    value after the other, while maxima are taken of many at a time: the k best lie in the k groups of columns with the
-    best maxima, because each of those has a value as good as any of another group.
+    Columns before ``first`` do not count; k is less if fewer others remain. On a CPU ``topk`` compares one value at a
+    time, while a maximum is taken over many at once: the k best lie in the k groups of columns with the highest maxima,
+    because each of those groups has a value at least as good as any value of the others.
     """
     if isinstance(log_probs, Logits):
         return search.best_log_softmax(log_probs.values, min(k, log_probs.values.shape[1] - first), first)
@@ -57,7 +57,7 @@ def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     groups_of = values[:, : groups * GROUP].unflatten(1, (groups, GROUP))  # (N, groups, GROUP)
     chosen = groups_of.amax(dim=2).topk(k, sorted=False).indices  # (N, k)
     columns = (chosen.unsqueeze(2) * GROUP + torch.arange(GROUP)).flatten(1)  # (N, k GROUP)
-    # The columns behind the last whole group stand for themselves.
+    # The columns after the last whole group are all candidates.
     rest = torch.arange(groups * GROUP, values.shape[1]).expand(len(values), -1)
     columns = torch.cat([columns, rest], dim=1)
     found, places = values.gather(1, columns).topk(k)

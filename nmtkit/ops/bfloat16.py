@@ -1,9 +1,9 @@
-"""Products with weights in bfloat16, for search: up to seven times as fast as float32 on a processor that has them.
+"""Products with weights in bfloat16, for search: up to seven times as fast as float32 where the processor has them.
 
-A weight is converted once, and on a CPU laid out: for its tiles, where it has any (``native/tiles.py``), or as oneDNN
-reads it, which it would otherwise do in every product. The rows are converted in every product, if they are not
-bfloat16 yet. The results are rounded to bfloat16, but for those of tiles; they are handed on as float32, or as they are
-where they only enter another product.
+A weight is converted once and, on a CPU, laid out once: for the processor's tiles if it has any (``native/tiles.py``),
+or else in oneDNN's format, which oneDNN would otherwise produce in every product. Rows that are not in bfloat16 are
+converted in every product. The results are rounded to bfloat16, except those of tiles, and returned in float32, or in
+bfloat16 where they only enter another product.
 
 A ``Low`` weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
 

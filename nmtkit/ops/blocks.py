@@ -1,4 +1,4 @@
-"""Rows in blocks of a few sizes, for products by oneDNN, which makes a program for every number of rows that it meets.
+"""Rows in blocks of a few sizes, for products by oneDNN, which compiles a program for every number of rows.
 
 A program takes 1 to 20 ms in bfloat16, as long as many products, and in search the number of rows changes from step to
 step. In blocks the results also stay in the processor's cache until they are converted.

@@ -11,15 +11,15 @@ from torch.nn import functional
 
 
 class Columns:
-    """Values (B, C, D), to which ``append`` puts further columns.
+    """Values (B, C, D), to which ``append`` adds columns and returns the result as another ``Columns``.
 
-    They lie at the beginning of memory that may have room for more, which is shared with those that they were appended
-    to. So appending to the last of them copies nothing, and what was there before is never written to: appending once
-    more to an earlier one makes a copy, as appending does where there is no room.
+    The memory may have room for more columns, and is shared by all ``Columns`` that were made by appending in place.
+    Appending to the latest of them copies nothing. Appending to an earlier one makes a copy, so that columns once
+    written never change; and so does appending where there is no room.
     """
 
     def __init__(self, memory: Tensor, count: int, used: list[int]):
-        """The first ``count`` columns of memory (B, at least C, D). used: how many are taken, one number for all."""
+        """The first ``count`` columns of memory (B, at least C, D). used: how many are taken, a list that all share."""
         self._memory, self._count, self._used = memory, count, used
 
     @classmethod
@@ -49,7 +49,7 @@ class Columns:
         return self._used[0] == self._count and self._count + more <= self._memory.shape[1]
 
     def take(self, rows: Tensor, columns: Tensor, room: int) -> "Columns":
-        """A copy of some columns (R, C'), numbers from 0 to C - 1, of the given rows (R,), with room for more."""
+        """A copy of the columns (R, C'), numbers below C, of the rows (R,), with room for so many more columns."""
         count = columns.shape[1]
         # What fills the room does not matter.
         places = functional.pad(rows[:, None] * self._memory.shape[1] + columns, (0, room))

@@ -12,9 +12,9 @@ The LAU of Wang et al. 2017, eqs. 6 to 8, whose third gate is g and whose bias s
     c = tanh((1 - r) * x_c + r * s_c + b)
     h' = (1 - g) * ((1 - z) * h + z * dropout(c)) + g * H(x)
 
-The product with the state stays with the caller: s = h U, so that a loop can share its weights (``loop.py``). What
-follows it is done by ``Plain``, in few passes over memory and in the dtype of the state h, or in float32 by its twins,
-on a processor in ``native/gated.py``, on a GPU in ``triton/gated.py``.
+The product with the state, s = h U, is left to the caller, so that a loop can share its weights (``loop.py``). The rest
+is computed by ``Plain``, in few passes over memory and in the dtype of the state h, or in float32 by kernels that
+replace it: ``native/gated.py`` on a CPU, ``triton/gated.py`` on a GPU.
 
 Letters: N rows, H hidden, G gates.
 """
@@ -37,10 +37,10 @@ def gru(
 ) -> Tensor:
     """The next state (N, H) of a GRU, of a T-GRU (x is None), or of an L-GRU (three gates).
 
-    x (N, (G+1) H) and s (N, (G+1) H): what input and state give to the gates r, z, in an L-GRU also l, and to the
-    candidate; in an L-GRU x goes on with H(x). h (N, H) state. gain and bias (G, H) of the gates' layer normalisation;
-    gain is None without one. state_bias (H,), inside the reset product. keep (N, H) is what dropout multiplies the
-    candidate by; None keeps it.
+    x (N, (G+1) H) and s (N, (G+1) H): the terms of the gates r, z, in an L-GRU also l, and of the candidate, from input
+    and state; in an L-GRU, x ends with H(x). h (N, H) state. gain and bias (G, H) of the gates' layer normalisation;
+    gain is None without it. state_bias (H,), inside the reset product. keep (N, H): the factors by which dropout
+    multiplies the candidate, or None.
     """
     return trusted.choose(PLAIN, _triton, _native, _compare, s).gru(x, s, h, gain, bias, state_bias, keep)
 
@@ -57,7 +57,7 @@ def lau(
 
 
 class Cells(Protocol):
-    """Both functions above, with their backward: of plain operations or of kernels."""
+    """Both functions above with their backward, in plain operations or by kernels."""
 
     def gru(
         self, x: Tensor | None, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, state_bias: Tensor,

@@ -5,9 +5,9 @@
     c = tanh(x_c + (r * h) U)
     h' = (1 - z) * h + z * c
 
-``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand. One of
-its steps, and one of a training loop with attention, is done by ``Plain`` or by its twins of kernels, on a GPU
-``triton/gru.py``, on a processor ``native/gru.py``.
+``step`` computes these equations, for search and for readers. ``sequence`` is the whole loop over time with a backward
+by hand. A single step of it, or of a training loop with attention, is computed by ``Plain`` or by kernels that replace
+it: ``triton/gru.py`` on a GPU, ``native/gru.py`` on a CPU.
 
 Letters: T steps, B rows, H hidden. x holds the transformed inputs in the order r, z, c; u_gates is [U_r, U_z].
 """
@@ -83,15 +83,9 @@ class Steps(Protocol):
         """x (B, 3H), u_gates (H, 2H), u (H, H); writes what is kept and the new state."""
 
     def backward(
-        self,
-        dh: Sequence[Tensor],
-        u_gates_t: Matrix,
-        u_t: Matrix,
-        real: Tensor | None,
-        kept: Kept,
-        h: Tensor,
+        self, dh: Sequence[Tensor], u_gates_t: Matrix, u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor,
         d_w: Tensor,
-    ) -> list[Tensor]:
+    ) -> list[Tensor]:  # fmt: skip
         """From the terms of dh (B, H) to those of the step before; u_gates_t (2H, H), u_t (H, H), h (B, H).
 
         Writes d_w (B, 3H), the gradient before the functions of gates and candidate, in the weights' dtype.
@@ -117,15 +111,9 @@ class Plain:
         copy(new.h, new.h_w)
 
     def backward(
-        self,
-        dh: Sequence[Tensor],
-        u_gates_t: Matrix,
-        u_t: Matrix,
-        real: Tensor | None,
-        kept: Kept,
-        h: Tensor,
+        self, dh: Sequence[Tensor], u_gates_t: Matrix, u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor,
         d_w: Tensor,
-    ) -> list[Tensor]:
+    ) -> list[Tensor]:  # fmt: skip
         """See ``Steps``: dh and h (B, H), d_w (B, 3H)."""
         gates, _, candidate = kept
         width = h.shape[1]

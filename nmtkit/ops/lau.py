@@ -1,13 +1,13 @@
 """The linear associative unit (LAU) of Wang et al. 2017, eqs. 6 to 8 with f = 1 - r: a GRU with a gated linear path.
 
-    r, z, g = sigma(x_r + h U_r + b_r), and so for z and g
+    r = sigma(x_r + h U_r + b_r), and likewise z and g
     c = tanh((1 - r) * x_c + r * (h U_c) + b_c)
     h' = (1 - g) * ((1 - z) * h + z * c) + g * H(x)
 
-``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand. One of
-its steps, and one of a training loop with attention, is done by ``Plain`` or by its twins of kernels, on a GPU
-``triton/lau.py``, on a processor ``native/lau.py``. It takes the candidate as tanh(x_c + b_c + r * (h U_c - x_c)): the
-difference comes out of the product like a fourth gate, if -x_c is added there.
+``step`` computes these equations, for search and for readers. ``sequence`` is the whole loop over time with a backward
+by hand. A single step of it, or of a training loop with attention, is computed by ``Plain`` or by kernels that replace
+it: ``triton/lau.py`` on a GPU, ``native/lau.py`` on a CPU. They write the candidate as
+tanh(x_c + b_c + r * (h U_c - x_c)): the difference comes out of the product like a fourth gate, if -x_c is added there.
 
 Letters: T steps, B rows, H hidden. x holds the transformed inputs in the order r, z, g, c, H(x); u is [U_r, U_z, U_g,
 U_c], and so is the bias.
@@ -85,7 +85,7 @@ class Steps(Protocol):
     """One step of the loop and of its backward. ``real`` (B, 1) is the step's mask, None where all rows are real."""
 
     def forward(self, old: State, u: Matrix, real: Tensor | None, kept: Kept, new: State) -> None:
-        """``kept`` comes with what the input gives to gates and candidate; writes both and the new state. u (H, 4H)."""
+        """``kept`` holds the input's terms of gates and candidate; writes their values and the new state. u (H, 4H)."""
 
     def backward(
         self, dh: Sequence[Tensor], u_t: Matrix, real: Tensor | None, kept: Kept, h: Tensor, out: Gradients
@@ -200,7 +200,7 @@ class _Sequence(torch.autograd.Function):
 
 
 def _prepared(x: Tensor, bias: Tensor, dtype: torch.dtype) -> Kept:
-    """What the input x (..., 5H) and the bias (4H,) give to gates and candidate before a step, in ``dtype``."""
+    """The terms of gates and candidate from the input x (..., 5H) and the bias (4H,), before a step, in ``dtype``."""
     width = bias.numel() // 4
     x_gates, x_candidate, linear = x.split_with_sizes([3 * width, width, width], dim=-1)
     gates = torch.empty(*x.shape[:-1], 4 * width, dtype=dtype, device=x.device)
@@ -213,7 +213,7 @@ def _prepared(x: Tensor, bias: Tensor, dtype: torch.dtype) -> Kept:
 def _finished(d_x: Tensor, d_candidate: Tensor) -> Tensor:
     """The gradient of the bias (4H,) from d_x (..., 5H) and d_candidate (..., H) as a step's backward writes them.
 
-    Of the difference's gradient in d_x it makes that of x_c.
+    The gradient of the difference in d_x is replaced by that of x_c.
     """
     width = d_candidate.shape[-1]
     rows, candidates = d_x.flatten(0, -2), d_candidate.flatten(0, -2)

@@ -1,9 +1,9 @@
 """Products of whole sequences in bfloat16 on a CPU, with few different numbers of rows.
 
-oneDNN, which multiplies for PyTorch there, makes a program for every shape of a product. That takes 1 to 3 ms, often
+oneDNN, which multiplies for PyTorch there, compiles a program for every shape of a product. That takes 1 to 3 ms, often
 longer than the product itself, and hardly two batches have the same number of words. So rows of zeros are added until
-their number is one that comes often. They change nothing but the time. A processor's tiles (``native/tiles.py``) take
-any number of rows; the gradient of a weight, a sum over rows, is oneDNN's everywhere.
+the number of rows is a common one; they only affect the time. A processor's tiles (``native/tiles.py``) take any number
+of rows; the gradient of a weight, a sum over rows, is always computed by oneDNN.
 
 Letters: R rows, P rows together with those of zeros, D inputs, E outputs.
 """
@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from nmtkit.ops.native import tiles
 
-FEW = 128  # rows: so many are the sentences of a batch, which the steps of a loop multiply again and again
+FEW = 128  # rows: up to so many sentences make a batch, and the steps of a loop repeat products of that shape
 BLOCK = 512  # rows: AMX is as fast with so many as with more
 
 
@@ -52,7 +52,7 @@ def extended(x: Tensor, missing: int, dtype: torch.dtype) -> Tensor:
 def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
     """The first ``rows`` R of x (P, D), which is followed by zeros if longer, times weight (D, E), plus bias (E,).
 
-    All in one dtype; gives (R, E). It is no operation for autograd.
+    All are of one dtype; the result is (R, E). Autograd does not see this operation.
     """
     if not _matters(x.dtype, x.device, rows):
         return x[:rows] @ weight if bias is None else torch.addmm(bias, x[:rows], weight)
@@ -73,7 +73,7 @@ def _product(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -
 
 
 def _matters(dtype: torch.dtype, device: torch.device, rows: int) -> bool:
-    """Whether oneDNN multiplies so many rows, and not as often as it does a batch's in a loop."""
+    """Whether oneDNN multiplies these rows, and they are more than a step of a loop has (``FEW``)."""
     return dtype == torch.bfloat16 and device.type == "cpu" and rows > FEW
 
 

@@ -1,8 +1,8 @@
-"""Loops whose steps share weights, keys and values: the gradients of what is shared, once after the loop.
+"""Loops whose steps share weights, keys and values: the gradients of shared tensors are computed once, after the loop.
 
-Plain autograd computes the gradient of a shared tensor anew in every step and adds it up. Here backward only
-notes what each step contributes; when it has arrived at the first step, the gradient of a weight is one product
-over all steps. In the forward direction nothing differs from the plain operations.
+Plain autograd computes the gradient of a shared tensor in every step and adds it up. Here backward only records
+what each step contributes; when it has reached the first step, the gradient of a weight is one product over all
+steps. The forward computation is that of the plain operations.
 
     h, (w, keys, values, v) = share(h, w, keys, values, v)    # before the loop: tensors become ``Shared``
     h = product(h, w)                                         # in it, as without (``ops/matrix.py``)
@@ -20,12 +20,13 @@ from torch.autograd.function import once_differentiable
 from nmtkit.ops.linear import with_zeros
 from nmtkit.ops.matrix import Matrix, product, repeated
 from nmtkit.ops.padding import full_steps
+from nmtkit.ops.recurrence import order
 
 
 class Shared:
-    """A tensor that all steps of a loop use, and what their backward has noted for its gradient so far.
+    """A tensor that all steps of a loop use, and what their backward has recorded for its gradient so far.
 
-    Its ``value`` is in autocast's dtype, converted once for all steps.
+    ``value`` is the tensor in autocast's dtype, converted once for all steps.
     """
 
     def __init__(self, tensor: Tensor):
@@ -64,11 +65,11 @@ class Shared:
         self._products.append((x.detach(), gradient))  # a tensor with its graph would never be freed
 
     def add(self, gradient: Tensor) -> None:
-        """A part of the gradient that is no product, of any shape, the tensor's own; it may be kept and written to."""
+        """Adds a gradient of the tensor's shape (...), which need not be a product; it may be kept and written to."""
         self._sum = gradient.float() if self._sum is None else self._sum.add_(gradient)
 
     def add_scaled(self, x: Tensor, y: Tensor, factor: Tensor) -> None:
-        """x y factor is a part of the gradient, where all parts have the same factor; x may be kept and written to.
+        """Adds x y factor to the gradient, where factor is the same in every call; x may be kept and written to.
 
         x (...) has the tensor's shape, to which y (..., 1) and factor (E,) broadcast; all are float32. Nothing else may
         be added to the gradient.
@@ -77,13 +78,13 @@ class Shared:
         self._factor = factor
 
     def sum(self) -> Tensor:
-        """A place (...) in float32, of the tensor's shape, to which a part of its gradient may be added."""
+        """The sum (...) in float32, of the tensor's shape, for callers that add parts of its gradient in place."""
         if self._sum is None:
             self._sum = torch.zeros(self.value.shape, device=self.value.device)
         return self._sum
 
     def gradient(self) -> Tensor | None:
-        """The gradient of the tensor, of any shape; None where no step used it. What the loop kept is freed."""
+        """The gradient of the tensor, of any shape; None if no step used it. Frees everything that the loop kept."""
         total = self._sum
         if self._products:
             x, gradient = (torch.cat(parts, dim=-2) for parts in zip(*self._products, strict=True))
@@ -99,9 +100,9 @@ class Shared:
 
 
 def share(state: Tensor, *tensors: Tensor) -> tuple[Tensor, list[Shared]]:
-    """The first state of a loop (any shape), and the tensors as its steps are to use them.
+    """The first state of a loop (any shape), and the tensors as its steps must use them.
 
-    Every use must depend on that state: when its gradient arrives, backward has gone through all of them.
+    Every use must depend on that state: when its gradient arrives, backward has passed all of them.
     """
     shared = [Shared(tensor) for tensor in tensors]
     first: Tensor = _Enter.apply(shared, state, *tensors)
@@ -118,11 +119,11 @@ def scan(
 ) -> Tensor:
     """A recurrence over a sequence: h_t = step(x_t, h_t-1, weights), whose steps share the weights.
 
-    x (T, B, G) transformed inputs, first (B, H), mask (T, B) True at real steps; a masked step hands the state on
-    unchanged. ``reverse`` runs from the last step to the first. Gives h (T, B, H) in float32. Weights that are
-    converted already, as a search has them, get no gradient.
+    x (T, B, G) transformed inputs, first (B, H), mask (T, B) True at real steps; a masked step passes the state on
+    unchanged. ``reverse`` runs from the last step to the first. Returns h (T, B, H) in float32. Weights that search has
+    converted get no gradient.
     """
-    # States are float32 whatever the products' dtype: errors would add up from step to step.
+    # States are float32 whatever the products' dtype, because errors would accumulate from step to step.
     h, shared = first.float(), weights
     tensors = [weight for weight in weights if isinstance(weight, Tensor)]
     if len(tensors) == len(weights):
@@ -130,7 +131,7 @@ def scan(
     inputs = x.float().unbind()
     outputs = list(inputs)  # of the right length; every place is written once
     full = full_steps(mask, len(x))
-    for t in range(len(x) - 1, -1, -1) if reverse else range(len(x)):
+    for t in order(len(x), reverse=reverse):
         new = step(inputs[t], h, shared)
         h = new if mask is None or full[t] else torch.where(mask[t].unsqueeze(-1), new, h)
         outputs[t] = h

@@ -7,9 +7,9 @@
     o = sigma(f_o + h W_o + theta_o * s')       output gate, pi; its peephole sees the new cell
     h' = tanh(s') * o
 
-``step`` is that, for search and for readers. ``sequence`` is the whole loop over time with a backward by hand. One of
-its steps, and one of a training loop with attention, is done by ``Plain`` or by its twins of kernels, on a GPU
-``triton/lstm.py``, on a processor ``native/lstm.py``.
+``step`` computes these equations, for search and for readers. ``sequence`` is the whole loop over time with a backward
+by hand. A single step of it, or of a training loop with attention, is computed by ``Plain`` or by kernels that replace
+it: ``triton/lstm.py`` on a GPU, ``native/lstm.py`` on a CPU.
 
 Letters: T steps, B rows, H hidden. f, W_r and the gates have the order z, i, g, o.
 """

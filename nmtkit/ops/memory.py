@@ -1,18 +1,19 @@
-"""Free memory, memory that is used again, and the errors that PyTorch raises for want of it, which have no one kind."""
+"""How much memory is left, reusing what was freed, and recognising the errors that PyTorch raises for want of it."""
 
 import ctypes
 import os
 import platform
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
 
 from nmtkit.errors import UserError
 
-# Of the allocators of processors, of cuBLAS, and of oneDNN, and of sizes that 64 bits cannot count; only a GPU's
-# allocator has a class of its own.
+# In the messages of the CPU's allocators, of cuBLAS and of oneDNN, and for sizes that 64 bits cannot count; only the
+# allocator for GPUs raises a class of its own.
 _SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
 
 # Of mallopt(3): the size from which memory comes from the system for one tensor alone, and how much may lie unused.
@@ -32,7 +33,7 @@ R = TypeVar("R")
 
 
 def is_full(error: BaseException) -> bool:
-    """True if ``error`` says that memory, of a GPU or of the machine, did not suffice."""
+    """True if ``error`` says that a GPU or the machine ran out of memory."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
@@ -67,18 +68,25 @@ def in_halves(batch: B, work: Callable[[B], R], too_large: Callable[[B], str]) -
             raise UserError(too_large(rows))
 
 
-def free_memory() -> int:
-    """The free memory in bytes: the GPU's if there is one, else the computer's."""
-    if torch.cuda.is_available():
-        return int(torch.cuda.mem_get_info()[0])
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def free_memory(device: torch.device) -> int:
+    """The memory in bytes that can still be allocated on a device.
+
+    On a CPU, Linux says how much, and counts what it uses to cache files; elsewhere it is all the memory there is.
+    """
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        figures = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return 1024 * int(figures["MemAvailable"].removesuffix("kB"))
+    except (OSError, KeyError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def keep() -> None:
-    """From now on this process and its copies use again what they have freed, where the C library is Linux's usual one.
+    """Make this process, and those forked from it, reuse the memory that they free, where the C library is glibc.
 
-    It would give memory back to the system and ask for it again: a search allocates the same few megabytes in every
-    step, and pages that are new to a process take longer to come than a small product takes.
+    By default glibc returns it to the system and asks for it again: search allocates the same few megabytes in every
+    step, and mapping new pages takes longer than a small product.
     """
     if platform.libc_ver()[0] == "glibc":
         mallopt = ctypes.CDLL(None).mallopt

@@ -4,9 +4,9 @@
     p = tanh(x_p + r * LN(h U_p + b))           the reset gate acts after the product
     h' = u * h + (1 - u) * p                    u keeps the old state
 
-The product with the state stays with the caller: s = h [U_ru, U_p], so that a loop can share its weights (``loop.py``).
-What follows it is done by ``Plain``, in few passes over memory and in the dtype of h, or in float32 by its twins, on
-a processor in ``native/nematus.py``, on a GPU in ``triton/nematus.py``.
+The product with the state, s = h [U_ru, U_p], is left to the caller, so that a loop can share its weights
+(``loop.py``). The rest is computed by ``Plain``, in few passes over memory and in the dtype of h, or in float32 by
+kernels that replace it: ``native/nematus.py`` on a CPU, ``triton/nematus.py`` on a GPU.
 
 Letters: N rows, H hidden.
 """
@@ -27,15 +27,15 @@ EPSILON = 1e-5  # of both layer normalisations
 def step(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
     """The next state (N, H) from the state h (N, H).
 
-    x the terms [r, u, p] of the input, (N, 3H), or (3H,) for every row, or None for zeros; s (N, 3H) what the state
-    gives to them, before bias (3H,) and layer normalisation. ``norms`` are gain and bias of the normalisation of both
-    gates (2H,) and of the candidate (H,); empty without one.
+    x: the input's terms of [r, u, p], (N, 3H), or (3H,) for every row, or None for zeros. s (N, 3H): the state's terms,
+    before bias (3H,) and layer normalisation. ``norms``: gain and bias of the normalisation of both gates (2H,) and of
+    the candidate (H,); empty without normalisation.
     """
     return trusted.choose(PLAIN, _triton, _native, _compare, s).step(x, s, h, bias, norms)
 
 
 class Steps(Protocol):
-    """The function above, with its backward: of plain operations or of kernels."""
+    """The function above with its backward, in plain operations or by kernels."""
 
     def step(self, x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
         """See ``step``: the next state (N, H)."""

@@ -19,9 +19,9 @@ def pad(sentences: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
 
 
 def full_steps(mask: Tensor | None, length: int) -> list[bool]:
-    """Which of ``length`` steps are real in every row, so that none hands its state on; mask (T, B).
+    """Which of ``length`` steps are known to be real in every row, so that no state is passed on; mask (T, B).
 
-    None is known to be without data (on the device meta), and on a GPU, for whose answer the host would have to wait.
+    On the meta device, which has no data, and on a GPU, for whose answer the host would have to wait, none is known.
     """
     if mask is None or mask.is_meta or mask.is_cuda:
         return [mask is None] * length

@@ -1,4 +1,4 @@
-"""Pointwise functions: those that PyTorch is slow at on a CPU, and the backward of its own."""
+"""Pointwise functions: faster forms of those that PyTorch is slow at on a CPU, and the backward of PyTorch's own."""
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ def tanh_(x: Tensor) -> Tensor:
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     """x (...) with each element zero with probability p and the others scaled to keep the mean; x itself in search.
 
-    A CPU takes eight times as long for PyTorch's own, which draws a number for every element.
+    On a CPU, PyTorch's own dropout, which draws a number for every element, takes eight times as long.
     """
     if not training or not p:
         return x
@@ -26,9 +26,9 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def dropout_mask(like: Tensor, dropout: float) -> Tensor:
-    """The factors of dropout for a tensor like ``like`` (...): 0 with that probability, else what keeps the mean.
+    """The factors of dropout for a tensor like ``like`` (...): 0 with this probability, else what keeps the mean.
 
-    Every number drawn decides over four elements, each with 16 of its 64 bits.
+    Each 64-bit number drawn decides four elements, with 16 of its bits each.
     """
     drawn = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
     # Drawing is the slow part. A probability in steps of 2^-16 is fine enough, and the mean is kept exactly.

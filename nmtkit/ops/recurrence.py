@@ -5,8 +5,8 @@ backward needs, and a backward by hand. In the loops there are only the state's 
 the gradient of a weight is one product after the backward loop. Sequences are time-major, so that one step is one
 block of memory. Products are done in the dtype of the weights (float32 or bfloat16); states and gates are float32.
 
-Letters: T steps, B rows, H hidden, G columns of all gates. A mask is True at real steps; a masked step hands the state
-on unchanged, and backward its gradient.
+Letters: T steps, B rows, H hidden, G columns of all gates. A mask is True at real steps; a masked step passes the state
+on unchanged, and in backward its gradient.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from nmtkit.ops.padding import full_steps
 
 
 def order(length: int, *, reverse: bool) -> range:
-    """The numbers of the steps as the loop takes them."""
+    """The step numbers in the order of the loop."""
     return range(length - 1, -1, -1) if reverse else range(length)
 
 
@@ -34,7 +34,7 @@ def masks(mask: Tensor | None, length: int) -> Sequence[Tensor | None]:
 
 
 def unbind(x: Tensor | None) -> Sequence[Tensor] | None:
-    """The steps of a sequence made elsewhere, each in one block: (T, B, G) -> T times (B, G). None for none."""
+    """The steps of a sequence, each contiguous: (T, B, G) -> T tensors (B, G); None for None."""
     return None if x is None else x.contiguous().unbind()
 
 
@@ -46,12 +46,12 @@ def previous(states: Tensor, first: Tensor, *, reverse: bool) -> Tensor:
 
 
 def place(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """A place for the values of x (any shape) in ``dtype``: x itself if it has that."""
+    """A tensor for the values of x (any shape) in ``dtype``: x itself if it has that dtype, else an empty one."""
     return x if x.dtype == dtype else torch.empty_like(x, dtype=dtype)
 
 
 def wide(state: Tensor) -> Tensor:
-    """A state (B, H) in one piece, in float32 unless it has still more digits."""
+    """A state (B, H), contiguous and in float32, or in float64 if it is that."""
     return state.to(torch.promote_types(state.dtype, torch.float32)).contiguous()
 
 
@@ -68,7 +68,7 @@ def last_gradient(gradient: Tensor | None, states: Tensor) -> Tensor:
 def total(terms: Sequence[Tensor]) -> Tensor:
     """The sum in float32 of tensors of one shape (...), from left to right.
 
-    Backward hands gradients on as the terms of a sum, so that a GPU's kernel adds them up as it reads them.
+    Backward passes gradients on as the terms of a sum, so that a kernel adds them up as it reads them.
     """
     result = terms[0].float()
     for term in terms[1:]:
@@ -76,23 +76,23 @@ def total(terms: Sequence[Tensor]) -> Tensor:
     return result
 
 
-# What kernels are given.
+# For the twins of kernels.
 
 
 def matmul(x: Tensor, w: Matrix) -> Tensor:
     """x (B, D) times w (D, G) in their own dtype -> (B, G)."""
     if not isinstance(w, Tensor):
         return w.product(x)
-    return torch.mm(x, w, out=x.new_empty(len(x), w.shape[1]))  # autocast leaves what has a place alone
+    return torch.mm(x, w, out=x.new_empty(len(x), w.shape[1]))  # with ``out``, autocast does not convert
 
 
 def other(copy: Tensor, original: Tensor) -> Tensor | None:
-    """``copy`` (...) if it is another place than ``original``, to be written too."""
+    """``copy`` (...) if it is a tensor of its own, which a kernel must write as well; None if it is ``original``."""
     return None if copy.dtype == original.dtype else copy
 
 
 def three(terms: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """One to three terms (B, H) of a sum, with None for those that there are not."""
+    """One to three terms (B, H) of a sum, filled up with None to three."""
     return (*terms, *[None] * (3 - len(terms)))
 
 
@@ -121,7 +121,7 @@ def copy(source: Tensor, to: Tensor) -> None:
 
 
 def divide(gradient: Tensor, real: Tensor | None) -> tuple[Tensor, list[Tensor]]:
-    """A state's gradient (B, H) as what goes back through a step, and what is handed on past it, if there may be."""
+    """A state's gradient (B, H), divided into what goes back through a step and, with a mask, what passes it by."""
     if real is None:
         return gradient, []
     return gradient.masked_fill(~real, 0), [gradient.masked_fill(real, 0)]

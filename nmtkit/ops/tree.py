@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, eq=False)
 class Common(Generic[Value]):
-    """What the rows of a tree have in common: it stays whole, and rows that need a part of it know which."""
+    """A value that all rows of a tree share: ``select`` leaves it as it is, and rows know which part is theirs."""
 
     value: Value
 
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Tree)
 
 
 def select(tree: T, rows: Tensor) -> T:
-    """The given rows of every tensor, in the given order; a row may be left out or taken many times. rows (R,)."""
+    """The rows (R,) of every tensor, in this order; a row may be left out or taken several times."""
     return cast(T, _map(lambda tensor: tensor.index_select(0, rows), tree))
 
 

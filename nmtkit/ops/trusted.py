@@ -1,8 +1,7 @@
-"""Which of two twins is used: plain operations, or kernels, if they gave the right results once.
+"""Kernels or the plain operations that they replace: kernels are used once they have given the right results.
 
-On a GPU the kernels are Triton's, on a CPU they are C. Those of the cells, Triton's of attention, and products by tiles
-are not relied on without having been tried: Triton's were written where no GPU was at hand, and those in C are made by
-whatever compiler is where nmtkit is installed.
+On a GPU the kernels are in Triton, on a CPU in C. Those of the cells, of attention in Triton, and of products by tiles
+are tried before they are relied on, because they depend on a driver, or on the compiler of the machine.
 """
 
 import logging
@@ -24,9 +23,9 @@ Compare = Callable[[Any, torch.device, torch.dtype], None]  # raises where the k
 def choose(
     plain: Twin, triton: Callable[[], Twin], native: Callable[[], Twin] | None, compare: Compare, x: Tensor
 ) -> Twin:
-    """``plain``, or what ``triton`` or ``native`` imports, if they are for tensors like x (any shape).
+    """``plain``, or the kernels that ``triton`` or ``native`` imports if there are any for tensors like x (any shape).
 
-    They are if ``compare`` raises nothing, which is tried once for each device and dtype.
+    They are used if ``compare`` raises nothing, which is tried once for each device and dtype.
     """
     if x.is_cuda:
         fused = triton
@@ -39,7 +38,7 @@ def choose(
 
 @cache
 def sound(fused: Callable[[], Any], compare: Compare, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether ``compare`` raises nothing for what ``fused`` imports; a warning says so if it does."""
+    """Whether ``compare`` accepts the kernels that ``fused`` imports; logs a warning if not."""
     try:
         # The first tensor may come from a search, where gradients are off, or from a training in another dtype.
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device.type, enabled=False):

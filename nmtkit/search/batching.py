@@ -1,4 +1,4 @@
-"""Any number of sentences through beam search: sorted into batches of a token budget, handed back in order."""
+"""Beam search or sampling over any number of sentences, sorted into batches with a budget of tokens."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,10 +16,10 @@ from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import PAD
 
-SHORT = 16  # a shorter sentence counts as this many tokens: each of its rows costs a whole output layer all the same
+SHORT = 16  # a shorter sentence counts as this many tokens: each of its rows still costs a whole output layer
 
 
-def translate_ids(
+def translate_each(
     scorer: Scorer,
     sentences: Sequence[Sequence[int]],
     config: Search,
@@ -31,38 +31,15 @@ def translate_ids(
     seed: int | None = None,
     others: Sequence[Sequence[Sequence[int]]] = (),
     shortlists: Shortlists | None = None,
-) -> list[list[Hypothesis]]:
-    """The hypotheses of every sentence in the order of the sentences, with the arguments of ``translate_each``."""
-    each = translate_each(
-        scorer, sentences, config,
-        device=device, n_best=n_best, attention=attention, forced=forced, seed=seed, others=others,
-        shortlists=shortlists,
-    )  # fmt: skip
-    results = dict(each)
-    return [results[i] for i in range(len(sentences))]
-
-
-def translate_each(
-    scorer: Scorer,
-    sentences: Sequence[Sequence[int]],
-    config: Search,
-    *,
-    device: torch.device,
-    n_best: int,
-    attention: bool,
-    forced: Sequence[Sequence[int]] | None,
-    seed: int | None,
-    others: Sequence[Sequence[Sequence[int]]],
-    shortlists: Shortlists | None,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done.
+    """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done; empty ones first.
 
-    They come one after the other, so that nobody has to hold the attention weights of all sentences. Sentences are
-    source ids without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: draw n_best
-    translations at random instead, see ``sample``. others: the sentences as an ensemble's further sources have them.
-    shortlists: the words that each batch is translated with, beside those of ``forced``. A batch that does not fit
-    into memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best is more than
-    the beam holds, and when one sentence alone does not fit into memory.
+    They come one by one, so that the caller need not hold the attention weights of all sentences. Sentences are source
+    ids without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: draw n_best translations
+    at random instead, see ``sample``. others: the same sentences in the other segmentations that members of an ensemble
+    read. shortlists: the target words each batch may use, in addition to those of ``forced``. A batch that does not fit
+    into memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam
+    size, and when one sentence alone does not fit into memory.
     """
     if seed is not None:
         config = replace(config, beam_size=n_best)
@@ -103,8 +80,8 @@ def translate_each(
 def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
     """The indices of all sentences that are not empty, shortest first, in batches of at most max_tokens.
 
-    A sentence counts with its end mark and the padding to the longest of its batch. One that is longer
-    than max_tokens is a batch of its own.
+    A sentence counts with its EOS and the padding to the longest of its batch. One that is longer than max_tokens is a
+    batch by itself.
     """
     batch: list[int] = []
     for i in sorted((i for i, length in enumerate(lengths) if length), key=lambda i: lengths[i]):
@@ -117,7 +94,7 @@ def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
 
 
 def stack(sources: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
-    """D sources of B sentences each as ``Scorer.begin`` takes them: ids closed with EOS and their mask.
+    """D sources of B sentences each as ``Scorer.begin`` takes them: ids that end with EOS, and their mask.
 
     Both are (B, S) for one source and (B, D, S) for several.
     """

@@ -1,8 +1,8 @@
 """Beam search over a Scorer, many sentences at once; it never sees a model.
 
 The rule is the papers' (Bahdanau 2015, Zhou 2016; GroundHog's search): a finished hypothesis keeps its
-slot, so with f of K slots finished the best K - f continuations go on, and a sentence is done when all K
-slots are finished, or earlier when no hypothesis still alive can enter the n best.
+slot, so with f of K slots finished the best K - f continuations survive, and a sentence is done when all K
+slots are finished, or earlier when no living hypothesis can still enter the n best.
 
 Letters: B sentences still searched, K slots, N = B * width rows (width: the most hypotheses alive in one
 sentence, 1 at first and K at most), S source, V words.
@@ -28,24 +28,24 @@ from nmtkit.symbols import BOS, EOS
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
-LOWEST = -1e4  # log P of a word that must come and had none, so that every hypothesis can be closed
-HORIZON = 3  # words that stop: bound reckons with
-ROUNDING = 1e-3  # how far above 0 a log-probability may be by rounding alone
+LOWEST = -1e4  # the least log P of a forced word, so that every hypothesis can be finished
+HORIZON = 3  # words by which stop: bound lets a living hypothesis grow
+ROUNDING = 1e-3  # how far rounding may lift a log-probability above 0
 
 
 @dataclass(frozen=True)
 class Search:
-    """The settings of search (config section ``search``). Lengths count target words; |y| counts EOS too."""
+    """The settings of search (section ``search`` of a configuration). Lengths count target words; |y| includes EOS."""
 
     beam_size: int = 5
     # log P; log P / |y|; log P / ((5 + |y|) / 6) ** alpha (Wu et al. 2016, eq. 14); log P / |y| ** alpha
     length_penalty: Literal["none", "avg", "gnmt", "power"] = "gnmt"
     alpha: float = 0.6  # of gnmt and of power
     coverage_penalty: float = 0.0  # beta: adds beta * sum_j log min(sum_t attention_tj, 1) over the source words j
-    max_len_a: float = 1.5  # at most max_len_a * source words + max_len_b words, then the end mark is forced
+    max_len_a: float = 1.5  # after max_len_a * source words + max_len_b words, EOS is forced
     max_len_b: int = 20
     stop: Literal["all", "bound", "first"] = "bound"  # when a sentence is done, see ``reach``
-    max_tokens: int = 8000  # of a batch: source tokens times beam, padding and end marks included
+    max_tokens: int = 8000  # of a batch: source tokens times beam size, padding and EOS included
 
     def __post_init__(self) -> None:
         bounds = {
@@ -57,7 +57,7 @@ class Search:
                 raise ValueError(f"{name}: {getattr(self, name)} is not between {least} and {most}")
 
     def score(self, log_prob: float, length: int) -> float:
-        """The value that hypotheses are ranked by, from log P and |y|, which counts EOS.
+        """The value by which hypotheses are ranked, from log P and |y|, which includes EOS.
 
         log P is at most 0, so at the same log P a longer hypothesis never ranks lower.
         """
@@ -72,11 +72,11 @@ class Search:
                 return log_prob / float(length**self.alpha)
 
     def reach(self, words: int, longest: int) -> int:
-        """The length that a living hypothesis of so many words is reckoned to reach at most, its end mark included.
+        """The greatest length, EOS included, that a living hypothesis of so many words is assumed to reach.
 
-        A sentence is done when no living hypothesis would enter the n best with that length and its log P of now.
-        ``all``: the longest that is allowed, so that stopping changes no result. ``first``: the very next length, as
-        if it ended there. ``bound``: some words more than that, which changes few (recipes/benchmarks/README.md).
+        A sentence is done when no living hypothesis would enter the n best with that length and its present log P.
+        ``all``: the longest length allowed, so that stopping early changes no result. ``first``: the next length, as if
+        it ended there. ``bound``: some words more, which changes few results (recipes/benchmarks/README.md).
         """
         if self.stop == "all":
             return longest + 1
@@ -90,9 +90,9 @@ class Search:
 class Hypothesis(NamedTuple):
     """A finished translation of one sentence, in ids of target words."""
 
-    ids: list[int]  # T words, without the end mark
+    ids: list[int]  # T words, without EOS
     score: float  # log_prob under the length and coverage penalties
-    log_probs: list[float]  # (T + 1,) of the words and the end mark, also where length forced the end
+    log_probs: list[float]  # (T + 1,) of the words and EOS, also where EOS was forced
     attention: Floats | None  # (T + 1, S) attention weights of each word and EOS; S counts the source's EOS
 
     @property
@@ -102,15 +102,15 @@ class Hypothesis(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """The K best continuations of every sentence by one word, best first; arrays, because there are B * K in a step."""
+    """The K best continuations of every sentence by one word, best first; arrays, because a step has B * K of them."""
 
     log_probs: Floats  # (B, K), -inf where there are fewer
-    rows: Integers  # (B, K) of the N rows, those that they continue
+    rows: Integers  # (B, K) the rows, of N, that they continue
     words: Integers  # (B, K)
 
 
 class _Ending(NamedTuple):
-    """A finished hypothesis, as the place in the history from which its words are traced back."""
+    """A finished hypothesis: the place in the history from which its words are traced back."""
 
     score: float
     log_prob: float
@@ -119,10 +119,10 @@ class _Ending(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """The inputs and attention weights of one step, from which any row can be walked back to the first."""
+    """The inputs and attention weights of one step, from which any row can be traced back to the first step."""
 
     words: Integers  # (N,) previous words
-    log_probs: Floats  # (N,) of everything up to them
+    log_probs: Floats  # (N,) of the hypotheses up to these words
     parents: Integers  # (N,) rows of the step before
     attention: Floats | None  # (N, S)
 
@@ -140,10 +140,10 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Up to n_best hypotheses for each sentence, best first; at least one.
 
-    src (B, S) and src_mask (B, S) are what ``Scorer.begin`` takes, (B, D, S) for D sources. A hypothesis that reaches
-    the longest length is closed with EOS and pays for it. PAD and BOS are never produced. forced: the words that each
-    translation must begin with; with EOS behind them they are the whole of it, and searching is scoring. Raises
-    UserError when the scorer gives no usable probabilities, or no attention for the coverage penalty.
+    src (B, S) and src_mask (B, S) are as for ``Scorer.begin``, (B, D, S) for D sources. A hypothesis that reaches the
+    longest length is ended with EOS, at its log-probability. PAD and BOS are never produced. forced: the words with
+    which each translation must begin; if they end with EOS they are all of it, and search only scores them.
+    Raises UserError when the scorer gives no usable probabilities, or no attention for the coverage penalty.
     """
     # An ensemble's attention is over the first of its sources, (B, D, S).
     lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()
@@ -154,7 +154,7 @@ def beam_search(
     searched = list(range(len(longest)))  # (B,) the sentences still in the batch
     words, parents, alive = np.full(len(src), BOS), np.arange(len(src)), np.zeros(len(src), np.float32)  # (N,) each
     attention = attention or config.coverage_penalty > 0
-    # One block: small arrays that stay, between large ones that go, would tear holes into the memory of a long line.
+    # One block: small arrays that stay, among large ones that are freed, would fragment the memory of a long line.
     block = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(-1)), np.float32) if attention else None
     memory, state = scorer.begin(src, src_mask)
 
@@ -191,9 +191,9 @@ def beam_search(
 
 
 def _divided(found: _Candidates, slots: list[int]) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
-    """Which of the candidates go on (B, k), and the places (sentence, column) of those that have ended.
+    """Which of the candidates survive (B, k), and the places (sentence, column) of those that have ended.
 
-    slots (B,): how many of each sentence's there is room for, because a finished hypothesis keeps its slot.
+    slots (B,): how many candidates of each sentence there is room for, because a finished hypothesis keeps its slot.
     """
     fitting = (found.log_probs > -np.inf) & (np.arange(found.words.shape[1]) < np.array(slots)[:, None])
     living = fitting & (found.words != EOS)
@@ -202,7 +202,7 @@ def _divided(found: _Candidates, slots: list[int]) -> tuple[npt.NDArray[np.bool_
 
 
 def _in_place(parents: Integers, rows: int) -> bool:
-    """Whether each of so many rows goes on where it is, as in most steps of a greedy search; parents (N,)."""
+    """Whether each of so many rows stays in its place, as in most steps of greedy search; parents (N,)."""
     return len(parents) == rows and bool((parents == np.arange(rows)).all())
 
 
@@ -214,7 +214,7 @@ def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:
 
 
 def _sent(numbers: Integers, device: torch.device) -> Tensor:
-    """These numbers (N,) on the device, whose work so far the host does not wait for."""
+    """These numbers (N,) on the device, without waiting for its work so far."""
     return torch.from_numpy(numbers).to(device, non_blocking=True)
 
 
@@ -261,9 +261,9 @@ def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int
 
 
 def _rows(found: _Candidates, living: npt.NDArray[np.bool_], kept: Integers) -> tuple[Integers, Integers, Floats]:
-    """Words, rows that they continue, and log P, (N,) each, of those that go on; living (B, K), kept (B',).
+    """Words, the rows they continue, and log P, (N,) each, of the survivors; living (B, K), kept (B',).
 
-    A tensor has as many rows for each sentence, so where fewer go on there are dead ones: the best, with log P -inf.
+    All sentences have the same number of rows, so where fewer survive there are dead ones: the best, with log P -inf.
     """
     living = living[kept]
     counts = living.sum(axis=1)
@@ -276,7 +276,7 @@ def _rows(found: _Candidates, living: npt.NDArray[np.bool_], kept: Integers) -> 
 
 
 def _copied(weights: Tensor | None, block: Floats | None, step: int) -> Floats | None:
-    """The attention weights (N, S) of a step in its place of ``block`` (steps, rows, S), if both are there."""
+    """The attention weights (N, S) of a step, copied into ``block`` (steps, rows, S); None if either is missing."""
     if weights is None or block is None:
         return None
     place = block[step, : len(weights), : weights.size(1)]  # S of the first source; an ensemble's others may be longer
@@ -293,9 +293,9 @@ def _end(log_prob: float, row: int, config: Search, history: list[_Step], length
 
 
 def _settled(ended: list[_Ending], best: float, n_best: int, config: Search, reach: int) -> bool:
-    """True if nothing alive, of log P ``best`` at most, can enter the n best of at least as many that ended.
+    """True if no living hypothesis, with log P ``best`` at most, can still enter the n best of those that have ended.
 
-    log P only falls, and no length is worth more than ``reach``.
+    log P only falls, and no length scores higher than ``reach``.
     """
     scores = sorted((ending.score for ending in ended), reverse=True)
     return scores[n_best - 1] >= config.score(best, reach)
@@ -309,10 +309,10 @@ def _path(history: list[_Step], row: int) -> Iterator[tuple[_Step, int]]:
 
 
 def coverage(attention: Iterable[Floats]) -> float:
-    """sum_j log min(sum_t attention_tj, 1) over the source words (Wu et al. 2016, eq. 14): 0 where all were read.
+    """sum_j log min(sum_t attention_tj, 1) over the source words (Wu et al. 2016, eq. 14): 0 if all were covered.
 
-    attention: (S,) for each target word and the end mark, the last one first (rounding depends on the order), without
-    the source's end mark.
+    attention: (S,) for each target word and EOS, the last one first (rounding depends on the order), without the
+    source's EOS.
     """
     return float(np.log(np.clip(sum(attention), 1e-10, 1)).sum())
 
@@ -335,7 +335,7 @@ def _trace(history: list[_Step], ending: _Ending, length: int, block: Floats | N
         ids.append(int(step.words[row]))
         sums.append(float(step.log_probs[row]))
         rows.append(row)
-    # In one piece: a row at a time took longer than all else that is done for the unknown words of a line.
+    # At once: a row at a time would take longer than everything else that replacing unknown words needs.
     attention = None if block is None else block[np.arange(len(rows)), rows[::-1], :length]
     log_probs = [after - before for before, after in itertools.pairwise(sums[::-1])]
     return Hypothesis(ids[-2::-1], ending.score, log_probs, attention)  # without BOS, the last one found

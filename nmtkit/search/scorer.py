@@ -1,4 +1,4 @@
-"""The protocol that search asks of a model, an ensemble or a table in a test."""
+"""The protocol through which search sees a model, an ensemble or a table in a test."""
 
 from typing import Protocol
 
@@ -16,7 +16,7 @@ class Scorer(Protocol):
     """
 
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
-        """(memory, state) for src (B, S), ids that close with EOS, and src_mask (B, S), True at real tokens.
+        """(memory, state) for src (B, S), ids that end with EOS, and src_mask (B, S), True at real tokens.
 
         An ensemble whose members read D different sources takes (B, D, S).
         """
@@ -24,5 +24,5 @@ class Scorer(Protocol):
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[LogProbs, Tree, Tensor | None]:
         """(log_probs (N, V), state, attention (N, S) or None) after the previous words y (N,), BOS at first.
 
-        Log-probabilities are float32, or are still to be normalised.
+        Log-probabilities are float32, or logits that are not normalised yet (``best.Logits``).
         """

@@ -1,6 +1,6 @@
 """Shortlists: a batch is translated with a part of the target vocabulary, because a large output layer is slow.
 
-The model over a shortlist has a vocabulary of its own, whose ids are places in the shortlist; search sees no other.
+For a model that is restricted to a shortlist, ids are places in the shortlist, and search sees only these.
 Its probabilities sum to one over the shortlist, so they are higher than the model's over all words.
 """
 
@@ -17,20 +17,20 @@ from nmtkit.search.scorer import Scorer
 
 
 class Narrowing(Scorer, Protocol):
-    """A ``Scorer`` that can be had over fewer target words."""
+    """A ``Scorer`` that can be restricted to some of the target words."""
 
     def over(self, words: Tensor) -> Scorer:
-        """The same over ``words`` (C,) alone, which begin with the symbols; its word i is the i-th of them."""
+        """The scorer restricted to ``words`` (C,), which begin with the symbols; its word i is the i-th of them."""
 
 
 @dataclass(frozen=True)
 class Shortlist:
     """The target words of one batch."""
 
-    words: list[int]  # rising, so that the symbols keep their ids
+    words: list[int]  # ascending, so that the symbols keep their ids
 
     def over(self, scorer: Scorer, device: torch.device) -> Scorer:
-        """``scorer`` over these words alone."""
+        """``scorer`` restricted to these words."""
         return cast(Narrowing, scorer).over(torch.tensor(self.words, device=device))
 
     def narrowed(self, prefixes: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -45,9 +45,9 @@ class Shortlist:
 
 @dataclass(frozen=True)
 class Shortlists:
-    """Which target words a batch may use: the first of the vocabulary, and what each of its sentences asks for."""
+    """Which target words a batch may use: the most frequent ones, and those of each of its sentences."""
 
-    frequent: int  # ids below it are in every shortlist, the symbols among them
+    frequent: int  # ids below this, which include the symbols, are in every shortlist
     words: Sequence[Iterable[int]]  # of each sentence
 
     def of(self, batch: Iterable[int], prefixes: Sequence[Sequence[int]] | None) -> Shortlist:

@@ -1,8 +1,8 @@
 """The engine: the sentences of many requests, searched in batches by a few workers, each request in its turn.
 
-It lives on the event loop, and nothing here takes long: workers search in threads, or in processes of their own. What
-arrives while they search is in the next batch. A batch takes one sentence of each waiting request after the other, so
-that one sentence does not wait for ten thousand of somebody else's.
+It lives on the event loop, and nothing here takes long: workers search in threads, or in their own processes. Whatever
+arrives while they search is in the next batch. A batch takes one sentence from each waiting request in turn, so that a
+single sentence does not wait behind ten thousand of another client.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-# That a batch should take. A request waits for the one before it and for its own; but a batch of few sentences is slow,
-# since each step of search costs something however many there are. With a second, nine tenths of the speed are left.
+# The seconds that a batch should take. A request waits for the batch before its own and for its own; but small batches
+# are slow, because each step of search has a fixed cost. At one second, nine tenths of the speed are left.
 SECONDS = 1.0
 LEAST = 1_000  # characters of a batch: fewer sentences at once take hardly less time
 MOST = 2_048  # sentences of a batch

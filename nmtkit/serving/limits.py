@@ -1,4 +1,4 @@
-"""Limits: what a server takes from a client and how long it works for one, so that no client is in the others' way."""
+"""Limits: how much a server accepts from a client, and how long it works for one, so that none blocks the others."""
 
 from dataclasses import dataclass, fields
 

@@ -14,7 +14,7 @@ Samples = Mapping[Labels, float]
 
 
 class Metrics:
-    """The counters of one server. They grow as long as it runs; who reads them makes rates of them."""
+    """The counters of one server. They grow as long as it runs; whoever reads them computes rates."""
 
     def __init__(self) -> None:
         self._began = time.time()

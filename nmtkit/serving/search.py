@@ -1,4 +1,4 @@
-"""What a worker does: batches of sentences in, answers out, with translators of its own.
+"""What a worker does: batches of sentences in, answers out, with its own translators.
 
 A worker is a process, or the only thread that searches. What it hands back is made ready for the client, so that the
 event loop only puts pieces together.

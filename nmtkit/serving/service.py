@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from starlette.requests import ClientDisconnect  # fmt: skip
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
 from nmtkit.errors import UserError
@@ -48,7 +48,7 @@ class Service:
         scheme, _, token = http.headers.get("authorization", "").partition(" ")
         offered = http.headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else given)
         text = offered if isinstance(offered, str) else ""
-        # In a time that does not say how much of it was right. A lone surrogate has no other bytes.
+        # In constant time, which does not reveal how much was right. Only "surrogatepass" encodes lone surrogates.
         if not hmac.compare_digest(text.encode("utf-8", "surrogatepass"), self.key.encode("utf-8", "surrogatepass")):
             raise HttpError(403, "the API key is missing or wrong")
 
@@ -64,7 +64,7 @@ class Service:
         content, size = bytearray(), 0
         async for part in http.stream():
             size += len(part)
-            # Read to its end all the same: who is still sending reads no answer.
+            # Read to its end all the same: a client that is still sending reads no answer.
             if size <= self.limits.body:
                 content += part
         if size > self.limits.body:

@@ -15,11 +15,11 @@ from nmtkit.training.folder import ModelFolder
 def average(
     folder: ModelFolder, output: ModelFolder, named: Sequence[Path], best: int | None = None, last: int | None = None
 ) -> list[Path]:
-    """Write to ``output`` the mean of the ``named`` checkpoints of ``folder``, or of its ``best`` or ``last`` so many.
+    """Write to ``output`` the mean of the ``named`` checkpoints of ``folder``, or of its ``best`` or ``last`` N.
 
-    Without any of these it is the mean of all that were ranked. Gives the checkpoint folders that were used. Raises
-    UserError when they are not there or do not fit together, and when ``output`` holds something else; it is written
-    beside ``output`` and replaces an older average there when it is whole.
+    Without any of these it is the mean of all ranked checkpoints. Returns the checkpoint folders that were used. The
+    average is written beside ``output`` and replaces an older one there when it is complete. Raises UserError when
+    checkpoints are missing or do not fit together, and when ``output`` holds anything else.
     """
     if bool(named) + (best is not None) + (last is not None) > 1:
         raise UserError("give `checkpoints`, `best` or `last`: one of the three")

@@ -75,12 +75,12 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> int:
     return crc
 
 
-def load_weights(path: Path, device: str = "cpu") -> dict[str, Tensor]:
+def load_weights(path: Path) -> dict[str, Tensor]:
     """The tensors in a file, of any shape, by name. Raises UserError for a missing, damaged or other file."""
     try:
         if changed_file(path.parent) and path.exists():
             raise OSError("changed since it was written")
-        return safetensors.torch.load_file(path, device=device)
+        return safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(
             f"{path}: not a usable weights file ({error}); copy it again from where it came, "

@@ -1,4 +1,4 @@
-"""A gradient that explodes or has a NaN, and where it comes from."""
+"""Gradients that explode or contain NaN, and where they come from."""
 
 import logging
 import math
@@ -38,8 +38,11 @@ def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) 
 
 
 def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
-    """The first place with a NaN or an infinity: among the model's weights, in what its modules give while ``run``
-    runs it, or among the gradients that ``run`` leaves; these from the loss backwards."""
+    """The first place with a NaN or an infinity, in words.
+
+    Looks at the model's weights, then at the outputs of its modules during ``run``, then at the gradients that ``run``
+    leaves, from the loss backwards.
+    """
     # Weights first: a bad one makes every output bad, wherever it is used.
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():

@@ -1,4 +1,4 @@
-"""The display of a run in training: a live line on a terminal, plain lines every now and then when piped."""
+"""The display of a run in training: a live line on a terminal, elsewhere plain lines now and then."""
 
 import logging
 import sys
@@ -21,7 +21,7 @@ CONSOLE = Console(stderr=True)
 class Display:
     """The live line of a run: ``show`` is called after every update.
 
-    ``total`` is the number of updates, None when nobody knows; ``done`` is how many there are already.
+    ``total`` is the number of updates, None if it is unknown; ``done`` is how many were made before.
     """
 
     def __init__(self, bar: Progress | None, total: int | None, done: int):

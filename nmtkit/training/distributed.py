@@ -1,8 +1,8 @@
-"""Many processes, started by torchrun: each computes its share of every batch, and the gradients are added up.
+"""Several processes, started by torchrun: each computes its share of every batch, and the gradients are added up.
 
-Every process holds the whole model and makes every update. What they decide by (gradients, losses, requests to stop)
-is summed over all of them first, so they decide alike; only the first one writes files. Without torchrun there is
-one process, and nothing here does anything.
+Every process holds the whole model and makes every update. Everything that decisions depend on (gradients, losses,
+requests to stop) is first summed over all processes, so they decide alike; only the first one writes files. Without
+torchrun there is one process, and these functions have no effect.
 """
 
 import os
@@ -131,7 +131,7 @@ def _sum(tensor: Tensor) -> None:
 
 @contextmanager
 def _together() -> Iterator[None]:
-    """Guard an exchange: raises UserError when another process has failed, which tells why itself."""
+    """Guard an exchange: raises UserError when another process has failed, whose own message says why."""
     try:
         yield
     except RuntimeError as error:

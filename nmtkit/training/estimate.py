@@ -41,10 +41,10 @@ class Estimate(NamedTuple):
 
 
 def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int, device: torch.device) -> Estimate:
-    """Measured on one small update. ``small``: the model with a vocabulary of a few words.
+    """The cost of training, measured on one small update of ``small``, the model with a vocabulary of a few words.
 
-    The real one has so many ``parameters`` and target words.
-    The output layer's products, which a small vocabulary leaves out, are added at the measured speed of products.
+    The real model has ``parameters`` parameters and ``tgt_words`` target words. The products of its output layer, which
+    the small vocabulary leaves out, are added at the measured speed of products.
     """
     small = small.to(device).train()
     optimizer = build_optimizer(small, training.optimizer, training.groups)
@@ -103,7 +103,7 @@ def busy_budget(run: Run) -> int:
         log.info("batches of %s tokens: %s target words/s", f"{budget:,}", f"{speed:,.0f}")
         if halvings or speed < GAIN * best:
             return budget // 2
-        full = distributed.highest(2 * saved > free_memory())
+        full = distributed.highest(2 * saved > free_memory(run.device))
         if full or 2 * budget > settings.pass_tokens * distributed.size() or len(rows) == len(pairs):
             return budget
         budget, best = 2 * budget, speed
@@ -124,7 +124,7 @@ def _saved_bytes(update: Callable[[], object], model: Seq2Seq) -> int:
 
 
 def _seconds(run: Callable[[], object], device: torch.device) -> float:
-    """The least of a few times: what it can do; a lone thread's own time, which busy neighbours do not stretch."""
+    """The shortest of three times; for a single thread its CPU time, which other processes do not affect."""
     clock = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
     times = []
     for _ in range(3):

@@ -1,7 +1,7 @@
-"""The loss that training minimises and a validation measures: the only place that leaves padding out and multiplies by
-the output layer.
+"""The loss that training minimises and validation measures: the only place that excludes padding and applies the output
+layer.
 
-Letters: B sentences, S source words, T target words, R words of a batch's target that are no padding, H hidden.
+Letters: B sentences, S source words, T target words, R target words of a batch without padding, H hidden.
 """
 
 from typing import NamedTuple
@@ -15,19 +15,19 @@ from nmtkit.ops.cross_entropy import linear_cross_entropy, score
 
 
 class Gradient(NamedTuple):
-    """The figures of a batch once its gradient is in the parameters."""
+    """The figures of a batch whose gradient is in the parameters."""
 
-    loss: float  # what was minimised: per word or per sentence, smoothed
+    loss: float  # the objective: per word or per sentence, with label smoothing
     nll: float  # negative log-likelihood in nats, summed over the words
     tokens: int  # target words, end-of-sentence marks included
-    halvings: int  # how often memory ran out, so that all was done again in twice as many micro-batches
+    halvings: int  # how often memory ran out, so that the batch was repeated in twice as many micro-batches
 
 
 def summed_loss(model: Seq2Seq, batch: Batch, label_smoothing: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Loss and negative log-likelihood (nats) of a batch's target words, summed: two scalars of shape ().
 
-    Only the loss carries a gradient. They differ by the smoothing: a target word has 1 - ``label_smoothing``, and all
-    others share the rest.
+    Only the loss carries a gradient. They differ by label smoothing, which gives a target word the probability
+    1 - ``label_smoothing`` and all other words together the rest.
     """
     batch = batch.to(model.output.weight.device)
     with _products(model, dtype):
@@ -51,5 +51,5 @@ def _products(model: Seq2Seq, dtype: torch.dtype) -> torch.autocast:
 
 
 def _real(hidden: Tensor, batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The places without padding in ``hidden`` (B, T, H) and the batch's target: (R, H) of ``dtype`` and (R,)."""
+    """``hidden`` (B, T, H) and the batch's target without padding: (R, H) in ``dtype``, and (R,)."""
     return hidden.flatten(0, 1)[batch.words].to(dtype), batch.tgt.flatten()[batch.words]

@@ -1,4 +1,4 @@
-"""Parameter groups, initialisers and optimisers: what a preset says of training a model."""
+"""Parameter groups, initialisers and optimisers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from torch import nn
 from nmtkit.errors import UserError
 from nmtkit.models import base
 
-LARGEST = 1e30  # of numbers that float32 multiplies
+LARGEST = 1e30  # settings are less, so that float32 can multiply by them
 BLOCK = 1 << 16  # elements of a parameter that Adadelta works on together: six blocks in float32 are 1.5 MB
 
 
 @dataclass(frozen=True)
 class Group:
-    """Settings of one group of parameters; what is left out is the run's own.
+    """Settings of one group of parameters; those that are None are the optimiser's.
 
     ``init``: ``default`` (the layer's own), ``zeros``, ``normal STD``, ``uniform BOUND``, ``orthogonal``.
     ``decay``: with adamw v <- v - lr (step + decay v); with the others the gradient becomes g + decay v.
@@ -51,7 +51,7 @@ class Optimizer:
                 raise ValueError(f"{name}: {value} is not above 0 and below {LARGEST:g}")
         if len(self.betas) != 2:
             raise ValueError(f"betas: two numbers, not {len(self.betas)}")
-        # Averages over the past: at 1 they would never take anything new in.
+        # Factors of moving averages, which would never change at 1.
         shares = [("betas", beta) for beta in self.betas] + [("momentum", self.momentum), ("rho", self.rho)]
         for name, value in shares:
             if not 0 <= value < 1:
@@ -128,13 +128,13 @@ def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, 
 class Adadelta(torch.optim.Adadelta):
     """PyTorch's Adadelta (Zeiler 2012, algorithm 1) to the last bit, in two thirds of its time on a CPU.
 
-    It goes over a parameter in blocks that stay in the processor's cache, where PyTorch, which has no fused form of
-    this one, makes ten passes over all of it.
+    It updates a parameter in blocks that fit into the processor's cache; PyTorch, which has no fused form of this
+    optimiser, makes ten passes over the whole.
     """
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """One update of every parameter that has a gradient; ``closure`` and what is returned are PyTorch's."""
+        """Update every parameter that has a gradient; ``closure`` and the result are as for PyTorch's optimisers."""
         given = [(p, group) for group in self.param_groups for p in group["params"] if p.grad is not None]
         if closure or any(p.is_cuda or p not in self.state for p, _ in given):  # PyTorch makes the state at first
             return super().step(closure)

@@ -17,7 +17,7 @@ from nmtkit.training.settings import Training
 
 @dataclass(frozen=True)
 class Run:
-    """One training: which things belong together stays, and what is in the first two and in ``progress`` changes.
+    """One training. The fields stay the same; the contents of ``model``, ``optimizer`` and ``progress`` change.
 
     The random numbers of an update depend on a seed, the update's number and the process alone, and the order of the
     batches on a seed and the epoch; so a run that was stopped goes on exactly where it was.
@@ -49,7 +49,7 @@ class Run:
         return settings.clip_norm and settings.clip_norm * settings.clip_factor**self.progress.decays
 
     def seed_dropout(self) -> None:
-        """Set torch's random state for the current update, so that doing it again drops the same out."""
+        """Set torch's random state for the current update, so that repeating it drops the same units."""
         torch.manual_seed(dropout_seed(self.settings, self.progress.update))
 
     def epoch(self, pairs: np.ndarray) -> batches.Epoch:
@@ -64,8 +64,8 @@ class Run:
 
 def dropout_seed(settings: Training, update: int) -> int:
     """The seed of dropout; every update and every process has its own."""
-    # A large prime keeps seeds apart for a million updates. Of a seed a processor's generator takes 32 bits, in which
-    # multiples of 2^32 over the golden ratio lie far apart.
+    # A large prime keeps the seeds of runs apart for a million updates. The CPU's generator uses 32 bits of a seed, in
+    # which multiples of 2^32 over the golden ratio lie far apart.
     return settings.seed_of(settings.dropout_seed) * 1_000_003 + update + distributed.rank() * 2_654_435_769
 
 
@@ -80,6 +80,6 @@ def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
 
 
 def sample_pairs(corpus: Corpus, max_length: int | None, size: int) -> np.ndarray:
-    """At most ``size`` of the usable pairs (P,), always the same: to measure the model on what it is trained on."""
+    """At most ``size`` of the usable pairs (P,), always the same ones, to measure the model on its training data."""
     # Not the run's seed: runs with different seeds measure themselves on the same pairs.
     return np.random.default_rng(0).permutation(usable_pairs(corpus, max_length))[:size]

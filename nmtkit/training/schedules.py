@@ -7,7 +7,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Schedule:
-    """The factor of all learning rates, as a function of the update and of how often training stalled.
+    """The factor of all learning rates, as a function of the update and of how often the rate was reduced.
 
     ``constant``: 1.
     ``plateau``: times ``factor`` at every validation after ``tolerance`` others without improvement, and from the
@@ -44,10 +44,7 @@ class Schedule:
         return stalled > self.tolerance or (self.falling and decays > 0)
 
     def multiplier(self, update: int, decays: int) -> float:
-        """The factor of the learning rates in an update.
-
-        update: its number, from 1. decays: validations before it that called for a reduction.
-        """
+        """The factor of the learning rates in update number ``update``, from 1, after ``decays`` reductions."""
         if self.kind == "rnmt":
             return self._rnmt(update - 1)
         warm = min(1.0, update / self.warmup) if self.warmup else 1.0

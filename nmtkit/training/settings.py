@@ -66,7 +66,7 @@ class Training:
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing: {self.label_smoothing} is not in [0, 1)")
         if self.min_lr is not None and not (self.min_lr > 0 and self.schedule.kind == "plateau"):
-            raise ValueError(f"min_lr: {self.min_lr} is not above 0, or the schedule is no plateau")
+            raise ValueError(f"min_lr: {self.min_lr} is not above 0, or schedule.kind is not plateau")
 
     @property
     def ranked_by(self) -> Metric:

@@ -1,8 +1,8 @@
-"""The number of threads that training computes with: all that there are, or fewer beside a busy process.
+"""The number of threads for training: PyTorch's own, or fewer where other processes keep the cores busy.
 
-Threads share every operation and wait for the last of them. Where another process has one of the cores, that last one
-is late again and again: with two threads on two cores, one of them busy, small operations take several times as long
-as with one thread, which does not notice.
+Threads share every operation and wait for the slowest of them, which is late again and again where another process uses
+one of the cores: with two threads on two cores, one of them busy, small operations take several times as long as with
+one thread, which is not affected.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Request: everything that a translation can be asked for, and every rule between those wishes.
+"""Request: everything that a translator can be asked for, and every rule between these options.
 
 The rules name fields between backquotes. From Python these are the names of arguments; the command line writes its
 options instead. Torch is not imported here, so that a wrong request is refused at once.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST = 10_000  # translations of a line; as many as the widest beam of Search has
 MAX_INPUT_LENGTH = 250  # tokens; the longest sentence, in words, that nmtkit prep leaves in a training text by default
 
-# The fields of a Request that mean nothing where references are scored, and where translations are drawn at random.
+# The fields of a Request that have no effect where references are scored, and where translations are sampled.
 WITHOUT_SEARCH = (
     "n_best", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length", "beam_size",
     "max_len_a", "max_len_b", "stop",
@@ -28,8 +28,8 @@ WITHOUT_BEAM = ("prefixes", "alignment", "attention", "replace_unk", "beam_size"
 class Request:
     """A request to a translator, for every line alike. ``Request()`` asks for the best translation.
 
-    Raises UserError for a value that is out of range and for wishes that exclude each other, so that none is ever
-    ignored. Search settings that are None are those of the model.
+    Raises UserError for a value that is out of range and for fields that exclude each other, so that none is ever
+    ignored. Search settings that are None are the model's.
     """
 
     n_best: int | None = None  # this many translations of each line, as far as the beam has them; None: the best one
@@ -53,7 +53,7 @@ class Request:
     stop: Literal["all", "bound", "first"] | None = None
 
     def __post_init__(self) -> None:
-        # What a field may be by itself; the bounds of search settings are those of Search.
+        # The bounds of single fields; those of search settings are in Search.
         least = {"n_best": 1, "seed": 0, "shortlist": 0, "max_input_length": 1}
         for name, bound in least.items():
             value = getattr(self, name)
@@ -61,7 +61,7 @@ class Request:
                 raise UserError(f"`{name}`: {value} is less than {bound}")
         if self.n_best is not None and self.n_best > MOST:
             raise UserError(f"`n_best`: {self.n_best} is not between 1 and {MOST}")
-        # What excludes what. Refusing is better than ignoring: nobody would notice.
+        # Fields that exclude each other are refused, because nobody would notice if one were ignored.
         if self.unk_origin is not None and not self.replace_unk:
             raise UserError("`unk_origin`: is for unknown words that are replaced; add `replace_unk`")
         if self.references:

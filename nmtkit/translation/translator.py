@@ -1,4 +1,4 @@
-"""Translator: lines and a Request in, translations out; what a user of Python holds in hand.
+"""Translator: lines and a Request in, translations out; the object that Python users work with.
 
 Lines become tokens and ids, long ones in pieces; search finds hypotheses for the ids; hypotheses become translations.
 """
@@ -85,7 +85,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class Source:
-    """The way in which a model reads its source: segmentation and vocabulary."""
+    """How a model reads its source: its segmentation and vocabulary."""
 
     pipeline: TextPipeline
     vocab: Vocabulary
@@ -166,8 +166,8 @@ class Translator:
     ) -> Iterator[str] | Iterator[list[Translation]]:
         """The best translation of every line, in order and as the lines come; blank for blank.
 
-        With ``n_best``, the so many best of each line, with their scores. The other arguments are fields of ``Request``
-        that are often wanted; they come in the place of those of ``request``. Raises UserError where ``answer`` does.
+        With ``n_best``, the n best of each line, with their scores. The other arguments are common fields of
+        ``Request`` and replace those of ``request``. Raises UserError where ``answer`` does.
         """
         _refuse_string(lines)
         wishes: dict[str, Any] = {
@@ -286,8 +286,8 @@ class Translator:
         search = replace(request.search(self.search), beam_size=1)
         hypotheses = dict(
             translate_each(
-                self.given, ids[0], search, device=self.device, n_best=1, attention=False,
-                forced=[[*target, EOS] for target in targets], seed=None, others=ids[1:], shortlists=None,
+                self.given, ids[0], search, device=self.device, forced=[[*target, EOS] for target in targets],
+                others=ids[1:],
             )
         )  # fmt: skip
         scored = []
@@ -300,11 +300,7 @@ class Translator:
         return scored
 
     def _searched(
-        self,
-        written: list[list[str]],
-        read: list[list[list[str]]],
-        prefixes: list[list[str]],
-        request: Request,
+        self, written: list[list[str]], read: list[list[list[str]]], prefixes: list[list[str]], request: Request
     ) -> list[list[Translation]]:
         """The translations of every line, which the sources have read as these tokens.
 

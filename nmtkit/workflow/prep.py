@@ -54,10 +54,10 @@ def prep(
 
     raw: a folder with {train,dev,test}.LANGUAGE; or else train, dev, test: two files each. tokenizer,
     tokenizer_command, protect, drop: one or several, as on the command line (``tokenizer="zh=characters"``). like: a
-    data or model folder as whose text this one is to be prepared. The report has the manifest; printed, it is for
-    people. For a ``shard``, "1/8", it is a text. A script that lets it start processes (``jobs``) does so below
-    ``if __name__ == "__main__":``, as all of Python's. Raises UserError for text that cannot be used, and for what
-    excludes each other.
+    data or model folder whose text this one is to match. Returns a report with the manifest, which prints for people,
+    or for a ``shard`` such as "1/8" a line of text. As always in Python, a script that starts processes (``jobs``) must
+    do so below ``if __name__ == "__main__":``. Raises UserError for text that cannot be used, and for arguments that
+    exclude each other.
     """
     # In their order on the command line. False is a choice where None is the default.
     chosen = {
@@ -165,7 +165,7 @@ def _tokenizer(name: str) -> Tokenizer:
     for known in get_args(Tokenizer):
         if name == known:
             return cast(Tokenizer, known)
-    raise UserError(f"`tokenizer` {name}: there is none of this name; there are {', '.join(get_args(Tokenizer))}")
+    raise UserError(f"`tokenizer` {name}: unknown tokenizer; known: {', '.join(get_args(Tokenizer))}")
 
 
 def _by_language(argument: str, texts: Sequence[str], languages: tuple[str, str]) -> dict[str, str]:
@@ -189,7 +189,7 @@ def _rules(drop: str | Sequence[str]) -> tuple[Drop, ...]:
     for name in names:
         if name not in get_args(Drop):
             known = ", ".join(get_args(Drop))
-            raise UserError(f"`drop` {','.join(names)}: no rule {name!r}; there are {known}")
+            raise UserError(f"`drop` {','.join(names)}: unknown rule {name!r}; known: {known}")
     # In one order however they were given: prep.yaml must be the same for a run that goes on.
     return tuple(rule for rule in get_args(Drop) if rule in names)
 

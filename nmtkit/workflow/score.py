@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Scores:
-    """What ``score`` found: ``scores["sacreBLEU-13a"].value`` of the first system, or everything in ``comparison``."""
+    """The result of ``score``: ``scores["sacreBLEU-13a"].value`` of the first system, ``comparison`` of all."""
 
     comparison: "Comparison"
-    references: list[str]  # the names of their files
+    references: list[str]  # the names of the reference files
 
     def __getitem__(self, metric: str) -> "Score":
         return next(m.score for m in self.comparison.measured[0] if m.metric == metric)
@@ -61,7 +61,7 @@ def score(
 
     files: translations, then the reference unless there are ``references``; each is a file or a list of lines. Without
     any, the ``split`` of the folder ``data`` is translated with ``model`` and scored. The other arguments are those of
-    the command. Raises UserError for texts that do not correspond, and for what excludes each other.
+    the command. Raises UserError for texts that do not correspond, and for arguments that exclude each other.
     """
     # Two uses share the arguments: a model's own translations (without files) and files. Each refuses the other's.
     from nmtkit.evaluation.comparison import compare

@@ -1,4 +1,4 @@
-"""``vocab``: vocabularies from the training text of a data folder, and the corpus as numbers."""
+"""``vocab``: vocabularies from the training text of a data folder, and the corpus as ids."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +24,11 @@ def vocab(
 ) -> "VocabReport":
     """Make vocabularies from the training text, and encode the data folder for training: ``nmtkit vocab``.
 
-    src_size, tgt_size: rows, the four symbols included; None: all words. min_count: of a word to be known. joint: one
-    vocabulary for both sides. unkpos: unknown target words say where in the source they come from. src_from, tgt_from:
-    vocabularies whose words are taken instead. jobs: see ``prep``. The report has the vocabularies and their coverage;
-    printed, it is for people. Raises UserError for a folder that ``prep`` did not make, sizes too small, and for what
-    excludes each other.
+    src_size, tgt_size: rows, the four symbols included; None: all words. min_count: how often a word must occur. joint:
+    one vocabulary for both sides. unkpos: unknown target words point to the source words that they come from. src_from,
+    tgt_from: vocabularies whose words are taken instead. jobs: see ``prep``. The report has the vocabularies and their
+    coverage; printed, it is meant for people. Raises UserError for a folder that ``prep`` did not make, for sizes that
+    are too small, and for arguments that exclude each other.
     """
     for name, size in (("src_size", src_size), ("tgt_size", tgt_size)):
         if size is not None and size <= len(SPELLINGS):

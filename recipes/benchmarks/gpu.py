@@ -54,7 +54,7 @@ from nmtkit.experiment.presets import SMALL
 from nmtkit.models.base import count_parameters
 from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
 from nmtkit.ops.precision import dtype_of, resolve
-from nmtkit.search.batching import translate_ids
+from nmtkit.search.batching import translate_each
 from nmtkit.symbols import EOS
 from nmtkit.training import optimizers
 from nmtkit.training.folder import ModelFolder
@@ -289,7 +289,7 @@ def search(scale: Scale, device: torch.device) -> Iterator[Record]:
             settings = replace(experiment.search, beam_size=5, max_len_a=1.0, max_len_b=1, max_tokens=10**9)
 
             def translate(sentences: Any = sentences, settings: Any = settings) -> None:
-                assert len(list(translate_ids(scorer, sentences, settings, device=device))) == len(sentences)
+                assert len(list(translate_each(scorer, sentences, settings, device=device))) == len(sentences)
 
             found = min(seconds(translate, 3, clock_of(device))[1:])
             yield {"sentences": size, "precision": precision, "sentences_per_second": size / found,

@@ -34,7 +34,7 @@ from nmtkit.lines import read_lines
 from nmtkit.ops import memory
 from nmtkit.ops.precision import Precision, resolve
 from nmtkit.ops.tree import Tree
-from nmtkit.search.batching import translate_ids
+from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Search
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Narrowing, Shortlists
@@ -101,8 +101,8 @@ def translate(part: slice) -> tuple[int, int, int, int]:
     shortlists = None if words is None else Shortlists(words, [()] * len(sentences))
     counts = [0, 0]
     counted = Counted(model, counts)
-    found = translate_ids(counted, sentences, search, device=torch.device("cpu"), shortlists=shortlists)
-    return len(found), sum(len(best[0].ids) + 1 for best in found), *counts
+    found = list(translate_each(counted, sentences, search, device=torch.device("cpu"), shortlists=shortlists))
+    return len(found), sum(len(best[0].ids) + 1 for _, best in found), *counts
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ def test_a_page_has_every_part_and_needs_nothing_else(nmtkit: Run) -> None:
     page = Page(text)
     headings = re.findall(r"<h2>(.*?)</h2>", text)
     assert headings == ["Scores", "Training", "By length of the source", "Without unknown words",
-                        "Unknown words and names", "Are the differences chance?", "Where they look",
+                        "Unknown words and names", "Are the differences due to chance?", "Attention",
                         "Most different", "Worst", "Configurations"]  # fmt: skip
     assert all(link.startswith("#s") for link in page.loads)
     assert page.counts["figure"] == 6 + 2 + 3  # training, lengths, attention of the model that looks

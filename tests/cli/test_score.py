@@ -69,7 +69,7 @@ def test_the_table_has_a_line_per_system_and_says_what_each_number_is(nmtkit: Ru
     assert lines[2].startswith("one.txt      ")
     assert lines[3].split() == ["runs/two.txt", *("100.00" for _ in metrics[:-1]), "0.00"]  # TER counts errors
     assert len({len(line) for line in lines[1:4]}) == 1
-    assert lines[5] == "what they are"
+    assert lines[5] == "metrics"
     assert [line.split()[0] for line in lines[7:]] == metrics
     assert lines[7].startswith("multi-bleu     Moses words (en)  nrefs:1|case:mixed|eff:no|tok:none")
     assert lines[9].startswith("sacreBLEU-13a  plain text        nrefs:1|case:mixed|eff:no|tok:13a")

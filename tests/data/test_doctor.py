@@ -21,7 +21,7 @@ FAULTS: list[tuple[int, str, bytes, str]] = [
     (30, "tgt", b" \xe2\x80\xa8", "blank"),
     (40, "tgt", b"mot " * 251, "more than 250 words"),
     (50, "src", b"a bell\x07 rings in the house", "control characters"),
-    (60, "tgt", "мы видим мышь".encode(), "letters that are not those of fr"),
+    (60, "tgt", "мы видим мышь".encode(), "letters that fr is not written in"),
     (70, "tgt", b"the dog sleeps in the small house 70", "looks like en, not fr"),
     (80, "src", b"le chien dort dans la maison 80", "looks like fr, not en"),
     (90, "tgt", b"x " * 80, "more than 9 times as long as the other side"),
@@ -77,7 +77,7 @@ def test_a_pair_that_comes_again_is_found_but_not_a_blank_one(tmp_path: Path) ->
         side[99] = side[199] = side[4]
         side[150] = side[160] = b""
     found = {finding.what: str(finding) for finding in examine(tmp_path, sides)}
-    again = "a pair that was there before"
+    again = "the same pair as on an earlier line"
     assert found[again] == f"{tmp_path}/train.en:100: {again} (2 such lines: 100, 200)"
     assert len(found) == 2
 
@@ -87,7 +87,7 @@ def test_a_test_pair_that_is_in_the_training_text_is_found(tmp_path: Path) -> No
     for test, train in zip(sides["test"], sides["train"], strict=True):
         test[6] = train[33]
     (finding,) = examine(tmp_path, sides)
-    assert str(finding) == f"{tmp_path}/test.en:7: a pair that is in {tmp_path}/train.en, too"
+    assert str(finding) == f"{tmp_path}/test.en:7: the pair is also in {tmp_path}/train.en"
 
 
 def test_a_translation_that_is_its_source_is_found(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
             lambda: plain(escape=True),
             "`aggressive_hyphens`, `protect` and `escape` are for a tokenizer, and `tokenizer` is none",
         ),
-        (lambda: Side("en", protected=("(",)), r"`protect`: '\(' is no regular expression: missing \)"),
+        (lambda: Side("en", protected=("(",)), r"`protect`: '\(' is not a regular expression: missing \)"),
         (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges must be at least 1, not 0"),
         (lambda: Prep(Side("en"), Side("fr"), pieces=0), "pieces must be at least 1, not 0"),
     ],

@@ -10,12 +10,12 @@ from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import CrossEntropy, cross_entropy, score_candidates
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.tree import Tree
-from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Search
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.scorer import Scorer
 from nmtkit.symbols import EOS
 from tests.models.test_contracts import TGT_WORDS, toy_model
+from tests.search.found import translate_ids
 
 CPU = torch.device("cpu")
 SOURCES = [[4, 5, 6, 7], [8], [], [9, 4]]

@@ -46,10 +46,10 @@ def test_what_equals_any_reference_but_for_the_case_that_a_model_cannot_know_has
     pipeline, vocabulary = TextPipeline.load(data, "tgt"), Vocabulary.load(data / "vocab.tgt")
     said = [vocabulary.ids(pipeline.tokens(line)) for line in (PAIRS[0][1], OTHERS[1])]
 
-    def translate(*arguments: object, **settings: object) -> list[list[Hypothesis]]:
-        return [[Hypothesis(ids, 0.0, [], None)] for ids in said]
+    def translate(*arguments: object, **settings: object) -> list[tuple[int, list[Hypothesis]]]:
+        return list(enumerate([Hypothesis(ids, 0.0, [], None)] for ids in said))
 
-    monkeypatch.setattr("nmtkit.experiment.development.translate_ids", translate)
+    monkeypatch.setattr("nmtkit.experiment.development.translate_each", translate)
     caplog.set_level(logging.INFO, "nmtkit")
     run_experiment(small_experiment(max_updates=1), data, data.parent / "run", torch.device("cpu"))
     records = map(json.loads, (data.parent / "run" / "metrics.jsonl").read_text().splitlines())

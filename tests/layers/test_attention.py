@@ -1,27 +1,25 @@
 """Additive attention with its parameters."""
 
-import pytest
 import torch
 
 from nmtkit.layers.attention import AdditiveAttention, MultiHeadAdditiveAttention
 from nmtkit.ops import attention
 
 
-@pytest.mark.parametrize("bias", [False, True])
-def test_the_score_is_v_tanh_of_projected_query_and_key(bias: bool) -> None:
-    layer = AdditiveAttention(3, 4, 5, bias=bias)
+def test_the_score_is_v_tanh_of_projected_query_and_key() -> None:
+    layer = AdditiveAttention(3, 4, 5)
     for parameter in layer.parameters():
         parameter.data.normal_()
     query, annotations, mask = torch.randn(2, 3), torch.randn(2, 6, 4), torch.ones(2, 6, dtype=torch.bool)
     context, weights = layer(query, layer.key(annotations), annotations, mask)
-    b = layer.key.bias if bias else 0.0
-    energy = (query.unsqueeze(1) @ layer.query.weight.t() + annotations @ layer.key.weight.t() + b).tanh() @ layer.v
+    keys = annotations @ layer.key.weight.t() + layer.key.bias
+    energy = (query.unsqueeze(1) @ layer.query.weight.t() + keys).tanh() @ layer.v
     torch.testing.assert_close(weights, energy.softmax(dim=1))
     torch.testing.assert_close(context, torch.einsum("bs,bsd->bd", energy.softmax(dim=1), annotations))
 
 
-def test_there_is_one_bias_at_most() -> None:
-    names = {name for name, _ in AdditiveAttention(3, 4, 5, bias=True).named_parameters()}
+def test_there_is_one_bias() -> None:
+    names = {name for name, _ in AdditiveAttention(3, 4, 5).named_parameters()}
     assert names == {"query.weight", "key.weight", "key.bias", "v"}
 
 

@@ -128,7 +128,7 @@ def seen(model: Seq2Seq, memory: Tree, state: Tree, y: Tensor) -> list[Tensor | 
 def test_unroll_is_repeated_step(preset: str) -> None:
     model, results = toy_model(preset), []
     for unroll in (model.decoder.unroll, partial(Decoder.unroll, model.decoder)):
-        hidden = unroll(*model.encode(*sources()), model.embedding["tgt"](targets()))
+        hidden = unroll(*model.begin(*sources()), model.embedding["tgt"](targets()))
         results.append((hidden, gradient(model, hidden)))
     assert_same(*results)
 

@@ -169,7 +169,7 @@ def changed_positions(model: Seq2Seq, position: int) -> list[int]:
     src = torch.tensor([[4, 5, 6, 7, 8, 2]])
     other, mask = src.clone(), torch.ones_like(src, dtype=torch.bool)
     other[0, position] = 3
-    differs = model.encode(src, mask)[0].annotations != model.encode(other, mask)[0].annotations
+    differs = model.begin(src, mask)[0].annotations != model.begin(other, mask)[0].annotations
     return differs[0].any(dim=1).nonzero().flatten().tolist()
 
 
@@ -189,7 +189,7 @@ def test_residual_connections_leave_the_recurrence_alone() -> None:
 
 def test_every_decoder_layer_starts_from_the_same_state() -> None:
     src = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]])
-    _, state = model_of(SMALL).encode(src, src != 0)
+    _, state = model_of(SMALL).begin(src, src != 0)
     assert len(state) == 3
     assert all(torch.equal(h, state[0]) for h in state)
     assert not torch.equal(state[0][0], state[0][1])

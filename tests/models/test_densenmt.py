@@ -248,7 +248,7 @@ def test_dense_attention_of_one_part_is_dense_attention_of_the_first_kind() -> N
 
 
 def test_attention_is_scaled_by_the_true_length() -> None:
-    memory, _ = toy(SMALL).encode(*sources())
+    memory, _ = toy(SMALL).begin(*sources())
     assert torch.equal(memory.length.squeeze(), torch.tensor(LENGTHS).sqrt())
 
 

@@ -1,3 +1,4 @@
+import os
 import platform
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from nmtkit.errors import UserError
-from nmtkit.ops.memory import in_halves, is_full
+from nmtkit.ops.memory import free_memory, in_halves, is_full
 
 
 def test_what_the_processor_s_allocator_raises_is_recognised() -> None:
@@ -33,6 +34,16 @@ def test_what_a_gpu_and_python_raise_is_recognised() -> None:
 @pytest.mark.parametrize("error", [RuntimeError("shapes cannot be multiplied"), ValueError("not enough memory")])
 def test_other_errors_are_not(error: Exception) -> None:
     assert not is_full(error)
+
+
+def test_memory_that_caches_files_can_be_allocated_and_a_system_that_does_not_say_has_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cpu = torch.device("cpu")
+    monkeypatch.setattr("pathlib.Path.read_text", lambda path: "MemFree:   10 kB\nMemAvailable:   300 kB\n")
+    assert free_memory(cpu) == 300 * 1024
+    monkeypatch.setattr("pathlib.Path.read_text", lambda path: "MemFree:   10 kB\n")
+    assert free_memory(cpu) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 # Tensors of 16 MB, freed and made again and again: prints how many pages were new to the process.

@@ -6,9 +6,10 @@ from torch import Tensor
 
 from nmtkit.errors import UserError
 from nmtkit.ops.tree import Tree
-from nmtkit.search.batching import SHORT, token_batches, translate_ids
+from nmtkit.search.batching import SHORT, token_batches
 from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.symbols import EOS
+from tests.search.found import translate_ids
 
 CONFIG = Search(beam_size=2, max_tokens=100)
 CPU = torch.device("cpu")

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nmtkit.ops.tree import Tree
-from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.symbols import BOS, EOS
+from tests.search.found import translate_ids
 from tests.search.test_beam import WORDS, Table, batch, search
 
 CPU = torch.device("cpu")

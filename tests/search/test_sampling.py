@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from nmtkit.errors import UserError
-from nmtkit.search.batching import translate_ids
 from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.symbols import BOS, EOS, PAD
+from tests.search.found import translate_ids
 from tests.search.test_beam import Constant, Table
 
 CONFIG = Search(length_penalty="none", max_len_a=0, max_len_b=3)

@@ -120,7 +120,7 @@ def test_no_budget_is_more_than_a_pass_or_than_memory_holds_or_than_the_corpus_h
     assert found_budget(monkeypatch, always, fits=1100) == 1024
     assert found_budget(monkeypatch, always, pairs=60) == 2048  # the longer half of them, 1,400 words, is all there is
     monkeypatch.setattr(estimates, "_saved_bytes", lambda update, model: 600)
-    monkeypatch.setattr(estimates, "free_memory", lambda: 1100)
+    monkeypatch.setattr(estimates, "free_memory", lambda device: 1100)
     assert found_budget(monkeypatch, always) == 256
 
 

@@ -16,7 +16,7 @@ from tests.training.conftest import small_experiment
         ({"batch_sentences": None, "batch_tokens": "atuo"}, "expected a whole number or auto; found str 'atuo'"),
         ({"batch_sentences": None, "batch_tokens": 0}, "batch_tokens: 0 is not at least 1"),
         ({"patience": 0}, "patience: 0 is not at least 1"),
-        ({"min_lr": 1e-4}, "min_lr: 0.0001 is not above 0, or the schedule is no plateau"),
+        ({"min_lr": 1e-4}, "min_lr: 0.0001 is not above 0, or schedule.kind is not plateau"),
         ({"seed": 1 << 31}, r"seed: 2147483648 is not in \[0, 2147483648\)"),
         ({"dropout_seed": -1}, r"dropout_seed: -1 is not in"),
         ({"save_every": 0}, "save_every: 0.0 is not above 0; null: at validations only"),

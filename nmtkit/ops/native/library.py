@@ -1,9 +1,8 @@
-"""Kernels in C for a processor: what is done beside the products, in one pass where PyTorch's operations take several,
-and products by tiles, which some processors have (``tiles.py``).
+"""Kernels in C for CPUs: one pass for work between the products where PyTorch's operations take several, and products
+by tiles, which some processors have (``tiles.py``).
 
-``pip`` compiles ``kernels.c`` when nmtkit is installed, if there is a C compiler; without one everything works as well
-with the plain operations, which stand beside each use. The rows that a kernel works on are shared among PyTorch's
-threads, where its OpenMP is GCC's.
+``pip`` compiles ``kernels.c`` when nmtkit is installed if there is a C compiler. Without one everything works with the
+plain operations beside each use. The rows of a kernel are shared among PyTorch's threads if its OpenMP is GCC's.
 """
 
 import ctypes
@@ -28,7 +27,7 @@ def helps(*tensors: Tensor, dtypes: Collection[torch.dtype] = (torch.float32,)) 
 
 
 def parts(rows: int, elements: int) -> int:
-    """The number of parts in which so many rows, of so many elements together, are best worked on side by side."""
+    """The number of parts in which so many rows, with so many elements together, are best processed in parallel."""
     return max(1, min(torch.get_num_threads(), rows, elements // GRAIN))
 
 
@@ -50,10 +49,10 @@ def has_tiles() -> bool:
 
 
 def run(name: str, rows: int, parts: int, *given: Tensor | int | torch.dtype | None) -> None:
-    """Has a kernel work on all rows, in so many parts at once.
+    """Run a kernel on all rows, in so many parts at once.
 
-    It is given, in the order in which its header names them, tensors without gaps, integers, and dtypes where it asks
-    whether something is low, which is bfloat16.
+    It is given contiguous tensors, integers and dtypes, in the order of its header; of a dtype it only learns whether
+    it is low, that is bfloat16.
     """
     library = _library()
     assert library is not None, "helps() says whether there are kernels"
@@ -61,7 +60,7 @@ def run(name: str, rows: int, parts: int, *given: Tensor | int | torch.dtype | N
 
 
 def _integer(given: Tensor | int | torch.dtype | None) -> int:
-    """What C is given for it: an address, an integer, or the answer to whether it is low."""
+    """The argument as C takes it: an address, an integer, or whether the dtype is low."""
     if isinstance(given, Tensor):
         return given.data_ptr()
     return int(given == torch.bfloat16) if isinstance(given, torch.dtype) else given or 0

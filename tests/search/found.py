@@ -1,0 +1,11 @@
+"""The hypotheses of all sentences, for tests that want them at once and in the order of the sentences."""
+
+from typing import Any
+
+from nmtkit.search.batching import translate_each
+from nmtkit.search.beam import Hypothesis
+
+
+def translate_ids(*arguments: Any, **settings: Any) -> list[list[Hypothesis]]:
+    """What ``translate_each`` finds, by number of the sentence."""
+    return [found for _, found in sorted(translate_each(*arguments, **settings))]
