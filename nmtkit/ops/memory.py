@@ -3,8 +3,11 @@
 import ctypes
 import os
 import platform
+import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -14,6 +17,8 @@ from nmtkit.errors import UserError
 # Of the allocators of processors, of cuBLAS, and of oneDNN, and of sizes that 64 bits cannot count; only a GPU's
 # allocator has a class of its own.
 _SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
+
+_MEMINFO = Path("/proc/meminfo")  # of Linux
 
 # Of mallopt(3): the size from which memory comes from the system for one tensor alone, and how much may lie unused.
 _MMAP_THRESHOLD, _LARGEST_THRESHOLD = -3, 2**25
@@ -68,10 +73,19 @@ def in_halves(batch: B, work: Callable[[B], R], too_large: Callable[[B], str]) -
 
 
 def free_memory() -> int:
-    """The free memory in bytes: the GPU's if there is one, else the computer's."""
+    """The memory in bytes that can be had: the GPU's if there is one, else the computer's.
+
+    The computer's includes what files take that were read, which Linux gives back; elsewhere it is all that there is.
+    """
     if torch.cuda.is_available():
         return int(torch.cuda.mem_get_info()[0])
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    said = re.search(r"MemAvailable: *(\d+) kB", _MEMINFO.read_text("utf-8") if _MEMINFO.exists() else "")
+    return int(said[1]) << 10 if said else installed_memory()
+
+
+def installed_memory() -> int:
+    """The computer's memory in bytes; as much as can be counted where the system does not say, as Windows."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
 
 
 def keep() -> None:

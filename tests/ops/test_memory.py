@@ -2,11 +2,13 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
 
 from nmtkit.errors import UserError
+from nmtkit.ops import memory
 from nmtkit.ops.memory import in_halves, is_full
 
 
@@ -87,3 +89,22 @@ def test_what_fails_for_other_reasons_is_not_tried_again_in_halves() -> None:
     with pytest.raises(ZeroDivisionError):
         list(in_halves([1, 2], lambda rows: tried.append(rows) or 1 // 0, str))
     assert tried == [[1, 2]]
+
+
+def test_memory_that_files_take_and_that_linux_gives_back_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (tmp_path / "meminfo").write_text("MemTotal:       24684416 kB\nMemFree:  10 kB\nMemAvailable:    2048 kB\n")
+    assert memory.free_memory() == 2 << 20
+
+
+def test_where_no_system_says_what_is_free_all_memory_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}  # what macOS knows; another name is an error
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("os.sysconf", sizes.__getitem__)
+    assert memory.free_memory() == 4096 * 1000
+    monkeypatch.delattr("os.sysconf")  # as on Windows
+    assert memory.free_memory() > 1 << 60
