@@ -5,7 +5,6 @@ A line ends at \\n and nowhere else.
 
 import codecs
 import errno
-import fcntl
 import gzip
 import io
 import logging
@@ -18,6 +17,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
 
@@ -29,6 +29,9 @@ _BLOCK = 1 << 17
 _COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
+
+# Windows has no such locks, cannot be asked to write a folder to the disk, and waits for no pipe.
+POSIX = find_spec("fcntl") is not None
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the system's errors for a disk without room
 
@@ -224,7 +227,9 @@ def _open_text(path: Path, suffix: str, mode: Literal["wt", "at"]) -> TextIO:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, is on disk."""
+    """Wait until a file's content, or a folder's list of names, is on disk; where a system can be asked for it."""
+    if not POSIX:
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -251,7 +256,7 @@ def staging_folder(folder: Path) -> Iterator[Path]:
     """
     with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob(".new-*"):
+        for old in folder.glob(".new-*") if POSIX else ():
             with suppress(UserError), locked(old, "program"):  # which a living process holds
                 shutil.rmtree(old, ignore_errors=True)
         staging = tempfile.TemporaryDirectory(prefix=".new-", dir=folder)
@@ -286,6 +291,12 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
     path = folder / ".lock"
     with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    if not POSIX:
+        yield
+        return
+    import fcntl
+
+    with report_write_errors(folder):
         file = path.open("ab+", buffering=0)
     with file:
         try:

@@ -1,8 +1,9 @@
-"""What nmtkit asks of the libraries below PyTorch: memory that stays."""
+"""What nmtkit asks of the libraries below PyTorch, memory that stays; and of the system, little."""
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +44,46 @@ def test_memory_stays_when_every_batch_has_a_shape_of_its_own() -> None:
 )
 def test_a_value_that_the_user_set_stays(name: str, value: str, read: str) -> None:
     assert python(f"import os, nmtkit; print(os.environ[{read!r}])", **{name: value}).stdout == f"{value}\n"
+
+
+LIKE_WINDOWS = """
+import os, select, shutil, signal, sys
+import sacrebleu, torch  # what they need on Linux is theirs
+sys.modules["fcntl"] = None
+del os.sysconf, os.sched_getaffinity, signal.SIGHUP
+opened = os.open
+
+def no_folder(path, flags, *others, **more):
+    if os.path.isdir(path):
+        raise PermissionError(13, "Permission denied", path)
+    return opened(path, flags, *others, **more)
+
+def no_pipe(*descriptors):
+    raise OSError(10038, "not a socket")
+
+os.open, select.select, shutil._use_fd_functions = no_folder, no_pipe, False
+"""
+
+# From raw text to a translation of what comes by a pipe.
+EVERYTHING = """
+import nmtkit
+from nmtkit.cli.main import main
+
+nmtkit.prep(src_lang="en", words=True, jobs=1)
+nmtkit.vocab(jobs=1)
+nmtkit.train("rnnsearch-small", max_updates=1, settings={"model.hidden": 8})
+sys.argv[1:] = ["translate"]
+main()
+"""
+
+
+def test_everything_goes_where_the_system_has_no_locks_no_sizes_and_no_waiting_as_on_windows(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    for split in ("train", "dev", "test"):
+        for side in ("en", "fr"):
+            (tmp_path / "raw" / f"{split}.{side}").write_text("a b c\nd e f g\n" * 20)
+    command = [sys.executable, "-c", LIKE_WINDOWS + EVERYTHING]
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, input=b"a b\nd\n")
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.count(b"\n") == 2

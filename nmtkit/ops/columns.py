@@ -3,8 +3,6 @@
 Letters: B rows, C columns so far, D values in each.
 """
 
-from typing import Self
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -23,7 +21,7 @@ class Columns:
         self._memory, self._count, self._used = memory, count, used
 
     @classmethod
-    def none(cls, like: Tensor) -> Self:
+    def none(cls, like: Tensor) -> "Columns":
         """No columns yet, with the rows and the width of ``like`` (B, ..., D)."""
         return cls(like.new_empty(len(like), 0, like.shape[-1]), 0, [0])
 

@@ -3,6 +3,8 @@
 import ctypes
 import os
 import platform
+import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,9 @@ from nmtkit.errors import UserError
 # In the messages of the CPU's allocators, of cuBLAS and of oneDNN, and for sizes that 64 bits cannot count; only the
 # allocator for GPUs raises a class of its own.
 _SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
+
+_MEMINFO = Path("/proc/meminfo")  # of Linux
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))  # of a container
 
 # Of mallopt(3): the size from which memory comes from the system for one tensor alone, and how much may lie unused.
 _MMAP_THRESHOLD, _LARGEST_THRESHOLD = -3, 2**25
@@ -75,11 +80,16 @@ def free_memory(device: torch.device) -> int:
     """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        figures = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        return 1024 * int(figures["MemAvailable"].removesuffix("kB"))
-    except (OSError, KeyError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    available = re.search(r"MemAvailable: *(\d+) kB", _MEMINFO.read_text("utf-8") if _MEMINFO.exists() else "")
+    return min(int(available[1]) << 10, installed_memory()) if available else installed_memory()
+
+
+def installed_memory() -> int:
+    """The computer's memory in bytes, or the share that its container may use; no limit if neither is known."""
+    sizes = [int(size) for limit in _LIMITS if limit.exists() and (size := limit.read_text("utf-8").strip()).isdigit()]
+    if hasattr(os, "sysconf"):  # not on Windows
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(sizes, default=sys.maxsize)
 
 
 def keep() -> None:

@@ -33,7 +33,8 @@ def stop_signals() -> Iterator[list[int]]:
         received.append(number)
 
     wanted = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+    # Windows has none.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         wanted.append(signal.SIGHUP)
     # As they were afterwards: from Python, a run is a part of somebody else's program.
     before = {number: signal.signal(number, note) for number in wanted}

@@ -8,7 +8,6 @@ elsewhere they load them for themselves, which takes seconds, so that a short te
 import itertools
 import math
 import multiprocessing
-import os
 import time
 from bisect import bisect_left
 from collections import deque
@@ -80,8 +79,7 @@ def processes_for(translator: Translator) -> int:
     if translator.device.type != "cpu":
         return 1
     # Each process has weights of its own, unless it is a copy of this one, and needs about as much again to work in.
-    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(available_cores(), installed // 2 // max(1, translator.model_bytes)))
+    return max(1, min(available_cores(), memory.installed_memory() // 2 // max(1, translator.model_bytes)))
 
 
 def answers(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from nmtkit.errors import UserError
-from nmtkit.lines import decode_line
+from nmtkit.lines import POSIX, decode_line
 
 T = TypeVar("T")
 
@@ -79,15 +79,16 @@ class Stream:
             yield self._lines.popleft()
 
     def at_hand(self) -> bool:
-        """True if there is another line, now or before ``PAUSE`` is over."""
-        while not (self._lines or self._ended) and select.select([self._descriptor], [], [], PAUSE)[0]:
+        """True if there is another line, now or before ``PAUSE`` is over; now, where nothing can be waited for."""
+        while POSIX and not (self._lines or self._ended) and select.select([self._descriptor], [], [], PAUSE)[0]:
             self._read()
         return bool(self._lines)
 
     def _read(self) -> None:
         """Take what there is, at least a byte unless it is the end. Raises UserError for what cannot be read."""
         try:
-            select.select([self._descriptor], [], [])  # whoever shares it may have made it one that does not wait
+            if POSIX:  # whoever shares it may have made it one that does not wait
+                select.select([self._descriptor], [], [])
             block = os.read(self._descriptor, 1 << 20)
         except OSError as error:
             raise UserError(f"standard input: cannot be read: {error.strerror}") from None

@@ -3,12 +3,14 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
 
 from nmtkit.errors import UserError
-from nmtkit.ops.memory import free_memory, in_halves, is_full
+from nmtkit.ops import memory
+from nmtkit.ops.memory import in_halves, is_full
 
 
 def test_what_the_processor_s_allocator_raises_is_recognised() -> None:
@@ -34,16 +36,6 @@ def test_what_a_gpu_and_python_raise_is_recognised() -> None:
 @pytest.mark.parametrize("error", [RuntimeError("shapes cannot be multiplied"), ValueError("not enough memory")])
 def test_other_errors_are_not(error: Exception) -> None:
     assert not is_full(error)
-
-
-def test_memory_that_caches_files_can_be_allocated_and_a_system_that_does_not_say_has_all_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cpu = torch.device("cpu")
-    monkeypatch.setattr("pathlib.Path.read_text", lambda path: "MemFree:   10 kB\nMemAvailable:   300 kB\n")
-    assert free_memory(cpu) == 300 * 1024
-    monkeypatch.setattr("pathlib.Path.read_text", lambda path: "MemFree:   10 kB\n")
-    assert free_memory(cpu) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 # Tensors of 16 MB, freed and made again and again: prints how many pages were new to the process.
@@ -98,3 +90,34 @@ def test_what_fails_for_other_reasons_is_not_tried_again_in_halves() -> None:
     with pytest.raises(ZeroDivisionError):
         list(in_halves([1, 2], lambda rows: tried.append(rows) or 1 // 0, str))
     assert tried == [[1, 2]]
+
+
+CPU = torch.device("cpu")
+
+
+def test_memory_that_caches_files_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    (tmp_path / "meminfo").write_text("MemTotal:       24684416 kB\nMemFree:  10 kB\nMemAvailable:    2048 kB\n")
+    assert memory.free_memory(CPU) == 2 << 20
+
+
+@pytest.mark.parametrize(("limit", "free"), [("1048576", 1 << 20), ("max", 2 << 20), (str(1 << 62), 2 << 20)])
+def test_a_container_has_no_more_memory_than_it_may_use(
+    limit: str, free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "_LIMITS", (tmp_path / "memory.max", tmp_path / "absent"))
+    (tmp_path / "meminfo").write_text("MemAvailable:    2048 kB\n")
+    (tmp_path / "memory.max").write_text(f"{limit}\n")
+    assert memory.free_memory(CPU) == free
+    assert memory.installed_memory() >= free
+
+
+def test_where_no_system_says_what_is_free_all_memory_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}  # what macOS knows; another name is an error
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "_LIMITS", ())
+    monkeypatch.setattr("os.sysconf", sizes.__getitem__)
+    assert memory.free_memory(CPU) == 4096 * 1000
+    monkeypatch.delattr("os.sysconf")  # as on Windows
+    assert memory.free_memory(CPU) > 1 << 60

@@ -3,9 +3,14 @@
 They are compiled when nmtkit is installed. Without a C compiler there are none, and nothing to be tried.
 """
 
+import ctypes
 import itertools
+import platform
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
@@ -491,6 +496,20 @@ def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(library, "VERSION", library.VERSION + 1)
     library._library.cache_clear()
     assert not library.helps(drawn(2, 2))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have one kind of kernels")
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_either_compiler_makes_kernels_for_both_kinds_of_processors(compiler: str, tmp_path: Path) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"apt install {compiler}")
+    source = Path(library.__file__).with_name("kernels.c")
+    subprocess.run([compiler, "-shared", "-fPIC", source, "-o", tmp_path / "kernels.so"], check=True)
+    compiled = ctypes.CDLL(str(tmp_path / "kernels.so"))
+    assert compiled.nmtkit_version() == library.VERSION
+    for kind in library._KINDS.values():
+        for name in ("best", "pairs_multiply", "lstm_back"):
+            assert hasattr(compiled, f"nmtkit_{name}_{kind}")
 
 
 def test_without_a_library_everything_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@
 
 #include "nematus.h"
 
-#if defined(__AVX2__) && defined(__x86_64__)
+#ifdef __x86_64__
 #include "pairs.h"
 #endif
 

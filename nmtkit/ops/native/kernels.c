@@ -1,7 +1,7 @@
 /* The kernels of the headers beside this file for every kind of processor that PyTorch knows and that has wide vectors;
    library.py chooses one, and shares its rows among PyTorch's threads.
 
-   Other compilers than GCC, and other processors than x86-64, make one kind of what they are told to compile for. */
+   For other processors than x86-64 there is one kind, of what the compiler is told to compile for. */
 
 #include <math.h>
 #include <stdint.h>
@@ -76,7 +76,19 @@ INLINE uint32_t to_bits(float x) {
     return bits;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__clang__)
+
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#define NAMED(name) nmtkit_##name##_avx2
+#include "all.h"
+#pragma clang attribute pop
+
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), apply_to = function)
+#define NAMED(name) nmtkit_##name##_avx512
+#include "all.h"
+#pragma clang attribute pop
+
+#elif defined(__x86_64__) && defined(__GNUC__)
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
