@@ -62,7 +62,7 @@ browser: env
 gpu: env
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels]'
 	$(BIN)/pytest -m gpu tests/gpu
-	$(BIN)/pytest -m slow tests/ops/triton
+	$(BIN)/pytest -m slow -k laws tests/ops/triton
 
 clean:
 	rm -rf .venv work build dist *.egg-info nmtkit/ops/native/_compiled*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 """The parts that the kernels share. A twin does what its cell's ``Plain`` does: a product and a Triton kernel a step.
 
-The kernels were run in Triton's interpreter, on a CPU, and compiled for a GPU, but never run on one: none was at hand.
-``trusted.py`` therefore has them tried before they are relied on.
+The tests run the kernels in Triton's interpreter, on a CPU, and compile them for GPUs, but they never ran on one: none
+was at hand. ``trusted.py`` therefore has them tried before they are relied on.
 
 A program does BLOCK columns of one row of a state (B, H), each with its gates, or all of a row. What it gets is
 contiguous; arithmetic is in float32 whatever is loaded or stored. For an argument that may be None, None makes a kernel
