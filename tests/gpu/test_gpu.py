@@ -350,12 +350,13 @@ def test_torchrun_starts_a_process_for_each_gpu(processes: int, data: Path, tmp_
 def test_the_command_trains_and_translates_as_on_the_cpu(data: Path, tmp_path: Path) -> None:
     run_experiment(planned(), data, tmp_path / "run", GPU)
     lines = [line.strip() for line in (data.parent / "test.xx").read_text().splitlines()]
-    found = []
-    for device in (CPU, GPU):
-        translator = nmtkit.load(tmp_path / "run", str(device), precision="float32")
-        found.append(list(translator.translate(lines)))
-    assert found[0] == found[1]
-    assert len(found[0]) == len(lines)
+    ours, theirs = (
+        list(nmtkit.load(tmp_path / "run", str(device), precision="float32").n_best(lines, 1)) for device in (GPU, CPU)
+    )
+    assert len(ours) == len(theirs) == len(lines)
+    for (mine,), (other,) in zip(ours, theirs, strict=True):
+        # Of two hypotheses that are as good but for rounding, a device may choose either.
+        assert mine.text == other.text or mine.score == pytest.approx(other.score, abs=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
