@@ -16,13 +16,14 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 import nmtkit
 
 NAME = "simulated"
+POSSIBLE = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")  # not with PyTorch 2.6
 _TENSOR = torch.tensor
 # What CUDA's autocast converts to the lower precision, and what to float32 ("CUDA Op-Specific Behavior" in PyTorch's
 # documentation of torch.amp), of all that the dispatcher knows under such a name.
@@ -164,8 +165,14 @@ def _casting(overload: Any, dtype: torch.dtype | None) -> Callable[..., Any]:
 
 
 def begin() -> list[torch.library.Library]:
-    """Make the device known to PyTorch, for as long as the process lives and what is given back is kept."""
-    _setup_privateuseone_for_python_backend(NAME, backend_module=_module())
+    """Make the device known to PyTorch, for as long as the process lives and what is given back is kept.
+
+    Where it is not ``POSSIBLE`` there is nothing but its name.
+    """
+    if not POSSIBLE:
+        torch.utils.rename_privateuse1_backend(NAME)
+        return []
+    backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_module())
     others = torch.library.Library("_", "IMPL")
     others.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     library = torch.library.Library("aten", "IMPL")

@@ -43,6 +43,7 @@ from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import BOS
 from nmtkit.training.loss import summed_loss
 from nmtkit.training.validation import Validation
+from tests.gpu import simulated
 from tests.gpu.simulated import counted_waits
 from tests.models.test_contracts import (
     SRC_WORDS,
@@ -59,12 +60,14 @@ from tests.models.test_contracts import (
 )
 from tests.training.conftest import everything, make_data, metrics, small_experiment
 
-pytestmark = pytest.mark.gpu
-
 GPU = torch.device(os.environ.get("DEVICE", "cuda"))
 REAL = GPU.type == "cuda"
 CPU = torch.device("cpu")
-only_simulated = pytest.mark.skipif(GPU.type != "simulated", reason="only the simulated GPU counts waits")
+no_such_device = pytest.mark.skipif(
+    GPU.type == simulated.NAME and not simulated.POSSIBLE, reason="this PyTorch has no devices written in Python"
+)
+pytestmark = [pytest.mark.gpu, no_such_device]
+only_simulated = pytest.mark.skipif(GPU.type != simulated.NAME, reason="only the simulated GPU counts waits")
 SEARCH = Search(beam_size=3, length_penalty="avg", max_len_a=1, max_len_b=4)
 
 
