@@ -52,7 +52,11 @@ def processes(device: torch.device) -> Iterator[torch.device]:
         yield device
     except UserError as error:
         raise UserError(f"process {rank} of {count}: {error}") from None
+    # With PyTorch 2.6 this thread waits for those of gloo for ever if the group has the last reference to its backend:
+    # they may need Python's lock to let go of a tensor, and a group that goes does not release it.
+    backend = dist.distributed_c10d._get_default_group()._get_backend(device)
     dist.destroy_process_group()
+    del backend
 
 
 def _number(name: str) -> int:
