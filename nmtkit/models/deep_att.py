@@ -8,7 +8,9 @@ them into one constant vector.
 
 Where the paper is silent, our choices are: one bias per layer, in W_f; decoder states start at zero; without
 F-F there is no W_p, because the paper calls that model exactly the standard one; one column keeps the 1/4
-rule (5H -> 5H/4). "The last time step" of the first column is the step processed last.
+rule (5H -> 5H/4). "The last time step" of the first column is the step processed last; eq. 7 has the last word,
+which is another step only where that column's top layer reads backward, as in none of the paper's systems. Dropout is
+on every h that leaves its layer (for Deep-ED after the maximum over time) except the query of the attention.
 """
 
 from dataclasses import dataclass

@@ -7,7 +7,9 @@ layer sees the outputs of all layers below it side by side, and adds d channels 
 
 Every product is weight-normalised. Where the paper is silent this follows the first author's release: the stacks
 start from an embedding projected to their width, a summary layer is one of the layers counted, small embeddings
-and their positions are mapped to the attention's width, each by a matrix of its own.
+and their positions are mapped to the attention's width, each by a matrix of its own. Against the text, which has a
+summary layer project "back to the embedding size" (section 3.3), it is that of the stack, as in the release: only
+so are the printed sizes met.
 
 Words beyond the learnt positions share the last one, so that no line is too long.
 """

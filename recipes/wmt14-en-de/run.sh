@@ -74,10 +74,11 @@ if [ ! -e raw/test.de ]; then
     done
 fi
 
-# 3. A data folder: tokenised as Moses does; the case is kept.
+# 3. A data folder: tokenised as Moses does; case and punctuation are kept, as the references have them. Pairs of more than
+#    250 words or a ratio of lengths above 9 are left out, of which the papers say nothing.
 if [ ! -e $data/manifest.json ]; then
     nmtkit prep --train raw/train.{en,de} --dev raw/$dev.{en,de} --test raw/test.{en,de} \
-        "${segmentation[@]}" --output $data
+        --no-normalize "${segmentation[@]}" --output $data
 fi
 
 # 4. Which word translates which, for whatever replaces unknown words; a slice has no pair that is linked 100 times.
@@ -106,11 +107,11 @@ if [ ${#seeds[@]} -gt 1 ]; then
     systems+=("ensemble-$model")
 fi
 
-# 8. Shen et al. 2018 tune the length penalty, the power of the length by which log-probabilities are divided, on the
-#    development set (section 4.3).
+# 8. Shen et al. 2018 tune the length penalty, the power of the length by which log-probabilities are divided (section
+#    4.3), here on the development set; other kinds of penalty are tried, too.
 penalty=()
 if [ $data = data-bpe-40k ]; then
-    nmtkit tune --model "${systems[0]}" --data $data --betas 0 | tee tuned.txt
+    nmtkit tune --model "${systems[0]}" --data $data --alphas 0.1,0.2,0.4,0.6,0.8,1,1.2,1.4 --betas 0 | tee tuned.txt
     penalty=($(sed -n 's/^best  *\(--.*[^ ]\)  *[0-9.]*$/\1/p' tuned.txt))
 fi
 

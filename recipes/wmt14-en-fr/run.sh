@@ -100,14 +100,16 @@ if [ $text = 12m ] && [ ! -e raw-12m/test.fr ]; then
     done
 fi
 
-# 4. Data folders. The 36M pairs are tokenised as Moses does; the case is kept; pairs of more than 175 words or a ratio
-#    of lengths above 1.5 are left out. The 12M pairs are taken as they are.
+# 4. Data folders. The 36M pairs are tokenised as Moses does; case and punctuation are kept, as the references have them;
+#    pairs of more than 175 words or a ratio of lengths above 1.5 are left out. The 12M pairs are taken as they are.
 if [ ! -e $data/manifest.json ]; then
     case $data in
-        data-36m) nmtkit prep --raw raw-36m -s en -t fr --words --max-length 175 --max-ratio 1.5 --output $data ;;
+        data-36m)
+            nmtkit prep --raw raw-36m -s en -t fr --no-normalize --words --max-length 175 --max-ratio 1.5 --output $data
+            ;;
         data-36m-bpe)
             nmtkit prep --train raw-36m/train.{en,fr} --dev raw-36m/dev-2013.{en,fr} --test raw-36m/test.{en,fr} \
-                --bpe 32000 --joint --max-length 175 --max-ratio 1.5 --output $data
+                --no-normalize --bpe 32000 --joint --max-length 175 --max-ratio 1.5 --output $data
             ;;
         *) nmtkit prep --raw raw-12m -s en -t fr --tokenizer none --words --max-length 0 --max-ratio 0 --output $data ;;
     esac

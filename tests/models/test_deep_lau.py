@@ -124,7 +124,7 @@ SYSTEMS = {
     "deep-lau": (67.4, 38.97),
     "deep-lau-2x2": (57.9, 37.65),
     "deep-lau-8x6": (81.5, 39.01),
-    "deep-lau-8x6-w256": (31.9, 38.91),
+    "deep-lau-8x6-w256": (48.0, 38.91),
     "deep-lau-ende": (164.7, 22.1),
     "deep-lau-enfr": (67.4, 35.1),
     "deep-gru-2x1": (52.7, 33.59),
