@@ -23,14 +23,15 @@ from nmtkit.serving.sentences import Span, between, count_lines, sentences
 from nmtkit.serving.service import HttpError, Service
 
 _FORM = "application/x-www-form-urlencoded"
-_TAG = re.compile("<[A-Za-z/!?]")  # a < that none of these follows is a text's own
-_VALUE_OR_END = re.compile(r"""=\s*(?:"[^"]*"|'[^']*')|>""")  # in a tag: a > within a value's quotes is no end
-# What ends such elements, in which a > is nothing special.
-_ENDS = {
-    "<!--": re.compile("-->"),
-    "<script": re.compile(r"</script\s*>", re.IGNORECASE),
-    "<style": re.compile(r"</style\s*>", re.IGNORECASE),
-}
+# What is no text in HTML, up to the end of the text if it is not closed: comments; scripts and styles, in which a > is
+# nothing special; and tags, in which a > within a value's quotes is no end. Any other < is a text's own.
+_MARKUP = re.compile(
+    r"""<(?: !(?=--) .*? (?: --> | \Z )
+    | script .*? (?: </script\s*> | \Z )
+    | style .*? (?: </style\s*> | \Z )
+    | [a-z/!?] (?: [^>=]+ | =\s* (?: "[^"]*" | '[^']*' ) | = )* >? )""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE | re.ASCII,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,20 +177,10 @@ def _spans(text: str, pieces: Sequence[Span], language: str, split: bool) -> lis
 def _between_tags(html: str) -> Iterator[Span]:
     """What is text in HTML: neither tags nor comments nor what scripts and styles contain."""
     start = 0
-    while tag := _TAG.search(html, start):
-        yield Span(start, tag.start())
-        start = _end_of_tag(html, tag.start())
+    for markup in _MARKUP.finditer(html):
+        yield Span(start, markup.start())
+        start = markup.end()
     yield Span(start, len(html))
-
-
-def _end_of_tag(html: str, tag: int) -> int:
-    """The end of what begins with the < at ``tag``, and that of the whole text where it is not closed."""
-    for start, end in _ENDS.items():
-        if html[tag : tag + len(start)].lower() == start:
-            closing = end.search(html, tag)
-            return len(html) if closing is None else closing.end()
-    ends = (part.end() for part in _VALUE_OR_END.finditer(html, tag) if part[0] == ">")
-    return next(ends, len(html))
 
 
 def _versions(
