@@ -133,7 +133,7 @@ def serve(
     together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
     names = ["ensemble"] if ensemble else shortest_names(folders)
     offers = tuple(
-        Offer(name, Models(group, device, combine, parse_weights(weights), precision, lexicon))
+        Offer(name, Models(group, device, combine, parse_weights(weights), precision, lexicon).resolved())
         for name, group in zip(names, together, strict=True)
     )
     # First, so that an address that is taken is noticed before models are loaded.

@@ -23,7 +23,8 @@ import torch
 from nmtkit.data import parallel
 from nmtkit.data.parallel import Workers, available_cores
 from nmtkit.ops import memory
-from nmtkit.ops.precision import Precision
+from nmtkit.ops.matrix import usable
+from nmtkit.ops.precision import Precision, Products
 from nmtkit.search.ensemble import Combine
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
@@ -40,7 +41,7 @@ Window: TypeAlias = list[tuple[str, str]]  # lines, each with its prefix or refe
 
 
 class Models(NamedTuple):
-    """The models to load: the arguments of ``loading.load`` in their order."""
+    """The models to load: the arguments of ``loading.load`` in their order. Processes are sent those ``resolved``."""
 
     folders: tuple[Path, ...]
     device: str
@@ -48,6 +49,14 @@ class Models(NamedTuple):
     weights: tuple[float, ...] | None
     precision: Precision
     lexicon: Path | None  # instead of the model's own
+    products: Products | None = None  # what the precision comes to, where that was found out
+
+    def resolved(self) -> "Models":
+        """The same with what the precision comes to: processes that measured it for themselves might not agree.
+
+        Raises UserError for a device or a precision that cannot be used.
+        """
+        return self._replace(products=usable(self.precision, loading.choose_device(self.device)))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from nmtkit.errors import UserError
 from nmtkit.experiment.model import load_model
 from nmtkit.lines import atomic_write, real_path
 from nmtkit.ops.matrix import usable
-from nmtkit.ops.precision import Precision
+from nmtkit.ops.precision import Precision, Products
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.scorer import Scorer
 from nmtkit.training.folder import ModelFolder
@@ -53,13 +53,13 @@ def load(
     weights: Sequence[float] | None = None,
     precision: Precision = "auto",
     lexicon: Path | str | None = None,
+    products: Products | None = None,
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
 
-    The folder of a checkpoint stands for its model with these weights.
+    The folder of a checkpoint stands for its model with these weights. products: those of ``precision``, where known.
 
-    Raises UserError for models that cannot be loaded or combined, for a device that cannot be used, and for a precision
-    that the device does not have.
+    Raises UserError for models that cannot be loaded or combined, and for a device or precision that cannot be used.
     """
     paths = [Path(folders)] if isinstance(folders, Path | str) else list(map(Path, folders))
     # The device first, because it is quick to check and needs no model.
@@ -75,7 +75,7 @@ def load(
     # Of the members, when an ensemble's folder was named: their number is known only now.
     if weights and len(weights) != len(paths):
         raise UserError(f"`weights`: {len(weights)} of them for {len(paths)} models; give one for each")
-    products = usable(precision, chosen)
+    products = products or usable(precision, chosen)
     # Members that read alike share a source, so that a line is tokenised once for all of them.
     members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
     # Checkpoints of one model have its text files in common.
