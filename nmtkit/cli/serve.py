@@ -2,6 +2,7 @@
 
 import ipaddress
 import logging
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -138,7 +139,8 @@ def serve(
     )
     # First, so that an address that is taken is noticed before models are loaded.
     with listen(host, port) as listener:
-        address = listener.getsockname()
+        # As numbers, and an address that every network has (fe80::1) with the name of its network.
+        address = socket.getnameinfo(listener.getsockname(), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
         server = Server(offers, request, limits, split, api_key, tuple(cors or ()), jobs)
         models = ", ".join(f"{each.name} ({each.source} to {each.target})" for each in server.models)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
