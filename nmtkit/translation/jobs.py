@@ -29,7 +29,8 @@ from nmtkit.search.ensemble import Combine
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import LARGEST_WINDOW
-from nmtkit.translation.translator import Translation, Translator
+from nmtkit.translation.translation import Translation
+from nmtkit.translation.translator import Translator
 
 SHARE, LEAST = 256, 64  # the most lines that a process is given at once, and about the fewest that are worth giving
 
