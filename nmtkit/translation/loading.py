@@ -17,7 +17,7 @@ from nmtkit.config import build, dump_yaml, load_yaml, to_dict
 from nmtkit.data.settings import TextFiles, load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, check_choice
 from nmtkit.experiment.model import load_model
 from nmtkit.lines import atomic_write, real_path
 from nmtkit.ops.matrix import usable
@@ -73,8 +73,7 @@ def load(
     elif len(paths) == 1 and (combine or weights):  # which would be without effect
         raise UserError("`combine` and `weights` are for an ensemble; name several models")
     # Of the members, when an ensemble's folder was named: their number is known only now.
-    if weights and len(weights) != len(paths):
-        raise UserError(f"`weights`: {len(weights)} of them for {len(paths)} models; give one for each")
+    _check_combination(len(paths), combine, weights)
     products = products or usable(precision, chosen)
     # Members that read alike share a source, so that a line is tokenised once for all of them.
     members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
@@ -106,6 +105,16 @@ def load(
         Vocabulary.load(text.vocabulary("tgt")),
         None if words is None else Lexicon.load(words),
     )
+
+
+def _check_combination(models: int, combine: Combine | None, weights: Sequence[float] | None) -> None:
+    """Raise UserError unless so many models can be combined in this way."""
+    check_choice("combine", combine, Combine)
+    if weights and len(weights) != models:
+        raise UserError(f"`weights`: {len(weights)} of them for {models} models; give one for each")
+    for weight in weights or ():
+        if not 0 < weight < math.inf:  # which is false of what is not a number, too
+            raise UserError(f"`weights`: {weight:g} is not a number above 0")
 
 
 def _together(scorers: Sequence[Scorer], reads: Sequence[int], weights: Sequence[float], combine: Combine) -> Scorer:

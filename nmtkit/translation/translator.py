@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
 from nmtkit.translation.pieces import Part, best_combinations, cuts, end_of_piece, same_cuts, slices
-from nmtkit.translation.request import Request
+from nmtkit.translation.request import LengthPenalty, Request
 from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, windows
 from nmtkit.translation.translation import Translation, Writer
 
@@ -75,7 +75,7 @@ class Translator:
         *,
         n_best: None = None,
         beam_size: int | None = None,
-        length_penalty: Literal["none", "avg", "gnmt", "power"] | None = None,
+        length_penalty: LengthPenalty | None = None,
         alpha: float | None = None,
         seed: int | None = None,
         replace_unk: bool = False,
@@ -90,7 +90,7 @@ class Translator:
         *,
         n_best: int,
         beam_size: int | None = None,
-        length_penalty: Literal["none", "avg", "gnmt", "power"] | None = None,
+        length_penalty: LengthPenalty | None = None,
         alpha: float | None = None,
         seed: int | None = None,
         replace_unk: bool = False,
@@ -104,7 +104,7 @@ class Translator:
         *,
         n_best: int | None = None,
         beam_size: int | None = None,
-        length_penalty: Literal["none", "avg", "gnmt", "power"] | None = None,
+        length_penalty: LengthPenalty | None = None,
         alpha: float | None = None,
         seed: int | None = None,
         replace_unk: bool = False,
