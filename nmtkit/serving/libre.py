@@ -22,6 +22,7 @@ from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.sentences import Span, between, count_lines, sentences
 from nmtkit.serving.service import HttpError, Service
 
+_SPACE = re.compile("&(?:nbsp|#160|#xa0);", re.IGNORECASE)
 _FORM = "application/x-www-form-urlencoded"
 # What is no text in HTML, up to the end of the text if it is not closed: comments; scripts and styles, in which a > is
 # nothing special; and tags, in which a > within a value's quotes is no end. Any other < is a text's own.
@@ -71,10 +72,14 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     # The limits are for all of them together, so that no more can be had by asking in pieces.
     service.check_number(len(texts))
     service.check_text("\n".join(texts), request)
-    pieces = [_pieces(text, asked.format) for text in texts]
+    # A space that HTML spells in letters is no more a text, and no more the edge of one, than any other.
+    spaced = [_SPACE.sub(lambda found: " " * len(found[0]), text) if asked.format == "html" else text for text in texts]
+    pieces = [_pieces(text, asked.format) for text in spaced]
     # Before they are split, while all others wait.
-    service.check_number(sum(count_lines(text[a:b]) for text, each in zip(texts, pieces, strict=True) for a, b in each))
-    spans = [_spans(text, each, model.source, service.split) for text, each in zip(texts, pieces, strict=True)]
+    service.check_number(
+        sum(count_lines(text[a:b]) for text, each in zip(spaced, pieces, strict=True) for a, b in each)
+    )
+    spans = [_spans(text, each, model.source, service.split) for text, each in zip(spaced, pieces, strict=True)]
     service.check_sentences([span for each in spans for span in each])
     sources = [
         unescape(text[span.start : span.end]) if asked.format == "html" else text[span.start : span.end]

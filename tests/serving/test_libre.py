@@ -81,6 +81,12 @@ def test_a_tag_ends_outside_quotes_and_begins_with_a_letter(client: TestClient, 
     assert answer.json()["translatedText"] == (translated or html)
 
 
+def test_spaces_that_html_spells_in_letters_stay_where_they_are_around_a_text(client: TestClient) -> None:
+    html = "<p>&nbsp;</p>a&nbsp;<b>&#160;e f ? &nbsp;A&nbsp;b</b>&#xA0;"
+    answer = client.post("/translate", json={"q": html, "source": "en", "target": "en", "format": "html"})
+    assert answer.json()["translatedText"] == html.replace("?", "&lt;unk&gt;").replace("A&nbsp;b", "&lt;unk&gt; b")
+
+
 @pytest.mark.parametrize("part", ["<b>", "<b =", "<b ='", "='<b ", "<script", "</script ", "<!", "<!--"])
 def test_a_megabyte_of_what_may_be_tags_takes_no_time_that_grows_with_its_square(part: str) -> None:
     html = part * (1_000_000 // len(part))
