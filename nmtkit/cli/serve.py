@@ -113,6 +113,9 @@ def serve(
     # Headers carry only ASCII reliably.
     if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
         raise UserError("--api-key: is empty, or has spaces around it or letters beyond ASCII; give another")
+    folders = model or [Path("run")]
+    if len(folders) > 1 and not ensemble and (combine or weights):
+        raise UserError("--combine and --weights are for an ensemble; add --ensemble, or leave them out")
     try:
         from nmtkit.serving.server import Server, listen
     except ModuleNotFoundError as error:
@@ -120,7 +123,6 @@ def serve(
     from nmtkit.serving.search import Offer
     from nmtkit.translation.jobs import Models
 
-    folders = model or [Path("run")]
     request = Request(
         replace_unk=replace_unk, unk_origin=unk_origin, shortlist=shortlist, max_input_length=max_input_length,
         beam_size=beam_size, length_penalty=length_penalty, alpha=alpha, coverage_penalty=coverage_penalty,
