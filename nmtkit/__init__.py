@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nmtkit.errors import UserError
 from nmtkit.translation.request import Request
 from nmtkit.version import __version__
 from nmtkit.workflow.prep import prep
@@ -55,4 +56,6 @@ def load(
 
     folders = [folder] if isinstance(folder, Path | str) else folder
     chosen = at_checkpoint(folders, None if checkpoint is None else str(checkpoint))
+    if not chosen:
+        raise UserError("`folder`: no model in the list; name at least one")
     return loading.load(chosen, device, combine, weights, precision, lexicon)

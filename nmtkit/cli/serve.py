@@ -2,6 +2,7 @@
 
 import ipaddress
 import logging
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -112,6 +113,9 @@ def serve(
     # Headers carry only ASCII reliably.
     if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
         raise UserError("--api-key: is empty, or has spaces around it or letters beyond ASCII; give another")
+    folders = model or [Path("run")]
+    if len(folders) > 1 and not ensemble and (combine or weights):
+        raise UserError("--combine and --weights are for an ensemble; add --ensemble, or leave them out")
     try:
         from nmtkit.serving.server import Server, listen
     except ModuleNotFoundError as error:
@@ -119,7 +123,6 @@ def serve(
     from nmtkit.serving.search import Offer
     from nmtkit.translation.jobs import Models
 
-    folders = model or [Path("run")]
     request = Request(
         replace_unk=replace_unk, unk_origin=unk_origin, shortlist=shortlist, max_input_length=max_input_length,
         beam_size=beam_size, length_penalty=length_penalty, alpha=alpha, coverage_penalty=coverage_penalty,
@@ -133,12 +136,13 @@ def serve(
     together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
     names = ["ensemble"] if ensemble else shortest_names(folders)
     offers = tuple(
-        Offer(name, Models(group, device, combine, parse_weights(weights), precision, lexicon))
+        Offer(name, Models(group, device, combine, parse_weights(weights), precision, lexicon).resolved())
         for name, group in zip(names, together, strict=True)
     )
     # First, so that an address that is taken is noticed before models are loaded.
     with listen(host, port) as listener:
-        address = listener.getsockname()
+        # As numbers, and an address that every network has (fe80::1) with the name of its network.
+        address = socket.getnameinfo(listener.getsockname(), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
         server = Server(offers, request, limits, split, api_key, tuple(cors or ()), jobs)
         models = ", ".join(f"{each.name} ({each.source} to {each.target})" for each in server.models)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]

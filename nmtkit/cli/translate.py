@@ -174,7 +174,7 @@ def translate(
 
         # A value and not a loaded model, because it is sent to worker processes, which have the model or load it.
         folders = at_checkpoint(model or [Path("run")], checkpoint)
-        models = Models(tuple(folders), device, combine, parse_weights(weights), precision, lexicon)
+        models = Models(tuple(folders), device, combine, parse_weights(weights), precision, lexicon).resolved()
         translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
     translator = translator_of(models)
     copies = COPIES and translator.device.type == "cpu"

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.base import Metric
 
+from nmtkit.errors import check_choice
 from nmtkit.evaluation.bleu import References, metric_named
 
 Test = Literal["bs", "ar"]  # paired bootstrap (Koehn 2004), approximate randomisation (Riezler and Maxwell 2005)
@@ -40,6 +41,7 @@ def paired_test(
     difference is as far from the observed one as that is from zero. (sacreBLEU 2 takes the absolute differences first
     and their mean from them, and counts larger ones only; its p is about half as large.)
     """
+    check_choice("paired", test, Test)
     measure = metric_named(metric)
     # In float64 sums of counts are exact, so that equal systems are equal on every draw.
     sentences = [np.array(measure._extract_corpus_statistics(hyps, refs), np.float64) for hyps in systems]  # (L, Q)

@@ -84,7 +84,7 @@ def run_experiment(
             device, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
         if device.type == "cpu" and not library.helps():
-            log.info("no kernels in C, which train faster: install nmtkit again where there is a C compiler")
+            log.info("no kernels in C, which train faster: %s", library.remedy())
         log.info(development.describe_bleu())
         if run.settings.batch_tokens == "auto":
             run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmtkit.ops.blocks import BLOCK, by_blocks
+from nmtkit.ops.blocks import LARGEST, by_blocks
 from nmtkit.ops.native import tiles
 
 
@@ -57,7 +57,7 @@ def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float
     bias = None if bias is None else bias.detach().bfloat16()
     if weight.device.type == "cpu":
         try:
-            return LaidOut(torch.ops.mkldnn._reorder_linear_weight(low, BLOCK), bias, results)
+            return LaidOut(torch.ops.mkldnn._reorder_linear_weight(low, LARGEST), bias, results)
         except (AttributeError, RuntimeError):
             pass  # a processor without bfloat16, or a PyTorch without oneDNN: slow, but right
     return Low(low, bias, results)

@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 import torch
 from torch import Tensor
 
+from nmtkit.errors import check_choice
 from nmtkit.ops import bfloat16, int8
 from nmtkit.ops.native import pairs, tiles
 from nmtkit.ops.precision import Precision, Products, resolve
@@ -46,6 +47,7 @@ def repeated(weight: Tensor) -> Matrix:
 
 def usable(precision: Precision, device: torch.device) -> Products:
     """The number format that a precision means on this device. Raises UserError for one that it does not support."""
+    check_choice("precision", precision, Precision)
     products = resolve(precision, device)
     if products == "int8":
         int8.check_int8(device)

@@ -77,6 +77,9 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     values = await service.json(http)
     asked, request = read(values, service.request, service.limits)
     model = service.description(asked.model)
+    # The translator would name a folder of this machine and ask for a file of it.
+    if request.shortlist is not None and not model.lexicon:
+        raise UserError(f"`shortlist`: {model.name} has no lexicon; leave it out")
     text = asked.text if asked.text is not None else "\n".join(asked.lines or ())
     service.check_text(text, request)
     if asked.lines is not None and not asked.split:

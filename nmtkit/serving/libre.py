@@ -22,15 +22,17 @@ from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.sentences import Span, between, count_lines, sentences
 from nmtkit.serving.service import HttpError, Service
 
+_SPACE = re.compile("&(?:nbsp|#160|#xa0);", re.IGNORECASE)
 _FORM = "application/x-www-form-urlencoded"
-_TAG = re.compile("<[A-Za-z/!?]")  # a < that none of these follows is a text's own
-_VALUE_OR_END = re.compile(r"""=\s*(?:"[^"]*"|'[^']*')|>""")  # in a tag: a > within a value's quotes is no end
-# What ends such elements, in which a > is nothing special.
-_ENDS = {
-    "<!--": re.compile("-->"),
-    "<script": re.compile(r"</script\s*>", re.IGNORECASE),
-    "<style": re.compile(r"</style\s*>", re.IGNORECASE),
-}
+# What is no text in HTML, up to the end of the text if it is not closed: comments; scripts and styles, in which a > is
+# nothing special; and tags, in which a > within a value's quotes is no end. Any other < is a text's own.
+_MARKUP = re.compile(
+    r"""<(?: !(?=--) .*? (?: --> | \Z )
+    | script .*? (?: </script\s*> | \Z )
+    | style .*? (?: </style\s*> | \Z )
+    | [a-z/!?] (?: [^>=]+ | =\s* (?: "[^"]*" | '[^']*' ) | = )* >? )""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE | re.ASCII,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +72,14 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     # The limits are for all of them together, so that no more can be had by asking in pieces.
     service.check_number(len(texts))
     service.check_text("\n".join(texts), request)
-    pieces = [_pieces(text, asked.format) for text in texts]
+    # A space that HTML spells in letters is no more a text, and no more the edge of one, than any other.
+    spaced = [_SPACE.sub(lambda found: " " * len(found[0]), text) if asked.format == "html" else text for text in texts]
+    pieces = [_pieces(text, asked.format) for text in spaced]
     # Before they are split, while all others wait.
-    service.check_number(sum(count_lines(text[a:b]) for text, each in zip(texts, pieces, strict=True) for a, b in each))
-    spans = [_spans(text, each, model.source, service.split) for text, each in zip(texts, pieces, strict=True)]
+    service.check_number(
+        sum(count_lines(text[a:b]) for text, each in zip(spaced, pieces, strict=True) for a, b in each)
+    )
+    spans = [_spans(text, each, model.source, service.split) for text, each in zip(spaced, pieces, strict=True)]
     service.check_sentences([span for each in spans for span in each])
     sources = [
         unescape(text[span.start : span.end]) if asked.format == "html" else text[span.start : span.end]
@@ -176,20 +182,10 @@ def _spans(text: str, pieces: Sequence[Span], language: str, split: bool) -> lis
 def _between_tags(html: str) -> Iterator[Span]:
     """What is text in HTML: neither tags nor comments nor what scripts and styles contain."""
     start = 0
-    while tag := _TAG.search(html, start):
-        yield Span(start, tag.start())
-        start = _end_of_tag(html, tag.start())
+    for markup in _MARKUP.finditer(html):
+        yield Span(start, markup.start())
+        start = markup.end()
     yield Span(start, len(html))
-
-
-def _end_of_tag(html: str, tag: int) -> int:
-    """The end of what begins with the < at ``tag``, and that of the whole text where it is not closed."""
-    for start, end in _ENDS.items():
-        if html[tag : tag + len(start)].lower() == start:
-            closing = end.search(html, tag)
-            return len(html) if closing is None else closing.end()
-    ends = (part.end() for part in _VALUE_OR_END.finditer(html, tag) if part[0] == ">")
-    return next(ends, len(html))
 
 
 def _versions(

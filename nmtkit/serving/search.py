@@ -18,7 +18,8 @@ from nmtkit.search.ensemble import Ensemble
 from nmtkit.translation import loading
 from nmtkit.translation.jobs import Models
 from nmtkit.translation.request import Request
-from nmtkit.translation.translator import Translation, Translator
+from nmtkit.translation.translation import Translation
+from nmtkit.translation.translator import Translator
 
 
 class Offer(NamedTuple):

@@ -30,7 +30,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that listens there. Raises UserError for an address that cannot be had."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=2048)
+        return socket.create_server(address, family=family, backlog=2048)
     except UnicodeError as error:
         raise UserError(f"`host` {host}: {error}; give another") from None
     except OSError as error:

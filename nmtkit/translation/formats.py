@@ -16,7 +16,7 @@ import numpy as np
 from nmtkit.align.pharaoh import format_links
 from nmtkit.lines import atomic_write
 from nmtkit.symbols import EOS, SPELLINGS
-from nmtkit.translation.translator import Translation
+from nmtkit.translation.translation import Translation
 
 
 def columns(scores: str, number: int, translation: Translation) -> str:

@@ -23,12 +23,14 @@ import torch
 from nmtkit.data import parallel
 from nmtkit.data.parallel import Workers, available_cores
 from nmtkit.ops import memory
-from nmtkit.ops.precision import Precision
+from nmtkit.ops.matrix import usable
+from nmtkit.ops.precision import Precision, Products
 from nmtkit.search.ensemble import Combine
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import LARGEST_WINDOW
-from nmtkit.translation.translator import Translation, Translator
+from nmtkit.translation.translation import Translation
+from nmtkit.translation.translator import Translator
 
 SHARE, LEAST = 256, 64  # the most lines that a process is given at once, and about the fewest that are worth giving
 
@@ -40,7 +42,7 @@ Window: TypeAlias = list[tuple[str, str]]  # lines, each with its prefix or refe
 
 
 class Models(NamedTuple):
-    """The models to load: the arguments of ``loading.load`` in their order."""
+    """The models to load: the arguments of ``loading.load`` in their order. Processes are sent those ``resolved``."""
 
     folders: tuple[Path, ...]
     device: str
@@ -48,6 +50,14 @@ class Models(NamedTuple):
     weights: tuple[float, ...] | None
     precision: Precision
     lexicon: Path | None  # instead of the model's own
+    products: Products | None = None  # what the precision comes to, where that was found out
+
+    def resolved(self) -> "Models":
+        """The same with what the precision comes to: processes that measured it for themselves might not agree.
+
+        Raises UserError for a device or a precision that cannot be used.
+        """
+        return self._replace(products=usable(self.precision, loading.choose_device(self.device)))
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from nmtkit.config import build, dump_yaml, load_yaml, to_dict
 from nmtkit.data.settings import TextFiles, load_prep
 from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, check_choice
 from nmtkit.experiment.model import load_model
 from nmtkit.lines import atomic_write, real_path
 from nmtkit.ops.matrix import usable
-from nmtkit.ops.precision import Precision
+from nmtkit.ops.precision import Precision, Products
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.scorer import Scorer
 from nmtkit.training.folder import ModelFolder
@@ -53,13 +53,13 @@ def load(
     weights: Sequence[float] | None = None,
     precision: Precision = "auto",
     lexicon: Path | str | None = None,
+    products: Products | None = None,
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
 
-    The folder of a checkpoint stands for its model with these weights.
+    The folder of a checkpoint stands for its model with these weights. products: those of ``precision``, where known.
 
-    Raises UserError for models that cannot be loaded or combined, for a device that cannot be used, and for a precision
-    that the device does not have.
+    Raises UserError for models that cannot be loaded or combined, and for a device or precision that cannot be used.
     """
     paths = [Path(folders)] if isinstance(folders, Path | str) else list(map(Path, folders))
     # The device first, because it is quick to check and needs no model.
@@ -73,9 +73,8 @@ def load(
     elif len(paths) == 1 and (combine or weights):  # which would be without effect
         raise UserError("`combine` and `weights` are for an ensemble; name several models")
     # Of the members, when an ensemble's folder was named: their number is known only now.
-    if weights and len(weights) != len(paths):
-        raise UserError(f"`weights`: {len(weights)} of them for {len(paths)} models; give one for each")
-    products = usable(precision, chosen)
+    _check_combination(len(paths), combine, weights)
+    products = products or usable(precision, chosen)
     # Members that read alike share a source, so that a line is tokenised once for all of them.
     members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
     # Checkpoints of one model have its text files in common.
@@ -106,6 +105,16 @@ def load(
         Vocabulary.load(text.vocabulary("tgt")),
         None if words is None else Lexicon.load(words),
     )
+
+
+def _check_combination(models: int, combine: Combine | None, weights: Sequence[float] | None) -> None:
+    """Raise UserError unless so many models can be combined in this way."""
+    check_choice("combine", combine, Combine)
+    if weights and len(weights) != models:
+        raise UserError(f"`weights`: {len(weights)} of them for {models} models; give one for each")
+    for weight in weights or ():
+        if not 0 < weight < math.inf:  # which is false of what is not a number, too
+            raise UserError(f"`weights`: {weight:g} is not a number above 0")
 
 
 def _together(scorers: Sequence[Scorer], reads: Sequence[int], weights: Sequence[float], combine: Combine) -> Scorer:

@@ -8,10 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, check_choice
 
 if TYPE_CHECKING:
     from nmtkit.search.beam import Search
+
+LengthPenalty = Literal["none", "avg", "gnmt", "power"]
+Stop = Literal["all", "bound", "first"]
+UnkOrigin = Literal["matched", "papers"]
 
 MOST = 10_000  # translations of a line; as many as the widest beam of Search has
 MAX_INPUT_LENGTH = 250  # tokens; the longest sentence, in words, that nmtkit prep leaves in a training text by default
@@ -40,17 +44,17 @@ class Request:
     alignment: bool = False  # for each target word the source word that the model looked at most
     attention: bool = False  # the attention weights of each translation
     replace_unk: bool = False  # unknown words become the lexicon's translation, else a copy, of their source words
-    unk_origin: Literal["matched", "papers"] | None = None  # where these are; None: matched
+    unk_origin: UnkOrigin | None = None  # where these are; None: matched
     shortlist: int | None = None  # only so many frequent target words, and those the lexicon has for the source words
     max_input_length: int | None = None  # a longer line, in tokens, is translated in pieces; None: MAX_INPUT_LENGTH
     beam_size: int | None = None
-    length_penalty: Literal["none", "avg", "gnmt", "power"] | None = None
+    length_penalty: LengthPenalty | None = None
     alpha: float | None = None
     coverage_penalty: float | None = None
     max_len_a: float | None = None
     max_len_b: int | None = None
     max_tokens: int | None = None
-    stop: Literal["all", "bound", "first"] | None = None
+    stop: Stop | None = None
 
     def __post_init__(self) -> None:
         # The bounds of single fields; those of search settings are in Search.
@@ -61,6 +65,9 @@ class Request:
                 raise UserError(f"`{name}`: {value} is less than {bound}")
         if self.n_best is not None and self.n_best > MOST:
             raise UserError(f"`n_best`: {self.n_best} is not between 1 and {MOST}")
+        check_choice("unk_origin", self.unk_origin, UnkOrigin)
+        check_choice("length_penalty", self.length_penalty, LengthPenalty)
+        check_choice("stop", self.stop, Stop)
         # Fields that exclude each other are refused, because nobody would notice if one were ignored.
         if self.unk_origin is not None and not self.replace_unk:
             raise UserError("`unk_origin`: is for unknown words that are replaced; add `replace_unk`")

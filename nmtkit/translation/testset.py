@@ -21,7 +21,8 @@ from nmtkit.training.folder import ModelFolder
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import FIRST_WINDOW, windows
-from nmtkit.translation.translator import Translation, Translator
+from nmtkit.translation.translation import Translation
+from nmtkit.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 

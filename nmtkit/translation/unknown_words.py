@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from nmtkit.data.text import TextPipeline, letters
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.search.beam import Floats
 from nmtkit.symbols import SPELLINGS, UNK
+from nmtkit.translation.request import UnkOrigin
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class UnknownWords:
         attention: Floats | None,
         source: list[str],
         written: list[str],
-        origin: Literal["matched", "papers"] | None,
+        origin: UnkOrigin | None,
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with the unknown words replaced, and what became of each.
 
@@ -59,7 +59,7 @@ class UnknownWords:
         attention: Floats | None,
         source: list[str],
         written: list[str],
-        origin: Literal["matched", "papers"] | None,
+        origin: UnkOrigin | None,
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with those at unknown places replaced. written: (S,)."""
         # What an annotated model says of where a word comes from counts, wherever it looked.

@@ -17,6 +17,12 @@ def test_a_key_that_no_header_can_carry_is_refused(nmtkit: Run, key: str) -> Non
     assert nmtkit("serve", "--api-key", key) == (1, "", complaint)
 
 
+@pytest.mark.parametrize("option", ["--weights=2,1", "--combine=prob"])
+def test_models_that_are_offered_side_by_side_are_not_combined(nmtkit: Run, option: str) -> None:
+    complaint = "nmtkit: error: --combine and --weights are for an ensemble; add --ensemble, or leave them out\n"
+    assert nmtkit("serve", "-m", "one", "-m", "two", option) == (1, "", complaint)
+
+
 def test_what_is_not_installed_is_named(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "nmtkit.serving.server", raising=False)

@@ -317,7 +317,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--attention", "x.npz", "--n-best", "2"], "--attention: of the best translation only"),
         (["--prefix", "none.txt"], "none.txt: cannot be read"),
         (["--weights", "1,x"], "--weights 1,x: expected one number for each model, as 2,1,1"),
-        (["--weights", "0"], "--weights 0: 0 is not a number above 0"),
+        (["-m", "run", "-m", "run", "--weights", "1,0"], "--weights: 0 is not a number above 0"),
         (["--weights", "1"], "--combine and --weights are for an ensemble; name several models"),
         (["-m", "run", "-m", "run", "--weights", "1"], "--weights: 1 of them for 2 models; give one for each"),
         (["--alpha", "0.5"], "--alpha: --length-penalty none has none; it belongs to gnmt and power"),

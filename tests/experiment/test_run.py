@@ -19,7 +19,7 @@ def test_it_says_so_if_there_are_no_kernels_in_c(
     with caplog.at_level(logging.INFO):
         trained(tmp_path / "run", make_data(tmp_path), max_updates=1)
     said = [record.getMessage() for record in caplog.records]
-    line = "no kernels in C, which train faster: install nmtkit again where there is a C compiler"
+    line = f"no kernels in C, which train faster: {library.remedy()}"
     assert (line in said) is not compiled
 
 

@@ -512,6 +512,22 @@ def test_either_compiler_makes_kernels_for_both_kinds_of_processors(compiler: st
             assert hasattr(compiled, f"nmtkit_{name}_{kind}")
 
 
+@pytest.mark.parametrize(
+    ("machine", "kind", "remedy"),
+    [
+        ("x86_64", "avx2", "install nmtkit again where there is a C compiler"),
+        ("x86_64", "default", "they need a processor with AVX2"),
+        ("arm64", "default", "install nmtkit again where there is a C compiler"),
+    ],
+)
+def test_a_compiler_is_advised_where_it_makes_kernels_for_the_processor(
+    machine: str, kind: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(library, "_kind", lambda: kind)
+    assert library.remedy() == remedy
+
+
 def test_without_a_library_everything_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sysconfig.get_config_var", lambda name: ".none")
     library._library.cache_clear()

@@ -85,6 +85,7 @@ def test_everything_about_a_translation_is_there_if_it_is_asked_for(start: Start
         ({"lines": ["a"], "prefixes": ["a", "b"]}, "the request: `prefixes`: give one for each of the `lines`"),
         ({"text": "a", "references": ["a"]}, "the request: `references`: give one for each of the `lines`"),
         ({"lines": ["a"], "prefixes": ["a" * 2_001]}, "the request: `prefixes`: one of them has more than 2000 char"),
+        ({"text": "a", "shortlist": 5}, "`shortlist`: run has no lexicon; leave it out"),
         ({"lines": ["a" * 2_001], "references": ["a"]}, "the request: `lines`: one of them has more than 2000 char"),
     ],
 )

@@ -8,6 +8,7 @@ import uvicorn
 from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
 
+from nmtkit.serving.libre import _between_tags
 from tests.serving.conftest import Start
 
 
@@ -72,11 +73,26 @@ def test_html_keeps_its_tags_and_what_is_no_text(client: TestClient) -> None:
         ("<p title=don't>a</p> <a href=\"b>c</a> d", None),  # quotes that hold no value, or are not closed
         ("a < b <3 c<b>d</b>", "a &lt;unk&gt; b &lt;unk&gt; &lt;unk&gt; c<b>d</b>"),
         ("a</b><?c d?><!DOCTYPE e>f", None),
+        ("<!-->a<!--->b<script>if</script\xa0>if</script\n>c", None),  # comments that end at once; no white space
     ],
 )
 def test_a_tag_ends_outside_quotes_and_begins_with_a_letter(client: TestClient, html: str, translated: str) -> None:
     answer = client.post("/translate", json={"q": html, "source": "en", "target": "en", "format": "html"})
     assert answer.json()["translatedText"] == (translated or html)
+
+
+def test_spaces_that_html_spells_in_letters_stay_where_they_are_around_a_text(client: TestClient) -> None:
+    html = "<p>&nbsp;</p>a&nbsp;<b>&#160;e f ? &nbsp;A&nbsp;b</b>&#xA0;"
+    answer = client.post("/translate", json={"q": html, "source": "en", "target": "en", "format": "html"})
+    assert answer.json()["translatedText"] == html.replace("?", "&lt;unk&gt;").replace("A&nbsp;b", "&lt;unk&gt; b")
+
+
+@pytest.mark.parametrize("part", ["<b>", "<b =", "<b ='", "='<b ", "<script", "</script ", "<!", "<!--"])
+def test_a_megabyte_of_what_may_be_tags_takes_no_time_that_grows_with_its_square(part: str) -> None:
+    html = part * (1_000_000 // len(part))
+    began = time.process_time()
+    assert sum(end - start for start, end in _between_tags(html)) == part.find("<")
+    assert time.process_time() - began < 5
 
 
 def test_many_blank_texts_are_refused_at_once(client: TestClient) -> None:

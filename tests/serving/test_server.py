@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 
 from nmtkit.errors import UserError
-from nmtkit.serving.server import listen
-from tests.echo import write_folder
+from nmtkit.serving.server import Server, listen
+from nmtkit.translation import loading
+from tests.echo import load_echo, write_folder
 
 PROJECT = Path(__file__).parents[2]
 
@@ -211,3 +212,20 @@ def test_a_port_that_is_taken_is_named() -> None:
             listen("127.0.0.1", port)
     with pytest.raises(UserError, match=r"`host` no\.example and `port` 80: .*; give others"):
         listen("no.example", 80)
+
+
+def test_an_address_that_every_network_has_is_that_of_the_one_named(
+    nmtkit: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Path("/proc/net/if_inet6")
+    rows = [line.split() for line in table.read_text().splitlines()] if table.exists() else []
+    local = [(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])), row[5]) for row in rows if row[3] == "20"]
+    if not local:
+        pytest.skip("this machine has no link-local address; bring a network with IPv6 up")
+    host = "%".join(local[0])
+    with listen(host, 0) as listener:
+        assert listener.getsockname()[3] == socket.if_nametoindex(local[0][1])
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    monkeypatch.setattr(Server, "run", lambda server, listener, ready: ready())
+    told = nmtkit("serve", "-m", write_folder(tmp_path / "run"), "--host", host, "--port", 0).err
+    assert re.search(rf"http://\[{re.escape(host)}\]:\d+ \(", told)

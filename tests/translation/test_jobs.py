@@ -1,7 +1,7 @@
 """When several processes translate, and that nobody can tell from the answers."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -10,7 +10,11 @@ import pytest
 import torch
 
 from nmtkit.data.parallel import COPIES
-from nmtkit.translation import jobs
+from nmtkit.errors import UserError
+from nmtkit.models.base import ForSearch, Seq2Seq
+from nmtkit.ops import precision
+from nmtkit.ops.precision import Products
+from nmtkit.translation import jobs, loading
 from nmtkit.translation.jobs import LEAST, SHARE, Job, Models, Parts, Window, answers, saved
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import LARGEST_WINDOW
@@ -146,3 +150,31 @@ def test_processes_give_the_translations_of_one_and_leave_the_threads_as_they_we
     [together] = answers(job, iter([window]), 3, lambda: True, 0.0, copies=copies)
     assert [best[0].text for best in together] == [best[0].text for best in job(window)]
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("products", ["float32", "bfloat16"])
+def test_a_process_multiplies_in_the_format_that_the_first_one_measured(
+    products: Products, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "_bfloat16_is_faster", lambda: products == "bfloat16")
+    models = Models((OLD,), "cpu", None, None, "auto", None).resolved()
+    monkeypatch.setattr(precision, "_bfloat16_is_faster", lambda: products != "bfloat16")  # what the other measures
+    translator = loading.load(*models)
+    assert isinstance(translator.model, ForSearch)
+    assert translator.model.precision == products
+    assert isinstance(translator.given, Seq2Seq)  # in float32: what was measured is no format that was asked for
+
+
+@pytest.mark.parametrize("command", ["translate", "serve --port 0"])
+def test_commands_with_several_processes_find_out_once_what_a_precision_comes_to(
+    command: str, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[Models]()
+
+    def load(*arguments: Any) -> None:
+        asked.append(Models(*arguments))
+        raise UserError("it was asked for")
+
+    monkeypatch.setattr(loading, "load", load)
+    assert nmtkit(*command.split(), "-m", "any").err.endswith("it was asked for\n")
+    assert asked[0].products == precision.resolve("auto", loading.choose_device("auto"))

@@ -1,6 +1,7 @@
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -85,6 +86,23 @@ def test_weights_are_one_for_each_model(models: list[Path], tmp_path: Path) -> N
     (tmp_path / "ens" / "ensemble.yaml").write_text("members: [1-m0]\ncombine: prob\nweights: [0]\n")
     with pytest.raises(UserError, match=r"weights: 0\.0 is not a number above 0"):
         loading.load(tmp_path / "ens", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"weights": [1, 0, 1]}, "`weights`: 0 is not a number above 0"),
+        ({"weights": [1, 1, float("nan")]}, "`weights`: nan is not a number above 0"),
+        ({"combine": "mean"}, "`combine` mean: not one of prob, logprob"),
+        ({"precision": "float16"}, "`precision` float16: not one of auto, float32, bfloat16, int8"),
+        ({"folder": []}, "`folder`: no model in the list; name at least one"),
+    ],
+)
+def test_what_models_cannot_be_loaded_with_is_an_error(
+    models: list[Path], given: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(UserError, match=f"^{complaint}$"):
+        nmtkit.load(**{"folder": models, "device": "cpu"} | given)
 
 
 def test_an_ensemble_has_a_member(models: list[Path], tmp_path: Path) -> None:

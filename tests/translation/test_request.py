@@ -17,6 +17,9 @@ from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
     [
         ({"n_best": 0}, "`n_best`: 0 is less than 1"),
         ({"seed": -1}, "`seed`: -1 is less than 0"),
+        ({"unk_origin": "paper", "replace_unk": True}, "`unk_origin` paper: not one of matched, papers"),
+        ({"length_penalty": "gnnt"}, "`length_penalty` gnnt: not one of none, avg, gnmt, power"),
+        ({"stop": "last"}, "`stop` last: not one of all, bound, first"),
         ({"shortlist": -1}, "`shortlist`: -1 is less than 0"),
         ({"max_input_length": 0}, "`max_input_length`: 0 is less than 1"),
         ({"seed": 1, "prefixes": True}, "no attention; leave `prefixes` out"),

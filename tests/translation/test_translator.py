@@ -26,8 +26,8 @@ from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.symbols import EOS
 from nmtkit.translation import loading
-from nmtkit.translation import translator as module
 from nmtkit.translation.request import Request
+from nmtkit.translation.translation import look_alignment
 from nmtkit.translation.translator import Translator
 from tests.echo import WORDS, Echo, load_echo, write_folder, write_model
 
@@ -74,7 +74,7 @@ def test_alignment_joins_the_pieces_of_a_word_unless_tokenized(translator: Trans
 
 def test_a_word_for_which_the_model_looks_at_the_end_mark_is_not_aligned() -> None:
     attention = np.array([[0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]], dtype=np.float32)
-    assert module.look_alignment(Hypothesis([5, 6], 0.0, [], attention)) == [(1, 0)]
+    assert look_alignment(Hypothesis([5, 6], 0.0, [], attention)) == [(1, 0)]
 
 
 def test_a_model_without_attention_says_that_it_cannot_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_a_window_does_not_hold_the_attention_of_all_its_lines(
             held.append(sum(matrix() is not None for matrix in matrices))
             yield i, hypotheses
 
-    monkeypatch.setattr(module, "translate_each", watched)
+    monkeypatch.setattr("nmtkit.translation.translator.translate_each", watched)
     one_by_one = replace(translator, search=replace(translator.search, max_tokens=1))
     found = one_by_one.n_best(["a b"] * 10, 1, alignment=True)
     assert [best[0].alignment for best in found] == 10 * [[(0, 0), (1, 1)]]

@@ -6,6 +6,7 @@ plain operations beside each use. The rows of a kernel are shared among PyTorch'
 """
 
 import ctypes
+import platform
 import sysconfig
 from collections.abc import Collection, Sequence
 from functools import cache
@@ -24,6 +25,13 @@ BOTH = (torch.float32, torch.bfloat16)  # dtypes that some kernels take
 def helps(*tensors: Tensor, dtypes: Collection[torch.dtype] = (torch.float32,)) -> bool:
     """Whether the kernels are there and take these tensors, of any shapes and of one of these dtypes."""
     return _library() is not None and all(x.is_cpu and x.dtype in dtypes for x in tensors)
+
+
+def remedy() -> str:
+    """What is to be done where there are no kernels at all."""
+    if platform.machine() in ("x86_64", "AMD64") and _kind() not in _KINDS.values():
+        return "they need a processor with AVX2"
+    return "install nmtkit again where there is a C compiler"
 
 
 def parts(rows: int, elements: int) -> int:

@@ -1,0 +1,194 @@
+"""Translation: a line's translation with all that is known of it; and the Writer, which makes it of hypotheses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from nmtkit.align.lexicon import Lexicon
+from nmtkit.align.posunk import Replacement, Unknown, counts
+from nmtkit.data.text import TextPipeline
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.errors import UserError
+from nmtkit.search.beam import Floats, Hypothesis, Search
+from nmtkit.translation.pieces import Part
+from nmtkit.translation.request import Request
+from nmtkit.translation.unknown_words import UnknownWords
+
+
+@dataclass(frozen=True, repr=False)
+class Translation:
+    """A translation of one line: T tokens, from S source tokens. ``str`` of it is the text."""
+
+    text: str  # one line, without its end
+    score: float  # log-probability (base e) under the penalties: what translations are ranked by
+    tokens: list[str]  # (T,) as the model produced them, those of a prefix as they were given
+    written: list[str]  # (T,) the same with unknown words replaced, if asked for; "" where a name stands for several
+    log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark; of a line in pieces, all its marks
+    source: list[str]  # (S,) as the model read them; an ensemble's are those of its first member
+    alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
+    looks: tuple[Floats, ...] | None  # attention weights of each piece, (tokens + 1, source tokens + 1) of that piece
+    pieces: int  # in which the line was translated
+    replaced: list[Replacement] | None  # what became of each unknown word, if they were to be replaced
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Translation {self.text!r}, score {self.score:.3f}>"
+
+    @property
+    def log_prob(self) -> float:
+        """The log-probability of the whole translation."""
+        return sum(self.log_probs)
+
+    @property
+    def unknown(self) -> Unknown | None:
+        """How many unknown words were translated, copied and left, if they were to be replaced."""
+        return None if self.replaced is None else counts(self.replaced)
+
+    @property
+    def attention(self) -> Floats | None:
+        """Attention weights (T + 1, S + 1), end-of-sentence marks last, if they were asked for; every row sums to 1.
+
+        A token of a line in pieces looks at the tokens of its own piece, and at the end-of-sentence mark.
+        """
+        if self.looks is None:
+            return None
+        if self.pieces == 1:
+            return self.looks[0]
+        whole = np.zeros((len(self.tokens) + 1, len(self.source) + 1), np.float32)
+        t = s = 0
+        for look in self.looks:
+            # The end-of-sentence marks of the pieces before the last are no tokens of the line; all share one column.
+            rows, columns = look.shape[0] - 1, look.shape[1] - 1
+            whole[t : t + rows, s : s + columns] = look[:-1, :-1]
+            whole[t : t + rows, -1] = look[:-1, -1]
+            t, s = t + rows, s + columns
+        whole[-1, s - columns :] = look[-1]  # the end of the whole is that of its last piece
+        return whole
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Makes hypotheses parts of a translation, one for each piece of a line, and these the line's translation."""
+
+    src_pipeline: TextPipeline  # over whose tokens attention is
+    tgt_pipeline: TextPipeline
+    tgt_vocab: Vocabulary
+    lexicon: Lexicon | None  # for unknown words
+
+    @cached_property
+    def unknown_words(self) -> UnknownWords:
+        """What replaces those of translations."""
+        return UnknownWords(self.src_pipeline, self.tgt_pipeline, self.tgt_vocab, self.lexicon)
+
+    def part(
+        self, hypothesis: Hypothesis, request: Request, source: list[str], written: list[str], given: list[str]
+    ) -> Part:
+        """A hypothesis as a translation.
+
+        source: the tokens that it translates; written: the spelling of its words; given: the tokens that it begins
+        with, which stay as they are, also those that the vocabulary does not have.
+        """
+        given = given[: len(hypothesis.ids)]  # the translation of a blank line is blank, whatever its prefix
+        tokens = words = [*given, *self.tgt_vocab.tokens(hypothesis.ids[len(given) :])]
+        replaced: list[Replacement] | None = None
+        blind = bool(tokens) and hypothesis.attention is None
+        # Only known when the first hypothesis is there: whether a model looks is nowhere in its configuration.
+        if blind and (request.alignment or request.attention):
+            raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
+        links = look_alignment(hypothesis) if request.alignment else []
+        if request.replace_unk:
+            if blind and not self.tgt_vocab.annotated:
+                raise UserError(
+                    "this model cannot replace unknown words: it has no attention, so it does not say where they come "
+                    "from; train it on a data folder whose vocabulary says so (`unkpos`)"
+                )
+            words, replaced = self.unknown_words.replace(
+                tokens, len(given), hypothesis.attention, source, written, request.unk_origin
+            )
+        kept = hypothesis.attention if request.attention else None
+        return Part(tokens, words, replaced, hypothesis.score, hypothesis.log_probs, links, kept)
+
+    def whole(
+        self, parts: Sequence[Part], request: Request, search: Search, sources: Sequence[list[str]]
+    ) -> Translation:
+        """A line's translation, made of those of its pieces, whose source tokens are ``sources``."""
+        tokens, source = ([token for side in sides for token in side] for sides in ([p.tokens for p in parts], sources))
+        score, log_probs = parts[0].score, parts[0].log_probs
+        if len(parts) > 1:  # what a single part has to the last bit, is worked out for several
+            log_probs = [log_prob for part in parts for log_prob in part.log_probs[:-1]]
+            log_probs.append(sum(part.log_probs[-1] for part in parts))
+            # What is left of a part's score without its length penalty is its coverage penalty.
+            coverage = sum(p.score - search.score(sum(p.log_probs), len(p.log_probs)) for p in parts)
+            score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
+        written = [token for part in parts for token in part.written]
+        looks = tuple(part.attention for part in parts if part.attention is not None)
+        return Translation(
+            text=self._text(written, request.tokenized),
+            score=score,
+            tokens=tokens,
+            written=written,
+            log_probs=log_probs,
+            source=source,
+            alignment=self._alignment(parts, sources, source, tokens, request) if request.alignment else None,
+            looks=looks or None,
+            pieces=len(parts),
+            replaced=_renumbered(parts, sources) if request.replace_unk else None,
+        )
+
+    def _alignment(
+        self,
+        parts: Sequence[Part],
+        sources: Sequence[list[str]],
+        source: list[str],
+        tokens: list[str],
+        request: Request,
+    ) -> list[tuple[int, int]]:
+        """The links of the parts, counted over the whole line: in tokens if it came as such, else in words."""
+        pairs, s, t = list[tuple[int, int]](), 0, 0
+        for part, read in zip(parts, sources, strict=True):
+            pairs += [(s + i, t + j) for i, j in part.links]
+            s, t = s + len(read), t + len(part.tokens)
+        if request.tokenized:
+            return pairs
+        # Links of several pieces of a word are one link of the word.
+        src_words, tgt_words = self.src_pipeline.word_numbers(source), self.tgt_pipeline.word_numbers(tokens)
+        # A mark of SentencePiece that no letters follow is of no word.
+        words = len(self.tgt_pipeline.words(tokens))
+        links = {(src_words[i], tgt_words[j]) for i, j in pairs if tgt_words[j] < words}
+        return sorted(links, key=lambda pair: pair[::-1])
+
+    def _text(self, tokens: list[str], tokenized: bool) -> str:
+        """The tokens of a translation as one line of text, whatever the words of a vocabulary or lexicon contain."""
+        tokens = [token for token in tokens if token]  # the place of what a copy of a name replaced is empty
+        text = " ".join(tokens) if tokenized or not tokens else self.tgt_pipeline.text(tokens)
+        return text.replace("\r", " ").replace("\n", " ")
+
+
+def _renumbered(parts: Sequence[Part], sources: Sequence[list[str]]) -> list[Replacement]:
+    """What became of the unknown words of the parts, their places and those of their origins counted over the line."""
+    if len(parts) == 1:
+        return list(parts[0].replaced or ())
+    replaced, t, s = list[Replacement](), 0, 0
+    for part, read in zip(parts, sources, strict=True):
+        for each in part.replaced or ():
+            replaced.append(
+                Replacement(t + each.target, None if each.source is None else s + each.source, each.translated)
+            )
+        t, s = t + len(part.tokens), s + len(read)
+    return replaced
+
+
+def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
+    """The target tokens, each with the source token that it looked at most.
+
+    There are none where that was the end-of-sentence mark, and none of a model that does not look.
+    """
+    if hypothesis.attention is None or not hypothesis.ids:
+        return []
+    end = hypothesis.attention.shape[1] - 1
+    looks: list[int] = hypothesis.attention[:-1].argmax(axis=1).tolist()
+    return [(s, t) for t, s in enumerate(looks) if s < end]
