@@ -42,8 +42,8 @@ def prep(
     escape: Annotated[bool, typer.Option("--escape",
         help="Escape special characters (&apos;), like Moses.")] = False,
     normalize: Annotated[bool | None, typer.Option("--normalize/--no-normalize", show_default=False,
-        help="Normalise punctuation like Moses: typographic quotes and dashes become plain ones, which translations then "
-             "have, too.  [default: yes, unless the tokenizer is none]")] = None,
+        help="Normalise punctuation like Moses: typographic quotes and dashes become plain ones, which translations "
+             "then have, too.  [default: yes, unless the tokenizer is none]")] = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case all text.")] = False,
     truecase: Annotated[bool, typer.Option("--truecase",
         help="Truecase: give the first word of each sentence its most frequent case.")] = False,
