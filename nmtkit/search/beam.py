@@ -11,7 +11,7 @@ sentence, 1 at first and K at most), S source, V words.
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -159,7 +159,7 @@ def beam_search(
     memory, state = scorer.begin(src, src_mask)
 
     for step in itertools.count():
-        log_probs, state, weights = scorer.step(memory, state, _sent(words, src.device))
+        log_probs, state, weights = scorer.step(memory, state, sent(words, src.device))
         history.append(_Step(words, alive, parents, _copied(weights, block, step)))
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
@@ -178,10 +178,10 @@ def beam_search(
             break
         if len(kept) < len(searched):  # finished sentences leave the batch
             searched = [searched[i] for i in kept]
-            memory = select(memory, _sent(kept, src.device))
+            memory = select(memory, sent(kept, src.device))
         words, parents, alive = _rows(found, living, kept)
         if not _in_place(parents, len(history[-1].words)):
-            state = select(state, _sent(parents, src.device))
+            state = select(state, sent(parents, src.device))
 
     if not all(endings):
         raise UserError("the model gives every continuation the probability zero; is it trained?")
@@ -213,8 +213,8 @@ def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:
     return EOS if step == longest else None
 
 
-def _sent(numbers: Integers, device: torch.device) -> Tensor:
-    """These numbers (N,) on the device, without waiting for its work so far."""
+def sent(numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
+    """These numbers (of any shape) on the device, without waiting for its work so far."""
     return torch.from_numpy(numbers).to(device, non_blocking=True)
 
 
@@ -236,7 +236,7 @@ def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int
     forced = any(word is not None for word in only)
     if forced:  # in a column of its own, behind the best
         each = np.repeat([EOS if word is None else word for word in only], width)  # (N,)
-        must = _sent(each, words.device)[:, None]
+        must = sent(each, words.device)[:, None]
         best, words = torch.cat([best, whole(log_probs).gather(1, must)], dim=1), torch.cat([words, must], dim=1)
     if best.device.type != "cpu":
         best, words = _unpacked(_packed(best, words).cpu())

@@ -11,7 +11,7 @@ from torch import Tensor
 from nmtkit.errors import UserError
 from nmtkit.ops.best import whole
 from nmtkit.ops.tree import select
-from nmtkit.search.beam import Hypothesis, Search
+from nmtkit.search.beam import Hypothesis, Search, sent
 from nmtkit.search.scorer import Scorer
 from nmtkit.symbols import BOS, EOS
 
@@ -38,11 +38,10 @@ def sample(
         found, state, _ = scorer.step(memory, state, words)
         scores = whole(found)
         sums = scores[:, EOS:].double().softmax(dim=-1).cumsum(dim=-1)  # without PAD and BOS, the ids below EOS
-        chance = torch.from_numpy(np.concatenate([generator.random(n) for generator in generators]))
-        chance = chance.to(src.device, non_blocking=True)
+        chance = sent(np.concatenate([generator.random(n) for generator in generators]), src.device)
         words = EOS + torch.searchsorted(sums, (chance * sums[:, -1])[:, None], right=True).squeeze(1)
         words.clamp_(max=scores.size(1) - 1)
-        words.masked_fill_(torch.from_numpy(longest == step).to(src.device, non_blocking=True), EOS)
+        words.masked_fill_(sent(longest == step, src.device), EOS)
         chosen = scores.gather(1, words[:, None]).squeeze(1)
         # In one tensor, and the only one of a step that the host waits for; float64 holds ids and float32 exactly.
         results = torch.stack([words.double(), chosen.double(), sums[:, -1]], dim=1).tolist()

@@ -44,7 +44,6 @@ from nmtkit.symbols import BOS
 from nmtkit.training.loss import summed_loss
 from nmtkit.training.validation import Validation
 from tests.gpu import simulated
-from tests.gpu.simulated import counted_waits
 from tests.models.test_contracts import (
     SRC_WORDS,
     assert_same,
@@ -264,7 +263,7 @@ def most_often(waits: list[str]) -> list[str]:
 @pytest.mark.parametrize("preset", one_of_each_architecture())
 def test_the_host_waits_once_in_a_step_of_search(preset: str) -> None:
     model, (src, mask) = toy_model(preset).to(GPU), moved(*sources())
-    with counted_waits() as waits:
+    with simulated.counted_waits() as waits:
         found = beam_search(model, src, mask, SEARCH)
     [line] = most_often(waits)
     assert waits.count(line) >= max(len(hypothesis.ids) for [hypothesis] in found)
@@ -273,7 +272,7 @@ def test_the_host_waits_once_in_a_step_of_search(preset: str) -> None:
 @only_simulated
 def test_an_ensemble_waits_once_in_a_step_of_search() -> None:
     members, given = [toy_model(name).to(GPU) for name in one_of_each_architecture()], moved(*sources())
-    with counted_waits() as waits:
+    with simulated.counted_waits() as waits:
         beam_search(Ensemble(members, [0] * len(members), [1.0] * len(members), "prob"), *given, SEARCH)
     assert len(most_often(waits)) == 1
 
@@ -281,7 +280,7 @@ def test_an_ensemble_waits_once_in_a_step_of_search() -> None:
 @only_simulated
 def test_the_host_waits_once_in_a_step_of_sampling() -> None:
     model, (src, mask) = toy_model("rnnsearch").to(GPU), moved(*sources())
-    with counted_waits() as waits:
+    with simulated.counted_waits() as waits:
         sample(model, src, mask, SEARCH, [np.random.default_rng(i) for i in range(len(src))], 1)
     assert len(most_often(waits)) == 1
 
@@ -298,7 +297,7 @@ def test_the_host_waits_once_in_an_update(
     for last in (3, 6):
         training = planned(max_updates=last, valid_every=last, precision=precision).training
         training = replace(training, groups=experiment.training.groups)
-        with counted_waits() as waits:
+        with simulated.counted_waits() as waits:
             run_experiment(replace(experiment, training=training), data, tmp_path / str(last), GPU)
         counts.append(Counter(line for line in waits if not line.startswith("data/batches.py")))
     assert list((counts[1] - counts[0]).values()) == [3]

@@ -39,6 +39,12 @@ def inputs(op: Op, length: int, rows: int, width: int) -> list[Tensor]:
     return [torch.randn(shape, generator=random).mul(0.7).bfloat16().double() for shape in shapes]
 
 
+def leaves(tensors: list[Tensor], dtype: torch.dtype, device: str = "cpu") -> list[Tensor]:
+    """Copies on the device, with gradients: the first in ``dtype``, the others in float32."""
+    first, *others = (x.detach().float().to(device) for x in tensors)
+    return [x.requires_grad_() for x in (first.to(dtype), *others)]
+
+
 def ragged(length: int, rows: int) -> Tensor:
     """A mask (T, B) in which every row but the first is shorter by some steps, and none is empty."""
     lengths = torch.tensor([max(1, length - 2 * row) for row in range(rows)])
@@ -68,8 +74,7 @@ def test_outputs_and_all_gradients_equal_the_plain_loop(
 ) -> None:
     mask = ragged(length, rows) if masked else None
     plain = [x.requires_grad_() for x in inputs(op, length, rows, width)]
-    fast = [x.detach().float().requires_grad_() for x in plain]
-    fast[0] = fast[0].detach().to(dtype).requires_grad_()  # the sequence decides; weights and states stay float32
+    fast = leaves(plain, dtype)  # the sequence decides; weights and states stay float32
     expected = op.plain(*plain, mask, reverse)
     results = op.fast(*fast, mask, reverse)
     assert [r.dtype for r in results] == [dtype] + [torch.float32] * op.states

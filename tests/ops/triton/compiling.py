@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 import triton
-from torch import Tensor
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime import JITFunction
@@ -22,7 +21,7 @@ from triton.runtime import JITFunction
 from nmtkit.ops import trusted
 from nmtkit.ops.triton import attention
 from tests.ops import test_gated
-from tests.ops.test_recurrence import OPS, inputs, ragged
+from tests.ops.test_recurrence import OPS, inputs, leaves, ragged
 
 WIDTHS = [100, 1024]  # no multiple of 16, and one; a warp and eight where a program does a row
 
@@ -41,12 +40,6 @@ class Driver:
 
     def get_current_stream(self, device: int) -> int:
         return device
-
-
-def leaves(tensors: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
-    """The first in ``dtype``, the others in float32, all with gradients."""
-    first, *others = (x.detach().float() for x in tensors)
-    return [x.requires_grad_() for x in (first.to(dtype), *others)]
 
 
 def call_everything(dtype: torch.dtype, width: int) -> None:

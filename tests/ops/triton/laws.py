@@ -19,7 +19,18 @@ from nmtkit.ops.triton import lau as fused_lau
 from nmtkit.ops.triton import lstm as fused_lstm
 from nmtkit.ops.triton import nematus as fused_nematus
 from tests.ops import test_gated
-from tests.ops.test_recurrence import OPS, TOLERANCE, Op, assert_near, both_ways, every_op, gradients, inputs, ragged
+from tests.ops.test_recurrence import (
+    OPS,
+    TOLERANCE,
+    Op,
+    assert_near,
+    both_ways,
+    every_op,
+    gradients,
+    inputs,
+    leaves,
+    ragged,
+)
 
 DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
 SLACK = 1 if DEVICE == "cpu" else 5  # a GPU's exponential is coarser
@@ -60,12 +71,6 @@ def drawn(op: Op, length: int, rows: int, width: int) -> list[Tensor]:
     return [sequence, *weights, *others[-op.states :]]
 
 
-def on_device(tensors: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
-    """Leaves in float32, the sequence in ``dtype``."""
-    first, *others = (x.detach().float().to(DEVICE) for x in tensors)
-    return [x.requires_grad_() for x in (first.to(dtype), *others)]
-
-
 def found(op: Op, tensors: list[Tensor], mask: Tensor | None, reverse: bool) -> list[Tensor]:
     """Results, then all gradients, back on the CPU."""
     results = [r.cpu() for r in op.fast(*tensors, mask, reverse)]
@@ -82,7 +87,7 @@ def test_outputs_and_all_gradients_equal_the_plain_loop(
 ) -> None:
     mask = ragged(length, rows) if masked else None
     plain = [x.requires_grad_() for x in drawn(op, length, rows, width)]
-    fast = on_device(plain, dtype)
+    fast = leaves(plain, dtype, DEVICE)
     expected = op.plain(*plain, mask, reverse)
     ours = found(op, fast, None if mask is None else mask.to(DEVICE), reverse)
     for mine, other in zip(ours, [*expected, *gradients(expected, plain)], strict=True):
@@ -96,7 +101,7 @@ def test_outputs_and_all_gradients_equal_the_plain_loop(
 @pytest.mark.parametrize("used", ["sequence", "last state"])
 def test_a_result_that_nothing_uses_takes_no_part_in_the_gradient(op: Op, used: str) -> None:
     plain = [x.requires_grad_() for x in drawn(op, 3, 2, 3)]
-    fast = on_device(plain, torch.float32)
+    fast = leaves(plain, torch.float32, DEVICE)
     chosen = slice(0, 1) if used == "sequence" else slice(-1, None)
     ours = gradients(tuple(r.cpu() for r in op.fast(*fast, None, False)[chosen]), fast)
     theirs = gradients(op.plain(*plain, None, False)[chosen], plain)
@@ -107,7 +112,7 @@ def test_a_result_that_nothing_uses_takes_no_part_in_the_gradient(op: Op, used: 
 @every_op
 def test_how_the_arguments_lie_in_memory_changes_nothing(op: Op) -> None:
     length, rows, width = 3, 4, 5
-    sequence, *others = on_device(drawn(op, length, rows, width), torch.float32)
+    sequence, *others = leaves(drawn(op, length, rows, width), torch.float32, DEVICE)
     others = [*others[: -op.states], *(x[:1].detach().expand(rows, -1) for x in others[-op.states :])]
     mask = ragged(length, rows).to(DEVICE)
     weights = torch.randn(length, rows, 2 * width, generator=torch.Generator().manual_seed(1)).to(DEVICE)[..., width:]
@@ -132,7 +137,7 @@ def test_how_the_arguments_lie_in_memory_changes_nothing(op: Op) -> None:
 @every_op
 @both_ways
 def test_what_stands_at_padded_steps_changes_nothing(op: Op, reverse: bool) -> None:
-    tensors = on_device(drawn(op, 4, 3, 2), torch.float32)
+    tensors = leaves(drawn(op, 4, 3, 2), torch.float32, DEVICE)
     mask = ragged(4, 3).to(DEVICE)
     garbage = torch.where(mask.unsqueeze(-1), tensors[0].detach(), 1e4).requires_grad_()
     expected = found(op, tensors, mask, reverse)
@@ -142,7 +147,7 @@ def test_what_stands_at_padded_steps_changes_nothing(op: Op, reverse: bool) -> N
 
 @every_op
 def test_what_came_in_is_left_as_it_was(op: Op) -> None:
-    tensors = on_device(drawn(op, 3, 2, 3), torch.float32)
+    tensors = leaves(drawn(op, 3, 2, 3), torch.float32, DEVICE)
     before = [x.detach().clone() for x in tensors]
     results = op.fast(*tensors, None, False)
     given = [torch.ones_like(r) for r in results]
@@ -185,8 +190,7 @@ def test_a_cell_with_normalised_gates_takes_a_kernel_each_way_and_equals_the_pla
 ) -> None:
     fast, plain, tensors = test_gated.cell(kind, layer_norm, rows, width, dropout)
     theirs = [x.requires_grad_() for x in tensors]
-    product, *others = (x.detach().float().to(DEVICE) for x in tensors)
-    ours = [x.requires_grad_() for x in (product.to(dtype), *others)]
+    ours = leaves(tensors, dtype, DEVICE)
     result, expected = fast(*ours), plain(*theirs)
     assert result.dtype == torch.float32
     assert_near(result.cpu(), expected, SLACK * TOLERANCE[torch.float32])
