@@ -51,7 +51,7 @@ def load(
     default it is the best, or the one whose folder is given, such as run/checkpoints/step-876. Raises UserError for
     folders that cannot be loaded or combined, and for a device or precision that cannot be used.
     """
-    from nmtkit.training.folder import at_checkpoint
+    from nmtkit.folders import at_checkpoint
     from nmtkit.translation import loading  # torch takes seconds to import; `nmtkit --help` does without
 
     folders = [folder] if isinstance(folder, Path | str) else folder

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from nmtkit.config import dump_yaml, to_dict
-from nmtkit.data.settings import Prep, Side
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import build_experiment
+from nmtkit.folders import ModelFolder
 from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import Tree
 from nmtkit.search.beam import Search
 from nmtkit.symbols import SPELLINGS, UNK
+from nmtkit.text.settings import Prep, Side
 from nmtkit.training import checkpoint
-from nmtkit.training.folder import ModelFolder
 from nmtkit.translation import loading
 
 WORDS = (*SPELLINGS, *"abcdefgh", "low@@", "er")

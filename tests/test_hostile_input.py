@@ -23,9 +23,6 @@ from nmtkit.align.pharaoh import read_alignment, read_gold
 from nmtkit.config import dump_yaml, load_yaml, parse_settings, parse_yaml, to_dict
 from nmtkit.data.corpus import Corpus
 from nmtkit.data.encoding import encode
-from nmtkit.data.manifest import verify
-from nmtkit.data.settings import Prep, Side
-from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation import contrast
@@ -33,10 +30,13 @@ from nmtkit.evaluation.report import History, read_metrics, training_charts
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.run import check_unchanged, prepare_folder
 from nmtkit.experiment.schema import build_experiment
+from nmtkit.folders import ModelFolder
 from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS
+from nmtkit.text.manifest import verify
+from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.settings import Prep, Side
 from nmtkit.training import checkpoint
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.metrics import rewind_metrics
 from nmtkit.training.progress import Progress
 from tests.training.conftest import make_data, small_experiment

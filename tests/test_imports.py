@@ -22,13 +22,14 @@ RANKS = [
     {"experiment"},
     {"training", "evaluation"},
     {"models", "search", "data"},
-    {"layers", "align"},
+    {"text", "align", "layers"},
     {"ops"},
+    {"folders", "machine"},
     {"config", "lines"},
     {"errors", "symbols", "version"},
 ]
 RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
-TORCH_FREE = {"cli", "workflow", "config", "lines", "errors", "symbols", "version"}
+TORCH_FREE = {"cli", "workflow", "config", "folders", "lines", "errors", "symbols", "version"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -116,7 +117,7 @@ def test_a_wrong_import_is_noticed(part: str, source: str, complaint: str) -> No
     ("part", "source"),
     [
         ("training", "from nmtkit.models.base import Seq2Seq"),
-        ("data", "from nmtkit.data.text import Side"),
+        ("data", "from nmtkit.text.settings import Side"),
         ("config", "from nmtkit.errors import UserError"),
         ("cli", "import typer\ndef f():\n    import torch"),
         ("cli", "if TYPE_CHECKING:\n    import torch"),

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from nmtkit.config import dump_yaml, to_dict
-from nmtkit.training.folder import ModelFolder
+from nmtkit.folders import ModelFolder
 from tests.training.conftest import make_data, small_experiment
 
 FORKS = multiprocessing.get_context("forkserver")  # which imports torch once

@@ -23,8 +23,8 @@ def average(
     nmtkit average run/checkpoints/step-900 run/checkpoints/step-1000
     """
     # Here and not above: this imports torch, for which ``nmtkit --help`` must not wait.
+    from nmtkit.folders import ModelFolder
     from nmtkit.training import averaging
-    from nmtkit.training.folder import ModelFolder
 
     used = averaging.average(ModelFolder(model), ModelFolder(output), checkpoints or [], best, last)
     log.info(f"{output}: mean of {', '.join(path.name for path in used)}")

@@ -10,7 +10,7 @@ import typer
 from nmtkit.cli.options import AsJson, Checkpoint, Device, ErrorTypes, ModelFolders
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
-from nmtkit.training.folder import at_checkpoint
+from nmtkit.folders import at_checkpoint
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.contrast import Accuracy, Entry
@@ -96,8 +96,8 @@ def read_entries(
 
 def measure(translator: "Translator", entries: "list[Entry]") -> "dict[str, list[Accuracy]]":
     """The accuracy by type, with that of all of them below, by distance and by frequency; with a progress bar."""
-    from nmtkit.data.progress import progress
     from nmtkit.evaluation.contrast import by_distance, by_frequency, by_type, judge, total
+    from nmtkit.machine.progress import progress
 
     scores: list[list[float]] = []
     # In windows, not in one call: the bar moves, and only one window's scores of tokens are held at once.

@@ -29,11 +29,11 @@ def doctor(
     the data folder has any. The exit status is 1 if nmtkit prep or nmtkit train would fail, and 0 otherwise.
     """
     from nmtkit.data.doctor import Finding, examine_ids, examine_text
-    from nmtkit.data.raw import find_raw
     from nmtkit.experiment.plan import examine_plan
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.experiment.size import examine_memory
+    from nmtkit.text.raw import find_raw
 
     files, src, tgt = find_raw(raw, src_lang, tgt_lang)
     # Text first: what is wrong there is wrong in everything that is made of it.

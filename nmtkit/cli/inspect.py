@@ -11,7 +11,7 @@ from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, Settings,
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
-from nmtkit.training.folder import ModelFolder
+from nmtkit.folders import ModelFolder
 
 if TYPE_CHECKING:
     import torch

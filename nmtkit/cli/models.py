@@ -11,7 +11,7 @@ from nmtkit.cli.options import AsJson, presets
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
-from nmtkit.training.folder import ModelFolder
+from nmtkit.folders import ModelFolder
 
 HEADER = ("preset", "BLEU", "M", "defined in", "trained here")
 

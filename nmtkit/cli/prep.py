@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from nmtkit.cli.options import AsJson, Jobs, Raw, SourceLanguage, TargetLanguage, log, say_next
-from nmtkit.data.settings import Cleaning, Development, Prep
 from nmtkit.errors import UserError
+from nmtkit.text.settings import Cleaning, Development, Prep
 from nmtkit.workflow import prep as workflow
 
 TwoFiles = tuple[Path, Path]
@@ -110,7 +110,7 @@ def prep(
         raise UserError("--json: is of a whole data folder; leave out --shard and --verify")
     # Reads the folder alone: neither raw text nor settings are needed.
     if verify:
-        from nmtkit.data import manifest
+        from nmtkit.text import manifest
 
         log.info(manifest.verify(output))
         return

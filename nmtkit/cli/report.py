@@ -10,10 +10,9 @@ import typer
 from nmtkit.cli.contrast import measure, read_entries
 from nmtkit.cli.options import DataFolder, Device, ErrorTypes, MaxLength, ReplaceUnk, SubsetMetric
 from nmtkit.config import load_yaml
-from nmtkit.data.settings import TextFiles
 from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.lines import atomic_write
-from nmtkit.training.folder import ModelFolder
 from nmtkit.version import __version__
 
 if TYPE_CHECKING:

@@ -37,8 +37,8 @@ from nmtkit.cli.options import (
     parse_weights,
 )  # fmt: skip
 from nmtkit.errors import UserError
+from nmtkit.folders import at_checkpoint
 from nmtkit.lines import check_read_once, raw_lines, real_path
-from nmtkit.training.folder import at_checkpoint
 from nmtkit.translation.request import Request
 
 
@@ -164,7 +164,7 @@ def translate(
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
 
-    from nmtkit.data.parallel import COPIES, loading
+    from nmtkit.machine.processes import COPIES, loading
 
     with loading():
         # These take seconds, because they import torch.

@@ -10,7 +10,7 @@ import typer
 from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, OneModel, Precision
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
-from nmtkit.training.folder import at_checkpoint
+from nmtkit.folders import at_checkpoint
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.tuning import Candidate

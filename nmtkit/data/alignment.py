@@ -10,12 +10,13 @@ from nmtkit.align.eflomal import align_with_eflomal
 from nmtkit.align.lexicon import WordPair, count_links, write_lexicon
 from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
 from nmtkit.align.symmetrize import HEURISTICS, Heuristic
-from nmtkit.data.bpe import join_pieces
-from nmtkit.data.progress import progress
-from nmtkit.data.sentencepieces import join_sentencepieces
-from nmtkit.data.settings import ALIGN_FILES, Prep, Segmentation, TextFiles, load_prep
 from nmtkit.errors import UserError
+from nmtkit.folders import ALIGN_FILES, TextFiles
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
+from nmtkit.machine.progress import progress
+from nmtkit.text.bpe import join_pieces
+from nmtkit.text.sentencepieces import join_sentencepieces
+from nmtkit.text.settings import Prep, Segmentation, load_prep
 
 # From the tokens of a segmentation back to words.
 JOIN: dict[Segmentation, Callable[[list[str]], list[str]]] = {

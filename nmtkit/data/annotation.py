@@ -9,12 +9,12 @@ import numpy as np
 from nmtkit.align.pharaoh import parse_links
 from nmtkit.align.posunk import annotate
 from nmtkit.data.corpus import OFFSET, Encoded, Ids
-from nmtkit.data.progress import progress
-from nmtkit.data.settings import load_prep
 from nmtkit.data.vocab import ALL_SYMBOLS
 from nmtkit.errors import UserError
 from nmtkit.lines import count_lines, read_lines
+from nmtkit.machine.progress import progress
 from nmtkit.symbols import UNK
+from nmtkit.text.settings import load_prep
 
 
 def check_annotation(folder: Path, tgt_size: int | None) -> None:

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmtkit.config import build
-from nmtkit.data.manifest import read_json, read_manifest
-from nmtkit.data.settings import SIDES, SPLITS, SideName, TextFiles
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
+from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
+from nmtkit.text.manifest import read_json, read_manifest
 
 HEADER = "ids.json"
 OFFSET = np.dtype("<u8")

@@ -15,14 +15,15 @@ from pathlib import Path
 import numpy as np
 
 from nmtkit.data.corpus import Corpus
-from nmtkit.data.hashes import pair_hash, repeated
-from nmtkit.data.raw import NO_WORDS, Files, has_words
-from nmtkit.data.rules import wrong_script
-from nmtkit.data.settings import SIDES, SPLITS, Cleaning
-from nmtkit.data.text import CONTROL
 from nmtkit.errors import UserError
+from nmtkit.folders import SIDES, SPLITS
 from nmtkit.lines import conversion, decode_line, file_of, parse_line, raw_lines
 from nmtkit.symbols import UNK
+from nmtkit.text.hashes import pair_hash, repeated
+from nmtkit.text.pipeline import CONTROL
+from nmtkit.text.raw import NO_WORDS, Files, has_words
+from nmtkit.text.rules import wrong_script
+from nmtkit.text.settings import Cleaning
 
 _FIRST_LINES = 5  # that a finding names
 _SAMPLE = 100_000  # pairs that the words of each language are learnt from

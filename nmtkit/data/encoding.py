@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from nmtkit.data.annotation import annotate_file, check_annotation
 from nmtkit.data.corpus import FILES, OFFSET, Encoded, Ids, write_header
-from nmtkit.data.counts import merged, write_run
 from nmtkit.data.foreign import read_words
-from nmtkit.data.manifest import read_manifest
-from nmtkit.data.parallel import Chunk, Workers, chunks
-from nmtkit.data.progress import progress
-from nmtkit.data.raw import NO_WORDS
-from nmtkit.data.settings import SIDES, SPLITS, SideName, TextFiles
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
+from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
 from nmtkit.lines import move_into_place, parse_line, staging_folder
+from nmtkit.machine.processes import Chunk, Workers, chunks
+from nmtkit.machine.progress import progress
 from nmtkit.symbols import UNK
+from nmtkit.text.counts import merged, write_run
+from nmtkit.text.manifest import read_manifest
+from nmtkit.text.raw import NO_WORDS
 
 _LINES = 5000  # of a chunk: looking words up is quick work
 _MOST_COUNTED = 500_000  # different words in memory: a hundred megabytes

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nmtkit.machine.memory import in_halves
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import score
-from nmtkit.ops.memory import in_halves
 from nmtkit.ops.padding import pad
 from nmtkit.ops.tree import Tree, select
 from nmtkit.search.batching import stack

@@ -9,7 +9,7 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from nmtkit.align.posunk import UNKNOWN
-from nmtkit.data.truecasing import sentence_starts
+from nmtkit.text.truecasing import sentence_starts
 
 _SYMBOL = re.compile("|".join(map(re.escape, sorted(UNKNOWN))))
 

@@ -8,15 +8,15 @@ import torch
 
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
-from nmtkit.data.manifest import reference_files
-from nmtkit.data.settings import TextFiles
-from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import detokenized_bleu
+from nmtkit.folders import TextFiles
 from nmtkit.lines import read_lines
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Search
+from nmtkit.text.manifest import reference_files
+from nmtkit.text.pipeline import TextPipeline
 from nmtkit.training import distributed
 from nmtkit.training.run import Run
 from nmtkit.training.validation import Validation, teacher_forced

@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from nmtkit.data.settings import SIDES
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.schema import Experiment, load_experiment
+from nmtkit.folders import SIDES, ModelFolder
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.training import checkpoint
-from nmtkit.training.folder import ModelFolder
 
 log = logging.getLogger(__name__)
 

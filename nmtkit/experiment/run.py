@@ -12,24 +12,23 @@ import torch
 
 from nmtkit import config as configs
 from nmtkit.data.corpus import Corpus, read_header
-from nmtkit.data.manifest import read_json
-from nmtkit.data.settings import SIDES, TextFiles
-from nmtkit.data.text import copy_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.development import DevelopmentSet, validate
 from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.experiment.warm_start import Origin, check_origin, take_weights, write_origin
+from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, copy_file, locked
+from nmtkit.machine.threads import choose_threads
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.ops.native import library
 from nmtkit.ops.precision import TrainingPrecision, dtype_of
+from nmtkit.text.manifest import read_json
+from nmtkit.text.pipeline import copy_prep
 from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run, sample_pairs
-from nmtkit.training.threads import choose_threads
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from nmtkit import config as configs
 from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder
+from nmtkit.machine.memory import is_full
 from nmtkit.models.base import Seq2Seq
-from nmtkit.ops.memory import is_full
 from nmtkit.search.beam import Search
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.settings import Training
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import torch
 
 from nmtkit.data.doctor import Finding
-from nmtkit.data.settings import TextFiles
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.schema import Experiment
+from nmtkit.folders import TextFiles
+from nmtkit.machine.memory import free_memory
 from nmtkit.models.base import count_parameters
-from nmtkit.ops.memory import free_memory
 
 
 def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:

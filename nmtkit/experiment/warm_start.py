@@ -14,16 +14,15 @@ from typing import NamedTuple
 import torch
 
 from nmtkit.config import flatten, to_dict
-from nmtkit.data.manifest import read_json
-from nmtkit.data.settings import SIDES, Side, SideName, TextFiles, load_prep
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.schema import Experiment, load_experiment
+from nmtkit.folders import SIDES, ModelFolder, SideName, TextFiles, crc32
 from nmtkit.lines import atomic_write, real_path
 from nmtkit.models.base import Seq2Seq
+from nmtkit.text.manifest import read_json
+from nmtkit.text.settings import Side, load_prep
 from nmtkit.training.checkpoint import load_weights
-from nmtkit.training.checksums import crc32
-from nmtkit.training.folder import ModelFolder
 
 _NAMED = 5  # new words in the report
 

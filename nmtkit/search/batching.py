@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
-from nmtkit.ops.memory import in_halves
+from nmtkit.machine.memory import in_halves
 from nmtkit.ops.padding import pad
 from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.search.sampling import sample

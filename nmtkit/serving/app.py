@@ -13,8 +13,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from nmtkit.data.parallel import WorkerLost
 from nmtkit.errors import UserError
+from nmtkit.machine.processes import WorkerLost
 from nmtkit.serving import api, libre
 from nmtkit.serving.engine import Busy, Late, log_places
 from nmtkit.serving.page import load_page

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
-from nmtkit.data.parallel import WorkerLost
 from nmtkit.errors import UserError
+from nmtkit.machine.processes import WorkerLost
 from nmtkit.serving.limits import Limits
 from nmtkit.serving.metrics import Metrics
 from nmtkit.serving.search import Answer, Batch

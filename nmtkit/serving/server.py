@@ -12,8 +12,8 @@ from types import FrameType
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from nmtkit.data.parallel import Workers
 from nmtkit.errors import UserError
+from nmtkit.machine.processes import Workers
 from nmtkit.serving.app import make_app
 from nmtkit.serving.engine import Engine
 from nmtkit.serving.limits import Limits

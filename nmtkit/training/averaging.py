@@ -7,9 +7,9 @@ from pathlib import Path
 from torch import Tensor
 
 from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder
 from nmtkit.lines import real_path
 from nmtkit.training import checkpoint
-from nmtkit.training.folder import ModelFolder
 
 
 def average(

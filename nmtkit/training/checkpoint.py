@@ -22,9 +22,8 @@ from torch import Tensor, nn
 
 from nmtkit import config as configs
 from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder, changed_file, crc32, write_checksums
 from nmtkit.lines import atomic_write, report_write_errors, sync
-from nmtkit.training.checksums import changed_file, crc32, write_checksums
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.progress import Progress
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from nmtkit.data.parallel import available_cores
 from nmtkit.errors import UserError
+from nmtkit.machine.processes import available_cores
 
 PATIENCE = timedelta(minutes=30)  # of processes that wait for another, which may be writing a checkpoint
 

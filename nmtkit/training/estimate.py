@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from nmtkit.data import batches
+from nmtkit.machine.memory import free_memory
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.ops.cross_entropy import chunk_rows
-from nmtkit.ops.memory import free_memory
 from nmtkit.symbols import UNK
 from nmtkit.training import distributed
 from nmtkit.training.gradient import accumulate, clip, micro_batches, read

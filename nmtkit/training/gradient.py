@@ -12,8 +12,8 @@ from torch import Tensor
 from nmtkit.data import batches
 from nmtkit.data.batches import Batch
 from nmtkit.errors import UserError
+from nmtkit.machine.memory import unless_full
 from nmtkit.models.base import Seq2Seq
-from nmtkit.ops.memory import unless_full
 from nmtkit.training import distributed
 from nmtkit.training.loss import Gradient, summed_loss
 from nmtkit.training.run import Run

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from nmtkit.data.batches import Epoch
+from nmtkit.folders import ModelFolder, read_text
 from nmtkit.lines import atomic_write, report_write_errors, sync
-from nmtkit.training.folder import ModelFolder, read_text
 from nmtkit.training.progress import Progress
 from nmtkit.training.validation import Validation
 

@@ -8,9 +8,9 @@ import torch
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder
 from nmtkit.models.base import Seq2Seq
 from nmtkit.training import distributed
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.progress import Progress
 from nmtkit.training.settings import Training
 

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Any, cast
 
 from nmtkit.errors import UserError
-from nmtkit.training.folder import ModelFolder, read_text
+from nmtkit.folders import ModelFolder, read_text
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

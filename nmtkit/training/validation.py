@@ -8,8 +8,8 @@ from torch import Tensor
 
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
+from nmtkit.machine.memory import in_halves
 from nmtkit.models.base import Seq2Seq
-from nmtkit.ops.memory import in_halves
 from nmtkit.training import distributed
 from nmtkit.training.loss import score_words
 from nmtkit.training.settings import Metric

@@ -20,9 +20,8 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
-from nmtkit.data import parallel
-from nmtkit.data.parallel import Workers, available_cores
-from nmtkit.ops import memory
+from nmtkit.machine import memory, processes
+from nmtkit.machine.processes import Workers, available_cores
 from nmtkit.ops.matrix import usable
 from nmtkit.ops.precision import Precision, Products
 from nmtkit.search.ensemble import Combine
@@ -80,7 +79,7 @@ def translator_of(models: Models) -> Translator:
     if multiprocessing.parent_process():  # a worker, which has a core of its own
         torch.set_num_threads(1)
     memory.keep()
-    with parallel.loading():
+    with processes.loading():
         return loading.load(*models)
 
 

@@ -14,17 +14,17 @@ import torch
 
 from nmtkit.align.lexicon import Lexicon
 from nmtkit.config import build, dump_yaml, load_yaml, to_dict
-from nmtkit.data.settings import TextFiles, load_prep
-from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, check_choice
 from nmtkit.experiment.model import load_model
+from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.lines import atomic_write, real_path
 from nmtkit.ops.matrix import usable
 from nmtkit.ops.precision import Precision, Products
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.scorer import Scorer
-from nmtkit.training.folder import ModelFolder
+from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.settings import load_prep
 from nmtkit.translation.translator import Source, Translator
 
 

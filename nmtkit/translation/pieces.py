@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from nmtkit.align.posunk import Replacement
-from nmtkit.data.text import TextPipeline, letters
 from nmtkit.search.beam import Floats
+from nmtkit.text.pipeline import TextPipeline, letters
 
 T = TypeVar("T")
 

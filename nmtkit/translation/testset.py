@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nmtkit.align.posunk import UNKNOWN
-from nmtkit.data.manifest import reference_files
-from nmtkit.data.progress import progress
-from nmtkit.data.settings import Side
 from nmtkit.errors import UserError
 from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import cross_entropy
 from nmtkit.evaluation.names import UnknownWords
 from nmtkit.evaluation.subsets import unknown_free
+from nmtkit.folders import ModelFolder
 from nmtkit.lines import atomic_write, check_read_once, read_lines
+from nmtkit.machine.progress import progress
 from nmtkit.ops.precision import Precision
-from nmtkit.training.folder import ModelFolder
+from nmtkit.text.manifest import reference_files
+from nmtkit.text.settings import Side
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import FIRST_WINDOW, windows

@@ -8,10 +8,10 @@ import numpy as np
 
 from nmtkit.align.lexicon import Lexicon
 from nmtkit.align.posunk import Replacement, Unknown, counts
-from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.search.beam import Floats, Hypothesis, Search
+from nmtkit.text.pipeline import TextPipeline
 from nmtkit.translation.pieces import Part
 from nmtkit.translation.request import Request
 from nmtkit.translation.unknown_words import UnknownWords

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from nmtkit.align.lexicon import Lexicon
-from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
@@ -23,6 +22,7 @@ from nmtkit.search.beam import Floats, Hypothesis, Search
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
+from nmtkit.text.pipeline import TextPipeline
 from nmtkit.translation.pieces import Part, best_combinations, cuts, end_of_piece, same_cuts, slices
 from nmtkit.translation.request import LengthPenalty, Request
 from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, windows

@@ -7,11 +7,11 @@ import numpy as np
 
 from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.align.posunk import UNKNOWN, Matcher, Replacement, most_looked_at, replace_unknown, respelled
-from nmtkit.data.sentencepieces import MARK
-from nmtkit.data.text import TextPipeline, letters
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.search.beam import Floats
 from nmtkit.symbols import SPELLINGS, UNK
+from nmtkit.text.pipeline import TextPipeline, letters
+from nmtkit.text.sentencepieces import MARK
 from nmtkit.translation.request import UnkOrigin
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
-from nmtkit.data.settings import Cleaning, Development, Drop, Prep, Side, Tokenizer
 from nmtkit.errors import UserError
-from nmtkit.training.folder import ModelFolder
+from nmtkit.folders import ModelFolder
+from nmtkit.text.settings import Cleaning, Development, Drop, Prep, Side, Tokenizer
 
 if TYPE_CHECKING:
-    from nmtkit.data.manifest import PrepReport
-    from nmtkit.data.raw import Files
+    from nmtkit.text.manifest import PrepReport
+    from nmtkit.text.raw import Files
 
 TwoFiles = tuple[Path | str, Path | str]
 
@@ -83,7 +83,7 @@ def prep(
     if model.config.exists() or model.bundle.exists():
         raise UserError(f"`output` {output}: a model, which reads text by files of the same names; name another folder")
 
-    from nmtkit.data.prep import prep_like, prepare, prepare_part
+    from nmtkit.text.prep import prep_like, prepare, prepare_part
 
     # The dataclasses check their own values; here their ValueError becomes the user's one line.
     try:
@@ -137,7 +137,7 @@ def _files(
     raw: Path, named: Mapping[str, TwoFiles | None], src: str | None, tgt: str | None, drawn: bool
 ) -> "tuple[Mapping[str, Files], str, str]":
     """The files of each set, and both languages: from a folder, or those that are named; ``drawn`` as for a folder."""
-    from nmtkit.data.raw import Files, find_raw, language_of
+    from nmtkit.text.raw import Files, find_raw, language_of
 
     # Named files take the place of the folder as a whole, so that no set of it slips in.
     if named["train"] is None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmtkit.data.settings import Side, TextFiles, Tokenizer, load_prep
 from nmtkit.errors import UserError
-from nmtkit.training.folder import at_checkpoint
+from nmtkit.folders import TextFiles, at_checkpoint
+from nmtkit.text.settings import Side, Tokenizer, load_prep
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.bleu import Score
@@ -118,11 +118,11 @@ def _read_files(
 
     Raises UserError where they do not correspond.
     """
-    from nmtkit.data.text import TextPipeline
     from nmtkit.data.vocab import Vocabulary
     from nmtkit.evaluation.comparison import Compared, System
     from nmtkit.evaluation.names import UnknownWords, count_symbols
     from nmtkit.evaluation.subsets import unknown_free
+    from nmtkit.text.pipeline import TextPipeline
     from nmtkit.translation.testset import describe, read_set, text_name
 
     # In one call, so that all of them are checked to correspond.

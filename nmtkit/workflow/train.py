@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nmtkit.config import load_yaml, merge, nested, parse_settings
 from nmtkit.errors import UserError
-from nmtkit.training.folder import ModelFolder
+from nmtkit.folders import ModelFolder
 
 if TYPE_CHECKING:
     from nmtkit.experiment.schema import Experiment

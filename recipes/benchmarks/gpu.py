@@ -51,13 +51,13 @@ from torch import Tensor, nn
 
 from nmtkit.data.batches import Batch
 from nmtkit.experiment.presets import SMALL
+from nmtkit.folders import ModelFolder
 from nmtkit.models.base import count_parameters
 from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
 from nmtkit.ops.precision import dtype_of, resolve
 from nmtkit.search.batching import translate_each
 from nmtkit.symbols import EOS
 from nmtkit.training import optimizers
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run

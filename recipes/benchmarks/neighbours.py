@@ -12,7 +12,7 @@ import sys
 
 from shared import figures, print_table
 
-from nmtkit.data.parallel import available_cores
+from nmtkit.machine.processes import available_cores
 
 
 def main() -> None:

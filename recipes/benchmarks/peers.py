@@ -36,8 +36,8 @@ import sacrebleu
 from shared import HERE, print_table
 
 from nmtkit.config import dump_yaml, load_yaml, merge
-from nmtkit.data.text import TextPipeline
 from nmtkit.lines import read_lines
+from nmtkit.text.pipeline import TextPipeline
 
 CONFIGS = HERE / "peers"
 FIGURES = Path("figures.jsonl")

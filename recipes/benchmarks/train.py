@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from shared import RandomCorpus, clock_of, options, peak_memory, plan, product_rate, seconds
 
+from nmtkit.folders import ModelFolder
 from nmtkit.models.base import count_parameters
 from nmtkit.ops.precision import dtype_of
 from nmtkit.training import distributed, optimizers
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run

@@ -26,10 +26,9 @@ import torch
 from shared import CLOCK, RandomCorpus, options, peak_memory, plan, seconds
 from torch import Tensor
 
-from nmtkit.data.settings import TextFiles
-from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.model import load_model
+from nmtkit.folders import TextFiles
 from nmtkit.lines import read_lines
 from nmtkit.ops import memory
 from nmtkit.ops.precision import Precision, resolve
@@ -39,6 +38,7 @@ from nmtkit.search.beam import Search
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.shortlist import Narrowing, Shortlists
 from nmtkit.symbols import EOS
+from nmtkit.text.pipeline import TextPipeline
 
 NEVER = -1e4  # the end mark's bias, so that only the greatest length ends a sentence
 

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from nmtkit.config import dump_yaml, to_dict
-from nmtkit.data.settings import Prep, Side
 from nmtkit.ops.tree import Tree
 from nmtkit.search.beam import Search
 from nmtkit.symbols import EOS
+from nmtkit.text.settings import Prep, Side
 from nmtkit.translation import loading
 from tests.echo import WORDS, Echo, write_folder
 

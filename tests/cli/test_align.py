@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from nmtkit.data.prep import Files, prepare
-from nmtkit.data.settings import Prep, Side
 from nmtkit.errors import UserError
+from nmtkit.text.prep import Files, prepare
+from nmtkit.text.settings import Prep, Side
 from tests.conftest import piped
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nmtkit.data.encoding import encode
-from nmtkit.data.prep import Files, prepare
-from nmtkit.data.settings import Prep, Side
+from nmtkit.text.prep import Files, prepare
+from nmtkit.text.settings import Prep, Side
 from tests.echo import write_model
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py

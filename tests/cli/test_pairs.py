@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from nmtkit.data.text import TextPipeline
 from nmtkit.evaluation.bleu import score
+from nmtkit.text.pipeline import TextPipeline
 
 Nmtkit = Callable[..., Any]  # the command line of tests/conftest.py
 

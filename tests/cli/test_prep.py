@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nmtkit.data.settings import Cleaning, Prep, Side, load_prep
+from nmtkit.text.settings import Cleaning, Prep, Side, load_prep
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
 
@@ -123,7 +123,7 @@ def test_parts_are_merged_and_the_folder_is_verified(nmtkit: Run, folder: Path) 
 
 
 def test_each_language_can_have_its_own_tokenizer(nmtkit: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmtkit.data.command._PAUSE", 0.01)
+    monkeypatch.setattr("nmtkit.text.command._PAUSE", 0.01)
     options = ["--tokenizer", "fr=none", "--tokenizer-command", "fr=sed -u s/a/X/", "--words", "-s", "en", "-j1"]
     assert nmtkit("prep", *options, "--escape", "--aggressive-hyphens", "--protect", "<b>").status == 0
     prep = load_prep(folder / "data")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nmtkit.experiment.presets import load_preset
-from nmtkit.training.folder import ModelFolder
+from nmtkit.folders import ModelFolder
 from nmtkit.training.metrics import log_metrics
 from nmtkit.translation import loading
 from tests.echo import load_echo, write_folder

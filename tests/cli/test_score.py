@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from nmtkit.align.posunk import Unknown
-from nmtkit.data.settings import Side
-from nmtkit.data.text import TextPipeline
 from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, score
+from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.settings import Side
 from nmtkit.translation.request import Request
 
 HYP = ["The cat sat on the mat.", "Hello, big world, it's me!", "", "It rains cats and dogs today."]

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmtkit.data.parallel import COPIES
+from nmtkit.machine.processes import COPIES
 from tests.conftest import piped
 from tests.echo import load_echo, write_folder
 

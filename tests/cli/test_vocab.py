@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from nmtkit.data.corpus import Corpus
-from nmtkit.data.prep import prepare
-from nmtkit.data.raw import Files
-from nmtkit.data.settings import Prep, Side
 from nmtkit.data.vocab import Vocabulary
+from nmtkit.text.prep import prepare
+from nmtkit.text.raw import Files
+from nmtkit.text.settings import Prep, Side
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from nmtkit.config import merge
 from nmtkit.data.corpus import Corpus
 from nmtkit.data.encoding import encode
-from nmtkit.data.manifest import describe_file
-from nmtkit.data.prep import prepare
-from nmtkit.data.raw import Files
-from nmtkit.data.settings import Prep, Side
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
+from nmtkit.text.manifest import describe_file
+from nmtkit.text.prep import prepare
+from nmtkit.text.raw import Files
+from nmtkit.text.settings import Prep, Side
 
 OWN = Side("en", normalize=False, tokenizer="none", segmentation="words")
 SENTENCES = [("the cat", "le chat"), ("the", "le"), ("a cat <s> sat", "un chat"), ("the cat sat", "le chat est assis")]

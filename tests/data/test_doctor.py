@@ -7,9 +7,9 @@ import pytest
 
 from nmtkit.data.doctor import Finding, examine_ids, examine_text
 from nmtkit.data.encoding import encode
-from nmtkit.data.prep import prepare
-from nmtkit.data.raw import Files
-from nmtkit.data.settings import Prep, Side
+from nmtkit.text.prep import prepare
+from nmtkit.text.raw import Files
+from nmtkit.text.settings import Prep, Side
 
 ENGLISH = ["the cat sleeps in the garden", "a dog and the house", "we see the mouse", "she is in a small house"]
 FRENCH = ["le chat dort dans le jardin", "un chien et la maison", "nous voyons la souris", "elle est dans une maison"]

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from nmtkit.data.encoding import encode
-from nmtkit.data.prep import prepare
-from nmtkit.data.raw import Files
-from nmtkit.data.settings import Development, Prep, Side, load_prep
-from nmtkit.data.text import TextPipeline
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.development import DevelopmentSet
 from nmtkit.experiment.run import run_experiment
 from nmtkit.search.beam import Hypothesis
+from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.prep import prepare
+from nmtkit.text.raw import Files
+from nmtkit.text.settings import Development, Prep, Side, load_prep
 from tests.training.conftest import small_experiment
 
 PAIRS = [("eins zwei drei vier fuenf", "A b c d e"), ("sechs sieben acht neun zehn", "V w x y z")]

@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from nmtkit.data.encoding import encode
-from nmtkit.data.prep import prepare
-from nmtkit.data.raw import Files
-from nmtkit.data.settings import Prep, Side, TextFiles
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import build_experiment
 from nmtkit.experiment.warm_start import sides_of_words, take_weights
+from nmtkit.folders import ModelFolder, TextFiles
+from nmtkit.text.prep import prepare
+from nmtkit.text.raw import Files
+from nmtkit.text.settings import Prep, Side
 from nmtkit.training.checkpoint import load_weights
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.progress import Progress
 from tests.training.conftest import CPU, make_data, small_experiment, trained
 

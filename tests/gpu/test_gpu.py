@@ -29,11 +29,11 @@ from nmtkit.evaluation.gradients import gradient_flow
 from nmtkit.experiment.presets import preset_names
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
+from nmtkit.machine.memory import is_full
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
 from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import linear_cross_entropy
-from nmtkit.ops.memory import is_full
 from nmtkit.ops.precision import dtype_of
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Hypothesis, Search, beam_search

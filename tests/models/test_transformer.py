@@ -10,8 +10,6 @@ import torch
 
 from nmtkit.config import build, merge
 from nmtkit.data.encoding import encode
-from nmtkit.data.prep import Files, prepare
-from nmtkit.data.settings import Prep, Side
 from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.run import run_experiment
@@ -23,6 +21,8 @@ from nmtkit.ops import matrix
 from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import select
 from nmtkit.symbols import BOS
+from nmtkit.text.prep import Files, prepare
+from nmtkit.text.settings import Prep, Side
 
 WORDS, D = 9, 8
 SMALL = Config(layers=2, width=D, feed_forward=6, heads=2, norm="post", tied="all", dropout=0.0)

@@ -13,15 +13,15 @@ import torch
 from nmtkit.config import merge
 from nmtkit.data.corpus import Corpus
 from nmtkit.data.encoding import encode
-from nmtkit.data.prep import prepare
-from nmtkit.data.raw import Files
-from nmtkit.data.settings import Prep, Side
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.folders import ModelFolder
 from nmtkit.models.base import Seq2Seq
+from nmtkit.text.prep import prepare
+from nmtkit.text.raw import Files
+from nmtkit.text.settings import Prep, Side
 from nmtkit.training import checkpoint
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run
 from nmtkit.training.validation import Validation

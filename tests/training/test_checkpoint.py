@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder
 from nmtkit.training import averaging, checkpoint
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.progress import Progress
 
 

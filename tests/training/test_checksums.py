@@ -12,11 +12,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmtkit import folders
 from nmtkit.errors import UserError
 from nmtkit.experiment.model import load_model
 from nmtkit.experiment.run import run_experiment
-from nmtkit.training import averaging, checkpoint, checksums
-from nmtkit.training.folder import ModelFolder
+from nmtkit.folders import ModelFolder
+from nmtkit.training import averaging, checkpoint
 from nmtkit.translation.loading import load, write_ensemble
 from tests.training.conftest import small_experiment
 
@@ -45,7 +46,7 @@ def models(run: Path, tmp_path: Path) -> dict[str, Path]:
 def files(folder: Path) -> set[str]:
     """Everything in a model folder that has a checksum, weights included."""
     weights = ModelFolder(folder).chosen_weights()
-    sums = json.loads((folder / checksums.NAME).read_text()).keys()
+    sums = json.loads((folder / folders.CHECKSUMS).read_text()).keys()
     return {*sums, str(weights.relative_to(folder))}
 
 
@@ -107,17 +108,17 @@ def test_a_file_that_is_gone_is_noticed_too(run: Path, tmp_path: Path) -> None:
 
 def test_training_goes_on_where_checksums_are_missing_and_writes_them(data: Path, run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
-    for path in (tmp_path / "run").rglob(checksums.NAME):
+    for path in (tmp_path / "run").rglob(folders.CHECKSUMS):
         path.unlink()  # as in a folder of nmtkit 0.1, or of a process that was killed while it wrote them
     run_experiment(small_experiment(max_updates=6, valid_every=2), data, tmp_path / "run", CPU)
     assert "config.yaml" in files(tmp_path / "run")
-    assert checksums.changed_file(ModelFolder(tmp_path / "run").checkpoint(6)) is None
+    assert folders.changed_file(ModelFolder(tmp_path / "run").checkpoint(6)) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"config.yaml": 3}', b'{"config.yaml": "no"}', b"\xff"])
 def test_checksums_that_are_damaged_themselves_say_so(content: bytes, run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
-    (tmp_path / "run" / checksums.NAME).write_bytes(content)
+    (tmp_path / "run" / folders.CHECKSUMS).write_bytes(content)
     with pytest.raises(UserError, match=r"checksums\.json: damaged; copy it from where it came, or delete it"):
         load_model(tmp_path / "run", CPU)
 
@@ -127,8 +128,8 @@ def test_a_file_is_summed_up_in_pieces_as_in_one(tmp_path_factory: Any, content:
     path = tmp_path_factory.getbasetemp() / "content"
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checksums, "_BLOCK", block)
-        assert checksums.crc32(path) == whole_crc32(content)
+        patch.setattr(folders, "_BLOCK", block)
+        assert folders.crc32(path) == whole_crc32(content)
 
 
 def test_weights_are_checked_whoever_loads_them(run: Path, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
+from nmtkit.folders import ModelFolder
 from nmtkit.training import checkpoint, distributed, optimizers
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.run import dropout_seed
 from tests.training.conftest import small_experiment
 

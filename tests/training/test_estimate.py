@@ -10,11 +10,11 @@ from nmtkit.config import load_yaml
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.experiment.run import run_experiment
+from nmtkit.folders import ModelFolder
 from nmtkit.ops.cross_entropy import chunk_rows
 from nmtkit.training import checkpoint
 from nmtkit.training import estimate as estimates
 from nmtkit.training.estimate import Estimate, busy_budget, estimate
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.loss import Gradient
 from nmtkit.training.run import Run
 from tests.training.conftest import small_experiment, small_run

@@ -22,8 +22,8 @@ from nmtkit import config as configs
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.experiment.run import run_experiment
+from nmtkit.folders import ModelFolder
 from nmtkit.training import checkpoint, loop
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.gradient import accumulate
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import dropout_seed, usable_pairs

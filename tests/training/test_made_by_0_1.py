@@ -15,9 +15,9 @@ from nmtkit.config import load_yaml, merge
 from nmtkit.errors import UserError
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment, build_experiment, load_experiment
+from nmtkit.folders import ModelFolder
 from nmtkit.training import averaging
 from nmtkit.training.checkpoint import load_weights
-from nmtkit.training.folder import ModelFolder
 from nmtkit.translation.loading import load, write_ensemble
 
 OLD = Path(__file__).parent / "made_by_0.1"

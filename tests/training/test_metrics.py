@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nmtkit.training.folder import ModelFolder
+from nmtkit.folders import ModelFolder
 from nmtkit.training.metrics import log_metrics, rewind_metrics
 from nmtkit.training.progress import Progress
 

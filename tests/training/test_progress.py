@@ -6,8 +6,8 @@ import pytest
 
 from nmtkit.data.corpus import Corpus
 from nmtkit.experiment.run import prepare_folder
+from nmtkit.folders import ModelFolder
 from nmtkit.training import loop
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.gradient import clip
 from nmtkit.training.progress import Progress, Window
 from tests.training.conftest import metrics, small_experiment, small_run, validations

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from nmtkit.experiment.run import run_experiment
-from nmtkit.training import threads
-from nmtkit.training.threads import choose_threads
+from nmtkit.machine import threads
+from nmtkit.machine.threads import choose_threads
 from tests.training.conftest import small_experiment
 
 

@@ -8,9 +8,9 @@ import torch
 
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder
 from nmtkit.models.base import Seq2Seq
 from nmtkit.training import checkpoint
-from nmtkit.training.folder import ModelFolder
 from nmtkit.training.run import sample_pairs
 from nmtkit.training.validation import teacher_forced
 from tests.training.conftest import make_data, metrics, small_experiment, trained

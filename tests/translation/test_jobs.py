@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from nmtkit.data.parallel import COPIES
 from nmtkit.errors import UserError
+from nmtkit.machine.processes import COPIES
 from nmtkit.models.base import ForSearch, Seq2Seq
 from nmtkit.ops import precision
 from nmtkit.ops.precision import Products

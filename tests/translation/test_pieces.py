@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import nmtkit
-from nmtkit.data.settings import Side
-from nmtkit.data.text import Segmenter, TextPipeline
 from nmtkit.ops.tree import Tree
+from nmtkit.text.pipeline import Segmenter, TextPipeline
+from nmtkit.text.settings import Side
 from nmtkit.translation import loading
 from nmtkit.translation.pieces import Part, best_combinations, cuts, same_cuts, slices
 from nmtkit.translation.request import Request

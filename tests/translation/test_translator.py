@@ -17,7 +17,6 @@ from torch import Tensor
 import nmtkit
 from nmtkit.align.posunk import Replacement
 from nmtkit.config import dump_yaml, to_dict
-from nmtkit.data.settings import Prep, Side
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.ops.precision import Products
@@ -25,6 +24,7 @@ from nmtkit.ops.tree import Tree
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.symbols import EOS
+from nmtkit.text.settings import Prep, Side
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
 from nmtkit.translation.translation import look_alignment

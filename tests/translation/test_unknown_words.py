@@ -8,10 +8,10 @@ import pytest
 
 from nmtkit.align.lexicon import Lexicon
 from nmtkit.align.posunk import Replacement
-from nmtkit.data.sentencepieces import MARK, join_sentencepieces, sentencepiece_numbers
-from nmtkit.data.settings import Side
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.symbols import SPELLINGS
+from nmtkit.text.sentencepieces import MARK, join_sentencepieces, sentencepiece_numbers
+from nmtkit.text.settings import Side
 from nmtkit.translation.unknown_words import UnknownWords
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import nmtkit
-from nmtkit.data.settings import load_prep
 from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder
+from nmtkit.text.settings import load_prep
 from nmtkit.training.checkpoint import load_weights
-from nmtkit.training.folder import ModelFolder
 
 WORDS = {"cat": "chat", "dog": "chien", "tree": "arbre", "old": "vieux"}
 SETTINGS: dict[str, Any] = {

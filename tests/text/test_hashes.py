@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmtkit.data import hashes
-from nmtkit.data.hashes import pair_hash, repeated
+from nmtkit.text import hashes
+from nmtkit.text.hashes import pair_hash, repeated
 
 
 def test_a_hash_tells_where_one_side_ends() -> None:
@@ -41,7 +41,7 @@ def test_marks_for_which_there_is_no_room_are_an_error_and_not_a_signal(tmp_path
     code = """
 import resource, signal, sys
 from pathlib import Path
-from nmtkit.data.hashes import repeated
+from nmtkit.text.hashes import repeated
 folder = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 17, 1 << 17))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmtkit.data.counts import merged, most_frequent, write_run
+from nmtkit.text.counts import merged, most_frequent, write_run
 
 words = st.text(st.sampled_from("ab\u00e9\u2029中😀"), min_size=1, max_size=3)
 

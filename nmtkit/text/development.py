@@ -3,14 +3,14 @@
 import random
 from collections.abc import Iterator, Mapping
 
-from nmtkit.data.hashes import pair_hash
-from nmtkit.data.progress import progress
-from nmtkit.data.raw import Files
-from nmtkit.data.rules import broken_rule
-from nmtkit.data.settings import Prep
-from nmtkit.data.text import TextPipeline
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, parse_line, raw_lines, read_lines
+from nmtkit.machine.progress import progress
+from nmtkit.text.hashes import pair_hash
+from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.raw import Files
+from nmtkit.text.rules import broken_rule
+from nmtkit.text.settings import Prep
 
 
 def draw(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep: Prep, dev: Files) -> None:

@@ -1,26 +1,90 @@
-"""``ModelFolder``: what lies where in the folder of a run, of an average or of an ensemble."""
+"""What lies where in a data folder (``TextFiles``) and in a model folder (``ModelFolder``), and its checksums."""
 
+import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from nmtkit.config import dump_yaml
-from nmtkit.data.settings import TextFiles
 from nmtkit.errors import UserError
 from nmtkit.lines import FULL, atomic_write, real_path, report_write_errors, sync
-from nmtkit.training import checksums
 
 # Goes up when an earlier nmtkit would misread a folder instead of refusing it; nmtkit then reads both. A new setting in
 # the configuration is no reason: who does not know it says so.
 FORMAT_VERSION = "1"
 
+# Damage is noticed when a file is loaded, not in the translations. CRC-32 notices every single wrong bit, and all but
+# one in four thousand million other changes; it guards against worn disks and cut copies, not against deceit.
+CHECKSUMS = "checksums.json"
+_BLOCK = 1 << 20  # bytes: what stays in a core's cache is summed up four times as fast
+
 _CHECKPOINT = re.compile("step-(0|[1-9][0-9]{0,17})")  # the name of a checkpoint's folder
 _SHOWN = 20  # checkpoints in a message
+
+
+SideName = Literal["src", "tgt"]
+SIDES: tuple[SideName, ...] = ("src", "tgt")
+SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """The places of the files by which text becomes numbers and back, in a data folder and in a model's alike."""
+
+    folder: Path
+
+    @property
+    def settings(self) -> Path:
+        """The settings that ``nmtkit prep`` was called with, as YAML."""
+        return self.folder / "prep.yaml"
+
+    def merges(self, side: SideName) -> Path:
+        """The merges of BPE, in subword-nmt's format; not there when a side is split into words."""
+        return self.folder / f"bpe.{side}"
+
+    def sentencepieces(self, side: SideName) -> Path:
+        """The unigram model of SentencePiece; not there unless a side is split by it."""
+        return self.folder / f"sentencepiece.{side}"
+
+    def truecasing(self, side: SideName) -> Path:
+        """The usual case of each word, in Moses' format; not there unless a side is truecased."""
+        return self.folder / f"truecase.{side}"
+
+    def vocabulary(self, side: SideName) -> Path:
+        """The words of a side by number."""
+        return self.folder / f"vocab.{side}"
+
+    @property
+    def lexicon(self) -> Path:
+        """Translations of single words, of ``nmtkit align``; not there unless that was run."""
+        return self.folder / "lexicon.tsv"
+
+    def learnt(self, side: SideName) -> tuple[Path, ...]:
+        """What ``nmtkit prep`` learns from the text of a side, there or not."""
+        return self.merges(side), self.sentencepieces(side), self.truecasing(side)
+
+    def prepared(self) -> Iterator[Path]:
+        """The files that ``nmtkit prep`` makes, there or not."""
+        yield self.settings
+        yield from map(self.merges, SIDES)
+        yield from map(self.sentencepieces, SIDES)
+        yield from map(self.truecasing, SIDES)
+
+    def all(self) -> Iterator[Path]:
+        """All of them, there or not."""
+        yield from self.prepared()
+        yield from map(self.vocabulary, SIDES)
+        yield self.lexicon
+
+
+# What ``nmtkit align`` makes; it is of one text, so that ``prep`` takes it away.
+ALIGN_FILES = ("dev.align", TextFiles(Path()).lexicon.name, "train.align")
 
 
 @dataclass(frozen=True)
@@ -211,24 +275,24 @@ class ModelFolder:
 
     def check_sums(self) -> None:
         """Raise UserError when a file that translations depend on is not as it was written."""
-        if changed := checksums.changed_file(self.path):
+        if changed := changed_file(self.path):
             raise UserError(
                 f"{changed}: not as it was written: damaged, changed or gone; copy it again from where it came, or, if "
-                f"the change is meant, delete {self.path / checksums.NAME}"
+                f"the change is meant, delete {self.path / CHECKSUMS}"
             )
 
     def seal(self) -> None:
         """Keep the checksums of every file, weights left out, that translations or the way on depend on."""
-        checksums.write_checksums(self.path, self._sums())
+        write_checksums(self.path, self._sums())
 
     def unseal(self) -> None:
         """Forget the checksums before files are written, so that a process that is killed leaves no wrong ones."""
-        (self.path / checksums.NAME).unlink(missing_ok=True)
+        (self.path / CHECKSUMS).unlink(missing_ok=True)
 
     def _sums(self) -> dict[str, int]:
         """The CRC-32 of each file that ``seal`` is about, by its name."""
         files = (self.config, self.corpus, self.origin, self.bundle, *self.text.all())
-        return {file.name: checksums.crc32(file) for file in files if file.is_file()}
+        return {file.name: crc32(file) for file in files if file.is_file()}
 
     def write_config(self, values: Any) -> None:
         """Write the resolved values of the experiment, and the version of everything else; ``seal`` comes after it."""
@@ -248,7 +312,7 @@ class ModelFolder:
         """Copy every file but weights and history to ``output``. Raises UserError for one that cannot be copied."""
         translations = (self.translations("dev"), self.translations("test"))
         history = (self.checkpoints, self.ranking, self.metrics, self.log, *translations, self.lock)
-        left_out = {checksums.NAME, *(path.name for path in history)}
+        left_out = {CHECKSUMS, *(path.name for path in history)}
         output.path.mkdir(parents=True, exist_ok=True)
         for file in self.path.iterdir():
             # By what is left out, so that files of the user's beside the model's are copied, too. No folder is a part
@@ -259,7 +323,7 @@ class ModelFolder:
                 shutil.copy2(file, output.path)
             except OSError as error:
                 raise UserError(f"{file}: cannot be copied: {error.strerror or error}") from None
-        checksums.write_checksums(output.path, self._sums())  # of what was read: a copy that went wrong is noticed
+        write_checksums(output.path, self._sums())  # of what was read: a copy that went wrong is noticed
 
     def copy_model(self, output: "ModelFolder") -> None:
         """Put into ``output`` what translates: everything but history, with the weights that are meant only."""
@@ -268,7 +332,7 @@ class ModelFolder:
         target = output.checkpoints / weights.parent.name
         target.mkdir(parents=True)
         shutil.copyfile(weights, target / weights.name)
-        checksums.write_checksums(target, {weights.name: checksums.crc32(weights)})
+        write_checksums(target, {weights.name: crc32(weights)})
 
     @contextmanager
     def replaced(self) -> Iterator["ModelFolder"]:
@@ -310,3 +374,35 @@ def read_text(path: Path) -> str:
 def at_checkpoint(folders: Iterable[Path | str], checkpoint: str | None) -> list[Path]:
     """The models in ``folders``, each at that checkpoint, by the paths that stand for them; see ``ModelFolder.at``."""
     return [ModelFolder.at(Path(folder), checkpoint).named for folder in folders]
+
+
+def crc32(path: Path) -> int:
+    """The CRC-32 of a file, whatever its size, without holding it in memory."""
+    crc, block = 0, memoryview(bytearray(_BLOCK))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(block):
+            crc = zlib.crc32(block[:size], crc)
+    return crc
+
+
+def write_checksums(folder: Path, sums: Mapping[str, int]) -> None:
+    """Keep the CRC-32 of files of ``folder`` by their name."""
+    with atomic_write(folder / CHECKSUMS) as file:
+        file.write(json.dumps({name: f"{crc:08x}" for name, crc in sums.items()}, indent=1) + "\n")
+
+
+def changed_file(folder: Path) -> Path | None:
+    """The first file of ``folder`` that is gone or not what its checksum was made of; None if all are.
+
+    Folders without checksums, such as nmtkit 0.1 wrote, pass. Raises UserError for checksums that cannot be read.
+    """
+    path = folder / CHECKSUMS
+    if not path.exists():
+        return None
+    try:
+        sums = json.loads(path.read_bytes())
+        # The name alone: a file from elsewhere must not lead out of its folder.
+        files = {folder / Path(name).name: int(crc, 16) for name, crc in sums.items()}
+    except (ValueError, RecursionError, TypeError, AttributeError):
+        raise UserError(f"{path}: damaged; copy it from where it came, or delete it to do without checks") from None
+    return next((file for file, crc in files.items() if not file.is_file() or crc32(file) != crc), None)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacremoses import MosesTruecaser
 
-from nmtkit.data.truecasing import Truecaser, count_cases, learn_truecaser
 from nmtkit.errors import UserError
+from nmtkit.text.truecasing import Truecaser, count_cases, learn_truecaser
 
 words = st.text(st.sampled_from("abowlnr@</>s\u00e9"), min_size=1)
 

@@ -3,10 +3,10 @@
 import unicodedata
 from functools import cache
 
-from nmtkit.data.hashes import pair_hash
-from nmtkit.data.moses import moses_language
-from nmtkit.data.settings import Cleaning, Prep
-from nmtkit.data.text import CONTROL
+from nmtkit.text.hashes import pair_hash
+from nmtkit.text.moses import moses_language
+from nmtkit.text.pipeline import CONTROL
+from nmtkit.text.settings import Cleaning, Prep
 
 # In the order in which they are tried. The first four always are; the others if settings name them, because the
 # published systems were trained without them.

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from nmtkit.errors import UserError
-from nmtkit.training.folder import ModelFolder
+from nmtkit.folders import ModelFolder
 
 
 @pytest.fixture

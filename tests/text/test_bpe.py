@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from nmtkit.data.bpe import Segmenter, join_pieces, learn_merges
 from nmtkit.errors import UserError
+from nmtkit.text.bpe import Segmenter, join_pieces, learn_merges
 
 CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
 MERGES = learn_merges(Counter(CORPUS.split()), 30, lambda: None)
@@ -31,7 +31,7 @@ def test_segmentation_is_that_of_subword_nmt(sentence: list[str]) -> None:
 def test_segmentation_does_not_change_when_the_cache_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
     segmenter = Segmenter(MERGES)
     once = segmenter.apply(CORPUS.split())
-    monkeypatch.setattr("nmtkit.data.bpe._CACHED_WORDS", 3)
+    monkeypatch.setattr("nmtkit.text.bpe._CACHED_WORDS", 3)
     assert segmenter.apply(CORPUS.split()) == once
     assert len(segmenter._pieces) < 30
 

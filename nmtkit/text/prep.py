@@ -15,29 +15,8 @@ from pathlib import Path
 from typing import get_args
 
 from nmtkit.config import dump_yaml, to_dict
-from nmtkit.data.cleaning import clean_shards, report_lost, write_rejected
-from nmtkit.data.learning import learn_segmenters, learn_truecasers
-from nmtkit.data.manifest import DATA_FILES, PrepReport, describe_file, is_data_file, reference_files, versions
-from nmtkit.data.moses import has_moses_rules, moses_language
-from nmtkit.data.parallel import Chunk, Workers, chunks
-from nmtkit.data.progress import progress
-from nmtkit.data.raw import Files
-from nmtkit.data.settings import (
-    ALIGN_FILES,
-    SIDES,
-    SPLITS,
-    TWO_FILES,
-    Cleaning,
-    Development,
-    Drop,
-    Prep,
-    SideName,
-    TextFiles,
-    load_prep,
-)
-from nmtkit.data.text import TextPipeline, copy_learnt
-from nmtkit.data.work import CHUNK_LINES, Work, join_lines, remove, split_lines
 from nmtkit.errors import UserError
+from nmtkit.folders import ALIGN_FILES, SIDES, SPLITS, SideName, TextFiles
 from nmtkit.lines import (
     atomic_write,
     file_of,
@@ -48,6 +27,16 @@ from nmtkit.lines import (
     report_write_errors,
     sync,
 )
+from nmtkit.machine.processes import Chunk, Workers, chunks
+from nmtkit.machine.progress import progress
+from nmtkit.text.cleaning import clean_shards, report_lost, write_rejected
+from nmtkit.text.learning import learn_segmenters, learn_truecasers
+from nmtkit.text.manifest import DATA_FILES, PrepReport, describe_file, is_data_file, reference_files, versions
+from nmtkit.text.moses import has_moses_rules, moses_language
+from nmtkit.text.pipeline import TextPipeline, copy_learnt
+from nmtkit.text.raw import Files
+from nmtkit.text.settings import TWO_FILES, Cleaning, Development, Drop, Prep, load_prep
+from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines
 
 _WITHOUT_SPACES = ("zh", "yue", "ja", "th", "lo", "km", "my")
 

@@ -21,15 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmtkit.config import flatten, to_dict
-from nmtkit.data.development import draw
-from nmtkit.data.hashes import repeated
-from nmtkit.data.manifest import is_data_file, read_json, versions
-from nmtkit.data.parallel import Chunk, Workers, chunks
-from nmtkit.data.progress import progress
-from nmtkit.data.raw import Content, Files, read, read_all
-from nmtkit.data.settings import SIDES, SPLITS, Development, Prep, SideName, TextFiles
 from nmtkit.errors import UserError
+from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
 from nmtkit.lines import atomic_write, file_of, locked, raw_lines, real_path, report_write_errors
+from nmtkit.machine.processes import Chunk, Workers, chunks
+from nmtkit.machine.progress import progress
+from nmtkit.text.development import draw
+from nmtkit.text.hashes import repeated
+from nmtkit.text.manifest import is_data_file, read_json, versions
+from nmtkit.text.raw import Content, Files, read, read_all
+from nmtkit.text.settings import Development, Prep
 from nmtkit.version import __version__
 
 SHARD_LINES = 100_000  # half a minute's work for one process

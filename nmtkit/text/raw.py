@@ -8,11 +8,11 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from nmtkit.data.parallel import Workers
-from nmtkit.data.progress import progress
-from nmtkit.data.settings import SPLITS
 from nmtkit.errors import UserError
+from nmtkit.folders import SPLITS
 from nmtkit.lines import decode_line, file_of, parse_line, raw_lines
+from nmtkit.machine.processes import Workers
+from nmtkit.machine.progress import progress
 
 NO_WORDS = "no pair of the development set has words on both sides"
 

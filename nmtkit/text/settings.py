@@ -1,76 +1,19 @@
 """The settings of a data folder, prep.yaml: what decides how raw text becomes tokens and back."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from nmtkit.config import build, load_yaml
 from nmtkit.errors import UserError
+from nmtkit.folders import TextFiles
 
-SideName = Literal["src", "tgt"]
-SIDES: tuple[SideName, ...] = ("src", "tgt")
-SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
 Drop = Literal["identical", "script", "overlap", "duplicate"]
 # characters: every Chinese or Japanese one is a word, and the rest is as with moses.
 # none: the words are already separated by spaces.
 Tokenizer = Literal["moses", "characters", "none"]
 Segmentation = Literal["bpe", "sentencepiece", "words"]
-
-
-@dataclass(frozen=True)
-class TextFiles:
-    """The places of the files by which text becomes numbers and back, in a data folder and in a model's alike."""
-
-    folder: Path
-
-    @property
-    def settings(self) -> Path:
-        """The settings that ``nmtkit prep`` was called with, as YAML."""
-        return self.folder / "prep.yaml"
-
-    def merges(self, side: SideName) -> Path:
-        """The merges of BPE, in subword-nmt's format; not there when a side is split into words."""
-        return self.folder / f"bpe.{side}"
-
-    def sentencepieces(self, side: SideName) -> Path:
-        """The unigram model of SentencePiece; not there unless a side is split by it."""
-        return self.folder / f"sentencepiece.{side}"
-
-    def truecasing(self, side: SideName) -> Path:
-        """The usual case of each word, in Moses' format; not there unless a side is truecased."""
-        return self.folder / f"truecase.{side}"
-
-    def vocabulary(self, side: SideName) -> Path:
-        """The words of a side by number."""
-        return self.folder / f"vocab.{side}"
-
-    @property
-    def lexicon(self) -> Path:
-        """Translations of single words, of ``nmtkit align``; not there unless that was run."""
-        return self.folder / "lexicon.tsv"
-
-    def learnt(self, side: SideName) -> tuple[Path, ...]:
-        """What ``nmtkit prep`` learns from the text of a side, there or not."""
-        return self.merges(side), self.sentencepieces(side), self.truecasing(side)
-
-    def prepared(self) -> Iterator[Path]:
-        """The files that ``nmtkit prep`` makes, there or not."""
-        yield self.settings
-        yield from map(self.merges, SIDES)
-        yield from map(self.sentencepieces, SIDES)
-        yield from map(self.truecasing, SIDES)
-
-    def all(self) -> Iterator[Path]:
-        """All of them, there or not."""
-        yield from self.prepared()
-        yield from map(self.vocabulary, SIDES)
-        yield self.lexicon
-
-
-# What ``nmtkit align`` makes; it is of one text, so that ``prep`` takes it away.
-ALIGN_FILES = ("dev.align", TextFiles(Path()).lexicon.name, "train.align")
 
 
 @dataclass(frozen=True)

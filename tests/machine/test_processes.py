@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from nmtkit.data import parallel
-from nmtkit.data.parallel import COPIES, Chunk, Workers, chunks
 from nmtkit.errors import UserError
+from nmtkit.machine import processes
+from nmtkit.machine.processes import COPIES, Chunk, Workers, chunks
 
 
 def slow_square(number: int) -> int:
@@ -140,13 +140,13 @@ def test_copies_end_by_the_signal_that_this_process_handles_otherwise(
     late: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by one that is sent before they begin to work."""
-    work = parallel._work
+    work = processes._work
 
     def begin_late(connection: Connection, others: list[Connection]) -> None:
         time.sleep(late * (len(others) - 1))  # the first copy begins at once
         work(connection, others)
 
-    monkeypatch.setattr(parallel, "_work", begin_late)
+    monkeypatch.setattr(processes, "_work", begin_late)
     check_interrupted(Workers(3, copies=True))
 
 
@@ -196,7 +196,7 @@ def test_chunks_have_every_line_and_know_their_numbers(tmp_path: Path) -> None:
 
 INTERRUPTED = """
 import sys, time
-from nmtkit.data.parallel import Workers
+from nmtkit.machine.processes import Workers
 
 def weigh(item):
     time.sleep(0.001)
@@ -241,7 +241,7 @@ def test_a_mistake_of_ours_shows_where_in_the_process_it_was_made() -> None:
 def test_a_program_ended_while_its_processes_start_leaves_no_complaint_of_theirs() -> None:
     code = """
 import multiprocessing.util, os, signal, sys
-from nmtkit.data.parallel import Workers
+from nmtkit.machine.processes import Workers
 
 spawn = multiprocessing.util.spawnv_passfds
 def spawned(*arguments):

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from nmtkit.errors import UserError
-from nmtkit.ops import memory
-from nmtkit.ops.memory import in_halves, is_full
+from nmtkit.machine import memory
+from nmtkit.machine.memory import in_halves, is_full
 
 
 def test_what_the_processor_s_allocator_raises_is_recognised() -> None:
@@ -40,7 +40,7 @@ def test_other_errors_are_not(error: Exception) -> None:
 # Tensors of 16 MB, freed and made again and again: prints how many pages were new to the process.
 ALLOCATING = """
 import resource, torch
-from nmtkit.ops import memory
+from nmtkit.machine import memory
 {keep}
 def make():
     for _ in range(20):

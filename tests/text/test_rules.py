@@ -1,6 +1,6 @@
 import pytest
 
-from nmtkit.data.rules import script, wrong_script
+from nmtkit.text.rules import script, wrong_script
 
 
 @pytest.mark.parametrize(

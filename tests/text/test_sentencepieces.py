@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmtkit.data.sentencepieces import (
+from nmtkit.errors import UserError
+from nmtkit.text.sentencepieces import (
     MARK,
     SentencePieces,
     join_sentencepieces,
     learn_sentencepieces,
     sentencepiece_numbers,
 )
-from nmtkit.errors import UserError
 
 COUNTS = Counter(
     {"hello": 30, "held": 20, "help": 7, "world": 9, "word": 20, "sword": 3, "über": 3, "漢字": 2, ".": 40}

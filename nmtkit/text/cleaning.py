@@ -9,17 +9,18 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmtkit.data.hashes import load_hashes, pair_hash
-from nmtkit.data.manifest import line_numbers
-from nmtkit.data.parallel import Chunk, Workers, chunks
-from nmtkit.data.progress import progress
-from nmtkit.data.raw import Files
-from nmtkit.data.rules import broken_rule, describe_rule, rules_of
-from nmtkit.data.settings import SPLITS, Prep
-from nmtkit.data.text import TextPipeline
-from nmtkit.data.work import CHUNK_LINES, Shard, Work, join_lines
 from nmtkit.errors import UserError
+from nmtkit.folders import SPLITS
 from nmtkit.lines import atomic_write, parse_line, raw_lines
+from nmtkit.machine.processes import Chunk, Workers, chunks
+from nmtkit.machine.progress import progress
+from nmtkit.text.hashes import load_hashes, pair_hash
+from nmtkit.text.manifest import line_numbers
+from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.raw import Files
+from nmtkit.text.rules import broken_rule, describe_rule, rules_of
+from nmtkit.text.settings import Prep
+from nmtkit.text.work import CHUNK_LINES, Shard, Work, join_lines
 
 _FIRST_LINES = 10  # that a rule's entry in the manifest names
 _MANY = 0.1  # losing more than this share of the training pairs deserves a warning

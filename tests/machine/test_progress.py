@@ -2,8 +2,8 @@ import logging
 
 import pytest
 
-from nmtkit.data import progress as module
-from nmtkit.data.progress import progress
+from nmtkit.machine import progress as module
+from nmtkit.machine.progress import progress
 
 
 def test_progress_is_quiet_unless_it_takes_long(

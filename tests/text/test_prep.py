@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-import nmtkit.data.cleaning
-from nmtkit.data.manifest import PrepReport, reference_files, verify
-from nmtkit.data.prep import prepare, prepare_part
-from nmtkit.data.raw import Files, find_raw, language_of
-from nmtkit.data.rules import broken_rule
-from nmtkit.data.settings import Cleaning, Development, Prep, Side, load_prep
-from nmtkit.data.text import TextPipeline
+import nmtkit.text.cleaning
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
+from nmtkit.text.manifest import PrepReport, reference_files, verify
+from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.prep import prepare, prepare_part
+from nmtkit.text.raw import Files, find_raw, language_of
+from nmtkit.text.rules import broken_rule
+from nmtkit.text.settings import Cleaning, Development, Prep, Side, load_prep
 
 BPE = Prep(Side("en"), Side("fr"), merges=20)
 WORDS = Prep(Side("en", segmentation="words"), Side("fr", segmentation="words"))
@@ -194,7 +194,7 @@ def test_an_interrupted_run_leaves_the_old_folder_as_it_was(
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nmtkit.data.prep._make_heldout", interrupt)
+    monkeypatch.setattr("nmtkit.text.prep._make_heldout", interrupt)
     with pytest.raises(KeyboardInterrupt):
         prepare(raw, data, WORDS, workers=1)
     assert contents(data) == before
@@ -504,8 +504,8 @@ def test_rules_that_are_not_always_on_are_tried_when_asked_for(spoilt: dict[str,
 def test_of_equal_pairs_the_first_stays_whatever_shard_they_are_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 7)
-    monkeypatch.setattr("nmtkit.data.hashes._AT_ONCE", 10)
+    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 7)
+    monkeypatch.setattr("nmtkit.text.hashes._AT_ONCE", 10)
     numbers = random.Random(1).choices(range(30), k=100)
     write(tmp_path / "train.en", [f"cat {n}" for n in numbers])
     write(tmp_path / "train.fr", [f"chat {n}" for n in numbers])
@@ -520,7 +520,7 @@ def test_of_equal_pairs_the_first_stays_whatever_shard_they_are_in(
 def test_what_is_left_out_is_kept_with_line_and_rule(
     spoilt: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 20)
+    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 20)
     prepare(spoilt, tmp_path / "data", every_rule(WORDS), 1, tmp_path / "rejected.tsv.gz")
     with gzip.open(tmp_path / "rejected.tsv.gz", "rt", encoding="utf-8") as file:
         rejected = [line.rstrip("\n").split("\t") for line in file]
@@ -545,7 +545,7 @@ def die(*arguments: object) -> None:
 
 @pytest.fixture
 def shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 200)
+    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 200)
 
 
 @pytest.mark.parametrize("prep", [every_rule(CASED), WORDS], ids=["cased", "words"])
@@ -586,8 +586,8 @@ def test_finished_shards_are_not_made_again(
         cleaned.append(chunk[0].first)
         return make(prep, files, heldout, chunk)
 
-    make = nmtkit.data.cleaning._clean
-    monkeypatch.setattr("nmtkit.data.cleaning._clean", clean)
+    make = nmtkit.text.cleaning._clean
+    monkeypatch.setattr("nmtkit.text.cleaning._clean", clean)
     with pytest.raises(Killed):
         prepare(raw, tmp_path / "data", BPE, workers=1)
     assert cleaned == [1, 201, 401]
@@ -605,12 +605,12 @@ def test_after_other_settings_or_other_text_everything_is_made_anew(
         cleaned.append(chunk[0].first)
         return make(prep, files, heldout, chunk)
 
-    make = nmtkit.data.cleaning._clean
-    monkeypatch.setattr("nmtkit.data.cleaning._clean", clean)
+    make = nmtkit.text.cleaning._clean
+    monkeypatch.setattr("nmtkit.text.cleaning._clean", clean)
     other = replace(BPE, merges=21)
     for prep in (BPE, other):
         with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
-            patch.setattr("nmtkit.data.prep._finish", die)
+            patch.setattr("nmtkit.text.prep._finish", die)
             prepare(raw, tmp_path / "data", prep, 1)
     write(raw["dev"].src, ["other"] * 12)
     prepare(raw, tmp_path / "data", other, 1)
@@ -671,7 +671,7 @@ def test_what_a_killed_run_has_not_deleted_of_a_work_folder_is_not_gone_on_with(
 
     prepare(raw, tmp_path / "whole", BPE, workers=1)
     with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
-        patch.setattr("nmtkit.data.prep._finish", die)
+        patch.setattr("nmtkit.text.prep._finish", die)
         prepare(raw, tmp_path / "data", BPE, workers=1)
     with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
         patch.setattr("shutil.rmtree", delete_some)
@@ -684,8 +684,8 @@ def test_what_a_killed_run_has_not_deleted_of_a_work_folder_is_not_gone_on_with(
 KILLABLE = """
 import sys
 from pathlib import Path
-from nmtkit.data import prep, raw, work
-from nmtkit.data.settings import load_prep
+from nmtkit.text import prep, raw, work
+from nmtkit.text.settings import load_prep
 if __name__ == "__main__":
     work.SHARD_LINES = 200
     files, _, _ = raw.find_raw(Path(sys.argv[1]), "en", "fr")
@@ -748,9 +748,9 @@ def test_a_folder_that_is_as_it_was_made_is_verified(raw: dict[str, Files], tmp_
 HELD = """
 import sys
 from pathlib import Path
-from nmtkit.data import raw, work
-from nmtkit.data.parallel import Workers
-from nmtkit.data.settings import Development, load_prep
+from nmtkit.text import raw, work
+from nmtkit.machine.processes import Workers
+from nmtkit.text.settings import Development, load_prep
 files, _, _ = raw.find_raw(Path(sys.argv[1]), "en", "fr")
 settings = load_prep(Path(sys.argv[2]))
 shared = len(sys.argv) > 4
@@ -872,7 +872,7 @@ def test_what_is_drawn_depends_on_the_seed_alone(
 ) -> None:
     for name, seed in (("first", 1), ("second", 1), ("other", 2)):
         prepare(repetitive, tmp_path / name, BPE, workers=1, development=Development(size=50, seed=seed))
-        monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 70)
+        monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 70)
     assert contents(tmp_path / "first") == contents(tmp_path / "second")
     assert pairs_of(tmp_path / "first", "dev") != pairs_of(tmp_path / "other", "dev")
 
@@ -880,7 +880,7 @@ def test_what_is_drawn_depends_on_the_seed_alone(
 def test_parts_made_apart_draw_the_same(
     repetitive: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmtkit.data.work.SHARD_LINES", 200)
+    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 200)
     development = Development(size=50)
     prepare(repetitive, tmp_path / "whole", BPE, workers=1, development=development)
     for i in (1, 2):

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from nmtkit.config import dump_yaml, to_dict
-from nmtkit.data.bpe import Segmenter, learn_merges
-from nmtkit.data.moses import has_moses_rules
-from nmtkit.data.settings import Cleaning, Prep, Side, load_prep
-from nmtkit.data.text import TextPipeline, copy_prep
-from nmtkit.data.truecasing import Truecaser
 from nmtkit.errors import UserError
+from nmtkit.text.bpe import Segmenter, learn_merges
+from nmtkit.text.moses import has_moses_rules
+from nmtkit.text.pipeline import TextPipeline, copy_prep
+from nmtkit.text.settings import Cleaning, Prep, Side, load_prep
+from nmtkit.text.truecasing import Truecaser
 
 CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
 MERGES = learn_merges(Counter(CORPUS.split()), 30, lambda: None)
@@ -312,7 +312,7 @@ def program(tmp_path: Path, body: str) -> str:
 
 
 def test_a_program_may_separate_the_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmtkit.data.command._PAUSE", 0.01)
+    monkeypatch.setattr("nmtkit.text.command._PAUSE", 0.01)
     command = program(tmp_path, "print(line.strip().replace('-', ' '))")
     pipeline = TextPipeline(plain(command=command))
     for line in ("ev-ler-de é", "x-y"):
@@ -332,7 +332,7 @@ def test_a_program_may_separate_the_words(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_program_that_does_not_answer_line_by_line_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str
 ) -> None:
-    monkeypatch.setattr("nmtkit.data.command._SECONDS", 1.0)
+    monkeypatch.setattr("nmtkit.text.command._SECONDS", 1.0)
     with pytest.raises(UserError, match=message):
         TextPipeline(plain(command=program(tmp_path, body))).tokens("a")
 
@@ -361,7 +361,7 @@ def test_a_line_of_any_length_is_answered_by_a_program_that_answers_as_it_reads(
 
 
 def test_a_program_that_does_not_read_a_long_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmtkit.data.command._SECONDS", 0.1)
+    monkeypatch.setattr("nmtkit.text.command._SECONDS", 0.1)
     with pytest.raises(UserError, match="sleep 60: no answer to a line in 0 seconds"):
         TextPipeline(plain(command="sleep 60")).tokens("ä" * 100_000)
 
@@ -374,7 +374,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
 def test_a_folder_does_not_run_programs_unless_it_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     side = plain("tr", command=program(tmp_path, "print('answer')"))
     write_prep(tmp_path, Prep(side, side))
-    monkeypatch.setattr("nmtkit.data.command._PAUSE", 0.01)
+    monkeypatch.setattr("nmtkit.text.command._PAUSE", 0.01)
     with pytest.raises(UserError, match=r"prep\.yaml: wants to run .*say so with NMTKIT_RUN_COMMANDS=1 in the env"):
         TextPipeline.load(tmp_path, "src")
     assert TextPipeline.load(tmp_path, "src", trusted=True).tokens("a") == ["answer"]

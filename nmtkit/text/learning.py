@@ -8,15 +8,16 @@ from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 
-from nmtkit.data.bpe import learn_merges
-from nmtkit.data.counts import most_frequent, write_run
-from nmtkit.data.parallel import Chunk, Workers
-from nmtkit.data.progress import progress
-from nmtkit.data.sentencepieces import learn_sentencepieces
-from nmtkit.data.settings import SIDES, Prep, SideName, TextFiles
-from nmtkit.data.truecasing import Truecaser, count_cases, learn_truecaser
-from nmtkit.data.work import CHUNK_LINES, Work, split_lines
+from nmtkit.folders import SIDES, SideName, TextFiles
 from nmtkit.lines import atomic_write
+from nmtkit.machine.processes import Chunk, Workers
+from nmtkit.machine.progress import progress
+from nmtkit.text.bpe import learn_merges
+from nmtkit.text.counts import most_frequent, write_run
+from nmtkit.text.sentencepieces import learn_sentencepieces
+from nmtkit.text.settings import Prep
+from nmtkit.text.truecasing import Truecaser, count_cases, learn_truecaser
+from nmtkit.text.work import CHUNK_LINES, Work, split_lines
 
 _LEARNT_FROM = 500_000  # different words, the most frequent ones: 850 MB for subword-nmt
 

@@ -12,14 +12,15 @@ from typing import Any
 
 from sacremoses import MosesDetokenizer, MosesDetruecaser
 
-from nmtkit.data.bpe import Segmenter
-from nmtkit.data.command import Command
-from nmtkit.data.moses import make_tokenizer, moses_language, normalizations
-from nmtkit.data.sentencepieces import MARK, SentencePieces
-from nmtkit.data.settings import SIDES, Side, SideName, TextFiles, load_prep
-from nmtkit.data.truecasing import Truecaser
 from nmtkit.errors import UserError
+from nmtkit.folders import SIDES, SideName, TextFiles
 from nmtkit.lines import copy_file
+from nmtkit.text.bpe import Segmenter
+from nmtkit.text.command import Command
+from nmtkit.text.moses import make_tokenizer, moses_language, normalizations
+from nmtkit.text.sentencepieces import MARK, SentencePieces
+from nmtkit.text.settings import Side, load_prep
+from nmtkit.text.truecasing import Truecaser
 
 # A tab, a line separator and their like are white space to Python's split; these are not, and nobody can see them.
 CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")

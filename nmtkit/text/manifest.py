@@ -10,11 +10,12 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
-from nmtkit.data.rules import describe_rule
-from nmtkit.data.sentencepieces import package
-from nmtkit.data.settings import SIDES, SPLITS, Prep, TextFiles
 from nmtkit.errors import UserError
+from nmtkit.folders import SIDES, SPLITS, TextFiles
 from nmtkit.lines import raw_lines
+from nmtkit.text.rules import describe_rule
+from nmtkit.text.sentencepieces import package
+from nmtkit.text.settings import Prep
 
 DATA_FILES = (
     *(path.name for path in TextFiles(Path()).prepared()),
