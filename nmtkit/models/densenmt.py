@@ -11,6 +11,8 @@ and their positions are mapped to the attention's width, each by a matrix of its
 summary layer project "back to the embedding size" (section 3.3), it is that of the stack, as in the release: only
 so are the printed sizes met.
 
+Loss and gradients of ConvS2S equal those of its authors' code (fairseq), see ``tests/README.md``.
+
 Words beyond the learnt positions share the last one, so that no line is too long.
 """
 
