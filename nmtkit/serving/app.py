@@ -4,13 +4,14 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
@@ -122,6 +123,6 @@ async def health(service: Service, http: HttpRequest) -> Response:
 
 
 async def metrics(service: Service, http: HttpRequest) -> Response:
-    """The counters, for Prometheus."""
+    """The metrics, for Prometheus."""
     service.check_key(http)
-    return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
+    return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)

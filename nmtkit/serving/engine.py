@@ -142,8 +142,8 @@ class Engine:
     def _add(self, characters: int, sentences: int) -> None:
         """Count what joins the queue, or leaves it where it is less than 0."""
         self._queued += characters
-        self._metrics.queued_characters += characters
-        self._metrics.queued_sentences += sentences
+        self._metrics.queued_characters.inc(characters)
+        self._metrics.queued_sentences.inc(sentences)
 
     def _forget(self, work: _Work) -> None:
         """Take what waits of a request out of the queue."""

@@ -48,7 +48,8 @@ def run(
         await engine.close()
 
     asyncio.run(whole())
-    assert (metrics.queued_sentences, metrics.queued_characters) == (0, 0)
+    for name in ("sentences", "characters"):
+        assert f"\nnmtkit_queued_{name} 0.0\n" in metrics.text().decode()
     return search, metrics
 
 

@@ -50,7 +50,7 @@ class Running:
         return response.status, content if path == "/metrics" else json.loads(content)
 
     def queued(self) -> int:
-        found = re.search(r"^nmtkit_queued_sentences (\d+)$", self.ask("GET", "/metrics")[1], re.MULTILINE)
+        found = re.search(r"^nmtkit_queued_sentences (\d+)\.0$", self.ask("GET", "/metrics")[1], re.MULTILINE)
         assert found
         return int(found[1])
 
@@ -159,7 +159,7 @@ def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_
         gone.sendall(head.format(len(body)).encode() + b"\r\n" + body)
         server.until(lambda: server.queued() > 0)
     server.until(lambda: server.queued() == 0)
-    assert 'status="499"} 1' in server.ask("GET", "/metrics")[1]
+    assert 'status="499"} 1.0' in server.ask("GET", "/metrics")[1]
 
     def connections() -> int:
         listed = Path(f"/proc/{server.process.pid}/net/tcp").read_text()
@@ -169,7 +169,7 @@ def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_
     body = json.dumps({"lines": ["a b c d e f g h " * 4] * 3_000, "n_best": 3}).encode()
     with server.connect() as deaf:
         deaf.sendall(head.format(len(body)).encode() + b"\r\n" + body)
-        server.until(lambda: 'path="/v1/translate",status="200"} 2' in server.ask("GET", "/metrics")[1])
+        server.until(lambda: 'path="/v1/translate",status="200"} 2.0' in server.ask("GET", "/metrics")[1])
         server.until(lambda: connections() == 0)
 
     # In the end something is searched and something waits.
