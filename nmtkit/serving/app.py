@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -29,8 +30,8 @@ GONE = 499  # for the metrics alone: the client has closed the connection
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-def make_app(service: Service, origins: Sequence[str]) -> Starlette:
-    """The application. origins: of the web pages of others that may use it."""
+def make_app(service: Service, origins: Sequence[str], hosts: Sequence[str]) -> Starlette:
+    """The application. origins: of other web pages that may use it. hosts: what a Host header may name, or "*"."""
     files = StaticFiles(packages=[("nmtkit.serving", "static")])
 
     def static(name: str) -> Handler:
@@ -64,7 +65,7 @@ def make_app(service: Service, origins: Sequence[str]) -> Starlette:
     )  # fmt: skip
     return Starlette(
         routes=[Route(path, guarded(service, handler), methods=[method]) for path, method, handler in handlers],
-        middleware=[cross] if origins else [],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)), *([cross] if origins else [])],
         exception_handlers={HTTPException: not_there},
         lifespan=lifespan,
     )

@@ -466,7 +466,7 @@ def test_a_server_that_starts_again_is_found_again(open_page: Open, tmp_path: Pa
 
 
 def test_a_text_that_is_too_long_for_a_limit_is_not_sent_so(open_page: Open, tmp_path: Path) -> None:
-    server = Server(tmp_path, ["soft"], "--limit-characters", "40", "--limit-attention", "20")
+    server = Server(tmp_path, ["soft"], "--limit-characters", "40", ATTENTION=20)
     try:
         page = open_page(server.address)
         assert translate(page, "a b c").inner_text() == "a b c"
