@@ -87,8 +87,8 @@ def serve(
       nmtkit serve -m rnnsearch -m bideep --port 8081
 
     Each model or ensemble is offered under the name of its folder, and the page shows two of them side by side.
-    Requests that arrive during a search are searched together next, one sentence of each in turn, so that nobody waits
-    for somebody else's long text. Search options are the defaults for requests that do not set them.
+    Requests that arrive during a search are searched together next, one sentence of each in turn, so that a short
+    text does not wait behind a long one. Search options are the defaults for requests that do not set them.
 
     POST /v1/translate takes JSON with a text or lines, and with the options of nmtkit translate by their names in
     Python (n_best, attention, alignment, replace_unk, ...). POST /translate and GET /languages are those of
