@@ -12,9 +12,9 @@ help:
 	@echo 'make demo    the quickstart: prepare, train, translate and score, in minutes'
 	@echo 'make test    the tests'
 	@echo 'make check   linter, types, then the tests: what a change must pass'
-	@echo 'make slow    the tests that take minutes, for which Triton is installed'
+	@echo 'make slow    the tests that take minutes'
 	@echo 'make browser the tests of the page of nmtkit serve in Chromium, which is installed unless it is there'
-	@echo 'make gpu     the tests that need an NVIDIA GPU, and the kernels on it'
+	@echo 'make gpu     the tests that need an NVIDIA GPU'
 	@echo 'make env     only create .venv and install nmtkit in it'
 	@echo 'make clean   remove .venv and everything else that was made here'
 
@@ -50,7 +50,7 @@ lint: env
 check: lint test
 
 slow: env
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels,notebook]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[notebook]'
 	$(PYTEST) -m slow
 
 # The system's Chromium or Chrome if there is one, else playwright's own, which goes into the user's cache.
@@ -60,9 +60,7 @@ browser: env
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/browser
 
 gpu: env
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels]'
 	$(BIN)/pytest -m gpu tests/gpu
-	$(BIN)/pytest -m slow -k laws tests/ops/triton
 
 clean:
 	rm -rf .venv work build dist *.egg-info nmtkit/ops/native/_compiled*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

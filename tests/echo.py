@@ -3,6 +3,8 @@
 ``python -m tests.echo translate ...`` is the command line with such models.
 """
 
+import json
+import os
 import signal
 from dataclasses import fields, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from nmtkit.folders import ModelFolder
 from nmtkit.ops.precision import Products
 from nmtkit.ops.tree import Tree
 from nmtkit.search.beam import Search
+from nmtkit.serving import limits
 from nmtkit.symbols import SPELLINGS, UNK
 from nmtkit.text.settings import Prep, Side
 from nmtkit.training import checkpoint
@@ -87,6 +90,7 @@ def load_echo(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace
 
 if __name__ in ("__main__", "__mp_main__"):  # the command, and a worker process of it
     loading.load_model = load_echo  # type: ignore[assignment, attr-defined]
+    vars(limits).update(json.loads(os.environ.get("LIMITS", "{}")))  # before the modules that import them
 if __name__ == "__main__":
     from nmtkit.cli.main import main
 

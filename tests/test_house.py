@@ -41,11 +41,6 @@ def parameters(function: Function) -> list[ast.arg]:
     return [argument for argument in every if argument.arg not in ("self", "cls")]
 
 
-def is_compiled_by_triton(function: Function) -> bool:
-    """A kernel's arguments are the pointers that it reads and writes: it can take no structure instead."""
-    return any("jit" in ast.unparse(decorator) for decorator in function.decorator_list)
-
-
 def too_long(source: str) -> list[str]:
     return [
         f"{called} has {node.end_lineno - node.lineno + 1} lines"
@@ -58,7 +53,7 @@ def too_many_parameters(source: str) -> list[str]:
     return [
         f"{called} has {len(parameters(node))} parameters"
         for called, node in functions(ast.parse(source))
-        if len(parameters(node)) > MOST_PARAMETERS and not is_compiled_by_triton(node)
+        if len(parameters(node)) > MOST_PARAMETERS
     ]
 
 
@@ -113,7 +108,6 @@ def test_what_breaks_a_rule_is_noticed(check: object, source: str, complaint: st
     [
         (too_long, "def f():\n" + "    x = 1\n" * 59),
         (too_many_parameters, "class A:\n    def f(self, a, b, c, d, e, f, g, h, i, j): pass"),
-        (too_many_parameters, "@triton.jit\ndef f(a, b, c, d, e, f, g, h, i, j, k): pass"),
         (without_shapes, "def f(x: Tensor) -> int:\n    '''x (B, T) -> how many are real.'''"),
         (without_shapes, "def f(x: Tensor) -> int:  # (...)\n    return 1"),
         (without_shapes, "def _f(x: Tensor) -> int:\n    return 1"),

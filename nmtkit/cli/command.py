@@ -40,8 +40,7 @@ GROUPS = {
         "Unknown words and large vocabularies": "--replace-unk --unk-origin --lexicon --shortlist",
         "Ensembles": "--ensemble --combine --weights",
         "Speed and memory": "--device --precision --jobs --max-input-length",
-        "Limits": "--limit-body --limit-characters --limit-lines --limit-line --limit-attention --limit-beam "
-        "--limit-queue --limit-wait --limit-search --limit-transfer --limit-connections --keep-alive",
+        "Limits": "--limit-characters --limit-lines --limit-beam --timeout",
     },
     "train": {
         "How long": "--max-updates --max-epochs --patience",

@@ -28,7 +28,7 @@ def doctor(
     Each finding is a line on stdout: the file, the line number and what is wrong there. The vocabularies are checked if
     the data folder has any. The exit status is 1 if nmtkit prep or nmtkit train would fail, and 0 otherwise.
     """
-    from nmtkit.data.doctor import Finding, examine_ids, examine_text
+    from nmtkit.data.doctor import Finding, examine_ids, examine_round_trip, examine_text
     from nmtkit.experiment.plan import examine_plan
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
@@ -41,6 +41,8 @@ def doctor(
     if "dev" not in files and not (data / "dev.src").exists():  # which prep may have drawn from the training text
         remedy = "nmtkit prep --dev-size draws one from the training text"
         findings.append(Finding(raw, f"no development set, without which nmtkit train fails; {remedy}", fatal=True))
+    if (data / "manifest.json").exists():
+        findings += examine_round_trip(data)
     # The folder's vocabularies can be judged only when nmtkit vocab has made them; without them the text alone is.
     if (data / "ids.json").exists():
         findings += examine_ids(data)

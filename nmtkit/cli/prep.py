@@ -8,7 +8,7 @@ import typer
 
 from nmtkit.cli.options import AsJson, Jobs, Raw, SourceLanguage, TargetLanguage, log, say_next
 from nmtkit.errors import UserError
-from nmtkit.text.settings import Cleaning, Development, Prep
+from nmtkit.text.settings import Cleaning, Development
 from nmtkit.workflow import prep as workflow
 
 TwoFiles = tuple[Path, Path]
@@ -31,8 +31,11 @@ def prep(
     like: Annotated[Path | None, typer.Option(metavar="FOLDER",
         help="Tokenise, truecase and segment as in this data or model folder, with the models learnt there.")] = None,
     tokenizer: Annotated[list[str] | None, typer.Option(metavar="[LANGUAGE=]NAME", show_default=False,
-        help="Tokenizer, for both languages or for one: moses; characters, for Chinese and Japanese; or none, for text "
-        "whose words are separated by spaces already. May be repeated.  [default: moses]")] = None,
+        help="Tokenizer, for both languages or for one: reversible, from which the text of every language comes back "
+        "as it was written; moses, as papers use it, which knows as, bn, ca, cs, de, el, en, es, et, fi, fr, ga, gu, "
+        "hi, hu, is, it, kn, lt, lv, ml, mni, mr, nl, or, pa, pl, pt, ro, ru, sk, sl, sv, ta, tdt, te, yue and zh; "
+        "characters, Moses with every Chinese or Japanese character a word; or none, for words that are separated by "
+        "spaces already. May be repeated.  [default: reversible]")] = None,
     tokenizer_command: Annotated[list[str] | None, typer.Option(metavar="LANGUAGE=COMMAND",
         help="Program that segments text before the tokenizer; it must answer each line with one line.")] = None,
     aggressive_hyphens: Annotated[bool, typer.Option("--aggressive-hyphens",
@@ -43,12 +46,12 @@ def prep(
         help="Escape special characters (&apos;), like Moses.")] = False,
     normalize: Annotated[bool | None, typer.Option("--normalize/--no-normalize", show_default=False,
         help="Normalise punctuation like Moses: typographic quotes and dashes become plain ones, which translations "
-             "then have, too.  [default: yes, unless the tokenizer is none]")] = None,
+             "then have, too.  [default: yes for the tokenizers moses and characters]")] = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case all text.")] = False,
     truecase: Annotated[bool, typer.Option("--truecase",
         help="Truecase: give the first word of each sentence its most frequent case.")] = False,
     bpe: Annotated[int | None, typer.Option(min=1, show_default=False,
-        help=f"Number of BPE merges to learn.  [default: {Prep.merges}]")] = None,
+        help="Number of BPE merges to learn.  [default: 2000 to 32000, by the number of training words]")] = None,
     joint: Annotated[bool | None, typer.Option("--joint/--separate", show_default=False,
         help="Learn BPE or SentencePiece on both languages together or on each alone.  [default: joint]")] = None,
     sentencepiece: Annotated[int | None, typer.Option(min=1, metavar="N",
@@ -74,7 +77,7 @@ def prep(
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Make a data folder from raw parallel text: normalise, tokenise, clean, learn and apply BPE.
+    """Make a data folder from raw parallel text: tokenise, clean, learn and apply BPE.
 
       nmtkit prep -s en -t fr
 
@@ -84,7 +87,7 @@ def prep(
 
       nmtkit prep -s en -t fr --train crawl.tsv.gz:2 crawl.tsv.gz:4     (columns 2 and 4 of a table)
 
-      nmtkit prep -s zh -t en --tokenizer zh=characters --escape --drop script,duplicate
+      nmtkit prep -s zh -t en --tokenizer moses --tokenizer zh=characters --escape --drop script,duplicate
 
       nmtkit prep -s de -t en --truecase --bpe 32000 --separate -o data-truecased
 

@@ -72,27 +72,13 @@ def serve(
     precision: Precision = "auto",
     device: Device = "auto",
     jobs: JobsOfSearch = None,
-    limit_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request.")] = USUAL.body,
     limit_characters: Annotated[int, typer.Option(min=1,
         help="Most characters of a text, times the number of translations of each sentence.")] = USUAL.characters,
     limit_lines: Annotated[int, typer.Option(min=1, help="Most lines or sentences of a text.")] = USUAL.lines,
-    limit_line: Annotated[int, typer.Option(min=1, help="Most characters of a line or sentence.")] = USUAL.line,
-    limit_attention: Annotated[int, typer.Option(min=1,
-        help="Most characters, counted likewise, of a text for attention weights.")] = USUAL.attention,
     limit_beam: Annotated[int, typer.Option(min=1,
         help="Largest beam, and longest n-best list, that a client may ask for.")] = USUAL.beam,
-    limit_queue: Annotated[int, typer.Option(min=1,
-        help="Most characters that may wait; requests beyond that are refused (503).")] = USUAL.queue,
-    limit_wait: Annotated[float, typer.Option(min=0.001,
-        help="Seconds that a request may wait for its search to begin (504).")] = USUAL.wait,
-    limit_search: Annotated[float, typer.Option(min=0.001,
-        help="Seconds that the search for a request may take (504).")] = USUAL.search,
-    limit_transfer: Annotated[float, typer.Option(min=0.001,
-        help="Seconds that a client may take to send a request, and to read each 64 kB of an answer.")]
-        = USUAL.transfer,
-    limit_connections: Annotated[int, typer.Option(min=1, help="Most open connections.")] = USUAL.connections,
-    keep_alive: Annotated[int, typer.Option(min=1,
-        help="Seconds that a connection without a request stays open.")] = USUAL.keep_alive,
+    timeout: Annotated[float, typer.Option(min=0.001,
+        help="Seconds from a request to its answer; then the request fails (504).")] = USUAL.timeout,
 ) -> None:  # fmt: skip
     """Serve translations: a page for people at http://127.0.0.1:8080, and an API for programs.
 
@@ -101,8 +87,8 @@ def serve(
       nmtkit serve -m rnnsearch -m bideep --port 8081
 
     Each model or ensemble is offered under the name of its folder, and the page shows two of them side by side.
-    Requests that arrive during a search are searched together next, one sentence of each in turn, so that nobody waits
-    for somebody else's long text. Search options are the defaults for requests that do not set them.
+    Requests that arrive during a search are searched together next, one sentence of each in turn, so that a short
+    text does not wait behind a long one. Search options are the defaults for requests that do not set them.
 
     POST /v1/translate takes JSON with a text or lines, and with the options of nmtkit translate by their names in
     Python (n_best, attention, alignment, replace_unk, ...). POST /translate and GET /languages are those of
@@ -117,7 +103,7 @@ def serve(
     if len(folders) > 1 and not ensemble and (combine or weights):
         raise UserError("--combine and --weights are for an ensemble; add --ensemble, or leave them out")
     try:
-        from nmtkit.serving.server import Server, listen
+        from nmtkit.serving.server import Server, hosts_of, listen
     except ModuleNotFoundError as error:
         raise UserError(f"serving needs {error.name}; install it with: pip install 'nmtkit[serve]'") from None
     from nmtkit.serving.search import Offer
@@ -128,11 +114,7 @@ def serve(
         beam_size=beam_size, length_penalty=length_penalty, alpha=alpha, coverage_penalty=coverage_penalty,
         max_len_a=max_len_a, max_len_b=max_len_b, stop=stop,
     )  # fmt: skip
-    limits = Limits(
-        body=limit_body, characters=limit_characters, lines=limit_lines, line=limit_line, attention=limit_attention,
-        beam=limit_beam, queue=limit_queue, wait=limit_wait, search=limit_search, transfer=limit_transfer,
-        keep_alive=keep_alive, connections=limit_connections,
-    )  # fmt: skip
+    limits = Limits(limit_characters, limit_lines, limit_beam, timeout)
     together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
     names = ["ensemble"] if ensemble else shortest_names(folders)
     offers = tuple(
@@ -143,7 +125,7 @@ def serve(
     with listen(host, port) as listener:
         # As numbers, and an address that every network has (fe80::1) with the name of its network.
         address = socket.getnameinfo(listener.getsockname(), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
-        server = Server(offers, request, limits, split, api_key, tuple(cors or ()), jobs)
+        server = Server(offers, request, limits, split, api_key, tuple(cors or ()), hosts_of(listener, host), jobs)
         models = ", ".join(f"{each.name} ({each.source} to {each.target})" for each in server.models)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         if api_key is None and not ipaddress.ip_address(address[0]).is_loopback:

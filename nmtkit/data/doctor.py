@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, islice, zip_longest
 from pathlib import Path
+from textwrap import shorten
 
 import numpy as np
 
@@ -20,10 +21,12 @@ from nmtkit.folders import SIDES, SPLITS
 from nmtkit.lines import conversion, decode_line, file_of, parse_line, raw_lines
 from nmtkit.symbols import UNK
 from nmtkit.text.hashes import pair_hash, repeated
+from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
 from nmtkit.text.raw import NO_WORDS, Files, has_words
+from nmtkit.text.round_trip import ENOUGH
 from nmtkit.text.rules import wrong_script
-from nmtkit.text.settings import Cleaning
+from nmtkit.text.settings import Cleaning, load_prep
 
 _FIRST_LINES = 5  # that a finding names
 _SAMPLE = 100_000  # pairs that the words of each language are learnt from
@@ -212,6 +215,22 @@ def _count(path: Path) -> Counter[str]:
     # Lines that are no UTF-8 have findings of their own and must not end the search here.
     lines = islice(raw_lines(path), _SAMPLE)
     return Counter(word for line in lines for word in line.decode(errors="ignore").lower().split())
+
+
+def examine_round_trip(folder: Path) -> list[Finding]:
+    """Findings about a data folder's tokens: languages whose text does not come back as it was written."""
+    trips = read_json(folder / "manifest.json", "make the folder with nmtkit prep").get("round_trip", {})
+    prep = load_prep(folder)
+    return [
+        Finding(
+            folder / "prep.yaml",
+            f"only {trip['same'] / trip['lines']:.1%} of {language}'s lines come back as written: "
+            f"{shorten(trip['line'], 80)!r} becomes {shorten(trip['becomes'], 80)!r}; nmtkit prep --tokenizer "
+            "reversible loses nothing",
+        )
+        for language, trip in zip((prep.src.language, prep.tgt.language), trips.values(), strict=False)
+        if trip["same"] < ENOUGH * trip["lines"]
+    ]
 
 
 def examine_ids(folder: Path) -> list[Finding]:

@@ -7,9 +7,14 @@ What makes depth work is the cell: a GRU with a gated linear path from its input
 
 Where the paper is silent or contradicts itself, our choices are: the first encoder layer reads forward, as the text
 says; all decoder layers start from tanh of a linear map of the mean annotation; H(x) has no bias; the GRU of eqs.
-2 to 5 has one for each gate and candidate. Residual connections add a layer's input to its output wherever they are
-equally wide, outside the recurrence. Fast-forward connections map [f; h] of the layer below to f, the input of the
-cell's gates and candidate, without Zhou et al.'s Half and dropout; attention and softmax see h alone.
+2 to 5 has one for each gate and candidate.
+
+The controls of section 4.6 connect layers outside the recurrence: a layer gives the sum of its state and its input to
+the layer above, to the softmax and, as annotations, to the attention, whose query remains the first layer's state. A
+residual connection adds the input as it is, wherever it is as wide as the state. "+F-F", "a parametric ResNet", "takes
+a linear sum between the input and the newly computed state": it adds a linear map of the input, in every layer. Zhou et
+al.'s own fast-forward connections map [f; h] of the layer below to f, the input of the cell's gates and candidate (here
+without their Half and dropout); attention and softmax see h alone.
 
 Beyond the paper: dropout on embeddings (0 there), which small corpora need.
 """
@@ -37,7 +42,7 @@ class Config:
     """Sections 3.4 and 4.2; Table 4 varies the first five."""
 
     cell: Literal["lau", "gru"]  # DeepLAU or DeepGRU
-    connections: Literal["none", "residual", "fast_forward"]  # around the cells (section 4.6)
+    connections: Literal["none", "residual", "parametric", "fast_forward"]  # around the cells (section 4.6)
     encoder_layers: int  # L_enc
     decoder_layers: int  # L_dec
     width: int  # of every recurrent layer and of c_t
@@ -66,7 +71,11 @@ class Layer(nn.Module):
         self.input = Linear(inputs, gates, bias=config.cell == "gru")  # a LAU has its own biases
         takes_f = config.connections == "fast_forward" and not bottom
         self.fast_forward = Linear(gates, gates, bias=False) if takes_f else None
-        self.residual = config.connections == "residual" and inputs == width
+        self.shortcut: nn.Module | None = None
+        if config.connections == "parametric":
+            self.shortcut = Linear(inputs, width, bias=False)
+        elif config.connections == "residual" and inputs == width:
+            self.shortcut = nn.Identity()
 
     def forward(
         self, x: Tensor, f: Tensor | None, first: Tensor, mask: Tensor | None, reverse: bool
@@ -87,8 +96,8 @@ class Layer(nn.Module):
         return new if self.fast_forward is None else new + self.fast_forward(f)
 
     def output(self, x: Tensor, h: Tensor) -> Tensor:
-        """The input of the layer above: the state h (..., H), plus the input x (..., H) with a residual connection."""
-        return x + h if self.residual else h
+        """The input of the layer above: the state h (..., H), plus what a connection makes of the input x (..., D)."""
+        return h if self.shortcut is None else h + self.shortcut(x)
 
 
 def stack(config: Config, inputs: int, layers: int) -> nn.ModuleList:
@@ -162,13 +171,14 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         h, attend, (query, to_f, *weights) = attention_loop(
             state[0], memory.keys, memory.annotations, self.attention.v, memory.mask, *maps
         )
-        fs, hs = [], []
+        contexts, fs, hs = [], [], []
         for from_word, word in zip(queries, words, strict=True):
             context = attend(product(h, query) + from_word)
             fs.append(product(context, to_f) + word)
             h = bottom.recurrent.step(fs[-1], h, weights)
+            contexts.append(context)
             hs.append(h)
-        x, f = torch.stack(hs), torch.stack(fs)  # no residual here: [c_t; y_{t-1}] is wider than h
+        x, f = bottom.output(torch.cat([torch.stack(contexts), y], dim=-1), torch.stack(hs)), torch.stack(fs)
         for k in range(1, len(state)):
             x, f = self.layer(k)(x, f, state[k], None, reverse=False)
         return self.top(x).transpose(0, 1)

@@ -11,6 +11,10 @@ and their positions are mapped to the attention's width, each by a matrix of its
 summary layer project "back to the embedding size" (section 3.3), it is that of the stack, as in the release: only
 so are the printed sizes met.
 
+Loss and gradients of ConvS2S equal those of its authors' code (fairseq), see ``tests/README.md``, but for the source
+embeddings': fairseq in Python divides what they receive through the encoder by twice the number of attentions, as it
+does the encoder's gradients; the paper (section 3.4) and its release in Lua do not.
+
 Words beyond the learnt positions share the last one, so that no line is too long.
 """
 
@@ -95,11 +99,11 @@ def plan(config: Config, dense: bool, made: int) -> list[Plan]:
     return layers
 
 
-def residual(layer: Plan, *, dense: bool) -> nn.Module:
+def residual(layer: Plan, *, dense: bool, dropout: float) -> nn.Module:
     """The map of a layer's input before it is added to its output: none, unless the widths differ."""
     if layer.dense or (not dense and layer.rows == layer.width):
         return nn.Identity()
-    return NormedLinear(layer.rows, layer.width)
+    return NormedLinear(layer.rows, layer.width, dropout=dropout)
 
 
 class Input(nn.Module):
@@ -109,7 +113,9 @@ class Input(nn.Module):
         super().__init__()
         self.position = PositionEmbedding(config.positions, config.embedding)
         mapped = config.embedding != config.attention
-        self.maps = nn.ModuleList(NormedLinear(config.embedding, config.attention) for _ in range(2 * mapped))
+        self.maps = nn.ModuleList(
+            NormedLinear(config.embedding, config.attention, dropout=config.dropout) for _ in range(2 * mapped)
+        )
         self.dropout = config.dropout
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -138,12 +144,14 @@ class Encoder(nn.Module):
         self.convs = nn.ModuleList(
             GatedConv(layer.rows, layer.width, layer.kernel, dropout=config.dropout) for layer in layers
         )
-        self.residuals = nn.ModuleList(residual(layer, dense=config.dense_encoder) for layer in layers)
+        self.residuals = nn.ModuleList(
+            residual(layer, dense=config.dense_encoder, dropout=config.dropout) for layer in layers
+        )
         self.dense = [layer.dense for layer in layers]
         self.parts, self.grows = config.dense_attention == 2, config.dense_encoder
         widths = self._part_widths(config, layers) if self.parts else [layers[-1].top]
         self.keys = nn.ModuleList(NormedLinear(width, config.attention) for width in widths)
-        self.attentions = len(layers)  # every layer of the decoder attends
+        self.scaling = 2 * len(layers)  # every layer of the decoder attends, and each uses keys and values
 
     @staticmethod
     def _part_widths(config: Config, layers: Sequence[Plan]) -> list[int]:
@@ -163,7 +171,8 @@ class Encoder(nn.Module):
         """Words x (B, S, E) and mask (B, S) -> keys and values, (B, S, N) each."""
         g = self.input(x, torch.arange(x.shape[1], device=x.device))
         real = mask.unsqueeze(-1)
-        h = self.first(g)
+        # The gradients of the layers are scaled, those of source embeddings are not (Gehring et al. 2017, 3.4).
+        h = self.first(g if self.parts else scale_gradient(g, self.scaling))
         made, parts = [], [h]  # of a residual stack all layers; of a dense one what the next layer sees, newest first
         for conv, added, dense in zip(self.convs, self.residuals, self.dense, strict=True):
             gated = cast(GatedConv, conv)
@@ -175,7 +184,7 @@ class Encoder(nn.Module):
             seen = parts if self.grows else made
             keys = tuple(key(part) for key, part in zip(self.keys, seen, strict=True))
         else:
-            keys = (scale_gradient(self.keys[0](h), 1 / (2 * self.attentions)),)
+            keys = (scale_gradient(self.keys[0](h), 1 / self.scaling),)
         return Encoded(keys, tuple(HALF * (key + g) for key in keys))
 
 
@@ -228,7 +237,9 @@ class ConvDecoder(Decoder[Encoded, Memory, State]):
             GatedConv(layer.rows, layer.width, layer.kernel, dropout=config.dropout) for layer in layers
         )
         self.attentions = nn.ModuleList(Attention(layer.width, config.attention) for layer in layers)
-        self.residuals = nn.ModuleList(residual(layer, dense=config.dense_decoder) for layer in layers)
+        self.residuals = nn.ModuleList(
+            residual(layer, dense=config.dense_decoder, dropout=config.dropout) for layer in layers
+        )
         self.dense = [layer.dense for layer in layers]
         self.last = NormedLinear(layers[-1].top, config.output)
         self.dropout = config.dropout

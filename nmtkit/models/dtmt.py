@@ -8,9 +8,11 @@ multi-head additive attention, and one that takes the context. With T = 0 this i
 The reset gate acts after the product (eqs. 7, 11 and 15), and layer normalisation is on the gates alone ("Advanced
 Techniques"). Where the paper is silent, as in the authors' release: it is a gate's sum that is normalised; the
 candidate's bias stands inside the reset product; 16 heads share one v; embeddings have a learned bias; the first
-previous word is a zero vector without position. Our choices: the context stays 2H wide and has its own output map,
-because only that gives the printed parameter counts; an ablated module is one GRU; without layer normalisation every
-gate has a bias.
+previous word is a zero vector without position; the context stays 2H wide and has its own output map, without which the
+printed parameter counts are not met. Our choices: an ablated module is one GRU; without layer normalisation every gate
+has a bias.
+
+Loss and gradients equal those of the authors' code (fandongmeng/DTMT_InDec and StackedDTMT), see ``tests/README.md``.
 """
 
 import math

@@ -2,20 +2,19 @@
 
 ``additive`` is for search: any number of query rows for each sentence, in plain operations. ``quick_additive`` computes
 the same from exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one
-query row for each sentence, and keys, values and v that all steps share. Its scores are one kernel on a GPU,
-``triton/attention.py``; on a CPU all of it is one kernel in each direction, ``native/attention.py``.
+query row for each sentence, and keys, values and v that all steps share. On a CPU it is one
+kernel in each direction, ``native/attention.py``.
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops import trusted
 from nmtkit.ops.loop import Shared, share
 from nmtkit.ops.native import attention as native
 from nmtkit.ops.native import library, search
@@ -112,44 +111,14 @@ def _sigmoid(query: Tensor, keys: Tensor) -> Tensor:
     return torch.add(2 * query.float().unsqueeze(2), keys.unsqueeze(1), alpha=2).sigmoid_()
 
 
-class Scores(Protocol):
-    """The scores of a step in a loop."""
+def _scores(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """v . tanh(query + keys) up to a constant that the softmax cancels; -inf where the mask is False.
 
-    def scores(self, query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """v . tanh(query + keys) up to a constant that the softmax cancels; -inf where the mask is False.
-
-        query (B, A), keys (B, S, A), v (A,), mask (B, S) -> (B, S) in float32.
-        """
-
-
-class Plain:
-    """``Scores`` in plain operations."""
-
-    def scores(self, query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """See ``Scores``: -> (B, S)."""
-        sigmoid = _sigmoid(query.unsqueeze(1), keys).squeeze(1)  # (B, S, A)
-        # mv, because autocast would convert all of it for a matmul.
-        return sigmoid.flatten(0, 1).mv(2 * v.float()).view(mask.shape).masked_fill_(~mask, float("-inf"))
-
-
-PLAIN: Scores = Plain()
-
-
-def _triton() -> Scores:
-    from nmtkit.ops.triton import attention
-
-    return attention
-
-
-def _compare(fused: Scores, device: torch.device, dtype: torch.dtype) -> None:
-    """Raises ArithmeticError where the attention weights are not the plain ones."""
-    random = torch.Generator().manual_seed(1)
-    shapes = [(3, 32), (3, 4, 32), (32,)]
-    query, keys, v = (torch.randn(shape, generator=random).to(device, dtype) for shape in shapes)
-    mask = torch.arange(4, device=device) < torch.tensor([[4], [1], [2]], device=device)
-    ours, theirs = (twin.scores(query, keys, v, mask).softmax(dim=-1) for twin in (fused, PLAIN))
-    if not torch.allclose(ours, theirs, rtol=0, atol=1e-3):
-        raise ArithmeticError("other results of additive attention")
+    query (B, A), keys (B, S, A), v (A,), mask (B, S) -> (B, S) in float32.
+    """
+    sigmoid = _sigmoid(query.unsqueeze(1), keys).squeeze(1)  # (B, S, A)
+    # mv, because autocast would convert all of it for a matmul.
+    return sigmoid.flatten(0, 1).mv(2 * v.float()).view(mask.shape).masked_fill_(~mask, float("-inf"))
 
 
 class _Additive(torch.autograd.Function):
@@ -165,9 +134,7 @@ class _Additive(torch.autograd.Function):
             query = query.to(keys.value.dtype).contiguous()
             context, weights = native.attend(query, keys, values, v, mask)
         else:
-            scores = trusted.choose(PLAIN, _triton, None, _compare, query)
-            shown = keys.wide() if scores is PLAIN else keys.value
-            weights = scores.scores(query, shown, v.value, mask).softmax(dim=-1)
+            weights = _scores(query, keys.wide(), v.value, mask).softmax(dim=-1)
             context = torch.bmm(weights.to(values.value.dtype).unsqueeze(1), values.value).squeeze(1)
         ctx.save_for_backward(query, weights)
         ctx.mark_non_differentiable(weights)

@@ -14,7 +14,7 @@ The LAU of Wang et al. 2017, eqs. 6 to 8, whose third gate is g and whose bias s
 
 The product with the state, s = h U, is left to the caller, so that a loop can share its weights (``loop.py``). The rest
 is computed by ``Plain``, in few passes over memory and in the dtype of the state h, or in float32 by kernels that
-replace it: ``native/gated.py`` on a CPU, ``triton/gated.py`` on a GPU.
+replace it on a CPU, ``native/gated.py``.
 
 Letters: N rows, H hidden, G gates.
 """
@@ -42,7 +42,7 @@ def gru(
     gain is None without it. state_bias (H,), inside the reset product. keep (N, H): the factors by which dropout
     multiplies the candidate, or None.
     """
-    return trusted.choose(PLAIN, _triton, _native, _compare, s).gru(x, s, h, gain, bias, state_bias, keep)
+    return trusted.choose(PLAIN, _native, _compare, s).gru(x, s, h, gain, bias, state_bias, keep)
 
 
 def lau(
@@ -53,7 +53,7 @@ def lau(
     As ``gru`` with the gates r, z, g: x (N, 5H) ends with H(x), s (N, 4H), h (N, H), gain and bias (3, H),
     candidate_bias (H,), outside the reset product, keep (N, H).
     """
-    return trusted.choose(PLAIN, _triton, _native, _compare, s).lau(x, s, h, gain, bias, candidate_bias, keep)
+    return trusted.choose(PLAIN, _native, _compare, s).lau(x, s, h, gain, bias, candidate_bias, keep)
 
 
 class Cells(Protocol):
@@ -93,12 +93,6 @@ class Plain:
 
 
 PLAIN: Cells = Plain()
-
-
-def _triton() -> Cells:
-    from nmtkit.ops.triton import gated
-
-    return gated
 
 
 def _native() -> Cells:

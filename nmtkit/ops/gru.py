@@ -7,7 +7,7 @@
 
 ``step`` computes these equations, for search and for readers. ``sequence`` is the whole loop over time with a backward
 by hand. A single step of it, or of a training loop with attention, is computed by ``Plain`` or by kernels that replace
-it: ``triton/gru.py`` on a GPU, ``native/gru.py`` on a CPU.
+it on a CPU, ``native/gru.py``.
 
 Letters: T steps, B rows, H hidden. x holds the transformed inputs in the order r, z, c; u_gates is [U_r, U_z].
 """
@@ -32,7 +32,7 @@ def step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
         gates, reset = search.gru_gates(x, product(h, u_gates), h)
         return search.gru_state(x, product(reset, u), gates, h)
     if isinstance(u_gates, Shared) and isinstance(u, Shared):
-        new: Tensor = _Step.apply(x, h, u_gates, u, trusted.choose(PLAIN, _triton, _native, _compare, u.value))
+        new: Tensor = _Step.apply(x, h, u_gates, u, trusted.choose(PLAIN, _native, _compare, u.value))
         return new
     width = h.shape[-1]
     # Split, because autograd fills zeros around the gradient of every slice.
@@ -53,7 +53,7 @@ def sequence(
     if not (isinstance(u_gates, Tensor) and isinstance(u, Tensor)):  # in search
         outputs = scan(lambda x, h, weights: step(x, h, *weights), x, h0, mask, reverse, [u_gates, u])
         return outputs, outputs[0 if reverse else -1]
-    steps = trusted.choose(PLAIN, _triton, _native, _compare, x)
+    steps = trusted.choose(PLAIN, _native, _compare, x)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h = _Sequence.apply(x, u_gates.to(x.dtype), u.to(x.dtype), h0, mask, reverse, steps)
     return outputs, h
@@ -135,12 +135,6 @@ class Plain:
 
 
 PLAIN: Steps = Plain()
-
-
-def _triton() -> Steps:
-    from nmtkit.ops.triton import gru
-
-    return gru
 
 
 def _native() -> Steps:

@@ -6,7 +6,7 @@
 
 ``step`` computes these equations, for search and for readers. ``sequence`` is the whole loop over time with a backward
 by hand. A single step of it, or of a training loop with attention, is computed by ``Plain`` or by kernels that replace
-it: ``triton/lau.py`` on a GPU, ``native/lau.py`` on a CPU. They write the candidate as
+it on a CPU, ``native/lau.py``. They write the candidate as
 tanh(x_c + b_c + r * (h U_c - x_c)): the difference comes out of the product like a fourth gate, if -x_c is added there.
 
 Letters: T steps, B rows, H hidden. x holds the transformed inputs in the order r, z, g, c, H(x); u is [U_r, U_z, U_g,
@@ -29,7 +29,7 @@ from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 def step(x: Tensor, h: Tensor, u: Matrix, bias: Tensor) -> Tensor:
     """x (B, 5H), state h (B, H), u (H, 4H), bias (4H,) -> the next h (B, H)."""
     if isinstance(u, Shared):
-        new: Tensor = _Step.apply(x, h, u, bias, trusted.choose(PLAIN, _triton, _native, _compare, u.value))
+        new: Tensor = _Step.apply(x, h, u, bias, trusted.choose(PLAIN, _native, _compare, u.value))
         return new
     width = h.shape[-1]
     # Split, because autograd fills zeros around the gradient of every slice.
@@ -52,7 +52,7 @@ def sequence(
     if not isinstance(u, Tensor):  # in search
         outputs = scan(lambda x, h, weights: step(x, h, weights[0], bias), x, h0, mask, reverse, [u])
         return outputs, outputs[0 if reverse else -1]
-    steps = trusted.choose(PLAIN, _triton, _native, _compare, x)
+    steps = trusted.choose(PLAIN, _native, _compare, x)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h = _Sequence.apply(x, u.to(x.dtype), bias, h0, mask, reverse, steps)
     return outputs, h
@@ -137,12 +137,6 @@ class Plain:
 
 
 PLAIN: Steps = Plain()
-
-
-def _triton() -> Steps:
-    from nmtkit.ops.triton import lau
-
-    return lau
 
 
 def _native() -> Steps:

@@ -9,7 +9,7 @@
 
 ``step`` computes these equations, for search and for readers. ``sequence`` is the whole loop over time with a backward
 by hand. A single step of it, or of a training loop with attention, is computed by ``Plain`` or by kernels that replace
-it: ``triton/lstm.py`` on a GPU, ``native/lstm.py`` on a CPU.
+it on a CPU, ``native/lstm.py``.
 
 Letters: T steps, B rows, H hidden. f, W_r and the gates have the order z, i, g, o.
 """
@@ -30,9 +30,7 @@ from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 def step(f: Tensor, h: Tensor, s: Tensor, w_r: Matrix, peepholes: Tensor) -> tuple[Tensor, Tensor]:
     """f (B, 4H), state h and cell s (B, H), w_r (H, 4H), peepholes (3, H) -> the next h and s (B, H)."""
     if isinstance(w_r, Shared):
-        new_h, new_s = _Step.apply(
-            f, h, s, w_r, peepholes, trusted.choose(PLAIN, _triton, _native, _compare, w_r.value)
-        )
+        new_h, new_s = _Step.apply(f, h, s, w_r, peepholes, trusted.choose(PLAIN, _native, _compare, w_r.value))
         return new_h, new_s
     theta_i, theta_g, theta_o = peepholes
     z, i, g, o = (f + product(h, w_r)).chunk(4, dim=-1)
@@ -61,7 +59,7 @@ def sequence(
         outputs, cells = states.chunk(2, dim=-1)
         last = 0 if reverse else -1
         return outputs, outputs[last], cells[last]
-    steps = trusted.choose(PLAIN, _triton, _native, _compare, f)
+    steps = trusted.choose(PLAIN, _native, _compare, f)
     # Converted here, not inside, so that autograd gives the weights a gradient in their own dtype.
     outputs, h, s = _Sequence.apply(f, w_r.to(f.dtype), peepholes, h0, s0, mask, reverse, steps)
     return outputs, h, s
@@ -152,12 +150,6 @@ class Plain:
 
 
 PLAIN: Steps = Plain()
-
-
-def _triton() -> Steps:
-    from nmtkit.ops.triton import lstm
-
-    return lstm
 
 
 def _native() -> Steps:

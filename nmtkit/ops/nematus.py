@@ -6,7 +6,7 @@
 
 The product with the state, s = h [U_ru, U_p], is left to the caller, so that a loop can share its weights
 (``loop.py``). The rest is computed by ``Plain``, in few passes over memory and in the dtype of h, or in float32 by
-kernels that replace it: ``native/nematus.py`` on a CPU, ``triton/nematus.py`` on a GPU.
+kernels that replace it on a CPU, ``native/nematus.py``.
 
 Letters: N rows, H hidden.
 """
@@ -31,7 +31,7 @@ def step(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Seq
     before bias (3H,) and layer normalisation. ``norms``: gain and bias of the normalisation of both gates (2H,) and of
     the candidate (H,); empty without normalisation.
     """
-    return trusted.choose(PLAIN, _triton, _native, _compare, s).step(x, s, h, bias, norms)
+    return trusted.choose(PLAIN, _native, _compare, s).step(x, s, h, bias, norms)
 
 
 class Steps(Protocol):
@@ -51,12 +51,6 @@ class Plain:
 
 
 PLAIN: Steps = Plain()
-
-
-def _triton() -> Steps:
-    from nmtkit.ops.triton import nematus
-
-    return nematus
 
 
 def _native() -> Steps:

@@ -91,11 +91,6 @@ def other(copy: Tensor, original: Tensor) -> Tensor | None:
     return None if copy.dtype == original.dtype else copy
 
 
-def three(terms: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """One to three terms (B, H) of a sum, filled up with None to three."""
-    return (*terms, *[None] * (3 - len(terms)))
-
-
 # The pieces of a step in plain operations, all in place.
 
 
@@ -129,7 +124,7 @@ def divide(gradient: Tensor, real: Tensor | None) -> tuple[Tensor, list[Tensor]]
 
 Result = Tensor | tuple[Tensor, ...]
 
-TRIED = 3, 5, 16  # T, B, H: a width as usual, because Triton compiles another program where 16 does not divide it
+TRIED = 3, 5, 16  # T, B, H
 
 
 def compare(

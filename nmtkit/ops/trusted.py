@@ -1,7 +1,7 @@
 """Kernels or the plain operations that they replace: kernels are used once they have given the right results.
 
-On a GPU the kernels are in Triton, on a CPU in C. Those of the cells, of attention in Triton, and of products by tiles
-are tried before they are relied on, because they depend on a driver, or on the compiler of the machine.
+The kernels of the cells and of products are tried before they are used, because they depend on the compiler of the
+machine. There are none for a GPU, which takes the plain operations.
 """
 
 import logging
@@ -20,20 +20,14 @@ Twin = TypeVar("Twin")
 Compare = Callable[[Any, torch.device, torch.dtype], None]  # raises where the kernels give something else
 
 
-def choose(
-    plain: Twin, triton: Callable[[], Twin], native: Callable[[], Twin] | None, compare: Compare, x: Tensor
-) -> Twin:
-    """``plain``, or the kernels that ``triton`` or ``native`` imports if there are any for tensors like x (any shape).
+def choose(plain: Twin, native: Callable[[], Twin], compare: Compare, x: Tensor) -> Twin:
+    """``plain``, or the kernels that ``native`` imports if there are any for tensors like x (any shape).
 
     They are used if ``compare`` raises nothing, which is tried once for each device and dtype.
     """
-    if x.is_cuda:
-        fused = triton
-    elif native is not None and library.helps(x, dtypes=library.BOTH):
-        fused = native
-    else:
+    if not library.helps(x, dtypes=library.BOTH):
         return plain
-    return fused() if sound(fused, compare, x.device, x.dtype) else plain
+    return native() if sound(native, compare, x.device, x.dtype) else plain
 
 
 @cache

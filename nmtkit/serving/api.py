@@ -17,7 +17,7 @@ from nmtkit.config import build, unknown_key
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import direction, language_name
-from nmtkit.serving.limits import Limits
+from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, Limits
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.sentences import Span, between, count_lines, sentences, whole_lines
 from nmtkit.serving.service import Service, check_characters
@@ -58,16 +58,18 @@ class Asked:
 async def models(service: Service, http: HttpRequest) -> Response:
     """The translators that there are, and what a request may have."""
     limits = service.limits
-    most = {name: getattr(limits, name) for name in ("body", "characters", "lines", "line", "attention", "beam")}
     return JSONResponse(
         {
             "models": [_described(each) for each in service.models.values()],
-            "limits": most,
+            "limits": {
+                "body": limits.body, "characters": limits.characters, "lines": limits.lines, "line": LINE,
+                "attention": ATTENTION, "beam": limits.beam,
+            },
             "n_best": limits.beam,
             "split": service.split,
             "key": service.key is not None,
         }
-    )
+    )  # fmt: skip
 
 
 async def translate(service: Service, http: HttpRequest) -> Response:
@@ -114,7 +116,7 @@ def read(values: dict[str, Any], own: Request, limits: Limits) -> tuple[Asked, R
     wishes = {**changed, **lists}
     request = build(Request, {**_kept(own, wishes), **wishes}, "the request")
     most = {
-        "n_best": limits.beam, "beam_size": limits.beam, "max_input_length": own.limit, "max_len_a": limits.length,
+        "n_best": limits.beam, "beam_size": limits.beam, "max_input_length": own.limit, "max_len_a": LENGTH,
         "max_len_b": 100,
     }  # fmt: skip
     for name, bound in most.items():

@@ -4,33 +4,44 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 
 from nmtkit.errors import UserError
 from nmtkit.machine.processes import WorkerLost
 from nmtkit.serving import api, libre
 from nmtkit.serving.engine import Busy, Late, log_places
-from nmtkit.serving.page import load_page
 from nmtkit.serving.service import HttpError, Service
 
 Handler = Callable[[Service, HttpRequest], Awaitable[Response]]
 
-GONE = 499  # for the counters alone: nobody is there to read an answer
+GONE = 499  # for the metrics alone: the client has closed the connection
+
+# A browser runs and loads nothing but what this server sends, and neither inline scripts nor inline styles.
+POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-def make_app(service: Service, origins: Sequence[str]) -> Starlette:
-    """The application. origins: of the web pages of others that may use it."""
-    shown = load_page()
+def make_app(service: Service, origins: Sequence[str], hosts: Sequence[str]) -> Starlette:
+    """The application. origins: of other web pages that may use it. hosts: what a Host header may name, or "*"."""
+    files = StaticFiles(packages=[("nmtkit.serving", "static")])
 
-    async def page(service: Service, http: HttpRequest) -> Response:
-        return Response(shown.html, headers={"Content-Security-Policy": shown.policy}, media_type="text/html")
+    def static(name: str) -> Handler:
+        async def handler(service: Service, http: HttpRequest) -> Response:
+            response = await files.get_response(name, http.scope)
+            response.headers["Content-Security-Policy"] = POLICY
+            response.headers["Cache-Control"] = "no-cache"  # a browser keeps the file and asks whether it has changed
+            return response
+
+        return handler
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -38,7 +49,8 @@ def make_app(service: Service, origins: Sequence[str]) -> Starlette:
         await service.engine.close()
 
     handlers: list[tuple[str, str, Handler]] = [
-        ("/", "GET", page),
+        ("/", "GET", static("page.html")),
+        *((f"/{name}", "GET", static(name)) for name in ("page.css", "page.js", "text.js", "icon.png")),
         ("/health", "GET", health),
         ("/metrics", "GET", metrics),
         ("/v1/models", "GET", api.models),
@@ -53,7 +65,7 @@ def make_app(service: Service, origins: Sequence[str]) -> Starlette:
     )  # fmt: skip
     return Starlette(
         routes=[Route(path, guarded(service, handler), methods=[method]) for path, method, handler in handlers],
-        middleware=[cross] if origins else [],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)), *([cross] if origins else [])],
         exception_handlers={HTTPException: not_there},
         lifespan=lifespan,
     )
@@ -85,7 +97,7 @@ def guarded(service: Service, handler: Handler) -> Callable[[HttpRequest], Await
         service.metrics.answered(http.url.path, response.status_code, time.monotonic() - began)
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
-        response.headers["Cache-Control"] = "no-store"
+        response.headers.setdefault("Cache-Control", "no-store")
         return response
 
     return endpoint
@@ -112,6 +124,6 @@ async def health(service: Service, http: HttpRequest) -> Response:
 
 
 async def metrics(service: Service, http: HttpRequest) -> Response:
-    """The counters, for Prometheus."""
+    """The metrics, for Prometheus."""
     service.check_key(http)
-    return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
+    return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)

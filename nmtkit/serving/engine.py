@@ -13,16 +13,14 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from nmtkit.errors import UserError
 from nmtkit.machine.processes import WorkerLost
-from nmtkit.serving.limits import Limits
+from nmtkit.serving.limits import QUEUE
 from nmtkit.serving.metrics import Metrics
 from nmtkit.serving.search import Answer, Batch
 from nmtkit.translation.request import Request
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +45,7 @@ class Busy(Refused):
 
 
 class Late(Refused):
-    """The request has waited or been searched for too long."""
+    """The request has taken too long."""
 
 
 class Kind(NamedTuple):
@@ -67,9 +65,7 @@ class _Work:
         # The longest are searched first, so that those of one batch have similar lengths.
         self.waiting = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
         self.unanswered = len(sentences)
-        loop = asyncio.get_running_loop()
-        self.begun: asyncio.Future[None] = loop.create_future()
-        self.done: asyncio.Future[list[Answer]] = loop.create_future()
+        self.done: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
 
     def weight(self) -> int:
         """The characters that wait, with one for the end of each sentence."""
@@ -77,17 +73,16 @@ class _Work:
 
     def fail(self, error: Exception) -> None:
         """Give the request up for this reason."""
-        for future in (self.begun, self.done):
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # so that nobody complains when the client is gone and does not ask
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # so that asyncio does not complain when the client is gone and does not ask
 
 
 class Engine:
     """The queue of a server, and its workers: ``search`` is called in as many threads."""
 
-    def __init__(self, search: Callable[[Batch], list[Answer]], workers: int, limits: Limits, metrics: Metrics) -> None:
-        self._search, self._limits, self._metrics = search, limits, metrics
+    def __init__(self, search: Callable[[Batch], list[Answer]], workers: int, timeout: float, metrics: Metrics) -> None:
+        self._search, self._timeout, self._metrics = search, timeout, metrics
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="search")
         self._idle = workers
         self._ring = deque[_Work]()  # requests with sentences that wait, in the order of their turns
@@ -99,7 +94,7 @@ class Engine:
     async def answer(self, kind: Kind, sentences: Sequence[str], beside: Sequence[str] | None) -> list[Answer]:
         """The answer to each sentence. Cancelled, it leaves nothing behind but what is being searched.
 
-        Raises Busy when the queue is full or the server about to end, Late when a limit of time is over, and UserError
+        Raises Busy when the queue is full or the server about to end, Late after the timeout, and UserError
         where the model cannot do what it is asked.
         """
         work = _Work(kind, sentences, beside)
@@ -107,7 +102,7 @@ class Engine:
         if self._stopping:
             raise Busy("the server is about to end", 10)
         # A request that is larger than the queue finds a place when nobody else waits.
-        if self._queued and self._queued + weight > self._limits.queue:
+        if self._queued and self._queued + weight > QUEUE:
             raise Busy("the queue is full", self._seconds_left())
         if not sentences:
             return []
@@ -115,8 +110,10 @@ class Engine:
         self._add(weight, len(sentences))
         self._begin()
         try:
-            await _within(self._limits.wait, work.begun, "no search could begin in {} seconds")
-            return await _within(self._limits.search, work.done, "the search took more than {} seconds")
+            done, _ = await asyncio.wait([work.done], timeout=self._timeout)
+            if not done:
+                raise Late(f"the translation took more than {self._timeout:g} seconds")
+            return work.done.result()
         finally:
             self._forget(work)
 
@@ -142,8 +139,8 @@ class Engine:
     def _add(self, characters: int, sentences: int) -> None:
         """Count what joins the queue, or leaves it where it is less than 0."""
         self._queued += characters
-        self._metrics.queued_characters += characters
-        self._metrics.queued_sentences += sentences
+        self._metrics.queued_characters.inc(characters)
+        self._metrics.queued_sentences.inc(sentences)
 
     def _forget(self, work: _Work) -> None:
         """Take what waits of a request out of the queue."""
@@ -179,8 +176,6 @@ class Engine:
             left -= len(work.sentences[batch[-1][1]]) + 1
             if work.waiting:
                 turns.append(work)
-            if not work.begun.done():
-                work.begun.set_result(None)
         self._ring = deque([*(work for work in self._ring if work.kind != kind), *turns])
         self._add(-sum(len(work.sentences[i]) + 1 for work, i in batch), -len(batch))
         return batch
@@ -245,11 +240,3 @@ def log_places(error: BaseException) -> None:
     there = re.findall(r'^  File "(.*)", line (\d+), in (\w+)$', str(error.__cause__ or ""), re.MULTILINE)
     places += [f"{file}:{line} {name}" for file, line, name in there]
     log.error("%s at\n  %s", type(error).__name__, "\n  ".join(places))
-
-
-async def _within(seconds: float, future: asyncio.Future[T], complaint: str) -> T:
-    """The result of a future. Raises Late, with the complaint, if it is not there after so many seconds."""
-    done, _ = await asyncio.wait([future], timeout=seconds)
-    if not done:
-        raise Late(complaint.format(f"{seconds:g}"))
-    return future.result()

@@ -1,6 +1,7 @@
 """The process of a server: its socket, its workers, its connections, and how it ends."""
 
 import asyncio
+import ipaddress
 import os
 import signal
 import socket
@@ -16,7 +17,7 @@ from nmtkit.errors import UserError
 from nmtkit.machine.processes import Workers
 from nmtkit.serving.app import make_app
 from nmtkit.serving.engine import Engine
-from nmtkit.serving.limits import Limits
+from nmtkit.serving.limits import CONNECTIONS, KEEP_ALIVE, TRANSFER, Limits
 from nmtkit.serving.metrics import Metrics
 from nmtkit.serving.search import Offer, describe, search, translators_of
 from nmtkit.serving.service import Service
@@ -39,6 +40,16 @@ def listen(host: str, port: int) -> socket.socket:
         raise UserError(f"`host` {host} and `port` {port}: {reason}; give others") from None
 
 
+def hosts_of(listener: socket.socket, host: str) -> list[str]:
+    """The names that a Host header may have. host: the one that the user gave the listener.
+
+    A server on a loopback address answers to its own names only: a web page from elsewhere could otherwise read its
+    answers by having that page's name resolved to this machine (DNS rebinding). Other servers answer to any name.
+    """
+    local = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+    return ["localhost", "127.0.0.1", "[::1]", host] if local else ["*"]
+
+
 class Server:
     """A server with its models loaded.
 
@@ -54,11 +65,12 @@ class Server:
         split: bool,
         key: str | None,
         origins: Sequence[str],
+        hosts: Sequence[str],
         jobs: int | None,
     ) -> None:
         self.models = describe(offers, request)
         self._offers, self._request, self._limits, self._split = offers, request, limits, split
-        self._key, self._origins = key, origins
+        self._key, self._origins, self._hosts = key, origins, hosts
         self._jobs = jobs or min(map(processes_for, translators_of(offers).values()))
 
     def run(self, listener: socket.socket, ready: Callable[[], None]) -> None:
@@ -74,18 +86,14 @@ class Server:
                 warm = partial(describe, self._offers)
                 list(threads.map(lambda _: workers.call(warm, self._request), range(self._jobs)))
             metrics, function = Metrics(), partial(search, self._offers)
-            engine = Engine(lambda batch: workers.call(function, batch), self._jobs, self._limits, metrics)
+            engine = Engine(lambda batch: workers.call(function, batch), self._jobs, self._limits.timeout, metrics)
             models = {each.name: each for each in self.models}
             service = Service(models, engine, self._limits, metrics, self._request, self._split, self._key)
-
-            class Connection(_Connection):
-                seconds = self._limits.transfer
-
             config = uvicorn.Config(
-                make_app(service, self._origins), loop="asyncio", http=Connection, ws="none", log_config=None,
-                log_level="critical", access_log=False, server_header=False,
-                limit_concurrency=self._limits.connections, timeout_keep_alive=self._limits.keep_alive,
-                timeout_graceful_shutdown=int(self._limits.transfer) + 60,
+                make_app(service, self._origins, self._hosts), loop="asyncio", http=_Connection, ws="none",
+                log_config=None, log_level="critical", access_log=False, server_header=False,
+                limit_concurrency=CONNECTIONS, timeout_keep_alive=KEEP_ALIVE,
+                timeout_graceful_shutdown=int(TRANSFER) + 60,
             )  # fmt: skip
             _Uvicorn(config, engine, ready).run([listener])
 
@@ -116,19 +124,18 @@ class _Uvicorn(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """A connection whose client has so many seconds to send the head of a request, and to read some of an answer.
+    """A connection that is closed if the client takes too long to send the head of a request or to read an answer.
 
     Without that a client could hold a connection for ever with a byte now and then.
     """
 
-    seconds: float
     _sending: asyncio.TimerHandle | None = None  # until the head of a request has to be there
     _reading: asyncio.TimerHandle | None = None  # until some of the answer has to be read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the head of a request."""
         super().connection_made(transport)
-        self._sending = self.loop.call_later(self.seconds, transport.abort)
+        self._sending = self.loop.call_later(TRANSFER, transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Read on; the head is complete when there is a request that has no answer yet."""
@@ -136,7 +143,7 @@ class _Connection(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._in_time()
         elif self._sending is None:  # the first bytes of another head
-            self._sending = self.loop.call_later(self.seconds, self.transport.abort)
+            self._sending = self.loop.call_later(TRANSFER, self.transport.abort)
 
     def pause_writing(self) -> None:
         """Begin to watch whether the client reads: more of an answer waits for it than is kept for one."""
@@ -164,7 +171,7 @@ class _Connection(H11Protocol):
 
     def _read_by(self, unread: int) -> None:
         """Give up a client that has not read ``LEAST_READ`` of these bytes when the time is over."""
-        self._reading = self.loop.call_later(self.seconds, self._check_read, unread)
+        self._reading = self.loop.call_later(TRANSFER, self._check_read, unread)
 
     def _check_read(self, before: int) -> None:
         """Go on watching a client that has read enough since ``before`` bytes were left, and give up any other."""

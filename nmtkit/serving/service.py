@@ -12,7 +12,7 @@ from starlette.requests import Request as HttpRequest
 
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Engine, Kind
-from nmtkit.serving.limits import Limits
+from nmtkit.serving.limits import ATTENTION, LINE, TRANSFER, Limits
 from nmtkit.serving.metrics import Metrics
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.sentences import Span
@@ -55,9 +55,9 @@ class Service:
     async def body(self, http: HttpRequest) -> bytes:
         """The body of a request. Raises HttpError for one that is too large, or that takes too long to come."""
         try:
-            return await asyncio.wait_for(self._body(http), self.limits.transfer)
+            return await asyncio.wait_for(self._body(http), TRANSFER)
         except asyncio.TimeoutError:
-            raise HttpError(408, f"the request was not complete after {self.limits.transfer:g} seconds") from None
+            raise HttpError(408, f"the request was not complete after {TRANSFER:g} seconds") from None
 
     async def _body(self, http: HttpRequest) -> bytes:
         """The body of a request, of which no more is kept than is allowed."""
@@ -100,7 +100,7 @@ class Service:
         limits, times = self.limits, request.n_best or 1
         for most, what in (
             (limits.characters, ""),
-            (limits.attention if request.attention else None, "for `attention` "),
+            (ATTENTION if request.attention else None, "for `attention` "),
         ):
             if most is not None and len(text) * times > most:
                 many = f", {times} times for `n_best`," if times > 1 else ""
@@ -110,8 +110,8 @@ class Service:
         """Raise HttpError for more lines or sentences than a request may have, and for one that is too long."""
         self.check_number(len(sentences))
         longest = max((span.end - span.start for span in sentences), default=0)
-        if longest > self.limits.line:
-            raise HttpError(413, f"a line or sentence has {longest} characters, more than {self.limits.line}")
+        if longest > LINE:
+            raise HttpError(413, f"a line or sentence has {longest} characters, more than {LINE}")
 
     def check_number(self, number: int) -> None:
         """Raise HttpError for more texts, lines or sentences than a request may have."""

@@ -19,7 +19,24 @@ from nmtkit.text.settings import Prep
 from nmtkit.text.truecasing import Truecaser, count_cases, learn_truecaser
 from nmtkit.text.work import CHUNK_LINES, Work, split_lines
 
+# BPE merges by the number of training words a side. Little text cannot teach many pieces: Sennrich and Zhang 2019 take
+# a vocabulary of 2,000 for 100,000 words, and Ding et al. 2019 find at most 4,000 merges best for recurrent models.
+_MERGES = ((300_000, 2_000), (1_000_000, 4_000), (10_000_000, 10_000))
+_MANY_MERGES = 32_000
+
 _LEARNT_FROM = 500_000  # different words, the most frequent ones: 850 MB for subword-nmt
+
+
+def choose_merges(work: Work) -> tuple[int, str]:
+    """The number of BPE merges that suits the size of the clean training text, and the reason."""
+    most = _MERGES[-1][0]
+    words = 0
+    for chunk in (chunk for shard in work.shards for side in SIDES for chunk in work.tokens(shard, side)):
+        words += sum(map(len, split_lines(chunk)))
+        if words >= 2 * most:  # more would not change the choice
+            return _MANY_MERGES, f"the training text has more than {most:,} words a side"
+    merges = next(merges for limit, merges in _MERGES if words < 2 * limit)
+    return merges, f"the training text has {words // 2:,} words a side"
 
 
 def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
@@ -38,6 +55,7 @@ def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
 def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
     """Learn BPE or SentencePiece on the truecased words, for both sides together or for each that asks for it."""
     prep, files = work.prep, TextFiles(work.folder)
+    assert prep.merges is not None, "chosen before"
     for kind, path, learn, amount, what in (
         ("bpe", files.merges, _learn_merges, prep.merges, "BPE merges"),
         ("sentencepiece", files.sentencepieces, _learn_sentencepieces, prep.pieces, "SentencePiece pieces"),
@@ -76,6 +94,7 @@ def _learn_merges(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> 
     """
     runs, path = task
     counts = Counter(dict(most_frequent(runs, limit)))
+    assert prep.merges is not None, "chosen before"
     with open(path, "wb", buffering=0) as file:
         return learn_merges(counts, prep.merges, lambda: file.write(b".")).encode()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import count, takewhile
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Literal
 
 from nmtkit.errors import UserError
@@ -52,6 +53,9 @@ class PrepReport:
                     if entry["count"]:
                         reason = describe_rule(rule, self.prep.cleaning)
                         lines.append(f"    left out {entry['count']:,} for {reason}: {line_numbers(entry)}")
+        lines += map(
+            describe_round_trip, (self.prep.src.language, self.prep.tgt.language), self.manifest["round_trip"].values()
+        )
         return "\n".join(lines)
 
     def _units(self) -> str:
@@ -66,6 +70,14 @@ class PrepReport:
         if not merges:
             return "words"
         return f"joint BPE of {merges[0]} merges" if self.prep.joint else f"BPE of {' + '.join(merges)} merges"
+
+
+def describe_round_trip(language: str, trip: Mapping[str, Any]) -> str:
+    """How much of a sample of a language comes back as it was written, with the first line that does not."""
+    shares = f"  {language}: {trip['same']:,} of {trip['lines']:,} sampled lines come back as written"
+    if trip["line"] is None:
+        return shares
+    return f"{shares}; not this: {shorten(trip['line'], 80)!r} becomes {shorten(trip['becomes'], 80)!r}"
 
 
 def line_numbers(rule: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Raw text to the tokens that a model sees, and back, for one side of a language pair.
 
 Tokens never contain white space of any kind, so that a line of tokens joined by single spaces is one line
-wherever it is read. Special characters are not escaped as Moses would (``&apos;``): ``less`` shows plain text.
+wherever it is read.
 """
 
 import os
@@ -15,11 +15,12 @@ from sacremoses import MosesDetokenizer, MosesDetruecaser
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SideName, TextFiles
 from nmtkit.lines import copy_file
+from nmtkit.text import reversible
 from nmtkit.text.bpe import Segmenter
 from nmtkit.text.command import Command
 from nmtkit.text.moses import make_tokenizer, moses_language, normalizations
 from nmtkit.text.sentencepieces import MARK, SentencePieces
-from nmtkit.text.settings import Side, load_prep
+from nmtkit.text.settings import MOSES, Side, load_prep
 from nmtkit.text.truecasing import Truecaser
 
 # A tab, a line separator and their like are white space to Python's split; these are not, and nobody can see them.
@@ -47,8 +48,8 @@ class TextPipeline:
         self.segmenter = segmenter
         self._command = Command(side.command) if side.command else None
         self._normalizations = normalizations(language) if side.normalize else []
-        self._tokenizer = make_tokenizer(language) if side.tokenizer != "none" else None
-        self._detokenizer = MosesDetokenizer(language) if side.tokenizer != "none" else None
+        self._tokenizer = make_tokenizer(language) if side.tokenizer in MOSES else None
+        self._detokenizer = MosesDetokenizer(language) if side.tokenizer in MOSES else None
         self._protected = [re.compile(pattern) for pattern in side.protected]
         self._detruecaser = MosesDetruecaser()
 
@@ -104,7 +105,9 @@ class TextPipeline:
         # A blank line has no words to be found.
         if self._command is not None and line.strip():
             line = self._command.answer(line)
-        return line.split() if self._tokenizer is None else self._moses(self._tokenizer, line)
+        if self._tokenizer is not None:
+            return self._moses(self._tokenizer, line)
+        return reversible.tokenize(line) if self.side.tokenizer == "reversible" else line.split()
 
     def _moses(self, tokenizer: Any, line: str) -> list[str]:
         """Words by Moses' rules, around what is protected."""
@@ -155,7 +158,7 @@ class TextPipeline:
         if self.truecaser is not None:
             words = self._detruecaser.detruecase(" ".join(words))
         if self._detokenizer is None:
-            return " ".join(words)
+            return reversible.join(words) if self.side.tokenizer == "reversible" else " ".join(words)
         try:
             text = str(self._detokenizer.detokenize(words, unescape=self.side.escape))
         except TypeError:  # sacremoses 0.2 fails on Czech "x' - li"; a line is never lost
@@ -164,8 +167,8 @@ class TextPipeline:
 
 
 def letters(token: str) -> str:
-    """A token without the marks by which BPE and SentencePiece tell where its word goes on or begins."""
-    return token.removesuffix("@@").removeprefix(MARK)
+    """A token without the marks of BPE, SentencePiece and the reversible tokenizer."""
+    return token.removesuffix("@@").removeprefix(MARK).strip(reversible.JOINER)
 
 
 def copy_learnt(source: Path, target: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
@@ -30,15 +30,17 @@ from nmtkit.lines import (
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.text.cleaning import clean_shards, report_lost, write_rejected
-from nmtkit.text.learning import learn_segmenters, learn_truecasers
+from nmtkit.text.learning import choose_merges, learn_segmenters, learn_truecasers
 from nmtkit.text.manifest import DATA_FILES, PrepReport, describe_file, is_data_file, reference_files, versions
 from nmtkit.text.moses import has_moses_rules, moses_language
 from nmtkit.text.pipeline import TextPipeline, copy_learnt
 from nmtkit.text.raw import Files
+from nmtkit.text.round_trip import round_trip, sample
 from nmtkit.text.settings import TWO_FILES, Cleaning, Development, Drop, Prep, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines
 
-_WITHOUT_SPACES = ("zh", "yue", "ja", "th", "lo", "km", "my")
+_CHARACTERS = ("zh", "yue", "ja")  # of which the reversible tokenizer takes each character for a word
+_WITHOUT_SPACES = (*_CHARACTERS, "th", "lo", "km", "my")
 
 log = logging.getLogger(__name__)
 
@@ -143,15 +145,20 @@ def _note_languages(prep: Prep) -> None:
     """Warn of languages that Moses' rules do not fit, before hours are spent on text cut in the wrong places."""
     for side in (prep.src, prep.tgt):
         # A segmenter of the user's puts in the spaces.
-        if side.tokenizer != "moses" or side.command:
+        if side.tokenizer not in ("moses", "reversible") or side.command:
             continue
-        if moses_language(side.language) in _WITHOUT_SPACES:
+        language = moses_language(side.language)
+        if language in _WITHOUT_SPACES and (side.tokenizer == "moses" or language not in _CHARACTERS):
+            remedy = "reversible" if language in _CHARACTERS else "none` with `sentencepiece"
             log.warning(
-                f"language {side.language}: it is written without spaces, which Moses' rules do not put in; "
-                f"use `tokenizer` {side.language}=characters, or a segmenter as `tokenizer_command`"
+                f"language {side.language}: it is written without spaces, and this tokenizer does not find its words; "
+                f"use `tokenizer` {side.language}={remedy}, or a segmenter as `tokenizer_command`"
             )
-        elif not has_moses_rules(side.language):
-            log.warning(f"language {side.language}: Moses has no list of its abbreviations; the English one is used")
+        elif side.tokenizer == "moses" and not has_moses_rules(side.language):
+            log.warning(
+                f"language {side.language}: Moses does not know it and cuts its text by English rules; `tokenizer` "
+                "reversible brings every letter back"
+            )
 
 
 def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport:
@@ -181,6 +188,8 @@ def _make_files(work: Work, pool: Workers) -> None:
     """Every file of the data folder, in the work folder; the manifest comes last."""
     lost = report_lost(work)
     kept = work.pairs - sum(rule["count"] for rule in lost.values())
+    if work.prep.merges is None:
+        work = _with_merges(work)
     with atomic_write(TextFiles(work.folder).settings) as file:
         file.write(dump_yaml(to_dict(work.prep)))
     if work.like is not None:  # what is there is not learnt
@@ -206,10 +215,30 @@ def _make_files(work: Work, pool: Workers) -> None:
         "raw_sha256": {split: [content.sha256 for content in group] for split, group in work.contents.items()},
         "pairs": {split: group[0].lines for split, group in work.contents.items()},
         "cleaning": lost,
+        "round_trip": _round_trip(work),
         "files": dict(zip(made, descriptions, strict=True)),
     }
     with atomic_write(work.folder / "manifest.json") as file:
         file.write(json.dumps(manifest, indent=1) + "\n")
+
+
+def _with_merges(work: Work) -> Work:
+    """The work with a number of BPE merges that suits its text."""
+    sides = (work.prep.src, work.prep.tgt)
+    if not any(side.segmentation == "bpe" for side in sides) or work.like is not None:
+        return replace(work, prep=replace(work.prep, merges=Prep.merges))
+    merges, reason = choose_merges(work)
+    log.info(f"BPE of {merges:,} merges, because {reason}; `bpe` chooses another number")
+    return replace(work, prep=replace(work.prep, merges=merges))
+
+
+def _round_trip(work: Work) -> dict[str, dict[str, Any]]:
+    """How much of a sample of the training text comes back as it was written, by language."""
+    trips: dict[str, dict[str, Any]] = {}
+    for side, path, content in zip(SIDES, work.raw["train"], work.contents["train"], strict=True):
+        pipeline = _pipeline(work.folder, side)
+        trips[side] = round_trip(pipeline, sample(path, content.lines))._asdict()
+    return trips
 
 
 def _origins(work: Work) -> dict[str, list[Path]]:

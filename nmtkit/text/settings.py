@@ -10,15 +10,20 @@ from nmtkit.errors import UserError
 from nmtkit.folders import TextFiles
 
 Drop = Literal["identical", "script", "overlap", "duplicate"]
-# characters: every Chinese or Japanese one is a word, and the rest is as with moses.
+# reversible: words and punctuation marks with joiners, which become the same text again (reversible.py).
+# moses: Moses' rules. characters: every Chinese or Japanese character is a word, and the rest is as with moses.
 # none: the words are already separated by spaces.
-Tokenizer = Literal["moses", "characters", "none"]
+Tokenizer = Literal["reversible", "moses", "characters", "none"]
+MOSES: tuple[Tokenizer, ...] = ("moses", "characters")  # those that apply Moses' rules
 Segmentation = Literal["bpe", "sentencepiece", "words"]
 
 
 @dataclass(frozen=True)
 class Side:
-    """The settings by which the text of one language becomes tokens."""
+    """The settings by which the text of one language becomes tokens.
+
+    Defaults are what an old prep.yaml means that lacks a key; nmtkit prep writes every key, and has its own defaults.
+    """
 
     language: str  # as in ISO 639-1: en, de, zh
     normalize: bool = True  # punctuation, as Moses does
@@ -34,9 +39,10 @@ class Side:
     def __post_init__(self) -> None:
         if self.lowercase and self.truecase:
             raise ValueError("`lowercase` and `truecase` exclude each other")
-        if self.tokenizer == "none" and (self.aggressive_hyphens or self.protected or self.escape):
+        if self.tokenizer not in MOSES and (self.aggressive_hyphens or self.protected or self.escape):
             raise ValueError(
-                "`aggressive_hyphens`, `protect` and `escape` are for a tokenizer, and `tokenizer` is none"
+                "`aggressive_hyphens`, `protect` and `escape` are options of the Moses tokenizer, and `tokenizer` is "
+                f"{self.tokenizer}; add `tokenizer` moses"
             )
         for pattern in self.protected:
             try:
@@ -66,13 +72,13 @@ class Prep:
 
     src: Side
     tgt: Side
-    merges: int = 10_000  # of BPE
+    merges: int | None = 10_000  # of BPE; None: as many as suit the number of words, see learning.py
     pieces: int = 8_000  # of SentencePiece
     joint: bool = True  # learn BPE or SentencePiece on both sides together
     cleaning: Cleaning = field(default_factory=Cleaning)
 
     def __post_init__(self) -> None:
-        if self.merges < 1:
+        if self.merges is not None and self.merges < 1:
             raise ValueError(f"merges must be at least 1, not {self.merges}")
         if self.pieces < 1:
             raise ValueError(f"pieces must be at least 1, not {self.pieces}")

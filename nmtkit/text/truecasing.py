@@ -8,6 +8,7 @@ from sacremoses import MosesTruecaser
 
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
+from nmtkit.text.reversible import JOINER
 
 _SENTENCE_END = frozenset(".:?!")
 _BEFORE_SENTENCE = frozenset("([\"'")  # do not count as its first word
@@ -46,14 +47,16 @@ def sentence_starts(words: Sequence[str]) -> list[bool]:
     starts, first = [], True
     for word in words:
         starts.append(first)
-        first = word in _SENTENCE_END or (first and word in _BEFORE_SENTENCE)
+        mark = word.strip(JOINER)
+        first = mark in _SENTENCE_END or (first and mark in _BEFORE_SENTENCE)
     return starts
 
 
 def count_cases(sentences: Iterable[list[str]]) -> Counter[str]:
     """The count of each form of a word where its case says something: not at the start of a sentence."""
     truecaser = MosesTruecaser()
-    return Counter(form for words in sentences for _, form, _ in truecaser.learn_truecase_weights(words))
+    plain = ([word.strip(JOINER) for word in words] for words in sentences)
+    return Counter(form for words in plain for _, form, _ in truecaser.learn_truecase_weights(words))
 
 
 def learn_truecaser(forms: Counter[str]) -> str:

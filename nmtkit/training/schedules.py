@@ -14,7 +14,8 @@ class Schedule:
     first of these on at every validation if ``falling``.
     ``inverse_sqrt``: sqrt(warmup / update) (Vaswani et al. 2017, eq. 3, as a share of its highest rate).
     ``rnmt``: rises to ``replicas``, stays, and falls to half the base rate (Chen et al. 2018; Meng & Zhang 2019,
-    eq. 17, with the paper's n, p, s and e). The number of replicas is part of the formula, not of the machine.
+    eq. 17, with the paper's n, p, s and e), then stays or, without ``hold``, falls on to ``floor``. The number of
+    replicas is part of the formula, not of the machine.
 
     The first three are reached linearly over ``warmup`` updates.
     """
@@ -28,6 +29,7 @@ class Schedule:
     start: int = 0  # s: where the decay starts, counted in updates times replicas
     end: int = 1  # e: where it has reached one half, counted likewise
     hold: bool = True  # from e on the rate stays; false: it goes on falling
+    floor: float = 0.0  # of rnmt: the smallest factor
 
     def __post_init__(self) -> None:
         if self.warmup < 0 or self.tolerance < 0:
@@ -36,6 +38,8 @@ class Schedule:
             raise ValueError(f"factor: {self.factor} is not in (0, 1]")
         if self.kind in ("inverse_sqrt", "rnmt") and self.warmup < 1:
             raise ValueError(f"warmup: {self.kind} needs at least 1")
+        if not 0 <= self.floor <= 1:
+            raise ValueError(f"floor: {self.floor} is not in [0, 1]")
         if self.replicas < 1 or not 0 <= self.start < self.end:
             raise ValueError("replicas, start, end: at least 1, and 0 <= start < end")
 
@@ -59,4 +63,4 @@ class Schedule:
         if self.hold:
             clock = min(clock, self.end)
         decayed = n * math.pow(2 * n, (self.start - clock) / (self.end - self.start))
-        return min(1 + t * (n - 1) / (n * self.warmup), n, decayed)
+        return max(self.floor, min(1 + t * (n - 1) / (n * self.warmup), n, decayed))

@@ -66,9 +66,9 @@ def _goodness(tokens: Sequence[str], i: int, pipeline: TextPipeline) -> int:
     """The quality of a cut before token i: 3 between sentences, 2 after punctuation, 1 between words, 0 in a word."""
     if pipeline.word_numbers([tokens[i - 1], tokens[i]])[-1] == 0:
         return 0
-    before = "".join(tokens[max(0, i - 3) : i])  # a closing quote may follow the mark
+    before = "".join(map(letters, tokens[max(0, i - 3) : i]))  # a closing quote may follow the mark
     # A quote that closes a sentence belongs to it.
-    if _CLOSER.fullmatch(tokens[i]):
+    if _CLOSER.fullmatch(letters(tokens[i])):
         return 1
     return 3 if _SENTENCE_END.search(before) else 2 if _PUNCTUATION.search(before) else 1
 

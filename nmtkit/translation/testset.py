@@ -74,7 +74,7 @@ def text_name(text: Path | str | Sequence[str], number: int) -> str:
 def describe(side: Side) -> str:
     """A description of the words of a side: "Moses words (en, truecased)"."""
     done = {"normalised": side.normalize, "lower-cased": side.lowercase, "truecased": side.truecase}
-    kind = "Moses words" if side.tokenizer == "moses" else "words as spaced"
+    kind = {"moses": "Moses words", "reversible": "reversible words"}.get(side.tokenizer, "words as spaced")
     return f"{kind} ({', '.join([side.language, *(name for name, applied in done.items() if applied)])})"
 
 

@@ -11,6 +11,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.search.beam import Floats
 from nmtkit.symbols import SPELLINGS, UNK
 from nmtkit.text.pipeline import TextPipeline, letters
+from nmtkit.text.reversible import JOINER
 from nmtkit.text.sentencepieces import MARK
 from nmtkit.translation.request import UnkOrigin
 
@@ -102,7 +103,9 @@ class UnknownWords:
     @cached_property
     def lexicon_has_pieces(self) -> bool:
         """True if some words of the lexicon are pieces of words, as BPE and SentencePiece make them."""
-        return self.lexicon is not None and any(letters(word) not in (word, "") for word in self.lexicon.translations)
+        return self.lexicon is not None and any(
+            letters(word) not in (word.strip(JOINER), "") for word in self.lexicon.translations
+        )
 
     @cached_property
     def _marks(self) -> tuple[str, str]:

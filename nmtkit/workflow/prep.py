@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
-from nmtkit.text.settings import Cleaning, Development, Drop, Prep, Side, Tokenizer
+from nmtkit.text.settings import MOSES, Cleaning, Development, Drop, Prep, Side, Tokenizer
 
 if TYPE_CHECKING:
     from nmtkit.text.manifest import PrepReport
@@ -103,12 +103,12 @@ def prep(
             segmentation="words" if words else "bpe" if sentencepiece is None else "sentencepiece",
         )  # fmt: skip
         # What a user says of one language leaves the other one at its default.
-        tokenizers = {src: "moses", tgt: "moses"} | _by_language("tokenizer", _several(tokenizer), (src, tgt))
+        tokenizers = {src: "reversible", tgt: "reversible"} | _by_language("tokenizer", _several(tokenizer), (src, tgt))
         commands = _by_language("tokenizer_command", _several(tokenizer_command), (src, tgt))
         settings = alike or Prep(
             _side(both, src, tokenizers, commands.get(src), normalize),
             _side(both, tgt, tokenizers, commands.get(tgt), normalize),
-            merges=Prep.merges if bpe is None else bpe,
+            merges=bpe,
             pieces=Prep.pieces if sentencepiece is None else sentencepiece,
             joint=Prep.joint if joint is None else joint,
             cleaning=cleaning,
@@ -152,10 +152,10 @@ def _side(
 ) -> Side:
     """The settings of one language, made from those that both have in common."""
     name = _tokenizer(tokenizers[language])
-    if name == "none" and set(tokenizers.values()) != {"none"}:  # what tokenizers do is for the other language alone
+    if name not in MOSES and set(tokenizers.values()) & set(MOSES):  # what Moses does is for the other language alone
         both = replace(both, aggressive_hyphens=False, protected=(), escape=False)
-    normalize = name != "none" if normalize is None else normalize
-    # Text without a tokenizer is taken as it is; its punctuation too, unless that is asked for.
+    # Only Moses changes punctuation unasked.
+    normalize = name in MOSES if normalize is None else normalize
     return replace(both, language=language, normalize=normalize, command=command, tokenizer=name)
 
 

@@ -138,14 +138,16 @@ def _read_files(
         if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
             log.warning(f"nmtkit: {path} looks tokenised; if it is, say so (`tokenized`): plain text is expected here")
 
-    def pipeline(language: str) -> TextPipeline:
-        """Text as whole words, unchanged but for the tokenizer, which papers' BLEU is computed on."""
+    def pipeline(language: str, side: Side | None) -> TextPipeline:
+        """Text as whole words: Moses', which papers' BLEU is computed on, or those of a reversible data folder."""
         tokenizer: Tokenizer = "none" if tokenized else "moses"
+        if side is not None and side.tokenizer == "reversible":
+            tokenizer = side.tokenizer
         return TextPipeline(Side(language, normalize=False, tokenizer=tokenizer, segmentation="words"))
 
-    tgt = pipeline(language or (prep.tgt.language if prep else "en"))
+    tgt = pipeline(language or (prep.tgt.language if prep else "en"), prep.tgt if prep else None)
     # The source is tokenised only to count its words, for which English rules will do if nothing is known of it.
-    reader = pipeline(prep.src.language if prep else "en")
+    reader = pipeline(prep.src.language if prep else "en", prep.src if prep else None)
     words = [[tgt.tokenize(line) for line in lines] for lines in (*refs, *texts)]
     ref_words, hyp_words = words[: len(refs)], words[len(refs) :]
     on = "words as given" if tokenized else describe(tgt.side)

@@ -27,7 +27,7 @@ sed -n "$((pairs + 1)),$((pairs + monolingual))p" raw/train.de > monolingual.de
 # train_on DATA RUN SRC TGT TEXT: a model from language SRC to TGT, of the text in TEXT.SRC and TEXT.TGT.
 train_on() {
     if [ ! -e "$1/manifest.json" ]; then
-        nmtkit prep --output "$1" --src-lang "$3" --tgt-lang "$4" --bpe 4000 \
+        nmtkit prep --output "$1" --src-lang "$3" --tgt-lang "$4" --tokenizer moses --bpe 4000 \
             --train "$5.$3" "$5.$4" --dev "dev.$3" "dev.$4" --test "raw/test.$3" "raw/test.$4"
     fi
     if [ ! -e "$1/ids.json" ]; then nmtkit vocab --data "$1"; fi

@@ -6,7 +6,7 @@
 
 Stages, each a process of its own with a limit of its own, so that one that fails or hangs costs no other:
 
-    machine      card, driver, versions; rate of products; which of Triton's kernels gave the right results
+    machine      card, driver, versions; rate of products
     train        target words/s of whole updates at the papers' sizes, beside the rate of products, and forward and
                  backward without output layer and optimiser beside cuDNN's LSTM with as many multiplications
     profile      launches, host waits and the longest kernels of one update
@@ -39,7 +39,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 from xml.etree import ElementTree
@@ -53,7 +52,6 @@ from nmtkit.data.batches import Batch
 from nmtkit.experiment.presets import SMALL
 from nmtkit.folders import ModelFolder
 from nmtkit.models.base import count_parameters
-from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
 from nmtkit.ops.precision import dtype_of, resolve
 from nmtkit.search.batching import translate_each
 from nmtkit.symbols import EOS
@@ -90,7 +88,7 @@ SCALES = {
         form="", vocabulary=None, length=25, tokens=(4096, 16384), most_tokens=1 << 20, updates=5,
         searched=("rnnsearch", "dtmt4", "transformer-base"), batches=(64, 256, 1024), side=8192, width=1024,
         recurrences=("--width", "512", "1024", "--rows", "64", "256", "--dtype", "bfloat16", "--rounds", "3"),
-        laws="pieces or parts or torchrun or triton",
+        laws="pieces or parts or torchrun",
     ),
     "tiny": Scale(
         systems=("rnnsearch", "dtmt1"), form=SMALL, vocabulary=(60, 60), length=4, tokens=(16, 32), most_tokens=64,
@@ -170,18 +168,11 @@ def machine(scale: Scale, device: torch.device) -> Iterator[Record]:
         card = torch.cuda.get_device_name(device)
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         driver = subprocess.run(query, capture_output=True, text=True).stdout.strip()
-    versions = {package.metadata["Name"]: package.version for package in metadata.distributions()}
     yield {"card": card, "driver": driver, "cuda": torch.version.cuda, "python": platform.python_version(),
-           "torch": torch.__version__, "triton": versions.get("triton"), "date": time.strftime("%Y-%m-%d")}  # fmt: skip
+           "torch": torch.__version__, "date": time.strftime("%Y-%m-%d")}  # fmt: skip
     for dtype in (torch.bfloat16, torch.float32):
         rate = product_rate(scale.side, scale.side, scale.side, dtype, device)
         yield {"products": str(dtype), "teraflops": rate / 1e12}
-    for cell in (lstm, gru, lau, gated, nematus, attention):
-        for dtype in (torch.float32, torch.bfloat16):
-            started = time.perf_counter()
-            twin = trusted.choose(cell.PLAIN, cell._fused, cell._compare, torch.zeros(1, device=device, dtype=dtype))
-            yield {"kernels": cell.__name__.rpartition(".")[2], "dtype": str(dtype), "used": twin is not cell.PLAIN,
-                   "seconds": time.perf_counter() - started}  # fmt: skip
 
 
 def train(scale: Scale, device: torch.device) -> Iterator[Record]:
@@ -371,13 +362,11 @@ def report(records: Sequence[Record]) -> str:
     for record in done["machine"]:
         if "card" in record:
             parts.append(f"### {record['card']}, {record['date']}\n\nDriver {record['driver'] or 'none'}, CUDA "
-                         f"{record['cuda']}, Python {record['python']}, torch {record['torch']}, Triton "
-                         f"{record['triton']}. `recipes/benchmarks/gpu.py`.\n")  # fmt: skip
+                         f"{record['cuda']}, Python {record['python']}, torch {record['torch']}. "
+                         f"`recipes/benchmarks/gpu.py`.\n")  # fmt: skip
     rates = [f"{r['teraflops']:,.1f} TFLOP/s in {r['products']}" for r in done["machine"] if "products" in r]
-    used = [f"{r['kernels']} {r['dtype']}: {'used' if r['used'] else 'PLAIN'}"
-            for r in done["machine"] if "kernels" in r]  # fmt: skip
-    if used:
-        parts.append(f"Products of large square matrices: {', '.join(rates)}. Triton's kernels: {', '.join(used)}.\n")
+    if rates:
+        parts.append(f"Products of large square matrices: {', '.join(rates)}.\n")
     if done["train"]:
         rows = [[f"`{r['system']}`", f"{r['parameters'] / 1e6:.1f} M", f"{r['tokens']:,}",
                  f"{r['words_per_second']:,.0f}", f"{r['update_ms']:.1f}", f"{r['share']:.1%}", f"{r['body_ms']:.1f}",

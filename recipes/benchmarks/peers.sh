@@ -45,7 +45,7 @@ if [ ! -e words.tgt ]; then
         zcat "$corpus/test2016.$language.gz" | sed -n "1,${SENTENCES:-1000}p" > "raw/test.$language"
     done
     zcat "$corpus/train.en.gz" > raw/train.en
-    python -m nmtkit prep --src-lang en --tgt-lang de --bpe 10000 \
+    python -m nmtkit prep --src-lang en --tgt-lang de --tokenizer moses --bpe 10000 \
         --train "$corpus"/train.{en,de}.gz --dev raw/dev.{en,de} --test raw/test.{en,de}
     python -m nmtkit vocab
     for side in src tgt; do tail -n +5 "data/vocab.$side" | cut -f 1 > "words.$side"; done # each adds its own symbols

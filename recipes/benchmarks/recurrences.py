@@ -7,7 +7,7 @@
 Every one transforms its inputs (rows x width at each step) and gives gradients for inputs and weights. torch's GRU
 resets after the product and its LSTM has no peepholes; it has no LAU. The share is of the measured rate of one product
 (steps * rows, width) x (width, 3 * width). Rounds are interleaved, so that all see the same machine.
-On a GPU torch's own are cuDNN's, and "unfused" is nmtkit without Triton's kernels.
+On a GPU torch's own are cuDNN's.
 """
 
 import argparse
@@ -63,29 +63,17 @@ def layers(width: int, rows: int, dtype: torch.dtype, device: torch.device) -> d
             "nmtkit": (lambda x: gru.sequence(x @ w3, u2, u, zero)[0], [w3, u2, u]),
             "torch": (lambda x: torch_gru(x)[0], list(torch_gru.parameters())),
             "plain": (plain_gru, [w3, u2, u]),
-            "unfused": (lambda x: gru._Sequence.apply(x @ w3, u2, u, zero, None, False, gru.PLAIN)[0], [w3, u2, u]),
         }),
         "LAU": (9, {
             "nmtkit": (lambda x: lau.sequence(x @ w5, u4, bias, zero)[0], [w5, u4, bias]),
             "plain": (plain_lau, [w5, u4, bias]),
-            "unfused": (
-                lambda x: lau._Sequence.apply(x @ w5, u4, bias, zero, None, False, lau.PLAIN)[0],
-                [w5, u4, bias],
-            ),
         }),
         "LSTM": (8, {
             "nmtkit": (lambda x: lstm.sequence(x @ w4, u4, peepholes, zero, zero)[0], [w4, u4, peepholes]),
             "torch": (lambda x: torch_lstm(x)[0], list(torch_lstm.parameters())),
             "plain": (plain_lstm, [w4, u4, peepholes]),
-            "unfused": (
-                lambda x: lstm._Sequence.apply(x @ w4, u4, peepholes, zero, zero, None, False, lstm.PLAIN)[0],
-                [w4, u4, peepholes],
-            ),
         }),
     }  # fmt: skip
-    if device.type == "cpu":
-        for _, ways in found.values():
-            del ways["unfused"]  # which nmtkit is
     return found
 
 
@@ -112,10 +100,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     dtype = getattr(torch, args.dtype)
-    if args.device.type == "cpu":
-        place, others = f"{torch.get_num_threads()} threads", ["torch", "plain"]
-    else:
-        place, others = torch.cuda.get_device_name(args.device), ["torch", "plain", "unfused"]
+    place = (
+        f"{torch.get_num_threads()} threads" if args.device.type == "cpu" else torch.cuda.get_device_name(args.device)
+    )
+    others = ["torch", "plain"]
     print(f"{args.steps} steps, {place}, torch {torch.__version__}, {args.dtype}\n")
     table = []
     for width in args.width:

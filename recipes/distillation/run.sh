@@ -23,7 +23,7 @@ students=(shallow-rnmt deep-lau-2x2)
 # 1. The corpus, prepared as in ../multi30k, and aligned for the shortlists.
 multi30k "$corpus"
 if [ ! -e data/manifest.json ]; then
-    nmtkit prep --src-lang en --tgt-lang de --bpe 8000 \
+    nmtkit prep --src-lang en --tgt-lang de --tokenizer moses --bpe 8000 \
         --train raw/train.{en,de} --dev raw/valid.{en,de} --test raw/test2016.{en,de}
 fi
 if [ ! -e data/lexicon.tsv ]; then nmtkit align --threshold 3; fi

@@ -26,7 +26,7 @@ done
 
 # 2. The model to begin with.
 if [ ! -e data/manifest.json ]; then
-    nmtkit prep --bpe 4000 --train general.{en,de} --dev general-dev.{en,de} --test general/raw/test.{en,de}
+    nmtkit prep --tokenizer moses --bpe 4000 --train general.{en,de} --dev general-dev.{en,de} --test general/raw/test.{en,de}
 fi
 if [ ! -e data/ids.json ]; then nmtkit vocab; fi
 nmtkit train --model rnnsearch --config "$recipe/../back-translation/model.yaml" "${tiny_training[@]}"

@@ -51,8 +51,8 @@ fi
 if [ -z "$text" ]; then
     text=$PWD/text
     if [ ! -e text/test.en ]; then
-        nmtkit prep --src-lang de --tgt-lang en --no-normalize --lowercase --words --max-length 175 --max-ratio 1.5 \
-            --train raw/train.{de,en} --test raw/test.{de,en} --output data-words
+        nmtkit prep --src-lang de --tgt-lang en --tokenizer moses --no-normalize --lowercase --words --max-length 175 \
+            --max-ratio 1.5 --train raw/train.{de,en} --test raw/test.{de,en} --output data-words
         mkdir -p text
         for side in src:de tgt:en; do
             awk 'NR % 23 == 0' "data-words/train.${side%:*}" > "text/dev.${side#*:}"

@@ -71,7 +71,7 @@ else
     data=data-bpe
     if [ ! -e $data/manifest.json ]; then
         nmtkit prep --train raw/train.{tr,en} --dev raw/dev.{tr,en} --test raw/test.{tr,en} \
-            --no-normalize --lowercase --bpe 30000 --separate --max-ratio 9 --max-length 0 --output $data
+            --tokenizer moses --no-normalize --lowercase --bpe 30000 --separate --max-ratio 9 --max-length 0 --output $data
     fi
 fi
 if [ ! -e $data/ids.json ]; then

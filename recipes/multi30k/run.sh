@@ -25,7 +25,7 @@ multi30k "$corpus"
 
 # 2. Moses normalisation and tokenisation, joint BPE, vocabularies. The case is kept.
 if [ ! -e data/manifest.json ]; then
-    nmtkit prep --src-lang en --tgt-lang de --bpe 8000 \
+    nmtkit prep --src-lang en --tgt-lang de --tokenizer moses --bpe 8000 \
         --train raw/train.{en,de} --dev raw/valid.{en,de} --test raw/test2016.{en,de}
 fi
 if [ ! -e data/ids.json ]; then

@@ -19,7 +19,7 @@ tatoeba "$corpus"
 
 # 2. Whole words, aligned; the lexicon has the pairs linked more than three times.
 if [ ! -e data/manifest.json ]; then
-    nmtkit prep --src-lang en --tgt-lang de --words --max-length 50 \
+    nmtkit prep --src-lang en --tgt-lang de --tokenizer moses --words --max-length 50 \
         --train raw/train.{en,de} --dev raw/valid.{en,de} --test raw/test.{en,de}
 fi
 if [ ! -e data/lexicon.tsv ]; then

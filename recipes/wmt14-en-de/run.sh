@@ -78,7 +78,7 @@ fi
 #    250 words or a ratio of lengths above 9 are left out, of which the papers say nothing.
 if [ ! -e $data/manifest.json ]; then
     nmtkit prep --train raw/train.{en,de} --dev raw/$dev.{en,de} --test raw/test.{en,de} \
-        --no-normalize "${segmentation[@]}" --output $data
+        --tokenizer moses --no-normalize "${segmentation[@]}" --output $data
 fi
 
 # 4. Which word translates which, for whatever replaces unknown words; a slice has no pair that is linked 100 times.

@@ -105,11 +105,12 @@ fi
 if [ ! -e $data/manifest.json ]; then
     case $data in
         data-36m)
-            nmtkit prep --raw raw-36m -s en -t fr --no-normalize --words --max-length 175 --max-ratio 1.5 --output $data
+            nmtkit prep --raw raw-36m -s en -t fr --tokenizer moses --no-normalize --words --max-length 175 --max-ratio 1.5 \
+                --output $data
             ;;
         data-36m-bpe)
             nmtkit prep --train raw-36m/train.{en,fr} --dev raw-36m/dev-2013.{en,fr} --test raw-36m/test.{en,fr} \
-                --no-normalize --bpe 32000 --joint --max-length 175 --max-ratio 1.5 --output $data
+                --tokenizer moses --no-normalize --bpe 32000 --joint --max-length 175 --max-ratio 1.5 --output $data
             ;;
         *) nmtkit prep --raw raw-12m -s en -t fr --tokenizer none --words --max-length 0 --max-ratio 0 --output $data ;;
     esac

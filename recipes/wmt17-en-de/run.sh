@@ -66,7 +66,8 @@ fi
 # 2. A data folder: tokenised and truecased as the WMT'17 systems of the same group; joint BPE. The number of merges is
 #    not in our text of the paper; 90,000 are what those systems used. A vocabulary for each side.
 if [ ! -e data/manifest.json ]; then
-    nmtkit prep --train raw/train.{en,de} --dev raw/newstest2013.{en,de} --truecase --bpe 90000 --joint
+    nmtkit prep --train raw/train.{en,de} --dev raw/newstest2013.{en,de} \
+        --tokenizer moses --truecase --bpe 90000 --joint
 fi
 if [ ! -e data/ids.json ]; then
     nmtkit vocab

@@ -25,15 +25,15 @@ BROWSERS = ["chromium", "chromium-browser", "google-chrome"]
 class Server:
     """``nmtkit serve`` with the models of these names, which can be ended and started again at the same address."""
 
-    def __init__(self, folder: Path, names: list[str], *options: str) -> None:
-        self.folder, self.options = folder, options
+    def __init__(self, folder: Path, names: list[str], *options: str, **limits: float) -> None:
+        self.folder, self.options, self.limits = folder, options, limits
         self.models = [argument for path in write_models(folder, names) for argument in ("-m", str(path))]
         self.port = "0"
         self.start()
 
     def start(self) -> None:
         command = [sys.executable, "-m", "tests.browser.models", "serve", *self.models, "--port", self.port]
-        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT), "LIMITS": json.dumps(self.limits)}
         self.process = subprocess.Popen(
             [*command, *self.options], cwd=self.folder, env=environment, stderr=subprocess.PIPE, text=True
         )

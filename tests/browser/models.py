@@ -3,6 +3,8 @@
 ``python -m tests.browser.models serve ...`` is the command line with them. What a model does is in its folder's name.
 """
 
+import json
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from torch import Tensor
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.ops.tree import Tree
 from nmtkit.search.beam import Search
+from nmtkit.serving import limits
 from nmtkit.symbols import EOS
 from nmtkit.text.settings import Prep, Side
 from nmtkit.translation import loading
@@ -71,6 +74,7 @@ def load(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace]:
 
 if __name__ in ("__main__", "__mp_main__"):  # the command, and a worker process of it
     loading.load_model = load  # type: ignore[assignment, attr-defined]
+    vars(limits).update(json.loads(os.environ.get("LIMITS", "{}")))  # before the modules that import them
 if __name__ == "__main__":
     from nmtkit.cli.main import main
 

@@ -343,3 +343,20 @@ def test_score_and_tune_read_the_development_set_that_prep_writes(folder: Path, 
     [setting, *_] = json.loads(nmtkit("tune", "--alphas", "1", "--betas", "0", "--json").out)["settings"]
     value = scored["systems"][0]["scores"]["sacreBLEU-13a"]["score"]
     assert setting["value"] == pytest.approx(value) == pytest.approx(100)
+
+
+def test_doctor_warns_of_the_text_that_prep_found_not_to_come_back(tmp_path: Path, nmtkit: Nmtkit) -> None:
+    for split in ("train", "dev"):
+        Path(f"gn.{split}.gn").write_text("mba'éichapa nde ka'aru\n" * 9 + "porã\n")
+        Path(f"gn.{split}.es").write_text("buenas tardes\n" * 9 + "bien\n")
+    files = ["--train", "gn.train.es", "gn.train.gn", "--dev", "gn.dev.es", "gn.dev.gn", "-o", "guarani", "-j1"]
+    doctor = ["doctor", "-d", "guarani", "--raw", "gn"]
+    Path("gn").mkdir()
+    for split in ("train", "dev"):
+        for language in ("es", "gn"):
+            Path(f"gn/{split}.{language}").write_text(Path(f"gn.{split}.{language}").read_text())
+    made = nmtkit("prep", *files, "--tokenizer", "moses")
+    assert "  gn: 1 of 10 sampled lines come back as written; not this: \"mba'éichapa nde ka'aru\" becomes" in made.err
+    assert "only 10.0% of gn's lines come back as written" in nmtkit(*doctor, "-s", "es").out
+    assert "  gn: 10 of 10 sampled lines come back as written\n" in nmtkit("prep", *files).err
+    assert "come back" not in nmtkit(*doctor, "-s", "es").out

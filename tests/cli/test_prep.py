@@ -31,7 +31,10 @@ def test_raw_becomes_data_and_what_was_done_is_told_on_stderr(nmtkit: Run, folde
     assert "  train 2 of 3 pairs, " in outcome.err
     assert "    left out 1 for an empty side: line 3\n" in outcome.err
     assert "  test  3 pairs, " in outcome.err
-    assert load_prep(folder / "data") == Prep(Side("en"), Side("fr"))
+    assert "BPE of 2,000 merges, because the training text has 11 words a side; --bpe chooses another" in outcome.err
+    assert "  fr: 3 of 3 sampled lines come back as written\n" in outcome.err
+    own = {"normalize": False, "tokenizer": "reversible"}
+    assert load_prep(folder / "data") == Prep(Side("en", **own), Side("fr", **own), merges=2000)  # type: ignore[arg-type]
     assert (folder / "data" / "test.raw.tgt").read_text(encoding="utf-8").splitlines() == FRENCH
 
 
@@ -82,12 +85,12 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
         ("--train raw/train.en raw/none.fr", "raw/none.fr: no such file"),
         ("--raw none", "none/: no such folder"),
         ("--drop empty,twins -s en", "--drop empty,twins: unknown rule 'empty'; known: identical, script, overlap"),
-        ("--tokenizer fr=perl -s en", "--tokenizer perl: unknown tokenizer; known: moses, characters"),
+        ("--tokenizer fr=perl -s en", "--tokenizer perl: unknown tokenizer; known: reversible, moses, ch"),
         ("--tokenizer de=none -s en", "--tokenizer de=none: expected LANGUAGE=VALUE with en or fr as LANGUAGE"),
         ("--tokenizer-command cat -s en", "--tokenizer-command cat: expected LANGUAGE=VALUE with en or fr as LANGUAGE"),
         (
             "--tokenizer none --escape -s en",
-            "--aggressive-hyphens, --protect and --escape are for a tokenizer, and --tok",
+            "--aggressive-hyphens, --protect and --escape are options of the Moses token",
         ),
         ("--protect ( -s en", "--protect: '(' is not a regular expression: missing ), unterminated subpattern"),
         ("--shard 3/2 -s en", "--shard 3/2: give the number of the part and how many there are, as in 1/8"),
@@ -124,7 +127,18 @@ def test_parts_are_merged_and_the_folder_is_verified(nmtkit: Run, folder: Path) 
 
 def test_each_language_can_have_its_own_tokenizer(nmtkit: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmtkit.text.command._PAUSE", 0.01)
-    options = ["--tokenizer", "fr=none", "--tokenizer-command", "fr=sed -u s/a/X/", "--words", "-s", "en", "-j1"]
+    options = [
+        "--tokenizer",
+        "en=moses",
+        "--tokenizer",
+        "fr=none",
+        "--tokenizer-command",
+        "fr=sed -u s/a/X/",
+        "--words",
+        "-s",
+        "en",
+        "-j1",
+    ]
     assert nmtkit("prep", *options, "--escape", "--aggressive-hyphens", "--protect", "<b>").status == 0
     prep = load_prep(folder / "data")
     words = {"segmentation": "words"}

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -31,7 +30,6 @@ from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
 from nmtkit.machine.memory import is_full
 from nmtkit.models.base import Seq2Seq
-from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
 from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import linear_cross_entropy
 from nmtkit.ops.precision import dtype_of
@@ -359,13 +357,6 @@ def test_the_command_trains_and_translates_as_on_the_cpu(data: Path, tmp_path: P
     for (mine,), (other,) in zip(ours, theirs, strict=True):
         # Of two hypotheses that are as good but for rounding, a device may choose either.
         assert mine.text == other.text or mine.score == pytest.approx(other.score, abs=1e-4)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus, attention], ids=lambda cell: cell.__name__)
-def test_triton_kernels_are_used_on_a_gpu_and_on_nothing_else(cell: ModuleType, dtype: torch.dtype) -> None:
-    twin = trusted.choose(cell.PLAIN, cell._triton, None, cell._compare, torch.zeros(1, device=GPU, dtype=dtype))
-    assert twin is (cell._triton() if REAL else cell.PLAIN)
 
 
 def test_the_best_number_format_is_chosen() -> None:

@@ -72,6 +72,8 @@ def step(
     if config.connections == "fast_forward" and f_below is not None:
         f = f + p[f"{layer}.fast_forward.weight"] @ f_below
     h = lau(p, layer, f, h) if config.cell == "lau" else gru(p, layer, f, h)
+    if config.connections == "parametric":
+        return h + p[f"{layer}.shortcut.weight"] @ below, f, h
     added = config.connections == "residual" and len(below) == len(h)
     return (below + h if added else h), f, h
 
@@ -100,12 +102,12 @@ def paper_hidden(model: Seq2Seq, config: Config, src: list[int], tgt: list[int])
 
 
 @pytest.mark.parametrize("cell", ["lau", "gru"])
-@pytest.mark.parametrize("connections", ["none", "residual", "fast_forward"])
+@pytest.mark.parametrize("connections", ["none", "residual", "parametric", "fast_forward"])
 @pytest.mark.parametrize("layers", [(3, 2), (2, 3), (1, 1)])
 @pytest.mark.parametrize("embedding", [2, H], ids=["narrow words", "words as wide as layers"])
 def test_the_model_is_the_papers_equations(
     cell: Literal["lau", "gru"],
-    connections: Literal["none", "residual", "fast_forward"],
+    connections: Literal["none", "residual", "parametric", "fast_forward"],
     layers: tuple[int, int],
     embedding: int,
 ) -> None:
@@ -132,7 +134,7 @@ SYSTEMS = {
     "deep-gru-2x2-w1024": (90.3, 34.68),
     "deep-gru-4x4": (60.5, 34.08),
     "deep-gru-resnet": (60.5, 36.4),
-    "deep-gru-ff": (74.7, 37.62),
+    "deep-gru-ff": (62.9, 37.62),
 }
 
 
@@ -152,9 +154,39 @@ def test_a_lau_layer_has_five_matrices_for_its_input_and_four_for_its_state() ->
     assert [count_parameters(layer) for layer in layers] == [count + 4 * 512 for count in matrices]
 
 
-def test_fast_forward_adds_one_map_of_f_to_every_layer_above_the_first() -> None:
+def test_f_f_adds_a_map_of_its_input_to_every_layer() -> None:
     more = count_parameters(full_size("deep-gru-ff")) - count_parameters(full_size("deep-gru-4x4"))
-    assert more == 6 * (3 * 512) ** 2
+    assert more == 7 * 512**2 + 1024 * 512  # the decoder's first layer reads context and word
+
+
+def test_f_f_is_a_linear_sum_of_input_and_new_state_that_attention_and_softmax_see() -> None:
+    """Section 4.6, "a parametric ResNet": without states, all that is left of the layers is their linear maps."""
+    experiment = build_experiment(load_preset("deep-gru-ff"), "deep-gru-ff")
+    model = model_of(replace(experiment.model, width=H, embedding=2, attention=5, dropout=0.0))
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        layer.recurrent.step = lambda x, h, weights: 0 * h
+        layer.recurrent.forward = lambda x, h, mask, reverse: x.new_zeros(*x.shape[:2], H)
+
+    def mapped(x: Tensor, layers: Any) -> Tensor:
+        for layer in layers:
+            x = x @ layer.shortcut.weight.t()
+        return x
+
+    src, y = torch.tensor([[4, 5, 2]]), torch.randn(1, 1, 2)
+    memory, state = model.begin(src, src > 0)
+    torch.testing.assert_close(memory.annotations, mapped(model.embedding["src"](src), model.encoder.layers))
+    step = model.decoder.step(memory, state, y[:, 0])
+    context = (step.attention.unsqueeze(-1) * memory.annotations).sum(dim=1)
+    torch.testing.assert_close(step.hidden, mapped(torch.cat([context, y[:, 0]], dim=-1), model.decoder.layers))
+    torch.testing.assert_close(model.decoder.unroll(memory, state, y)[:, 0], step.hidden)
+
+
+def test_zhous_fast_forward_adds_one_map_of_f_to_every_layer_above_the_first() -> None:
+    plain, connected = (
+        count_parameters(model_of(replace(SMALL, cell="gru", connections=connections)))
+        for connections in ("none", "fast_forward")
+    )
+    assert connected - plain == 4 * (3 * H) ** 2
 
 
 def test_the_context_is_as_wide_as_the_layers() -> None:
@@ -237,7 +269,10 @@ def test_embedding_dropout_acts_on_the_words_of_both_sides() -> None:
         ({"dropout": 1.0}, "dropout: 1.0 is not in [0, 1)"),
         ({"embedding_dropout": -0.1}, "embedding_dropout: -0.1 is not in [0, 1)"),
         ({"cell": "lstm"}, "cell: expected one of lau, gru; found str 'lstm'"),
-        ({"connections": "dense"}, "connections: expected one of none, residual, fast_forward; found str 'dense'"),
+        (
+            {"connections": "dense"},
+            "connections: expected one of none, residual, parametric, fast_forward; found str 'dense'",
+        ),
     ],
 )
 def test_an_impossible_configuration_is_explained(changes: dict[str, Any], message: str) -> None:

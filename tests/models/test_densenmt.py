@@ -253,7 +253,7 @@ def test_attention_is_scaled_by_the_true_length() -> None:
 
 
 def test_the_gradient_into_the_encoder_is_shared_by_the_attentions() -> None:
-    """Gehring et al. 2017, 3.5: divided by twice the number of layers that attend; the embedding's own is not."""
+    """Gehring et al. 2017, 3.4: scaled by the number of attentions; "we exclude source word embeddings"."""
     model = toy(SMALL)
     (src, mask), tgt = sources(), targets()
 
@@ -264,16 +264,20 @@ def test_the_gradient_into_the_encoder_is_shared_by_the_attentions() -> None:
 
     scaled = gradients()
     cast: Any = model.encoder
-    cast.attentions = 1 / 2  # divided by 1
+    cast.scaling = 1
     plain = gradients()
     torch.testing.assert_close(8 * scaled["encoder.keys.0.v"], plain["encoder.keys.0.v"])
     torch.testing.assert_close(8 * scaled["encoder.convs.2.product.v"], plain["encoder.convs.2.product.v"])
-    torch.testing.assert_close(scaled["decoder.convs.2.product.v"], plain["decoder.convs.2.product.v"])
+    torch.testing.assert_close(8 * scaled["encoder.first.v"], plain["encoder.first.v"])
+    for name, gradient in plain.items():
+        if not name.startswith(("encoder.first", "encoder.convs", "encoder.residuals", "encoder.keys")):
+            torch.testing.assert_close(scaled[name], gradient, msg=name)  # embeddings, positions and their maps, too
 
 
 def test_initial_values_keep_the_variance() -> None:
     torch.manual_seed(0)
-    config = replace(SMALL, embedding=256, attention=256, width=256, dropout=0.2)
+    stages = (Stage(1, 1, 3), Stage(1, 2, 3))
+    config = replace(SMALL, embedding=128, attention=256, width=256, stages=stages, dropout=0.2)
     model = build(config, 1000, 1000)
     values = dict(model.named_parameters())
     for name, std in {
@@ -283,6 +287,10 @@ def test_initial_values_keep_the_variance() -> None:
         "decoder.attentions.0.query.v": (1 / 256) ** 0.5,
         "decoder.convs.1.product.v": (4 * 0.8 / (3 * 256)) ** 0.5,
         "output.v": (0.8 / 7) ** 0.5,
+        "encoder.residuals.1.v": (0.8 / 256) ** 0.5,
+        "decoder.residuals.1.v": (0.8 / 256) ** 0.5,
+        "encoder.input.maps.0.v": (0.8 / 128) ** 0.5,
+        "decoder.input.maps.1.v": (0.8 / 128) ** 0.5,
     }.items():
         assert float(values[name].detach().std()) == pytest.approx(std, rel=0.05)
     torch.testing.assert_close(values["encoder.first.g"], values["encoder.first.v"].norm(dim=1))

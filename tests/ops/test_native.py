@@ -316,7 +316,7 @@ def test_kernels_are_trusted_wherever_the_first_tensor_comes_from(cell: ModuleTy
         with state:
             for dtype in DTYPES:
                 tensor = torch.zeros(1, dtype=dtype)
-                twin = trusted.choose(cell.PLAIN, cell._triton, cell._native, cell._compare, tensor)
+                twin = trusted.choose(cell.PLAIN, cell._native, cell._compare, tensor)
                 assert twin is cell._native()
 
 

@@ -1,6 +1,5 @@
-"""On a GPU Triton's kernels are used if they were right when they were tried, plain steps otherwise."""
+"""Kernels are used if they were right when they were tried, plain steps otherwise."""
 
-import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -9,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, gated, gru, lau, lstm, nematus, trusted
+from nmtkit.ops import gated, gru, lau, lstm, nematus, trusted
 from nmtkit.ops.native import library
 
-GPU: Any = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)  # what is asked of a tensor
+LIKE = torch.zeros(1)
 CELLS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "LAU": lau}
 every_cell = pytest.mark.parametrize("name", CELLS)
 
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("untried")
 
 def chosen(cell: Any, twin: object) -> object:
     """What is used for a tensor on a GPU, where ``twin`` stands for the kernels."""
-    return trusted.choose(cell.PLAIN, lambda: twin, None, cell._compare, GPU)
+    return trusted.choose(cell.PLAIN, lambda: twin, cell._compare, LIKE)
 
 
 def twin_of(cell: Any, **others: Callable[..., object]) -> Any:
@@ -64,16 +63,6 @@ def test_kernels_whose_result_differs_are_not_used(name: str) -> None:
         arguments[-1].h.mul_(0.8)
 
     assert chosen(cell, twin_of(cell, forward=damped)) is cell.PLAIN
-
-
-def test_attention_weights_that_differ_are_not_used(caplog: pytest.LogCaptureFixture) -> None:
-    def doubled(*arguments: Tensor) -> Tensor:
-        return 2 * attention.PLAIN.scores(*arguments)
-
-    assert chosen(attention, SimpleNamespace(scores=doubled)) is attention.PLAIN
-    assert "other results of additive attention" in caplog.text
-    sound = SimpleNamespace(scores=attention.PLAIN.scores)
-    assert chosen(attention, sound) is sound
 
 
 @pytest.mark.parametrize("which", ["gru", "lau"])
@@ -125,20 +114,8 @@ def test_what_was_found_holds_for_every_later_tensor() -> None:
         return gru.PLAIN
 
     for _ in range(3):
-        trusted.choose(lstm.PLAIN, fused, None, compare, GPU)
+        trusted.choose(lstm.PLAIN, fused, compare, LIKE)
     assert calls == [torch.float32]
-
-
-@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus, attention])
-def test_without_triton_plain_operations_are_used_and_one_line_says_so(
-    cell: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setitem(sys.modules, "triton", None)
-    for name in [module for module in sys.modules if module.startswith("nmtkit.ops.triton.")]:
-        monkeypatch.delitem(sys.modules, name)
-    assert trusted.choose(cell.PLAIN, cell._triton, None, cell._compare, GPU) is cell.PLAIN
-    assert len(caplog.messages) == 1
-    assert "ModuleNotFoundError" in caplog.text
 
 
 @pytest.mark.skipif(library._library() is None, reason="nmtkit was installed without a C compiler")
@@ -148,18 +125,17 @@ def test_on_a_cpu_kernels_in_c_are_used_unless_they_are_wrong(
     cell: Any, dtype: torch.dtype, caplog: pytest.LogCaptureFixture
 ) -> None:
     x = torch.zeros(1, dtype=dtype)
-    assert trusted.choose(cell.PLAIN, cell._triton, cell._native, cell._compare, x) is cell._native()
+    assert trusted.choose(cell.PLAIN, cell._native, cell._compare, x) is cell._native()
     assert caplog.text == ""
     wrong = SimpleNamespace()
-    assert trusted.choose(cell.PLAIN, cell._triton, lambda: wrong, cell._compare, x) is cell.PLAIN
+    assert trusted.choose(cell.PLAIN, lambda: wrong, cell._compare, x) is cell.PLAIN
     assert "plain operations on cpu, not kernels" in caplog.text
 
 
-@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus, attention])
+@pytest.mark.parametrize("cell", [lstm, gru, lau, gated, nematus])
 def test_a_tensor_that_no_kernel_takes_takes_plain_operations_without_a_word(
     cell: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     double = torch.zeros(1, dtype=torch.float64)
-    assert trusted.choose(cell.PLAIN, cell._triton, cell._triton, cell._compare, double) is cell.PLAIN
-    assert trusted.choose(cell.PLAIN, cell._triton, None, cell._compare, torch.zeros(1)) is cell.PLAIN
+    assert trusted.choose(cell.PLAIN, cell._native, cell._compare, double) is cell.PLAIN
     assert caplog.text == ""

@@ -42,14 +42,15 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
             split: bool = True,
             key: str | None = None,
             origins: Sequence[str] = (),
+            hosts: Sequence[str] = ("*",),
         ) -> TestClient:
             translators_of.cache_clear()
             offers = tuple(offer(write_folder(tmp_path / name)) for name in names or ("run",))
             models = {each.name: each for each in describe(offers, request)}
             metrics = Metrics()
-            engine = Engine(partial(search, offers), 1, limits, metrics)
+            engine = Engine(partial(search, offers), 1, limits.timeout, metrics)
             service = Service(models, engine, limits, metrics, request, split, key)
-            return running.enter_context(TestClient(make_app(service, origins)))
+            return running.enter_context(TestClient(make_app(service, origins, hosts)))
 
         yield run
     translators_of.cache_clear()

@@ -148,14 +148,6 @@ def test_no_limit_of_a_server_allows_more_translations_than_search_has(start: St
     assert (answer.status_code, answer.json()["error"]) == (400, "`n_best`: 10001 is not between 1 and 10000")
 
 
-def test_the_page_allows_its_own_style_and_script_and_nothing_else(start: Start) -> None:
-    answer = start().get("/")
-    assert answer.headers["content-type"].startswith("text/html")
-    policy = answer.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; style-src 'sha256-")
-    assert "unsafe" not in policy
-
-
 def test_several_models_can_be_offered_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "load_model", load_echo)
     folders = tuple(write_folder(tmp_path / name) for name in ("one", "two"))

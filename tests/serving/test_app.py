@@ -7,9 +7,10 @@ import threading
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from nmtkit.serving import search
+from nmtkit.serving import api, search, service
 from nmtkit.serving.engine import Busy, Engine
 from nmtkit.serving.limits import Limits
 from tests.serving.conftest import Start
@@ -20,9 +21,14 @@ def refusal(client: TestClient, **values: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def test_a_text_beyond_a_limit_is_refused(start: Start) -> None:
-    client = start(limits=Limits(body=300, characters=40, lines=3, line=30, attention=20, beam=5, length=2))
-    assert refusal(client, text="a" * 300) == (413, "the request has more than 300 bytes")
+def test_a_text_beyond_a_limit_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = start(limits=Limits(characters=40, lines=3, beam=5))
+    for name, most in {"LINE": 30, "ATTENTION": 20}.items():
+        monkeypatch.setattr(service, name, most)
+        monkeypatch.setattr(api, name, most)
+    told = {"body": 100_240, "characters": 40, "lines": 3, "line": 30, "attention": 20, "beam": 5}
+    assert client.get("/v1/models").json()["limits"] == told
+    assert refusal(client, text="a" * 100_240) == (413, "the request has more than 100240 bytes")
     assert refusal(client, text="a " * 21) == (413, "the text has 42 characters and may have 40")
     many = "the text has 22 characters, 2 times for `n_best`, and may have 40"
     assert refusal(client, text="a " * 11, n_best=2) == (413, many)
@@ -39,6 +45,10 @@ def test_a_text_beyond_a_limit_is_refused(start: Start) -> None:
     for name, bound in bounds.items():
         reason = f"`{name}`: {bound + 1} is more than {bound}, which this server allows"
         assert refusal(client, text="a", **{name: bound + 1}) == (400, reason)
+    assert refusal(client, text="a", max_len_a=4.5) == (
+        400,
+        "`max_len_a`: 4.5 is more than 4, which this server allows",
+    )
     assert client.post("/v1/translate", json={"text": "a " * 15 + "\nb"}).status_code == 200
 
 
@@ -108,6 +118,20 @@ def test_pages_of_others_may_use_the_api_only_if_they_are_named(start: Start) ->
     assert "access-control-allow-origin" not in other.headers
 
 
+def test_a_server_with_names_answers_to_no_other(start: Start) -> None:
+    client = start(hosts=["localhost", "[::1]"])
+    for host, status in (
+        ("localhost", 200),
+        ("localhost:8080", 200),
+        ("[::1]:8080", 200),
+        ("rebound.example", 400),
+        ("localhost.rebound.example:8080", 400),
+        ("", 400),
+    ):
+        for path in ("/", "/v1/models"):
+            assert client.get(path, headers={"Host": host}).status_code == status
+
+
 def test_a_mistake_of_the_server_is_logged_without_the_text(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -130,18 +154,18 @@ def test_what_was_done_is_counted_and_no_text_is_among_it(start: Start) -> None:
     refusal(client, text="secret", n_best=0)
     counted = client.get("/metrics").text
     for line in (
-        'nmtkit_requests_total{path="/v1/translate",status="200"} 1',
-        'nmtkit_requests_total{path="/v1/translate",status="400"} 1',
-        'nmtkit_request_seconds_count{path="/v1/translate"} 2',
-        'nmtkit_sentences_total{model="run"} 2',
-        'nmtkit_words_total{model="run"} 5',
-        "nmtkit_queued_sentences 0",
+        'nmtkit_requests_total{path="/v1/translate",status="200"} 1.0',
+        'nmtkit_requests_total{path="/v1/translate",status="400"} 1.0',
+        'nmtkit_request_seconds_count{path="/v1/translate"} 2.0',
+        'nmtkit_sentences_total{model="run"} 2.0',
+        'nmtkit_words_total{model="run"} 5.0',
+        "nmtkit_queued_sentences 0.0",
     ):
         assert f"\n{line}\n" in counted
     assert "secret" not in counted
-    families = re.findall(r"^# TYPE (\S+) (?:counter|gauge|histogram)$", counted, re.MULTILINE)
-    samples = re.findall(r"^(\w+?)(?:_bucket|_sum|_count)?(?:\{.*\})? \S+$", counted, re.MULTILINE)
-    assert set(samples) == set(families)
+    names = {family.name for family in text_string_to_metric_families(counted)}
+    assert {"nmtkit_requests", "nmtkit_request_seconds", "nmtkit_search_seconds", "nmtkit_start_time_seconds"} <= names
+    assert all(name.startswith("nmtkit_") for name in names)
 
 
 def test_a_client_that_is_gone_has_its_sentences_dropped(start: Start) -> None:
@@ -171,7 +195,7 @@ def test_a_client_that_is_gone_has_its_sentences_dropped(start: Start) -> None:
     assert client.portal is not None
     [head, _] = client.portal.call(gone)
     assert head["status"] == 499
-    assert "nmtkit_queued_sentences 0" in client.get("/metrics").text
+    assert "nmtkit_queued_sentences 0.0" in client.get("/metrics").text
 
 
 def test_who_comes_to_a_full_queue_is_told_when_to_come_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +220,7 @@ def test_a_search_that_takes_too_long_is_answered_with_504(start: Start, monkeyp
 
     monkeypatch.setattr(search, "_fields", waiting)
     try:
-        status, reason = refusal(start(limits=Limits(search=1e-6)), lines=["a b c"])
+        status, reason = refusal(start(limits=Limits(timeout=1e-6)), lines=["a b c"])
     finally:
         answered.set()
-    assert (status, reason) == (504, "the search took more than 1e-06 seconds")
+    assert (status, reason) == (504, "the translation took more than 1e-06 seconds")

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from nmtkit.errors import UserError
-from nmtkit.serving.server import Server, listen
+from nmtkit.serving.server import Server, hosts_of, listen
 from nmtkit.translation import loading
 from tests.echo import load_echo, write_folder
 
@@ -29,9 +29,9 @@ PROJECT = Path(__file__).parents[2]
 class Running:
     """A server, and requests to it."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, **limits: float) -> None:
         command = [sys.executable, "-m", "tests.echo", "serve", "--port", "0", *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT), "LIMITS": json.dumps(limits)}
         self.process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         self.told = self.process.stderr.readline()
@@ -50,7 +50,7 @@ class Running:
         return response.status, content if path == "/metrics" else json.loads(content)
 
     def queued(self) -> int:
-        found = re.search(r"^nmtkit_queued_sentences (\d+)$", self.ask("GET", "/metrics")[1], re.MULTILINE)
+        found = re.search(r"^nmtkit_queued_sentences (\d+)\.0$", self.ask("GET", "/metrics")[1], re.MULTILINE)
         assert found
         return int(found[1])
 
@@ -75,8 +75,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     write_folder(tmp_path / "run")
     started = list[Running]()
 
-    def run(*arguments: str) -> Running:
-        started.append(Running(tmp_path, *arguments))
+    def run(*arguments: str, **limits: float) -> Running:
+        started.append(Running(tmp_path, *arguments, **limits))
         return started[-1]
 
     yield run
@@ -141,12 +141,12 @@ def test_kill_9_leaves_no_process_behind(start: Start) -> None:
 def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_up(
     start: Start, tmp_path: Path
 ) -> None:
-    server = start("--jobs", "1", "--limit-transfer", "0.5", "--keep-alive", "1")
+    server = start("--jobs", "1", TRANSFER=0.5, KEEP_ALIVE=1)
     shutil.rmtree(tmp_path / "run")
     asked = {"text": "a z", "replace_unk": True, "attention": True, "n_best": 2}
     assert server.ask("POST", "/v1/translate", asked)[1]["text"] == "a z"
 
-    head = "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n"
+    head = "POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n"
     with server.connect() as slow_head, server.connect() as slow_body, server.connect() as idle:
         slow_head.sendall(head.format(100).encode())
         slow_body.sendall(head.format(100).encode() + b"\r\n{")
@@ -159,7 +159,7 @@ def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_
         gone.sendall(head.format(len(body)).encode() + b"\r\n" + body)
         server.until(lambda: server.queued() > 0)
     server.until(lambda: server.queued() == 0)
-    assert 'status="499"} 1' in server.ask("GET", "/metrics")[1]
+    assert 'status="499"} 1.0' in server.ask("GET", "/metrics")[1]
 
     def connections() -> int:
         listed = Path(f"/proc/{server.process.pid}/net/tcp").read_text()
@@ -169,7 +169,7 @@ def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_
     body = json.dumps({"lines": ["a b c d e f g h " * 4] * 3_000, "n_best": 3}).encode()
     with server.connect() as deaf:
         deaf.sendall(head.format(len(body)).encode() + b"\r\n" + body)
-        server.until(lambda: 'path="/v1/translate",status="200"} 2' in server.ask("GET", "/metrics")[1])
+        server.until(lambda: 'path="/v1/translate",status="200"} 2.0' in server.ask("GET", "/metrics")[1])
         server.until(lambda: connections() == 0)
 
     # In the end something is searched and something waits.
@@ -183,9 +183,9 @@ def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_
 
 @pytest.mark.slow
 def test_what_is_answered_before_a_request_is_read_is_plain_text(start: Start) -> None:
-    server = start("--jobs", "1", "--limit-connections", "1")
+    server = start("--jobs", "1", CONNECTIONS=1)
     for request, status, reason in (
-        (b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 503, b"Service Unavailable"),
+        (b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, b"Service Unavailable"),
         (b"no HTTP\r\n\r\n", 400, b"Invalid HTTP request received."),
     ):
         with server.connect() as client, client.makefile("rb") as answer:
@@ -212,6 +212,12 @@ def test_a_port_that_is_taken_is_named() -> None:
             listen("127.0.0.1", port)
     with pytest.raises(UserError, match=r"`host` no\.example and `port` 80: .*; give others"):
         listen("no.example", 80)
+
+
+def test_a_server_for_this_machine_only_answers_to_its_own_names() -> None:
+    with listen("127.0.0.2", 0) as own, listen("0.0.0.0", 0) as others:
+        assert hosts_of(own, "Own.example") == ["localhost", "127.0.0.1", "[::1]", "Own.example"]
+        assert hosts_of(others, "0.0.0.0") == ["*"]
 
 
 def test_an_address_that_every_network_has_is_that_of_the_one_named(

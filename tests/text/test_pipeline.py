@@ -183,7 +183,7 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
         (lambda: Cleaning(max_ratio=0.5), r"`max_ratio` must be 0 or at least 1, not 0\.5"),
         (
             lambda: plain(escape=True),
-            "`aggressive_hyphens`, `protect` and `escape` are for a tokenizer, and `tokenizer` is none",
+            "`aggressive_hyphens`, `protect` and `escape` are options of the Moses tokenizer, and `tokenizer` is none",
         ),
         (lambda: Side("en", protected=("(",)), r"`protect`: '\(' is not a regular expression: missing \)"),
         (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges must be at least 1, not 0"),

@@ -6,6 +6,8 @@ import pytest
 
 from nmtkit.config import build
 from nmtkit.errors import UserError
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import build_experiment
 from nmtkit.training.schedules import Schedule
 
 # Meng and Zhang 2019, "Training Details": base rate and schedule for each language pair
@@ -70,6 +72,14 @@ def test_without_hold_equation_17_goes_on_falling(pair: tuple[float, Schedule], 
     assert lr0 * falling.multiplier(t + 1, 0) == pytest.approx(rate, rel=4e-4)
 
 
+@pytest.mark.parametrize(("preset", "update"), [("dtmt4", 78_509), ("dtmt4-ende", 150_001), ("dtmt4-enfr", 375_001)])
+def test_dtmts_rates_fall_to_the_5e_5_of_the_authors_release_and_stay(preset: str, update: int) -> None:
+    training = build_experiment(load_preset(preset), preset).training
+    rates = [training.optimizer.lr * training.schedule.multiplier(u, 0) for u in (update - 1000, update, 10 * update)]
+    assert rates[0] > rates[1]
+    assert rates[1:] == pytest.approx([5e-5, 5e-5])
+
+
 def test_with_one_replica_equation_17_only_decays() -> None:
     schedule = Schedule("rnmt", warmup=500, replicas=1, start=8000, end=64000)
     assert schedule.multiplier(1, 0) == schedule.multiplier(8001, 0) == 1.0
@@ -83,6 +93,7 @@ def test_with_one_replica_equation_17_only_decays() -> None:
         ({"kind": "rnmt"}, "warmup: rnmt needs at least 1"),
         ({"kind": "inverse_sqrt"}, "warmup: inverse_sqrt needs at least 1"),
         ({"kind": "rnmt", "warmup": 5, "start": 9, "end": 9}, "replicas, start, end: at least 1, and 0 <= start < end"),
+        ({"floor": 2.0}, "floor: 2.0 is not in [0, 1]"),
         ({"factor": 0.0}, "factor: 0.0 is not in (0, 1]"),
         ({"warmup": -1}, "warmup, tolerance: not below 0"),
     ],

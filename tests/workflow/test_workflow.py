@@ -81,8 +81,8 @@ def test_settings_by_their_dotted_names_are_those_of_the_command_line(made: Path
 
 def test_prep_takes_one_or_several_of_what_may_be_repeated(made: Path, tmp_path: Path) -> None:
     files = [(made / f"raw/{split}.en", str(made / f"raw/{split}.fr")) for split in ("train", "dev")]
-    nmtkit.prep(output=tmp_path, train=files[0], dev=files[1], tokenizer="fr=none", drop=["script", "duplicate"],
-                protect="a+", words=True, jobs=1)  # fmt: skip
+    nmtkit.prep(output=tmp_path, train=files[0], dev=files[1], tokenizer=["moses", "fr=none"],
+                drop=["script", "duplicate"], protect="a+", words=True, jobs=1)  # fmt: skip
     prep = load_prep(tmp_path)
     assert (prep.src.tokenizer, prep.tgt.tokenizer) == ("moses", "none")
     assert (prep.src.protected, prep.cleaning.drop) == (("a+",), ("script", "duplicate"))

@@ -1,6 +1,6 @@
 """The layer-normalised cells for a processor, the twin of ``ops/gated.py``'s ``Plain``: a kernel each way.
 
-It is made as ``triton/gated.py`` is: only the arguments are kept for backward, which computes the gates again.
+Only the arguments are kept for backward, which computes the gates again.
 Arithmetic is in float32; inputs and products may be bfloat16.
 """
 

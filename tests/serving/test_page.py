@@ -1,4 +1,4 @@
-"""The page as a file: whole in itself, well-formed, and without what its Content-Security-Policy would refuse."""
+"""The files of the page: well-formed, complete, and without what the Content-Security-Policy refuses."""
 
 import re
 from collections import Counter
@@ -8,7 +8,12 @@ from typing import NamedTuple
 
 import pytest
 
-PAGE = resources.files("nmtkit").joinpath("serving/page.html").read_text("utf-8")
+from tests.serving.conftest import Start
+
+STATIC = resources.files("nmtkit").joinpath("serving/static")
+PAGE, STYLE = STATIC.joinpath("page.html").read_text("utf-8"), STATIC.joinpath("page.css").read_text("utf-8")
+SCRIPTS = {name: STATIC.joinpath(name).read_text("utf-8") for name in ("page.js", "text.js")}
+FILES = {"icon.png", "page.css", *SCRIPTS}
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 LOADING = {"action", "background", "cite", "data", "formaction", "href", "manifest", "ping", "poster", "src", "srcset"}
@@ -27,7 +32,7 @@ class Reader(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.elements, self.faults = list[Element](), list[str]()
+        self.elements, self.faults, self.inline = list[Element](), list[str](), list[str]()
         self._open = list[str]()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -42,6 +47,10 @@ class Reader(HTMLParser):
             self.faults.append(f"</{tag}> ends {self._open[-1:] or 'nothing'}")
         else:
             self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self._open[-1:] in (["script"], ["style"]) and data.strip():
+            self.inline.append(self._open[-1])
 
     def close(self) -> None:
         super().close()
@@ -67,18 +76,24 @@ def malformed(html: str) -> list[str]:
 
 
 def foreign(html: str) -> list[str]:
-    """Whatever loads or would load something, runs where no hash reaches it, or reads text as HTML or as a program."""
-    faults = []
-    for element in read(html).elements:
+    """Whatever the policy refuses: inline scripts and styles, and files that are not the page's."""
+    reader, faults = read(html), list[str]()
+    for element in reader.elements:
         for name, value in element.attributes.items():
-            inside = element.tag == "link" and str(value).startswith("data:")  # an icon, as the policy allows it
-            if (name in LOADING and not inside) or name == "style" or name.startswith("on"):
+            ours = element.tag in {"link", "script"} and value in FILES
+            if (name in LOADING and not ours) or name == "style" or name.startswith("on"):
                 faults.append(f"<{element.tag} {name}>")
+    return faults + [f"<{tag}> with content" for tag in reader.inline]
+
+
+def unsafe(program: str) -> list[str]:
+    """Whatever loads from elsewhere, or reads text as HTML or as a program."""
     words = (
-        r"https?://|wss?://|@import|url\(|\bimport\b|\beval\b|innerHTML|outerHTML|insertAdjacentHTML|document\.write|"
+        r"https?://|wss?://|@import|url\(|\bimport\(|\beval\b|innerHTML|outerHTML|insertAdjacentHTML|document\.write|"
         r"new Function|setAttribute\(\"style|XMLHttpRequest|sendBeacon|EventSource|WebSocket"
     )
-    return faults + re.findall(words, html)
+    imports = [name for name in re.findall(r'\bfrom "([^"]*)"', program) if name.removeprefix("./") not in FILES]
+    return re.findall(words, program) + imports
 
 
 @pytest.mark.parametrize(
@@ -99,19 +114,32 @@ def test_a_malformed_page_is_noticed(html: str, fault: str) -> None:
     "html",
     [
         '<script src="a.js"></script>',
-        '<img src="https://example.org/a.png">',
+        "<script>start();</script>",
+        "<style>p { color: red }</style>",
+        '<link rel="stylesheet" href="https://example.org/page.css">',
+        '<img src="page.js">',
         '<img src="data:image/png;base64,">',
-        '<link rel="icon" href="a.png">',
         '<p style="color: red">a</p>',
         '<button onclick="a()">b</button>',
-        "<style>@import 'a.css';</style>",
-        "<style>p { background: url(a.png) }</style>",
-        "<script>element.innerHTML = text;</script>",
-        "<script>fetch('http://example.org')</script>",
     ],
 )
-def test_what_is_not_in_the_page_itself_is_noticed(html: str) -> None:
+def test_html_that_the_policy_refuses_is_noticed(html: str) -> None:
     assert foreign(html)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "@import 'a.css';",
+        "p { background: url(a.png) }",
+        "element.innerHTML = text;",
+        "fetch('http://example.org')",
+        'import { a } from "./other.js";',
+        "await import(name);",
+    ],
+)
+def test_a_style_or_script_that_loads_from_elsewhere_is_noticed(program: str) -> None:
+    assert unsafe(program)
 
 
 def test_the_page_is_well_formed() -> None:
@@ -119,16 +147,41 @@ def test_the_page_is_well_formed() -> None:
     assert PAGE.startswith("<!doctype html>")
 
 
-def test_the_page_is_whole_in_itself() -> None:
+def test_the_page_loads_its_own_files_only() -> None:
     assert foreign(PAGE) == []
-    # Connections that the script makes are relative, so that the page works behind a proxy's path, too.
-    assert re.findall(r'\bask\("([^"]*)"', PAGE) == ["v1/translate", "v1/models"]
-    assert PAGE.count("fetch(") == 1
+    assert [unsafe(part) for part in (STYLE, *SCRIPTS.values())] == [[], [], []]
+    # Addresses are relative, so that the page also works behind a path of a proxy.
+    assert re.findall(r'\bask\("([^"]*)"', SCRIPTS["page.js"]) == ["v1/translate", "v1/models"]
+    assert "".join(SCRIPTS.values()).count("fetch(") == 1
 
 
-def test_the_page_has_one_style_one_script_and_an_icon() -> None:
-    tags = Counter(element.tag for element in read(PAGE).elements)
-    assert (tags["style"], tags["script"], tags["link"]) == (1, 1, 1)
+def test_the_functions_of_texts_do_not_touch_the_document() -> None:
+    assert re.findall(r"\b(?:document|window|navigator|fetch|setTimeout)[.(]", SCRIPTS["text.js"]) == []
+
+
+def test_the_files_of_the_page_are_served_with_their_types_and_a_policy_of_self(start: Start) -> None:
+    client = start()
+    types = {
+        "": "text/html",
+        "page.css": "text/css",
+        "page.js": "javascript",
+        "text.js": "javascript",
+        "icon.png": "image/png",
+    }
+    assert types.keys() - {""} == FILES
+    for name, kind in types.items():
+        answer = client.get(f"/{name}")
+        assert answer.status_code == 200
+        assert kind in answer.headers["content-type"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        policy = dict(rule.split(" ", 1) for rule in answer.headers["content-security-policy"].split("; "))
+        assert policy.pop("default-src") == "'self'"
+        assert set(policy.values()) == {"'none'"}
+        # A browser asks each time whether the file has changed, and is sent it only if it has.
+        assert answer.headers["cache-control"] == "no-cache"
+        again = client.get(f"/{name}", headers={"If-None-Match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/limits.py").status_code == client.get("/../limits.py").status_code == 404
 
 
 def test_everything_that_takes_input_has_a_name() -> None:
@@ -144,8 +197,8 @@ def test_every_element_that_the_script_names_is_there() -> None:
     elements = read(PAGE).elements
     ids = {element.attributes.get("id") for element in elements}
     classes = {name for element in elements for name in str(element.attributes.get("class")).split()}
-    found = set(re.findall(r'\bfind\("([^"]+)"\)', PAGE))
-    parts = set(re.findall(r'\bpart\("\.([a-z]+)', PAGE))
+    found = set(re.findall(r'\bfind\("([^"]+)"\)', SCRIPTS["page.js"]))
+    parts = set(re.findall(r'\bpart\("\.([a-z]+)', SCRIPTS["page.js"]))
     assert found
     assert parts
     assert found <= ids
@@ -154,9 +207,8 @@ def test_every_element_that_the_script_names_is_there() -> None:
 
 def test_colours_are_written_once_for_light_and_once_for_dark() -> None:
     light, dark = (
-        set(re.findall(r"--[a-z-]+(?=: (?:#|none|0))", part)) for part in PAGE.split("prefers-color-scheme")[:2]
+        set(re.findall(r"--[a-z-]+(?=: (?:#|none|0))", part)) for part in STYLE.split("prefers-color-scheme")[:2]
     )
     assert light
     assert light == dark
-    rules = PAGE[PAGE.index("*, ::before") : PAGE.index("</style>")]
-    assert re.findall(r"#[0-9a-f]{3,8}\b", rules) == []
+    assert re.findall(r"#[0-9a-f]{3,8}\b", STYLE[STYLE.index("*, ::before") :]) == []

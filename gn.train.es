@@ -1,0 +1,10 @@
+buenas tardes
+buenas tardes
+buenas tardes
+buenas tardes
+buenas tardes
+buenas tardes
+buenas tardes
+buenas tardes
+buenas tardes
+bien

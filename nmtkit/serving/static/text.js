@@ -1,0 +1,175 @@
+/**
+ * What the page computes from texts, tokens and attention weights. Nothing here touches the document, so that
+ * tests/serving/test_page_text.py runs it without a browser.
+ */
+
+const ALTERNATIVES = 5;      // translations of each sentence that the page asks for
+const ALTERNATIVES_UP_TO = 2000;  // characters of the text; for a longer one it asks for the best translation only
+const MAX_TABLE = 1e6;       // entries of the table that finds the longest common subsequence
+const MAX_SKIP = 24;         // characters that may stand between one word and the next without being part of either
+const MIN_WEIGHT = 0.03;     // attention below this is not shown
+const DELAYS = [2, 4, 8, 15, 30];  // seconds before each attempt to reach a server that does not respond
+
+export const percent = (weight) => `${Math.round(100 * weight)}%`;
+
+// ---- Texts ----------------------------------------------------------------------------------------------------------
+
+/** The index in a JavaScript string of each Unicode code point, which is what the server counts, and of the end. */
+export function codePointOffsets(text) {
+  const offsets = [0];
+  for (const character of text) offsets.push(offsets.at(-1) + character.length);
+  return offsets;
+}
+
+/** A message of the server as a sentence: with a capital letter and a full stop. */
+export const asSentence = (message) =>
+  `${message[0].toUpperCase()}${message.slice(1)}`.replace(/[^.!?]$/, "$&.");
+
+/** The length of a text as shown below it: with the limit once half of it is used. */
+export const characterCount = (count, limit) =>
+  `${count.toLocaleString("en")}${2 * count > limit ? ` of ${limit.toLocaleString("en")}` : ""} characters`;
+
+/** Seconds until the next attempt, after so many in a row that failed. */
+export const delayAfter = (attempts) => DELAYS[Math.min(attempts, DELAYS.length - 1)];
+
+/** How many translations of each sentence to ask for, and whether to ask for attention weights, within the limits. */
+export function wishes(text, model, { limits, n_best }) {
+  const limit = Math.min(limits.characters, limits.attention);
+  const all = Math.min(ALTERNATIVES, model.beam_size, n_best);
+  // The limits count each alternative, so a longer text keeps its attention weights and loses its alternatives first.
+  const n = text.length > ALTERNATIVES_UP_TO || all * text.length > limit ? 1 : all;
+  return { n_best: n, attention: model.attention && n * text.length <= limits.attention };
+}
+
+// ---- Words: from tokens to positions in a text ----------------------------------------------------------------------
+
+/** The indices of the tokens of each word: a subword that ends in @@ is followed by the rest of its word. */
+export function groupSubwords(tokens) {
+  const groups = [];
+  tokens.forEach((token, i) => {
+    if (i && tokens[i - 1].endsWith("@@")) groups.at(-1).push(i);
+    else groups.push([i]);
+  });
+  return groups;
+}
+
+const joinSubwords = (subwords) =>
+  subwords.map((subword, i) => (i < subwords.length - 1 ? subword.replace(/@@$/, "") : subword)).join("");
+
+/** A text with case and kinds of quotes removed for comparison; every character keeps its index. */
+function folded(text) {
+  const lower = Array.from(text, (character) => {
+    const changed = character.toLowerCase();
+    return changed.length === character.length ? changed : character;
+  }).join("");
+  return lower.replace(/[‘’‚‛`´]/g, "'").replace(/[“”„‟«»]/g, '"');
+}
+
+const ENTITIES = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", "#124": "|", "#91": "[", "#93": "]" };
+const unescaped = (word) => word.replace(/&(amp|lt|gt|quot|apos|#124|#91|#93);/g, (_, name) => ENTITIES[name]);
+
+/**
+ * The position of each word in a text as [start, end], or null for a word that does not occur.
+ *
+ * Tokenisation may have changed letters, quotes and spaces. A word is therefore searched for a little ahead of where it
+ * is expected, and words that are not found share what stands between their neighbours.
+ */
+export function locate(text, words) {
+  const letter = /[\p{L}\p{N}]/u;
+  const haystack = folded(text);
+  const positions = [];
+  let at = 0;
+  for (const word of words) {
+    while (at < text.length && /\s/.test(text[at])) at += 1;
+    let position = null;
+    for (const form of [folded(word), folded(unescaped(word))]) {
+      if (position || !form) continue;
+      let start = haystack.indexOf(form, at);
+      // A word does not begin in the middle of another one.
+      const inside = () => start > at && letter.test(form[0]) && letter.test(haystack[start - 1]);
+      while (start >= 0 && inside()) start = haystack.indexOf(form, start + 1);
+      if (start >= 0 && start - at <= MAX_SKIP) position = [start, start + form.length];
+    }
+    positions.push(position);
+    if (position) at = position[1];
+  }
+  positions.forEach((position, i) => {
+    const start = i ? positions[i - 1]?.[1] : 0;
+    if (position || start === undefined) return;
+    const next = positions.slice(i + 1).find((other) => other);
+    const gap = text.slice(start, next ? next[0] : text.length);
+    if (gap.trim()) positions[i] = [start + gap.length - gap.trimStart().length, start + gap.trimEnd().length];
+  });
+  return positions;
+}
+
+// ---- Translations ---------------------------------------------------------------------------------------------------
+
+/** One translation of a sentence: its words, those of the source, and the attention between them. */
+export class Hypothesis {
+  constructor(sentence, translation) {
+    const replaced = new Map((translation.replaced ?? []).map((each) => [each.token, each]));
+    this.text = translation.text;
+    this.score = translation.score;
+    this.attention = translation.attention ?? null;
+    this.source = alignedWords(sentence.source, sentence.tokens, new Map());
+    this.target = alignedWords(translation.text, translation.tokens, replaced);
+  }
+
+  /** The attention of a target word to a source word. */
+  weight(t, s) {
+    return this.attention ? meanAttention(this.attention, this.target[t].tokens, this.source[s].tokens) : 0;
+  }
+}
+
+/** The words of a text: their tokens, what they look like, where they stand, and the token they replace if any. */
+function alignedWords(text, tokens, replaced) {
+  const groups = groupSubwords(tokens);
+  const forms = groups.map((group) => joinSubwords(group.map((i) => replaced.get(i)?.by ?? tokens[i])));
+  const positions = locate(text, forms);
+  return groups.map((group, i) => ({
+    tokens: group, subwords: group.map((t) => tokens[t]), form: forms[i], position: positions[i],
+    replaced: group.map((t) => replaced.get(t)).find((each) => each),
+  }));
+}
+
+/** The attention of a word to another one: the sum over the columns of its subwords, the mean over the rows. */
+export const meanAttention = (attention, rows, columns) =>
+  rows.reduce((sum, i) => sum + columns.reduce((all, j) => all + attention[i][j], 0), 0) / rows.length;
+
+/** Whether a weight is large enough to be shown. */
+export const isVisible = (weight) => weight >= MIN_WEIGHT;
+
+/** The indices of the largest weights, at most three of those that are visible. */
+export const largest = (weights) =>
+  [...weights.keys()].filter((i) => isVisible(weights[i])).sort((a, b) => weights[b] - weights[a]).slice(0, 3);
+
+/**
+ * For each of two lists of words, the set of the indices outside their longest common subsequence. Lists that are too
+ * long for that differ in everything between a common prefix and a common suffix.
+ */
+export function differences(ours, theirs) {
+  let start = 0, end = 0;
+  const least = Math.min(ours.length, theirs.length);
+  while (start < least && ours[start] === theirs[start]) start += 1;
+  while (end < least - start && ours.at(-1 - end) === theirs.at(-1 - end)) end += 1;
+  const middles = [ours, theirs].map((words) => words.slice(start, words.length - end));
+  const tooLong = middles[0].length * middles[1].length > MAX_TABLE;
+  const differing = tooLong ? middles.map((words) => [...words.keys()]) : outsideCommonSubsequence(...middles);
+  return differing.map((indices) => new Set(indices.map((i) => start + i)));
+}
+
+function outsideCommonSubsequence(ours, theirs) {
+  const length = Array.from({ length: ours.length + 1 }, () => new Uint16Array(theirs.length + 1));
+  for (let i = ours.length - 1; i >= 0; i -= 1)
+    for (let j = theirs.length - 1; j >= 0; j -= 1)
+      length[i][j] = ours[i] === theirs[j] ? length[i + 1][j + 1] + 1 : Math.max(length[i + 1][j], length[i][j + 1]);
+  const [mine, others] = [[], []];
+  let i = 0, j = 0;
+  while (i < ours.length || j < theirs.length) {
+    if (i < ours.length && j < theirs.length && ours[i] === theirs[j]) { i += 1; j += 1; }
+    else if (j === theirs.length || (i < ours.length && length[i + 1][j] >= length[i][j + 1])) { mine.push(i); i += 1; }
+    else { others.push(j); j += 1; }
+  }
+  return [mine, others];
+}
