@@ -117,6 +117,14 @@ def test_a_hypothesis_knows_the_words_of_both_sides_and_what_was_replaced(script
     ]
 
 
+def test_words_are_shown_without_the_joiners_of_the_reversible_tokenizer(script: Script) -> None:
+    tokens = ["(￭", "don't", "￭)", "￭@@", "!"]
+    made = """new Hypothesis({source: text, tokens}, {text, tokens, score: -1}).target"""
+    words = script.evaluate(made, text="(don't)!", tokens=tokens)
+    assert [word["form"] for word in words] == ["(", "don't", ")", "!"]
+    assert [word["position"] for word in words] == [[0, 1], [1, 6], [6, 7], [7, 8]]
+
+
 def test_the_attention_of_words_is_summed_over_the_source_and_averaged_over_the_target(script: Script) -> None:
     rows = [
         [0.1, 0.2, 0.3, 0.4],

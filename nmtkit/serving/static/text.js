@@ -53,8 +53,10 @@ export function groupSubwords(tokens) {
   return groups;
 }
 
+/** The word of its subwords, without the joiners with which the reversible tokenizer marks punctuation. */
 const joinSubwords = (subwords) =>
-  subwords.map((subword, i) => (i < subwords.length - 1 ? subword.replace(/@@$/, "") : subword)).join("");
+  subwords.map((subword, i) => (i < subwords.length - 1 ? subword.replace(/@@$/, "") : subword)).join("")
+    .replace(/^\uffed|\uffed$/g, "");
 
 /** A text with case and kinds of quotes removed for comparison; every character keeps its index. */
 function folded(text) {
