@@ -240,15 +240,18 @@ def _follow_parent() -> None:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Do not look for garbage while modules and models are loaded: a million objects are made, and all stay.
+    """Turn the garbage collector off while modules and models are loaded: they make a million objects, and all stay.
 
-    Python would look through all of them again and again, which is a quarter of the time that loading takes.
+    The collector would look through all of them again and again, which is a quarter of the time that loading takes. A
+    caller who has turned it off finds it off afterwards.
     """
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if enabled:
+            gc.enable()
 
 
 @contextmanager

@@ -20,10 +20,8 @@ from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
 from nmtkit.models.base import Decoder, Seq2Seq, Step
-from nmtkit.ops.columns import Columns
 from nmtkit.ops.pointwise import dropout
 from nmtkit.ops.positions import sinusoid
-from nmtkit.ops.tree import Common
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,8 @@ class Attention(nn.Module):
         """x (B, T, D) -> (B, h, T, D / h)."""
         return self._split(self.query(x))
 
-    def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-        """Scaled dot-product attention to the places where ``mask`` (..., T, S) is True -> (B, T, D).
+    def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Scaled dot-product attention to the positions where ``mask`` (..., T, S) is True, or to all -> (B, T, D).
 
         queries (B, h, T, D / h); keys and values (B, S, D), the heads side by side.
         """
@@ -145,22 +143,11 @@ class EncoderLayer(nn.Module):
         return fed
 
 
-class KeysValues(NamedTuple):
-    """The keys and values of one attention to the source."""
+class KVCache(NamedTuple):
+    """The keys and values of one attention, the heads side by side."""
 
     keys: Tensor  # (B, S, D)
     values: Tensor  # (B, S, D)
-
-
-class Past(NamedTuple):
-    """The keys and values of one attention to the words so far.
-
-    In search these are the words of all hypotheses of a sentence, in the order of the steps, including words that no
-    living hypothesis contains any more.
-    """
-
-    keys: Columns  # (B, C, D)
-    values: Columns  # (B, C, D)
 
 
 class DecoderLayer(nn.Module):
@@ -172,20 +159,22 @@ class DecoderLayer(nn.Module):
         self.around_source, self.attention = Sublayer(config), Attention(config.width, config.heads)
         self.feed_forward = FeedForward(config)
 
-    def forward(
-        self, x: Tensor, past: Past, seen: Tensor, source: KeysValues, mask: Tensor
-    ) -> tuple[Tensor, Past, Tensor]:
-        """Words x (B, T, D) after those in ``past``; ``seen`` (..., T, C + T) are those that each attends to.
+    def attend_self(self, x: Tensor, cache: KVCache, mask: Tensor | None) -> tuple[Tensor, KVCache]:
+        """Self-attention of words x (N, T, D), which follow those in ``cache`` (N, C, D): x and the longer cache.
 
-        mask (B, 1, 1, S) is the source's. Gives x, past with the new words and the queries to the source
-        (B, h, T, D / h).
+        mask (T, C + T) is True where a word attends; None stands for everywhere.
         """
         h, own = self.around_self.enter(x), self.self_attention
-        past = Past(past.keys.append(own.key(h)), past.values.append(own.value(h)))
-        x = self.around_self.leave(x, own(own.queries(h), past.keys.value, past.values.value, seen))
+        cache = KVCache(torch.cat([cache.keys, own.key(h)], dim=1), torch.cat([cache.values, own.value(h)], dim=1))
+        return self.around_self.leave(x, own(own.queries(h), *cache, mask)), cache
+
+    def attend_source(self, x: Tensor, source: KVCache, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention to the source of words x (B, T, D), then the feed-forward network: x, queries (B, h, T, D / h).
+
+        mask (B, 1, 1, S) is True at the real source words.
+        """
         queries = self.attention.queries(self.around_source.enter(x))
-        x = self.around_source.leave(x, self.attention(queries, *source, mask))
-        return self.feed_forward(x), past, queries
+        return self.feed_forward(self.around_source.leave(x, self.attention(queries, *source, mask))), queries
 
 
 def _last_norm(config: Config) -> nn.Module:
@@ -194,7 +183,7 @@ def _last_norm(config: Config) -> nn.Module:
 
 
 def _positioned(x: Tensor, positions: Tensor) -> Tensor:
-    """Word vectors x (B, T, D) times sqrt(D), plus those of positions (T,), or (1,) (sections 3.4 and 3.5)."""
+    """Word vectors x (..., T, D) times sqrt(D), plus those of positions (T,) (sections 3.4 and 3.5)."""
     width = x.shape[-1]
     return x * math.sqrt(width) + sinusoid(positions, width)
 
@@ -220,32 +209,19 @@ class Encoder(nn.Module):
 class Memory(NamedTuple):
     """Computed once for each source sentence."""
 
-    layers: tuple[KeysValues, ...]  # for each layer of the decoder
+    layers: tuple[KVCache, ...]  # of the source, for each layer of the decoder
     mask: Tensor  # (B, S)
 
 
-class Words(NamedTuple):
-    """The words of all hypotheses so far, to which a step appends its own; nothing in it moves with the beam."""
-
-    layers: tuple[Past, ...]
-    mask: Tensor  # (B, S) of the memory whose sentences these are, in their order
-    steps: int
-
-
 class State(NamedTuple):
-    """The words so far, which all hypotheses share, and which of them belong to each hypothesis."""
+    """The target words so far."""
 
-    words: Common[Words]
-    sentence: Tensor  # (N,) the sentence's row in ``words``
-    path: Tensor  # (N, C) True at its own words
+    kv_cache: tuple[KVCache, ...]  # (N, C, D) for each layer
+    position: Tensor  # (N,) of the next word
 
 
 class TransformerDecoder(Decoder[Tensor, Memory, State]):
-    """The keys and values of all words stay where they are, and each hypothesis knows which of them are its own.
-
-    So a step copies no keys and values, whichever hypotheses survive. Attention treats the hypotheses of a sentence as
-    it treats the words of a target sentence in training: as queries to the same keys, with a mask.
-    """
+    """A stack of N layers over the target words so far (section 3.1)."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -254,58 +230,39 @@ class TransformerDecoder(Decoder[Tensor, Memory, State]):
         self.norm = _last_norm(config)
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, State]:
-        """The encoder's output (B, S, D) and mask (B, S) -> keys and values of the source, and of no words yet."""
+        """The encoder's output (B, S, D) and mask (B, S) -> keys and values of the source, and empty caches."""
         attentions = [cast(DecoderLayer, layer).attention for layer in self.layers]
-        memory = tuple(KeysValues(attention.key(encoded), attention.value(encoded)) for attention in attentions)
-        words = Words(tuple(Past(Columns.none(keys), Columns.none(keys)) for keys, _ in memory), mask, 0)
-        rows = torch.arange(len(mask), device=mask.device)
-        return Memory(memory, mask), State(Common(words), rows, mask[:, :0])
+        memory = tuple(KVCache(attention.key(encoded), attention.value(encoded)) for attention in attentions)
+        empty = tuple(KVCache(keys[:, :0], values[:, :0]) for keys, values in memory)
+        return Memory(memory, mask), State(empty, mask.new_zeros(len(mask), dtype=torch.long))
 
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
         """One step after the words y (N, E). The weights are the last layer's, averaged over heads."""
-        sentences, words = len(memory.mask), state.words.value
-        path, sentence = (x.unflatten(0, (sentences, -1)) for x in (state.path, state.sentence))  # (B, K, C), (B, K)
-        layers, width = words.layers, path.shape[1]
-        # Where everything must be copied, because sentences have left the batch or there is no room, words that no
-        # hypothesis contains any more are dropped.
-        if words.steps and (words.mask is not memory.mask or not layers[0].keys.has_room(width)):
-            alive = path.any(dim=1)  # (B, C)
-            kept = alive.byte().sort(dim=1, descending=True, stable=True).indices[:, : int(alive.sum(dim=1).max())]
-            path = path.gather(2, kept.unsqueeze(1).expand(-1, width, -1))
-            room = max(8 * width, kept.shape[1] // 2)
-            layers = tuple(Past(*(each.take(sentence[:, 0], kept, room) for each in past)) for past in layers)
-        own = torch.eye(width, dtype=torch.bool, device=y.device).expand(sentences, -1, -1)
-        seen = torch.cat([path, own], dim=2)  # (B, K, C + K)
-        position = torch.full((1,), words.steps, device=y.device)
-        hidden, layers, queries = self._through(
-            memory, layers, y.unflatten(0, (sentences, -1)), position, seen.unsqueeze(1)
-        )
-        rows = torch.arange(sentences, device=y.device).repeat_interleave(width)
-        state = State(Common(Words(layers, memory.mask, words.steps + 1)), rows, seen.flatten(0, 1))
-        scores = cast(DecoderLayer, self.layers[-1]).attention.scores(queries, memory.layers[-1].keys)  # (B, h, K, S)
-        weights = scores.masked_fill(~memory.mask[:, None, None], float("-inf")).softmax(dim=-1).mean(dim=1)
-        return Step(hidden.flatten(0, 1), state, weights.flatten(0, 1))
+        mask, beam = memory.mask[:, None, None], (len(memory.mask), -1)
+        x, queries, kv_cache = _positioned(y, state.position), y, []
+        for layer, cache, source in zip(self._layers(), state.kv_cache, memory.layers, strict=True):
+            x, cache = layer.attend_self(x.unsqueeze(1), cache, None)  # (N, 1, D): each hypothesis has its own words
+            # The K hypotheses of a sentence are K queries to its one source.
+            x, queries = layer.attend_source(x.squeeze(1).unflatten(0, beam), source, mask)
+            x = x.flatten(0, 1)
+            kv_cache.append(cache)
+        scores = self._layers()[-1].attention.scores(queries, memory.layers[-1].keys)  # (B, h, K, S)
+        weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1).mean(dim=1)
+        return Step(self.norm(x), State(tuple(kv_cache), state.position + 1), weights.flatten(0, 1))
 
     def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:
         """All steps of y (B, T, E) at once, from the first state -> hidden (B, T, H)."""
         steps = y.shape[1]
         causal = torch.ones(steps, steps, dtype=torch.bool, device=y.device).tril()
-        return self._through(memory, state.words.value.layers, y, torch.arange(steps, device=y.device), causal)[0]
+        x = dropout(_positioned(y, torch.arange(steps, device=y.device)), self.dropout, self.training)
+        for layer, cache, source in zip(self._layers(), state.kv_cache, memory.layers, strict=True):
+            x, _ = layer.attend_self(x, cache, causal)
+            x, _ = layer.attend_source(x, source, memory.mask[:, None, None])
+        hidden: Tensor = self.norm(x)
+        return hidden
 
-    def _through(
-        self, memory: Memory, layers: tuple[Past, ...], y: Tensor, positions: Tensor, seen: Tensor
-    ) -> tuple[Tensor, tuple[Past, ...], Tensor]:
-        """Words y (B, T, E) through all layers -> hidden (B, T, H), the layers' past, the last queries to the source.
-
-        They stand at positions (T,), or all at one (1,) if they are those of several hypotheses, and attend to ``seen``
-        (..., T, C + T).
-        """
-        x = dropout(_positioned(y, positions), self.dropout, self.training)
-        after, queries = [], x
-        for layer, past, source in zip(self.layers, layers, memory.layers, strict=True):
-            x, past, queries = layer(x, past, seen, source, memory.mask[:, None, None])
-            after.append(past)
-        return self.norm(x), tuple(after), queries
+    def _layers(self) -> list[DecoderLayer]:
+        return cast(list[DecoderLayer], self.layers)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:

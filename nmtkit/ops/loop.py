@@ -71,8 +71,8 @@ class Shared:
     def add_scaled(self, x: Tensor, y: Tensor, factor: Tensor) -> None:
         """Adds x y factor to the gradient, where factor is the same in every call; x may be kept and written to.
 
-        x (...) has the tensor's shape, to which y (..., 1) and factor (E,) broadcast; all are float32. Nothing else may
-        be added to the gradient.
+        x (...) has the tensor's shape, to which y (..., 1) and factor (E,) broadcast; all are float32. Not to be
+        combined with ``add``.
         """
         self._sum = x.mul_(y) if self._sum is None else self._sum.addcmul_(x, y)
         self._factor = factor
@@ -86,14 +86,13 @@ class Shared:
     def gradient(self) -> Tensor | None:
         """The gradient of the tensor, of any shape; None if no step used it. Frees everything that the loop kept."""
         total = self._sum
+        if total is not None and self._factor is not None:
+            total.mul_(self._factor)
         if self._products:
             x, gradient = (torch.cat(parts, dim=-2) for parts in zip(*self._products, strict=True))
             if x.ndim == 2:
                 x, gradient = with_zeros(x, x.dtype), with_zeros(gradient, gradient.dtype)
-            total = x.mT @ gradient
-        if self._factor is not None:
-            assert self._sum is not None
-            total = self._sum.mul_(self._factor)
+            total = x.mT @ gradient if total is None else total + x.mT @ gradient
         self._products, self._sum, self._factor, self._wide, self._matrices = [], None, None, None, {}
         self.value = self.value.new_empty(0)  # no other backward can go through the loop: it would count twice
         return None if total is None else total.to(self._dtype)

@@ -1,23 +1,12 @@
 """Trees of tensors: what a decoder remembers, in a form that search can move without understanding it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from torch import Tensor
 
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, eq=False)
-class Common(Generic[Value]):
-    """A value that all rows of a tree share: ``select`` leaves it as it is, and rows know which part is theirs."""
-
-    value: Value
-
-
 # Every tensor in a tree has the batch as its first dimension. A named tuple is a tuple that keeps its type.
-Tree: TypeAlias = "Tensor | tuple[Tree, ...] | Common[Any] | None"
+Tree: TypeAlias = "Tensor | tuple[Tree, ...] | None"
 
 T = TypeVar("T", bound=Tree)
 
@@ -28,7 +17,7 @@ def select(tree: T, rows: Tensor) -> T:
 
 
 def _map(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
-    if tree is None or isinstance(tree, Common):
+    if tree is None:
         return tree
     if isinstance(tree, Tensor):
         return function(tree)

@@ -78,8 +78,8 @@ class Translator:
         length_penalty: LengthPenalty | None = None,
         alpha: float | None = None,
         seed: int | None = None,
-        replace_unk: bool = False,
-        tokenized: bool = False,
+        replace_unk: bool | None = None,
+        tokenized: bool | None = None,
     ) -> Iterator[str]: ...
 
     @overload
@@ -93,8 +93,8 @@ class Translator:
         length_penalty: LengthPenalty | None = None,
         alpha: float | None = None,
         seed: int | None = None,
-        replace_unk: bool = False,
-        tokenized: bool = False,
+        replace_unk: bool | None = None,
+        tokenized: bool | None = None,
     ) -> Iterator[list[Translation]]: ...
 
     def translate(
@@ -107,18 +107,19 @@ class Translator:
         length_penalty: LengthPenalty | None = None,
         alpha: float | None = None,
         seed: int | None = None,
-        replace_unk: bool = False,
-        tokenized: bool = False,
+        replace_unk: bool | None = None,
+        tokenized: bool | None = None,
     ) -> Iterator[str] | Iterator[list[Translation]]:
         """The best translation of every line, in order and as the lines come; blank for blank.
 
         With ``n_best``, the n best of each line, with their scores. The other arguments are common fields of
-        ``Request`` and replace those of ``request``. Raises UserError where ``answer`` does.
+        ``Request``; where one is given, False included, it replaces that of ``request``. Raises UserError where
+        ``answer`` does.
         """
         _refuse_string(lines)
         wishes: dict[str, Any] = {
             "n_best": n_best, "beam_size": beam_size, "length_penalty": length_penalty, "alpha": alpha, "seed": seed,
-            "replace_unk": replace_unk or None, "tokenized": tokenized or None,
+            "replace_unk": replace_unk, "tokenized": tokenized,
         }  # fmt: skip
         asked = replace(request or Request(), **{name: wish for name, wish in wishes.items() if wish is not None})
         self.check(asked)  # here, and not where the first line is asked for

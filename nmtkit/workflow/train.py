@@ -153,6 +153,13 @@ def _base(model: str | None, config: Path | None, output: Path, start: Path | No
     return over if config else load_yaml(run.config)
 
 
+class _LogFile(logging.FileHandler):
+    """A log file that loses the lines it has no room for."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Print nothing: a full disk is reported once, when a checkpoint cannot be written."""
+
+
 @contextmanager
 def _log_to(folder: ModelFolder, first: bool) -> Iterator[None]:
     """Log lines go to train.log, too. Of many processes only the first one says more than warnings."""
@@ -163,9 +170,8 @@ def _log_to(folder: ModelFolder, first: bool) -> Iterator[None]:
         yield
         return
     # The file comes with the first line, when the configuration has been found good and the folder is there.
-    file = logging.FileHandler(folder.log, encoding="utf-8", delay=True)
+    file = _LogFile(folder.log, encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    logging.raiseExceptions = False  # a full disk is reported once, by what cannot do without it
     logger.addHandler(file)
     if logger.getEffectiveLevel() > logging.INFO:  # from Python, where nobody has asked for notes on the screen
         logger.setLevel(logging.INFO)

@@ -1,4 +1,5 @@
 import errno
+import gc
 import os
 import signal
 import subprocess
@@ -256,3 +257,14 @@ with Workers(2):
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (result.returncode, result.stdout, result.stderr) == (143, "", "")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_loading_leaves_the_garbage_collector_as_the_caller_had_it(enabled: bool) -> None:
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with processes.loading():
+            assert not gc.isenabled()
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable()

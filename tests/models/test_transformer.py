@@ -121,32 +121,17 @@ def test_the_model_is_the_papers_equations(norm: Literal["post", "pre"], heads: 
         torch.testing.assert_close(look[0], looks[t], rtol=1e-4, atol=1e-4)
 
 
-def test_a_step_appends_keys_and_values_and_a_hypothesis_knows_its_own() -> None:
+def test_the_kv_cache_follows_the_beam() -> None:
     model, src = randomised(SMALL), torch.tensor([SRC])
     memory, state = model.begin(src, src > 0)
     _, state, _ = model.step(memory, state, torch.tensor([BOS]))
     _, after, _ = model.step(memory, select(state, torch.tensor([0, 0])), torch.tensor([6, 4]))
-    assert after.path.tolist() == [[True, True, False], [True, False, True]]
     _, last, _ = model.step(memory, select(after, torch.tensor([1, 0])), torch.tensor([5, 7]))
-    assert last.path.tolist() == [[True, False, True, True, False], [True, True, False, False, True]]
-    for old, new in zip(after.words.value.layers, last.words.value.layers, strict=True):
+    assert last.position.tolist() == [3, 3]
+    for old, new in zip(after.kv_cache, last.kv_cache, strict=True):
         for before, behind in zip(old, new, strict=True):
-            assert behind.value.shape == (1, 5, D)
-            assert torch.equal(behind.value[:, :3], before.value)
-
-
-def test_words_that_no_hypothesis_has_any_more_are_forgotten() -> None:
-    model, src = randomised(SMALL), torch.tensor([SRC])
-    memory, state = model.begin(src, src > 0)
-    words = [BOS, 6, 4, 4, 8, 5, 7, 6, 6, 5, 4, 8, 7, 5, 6, 4] * 4
-    with torch.inference_mode():
-        forced = model.output(model(src, src > 0, torch.tensor([words[1:]])))[0].log_softmax(dim=-1)
-        for t, (word, expected) in enumerate(zip(words, forced, strict=False)):
-            # The second of three hypotheses is the only one that lives on.
-            log_probs, state, _ = model.step(memory, state, torch.tensor([8, word, 4] if t else [word]))
-            torch.testing.assert_close(log_probs[min(t, 1)], expected, rtol=1e-4, atol=1e-4)
-            state = select(state, torch.tensor([min(t, 1)] * 3))
-    assert state.path.shape[1] < 2 * len(words)
+            assert behind.shape == (2, 3, D)
+            assert torch.equal(behind[:, :2], before.flip(0))
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
@@ -157,19 +142,8 @@ def test_in_low_precision_keys_and_values_take_half_the_memory(
     model, src = randomised(SMALL).for_search(precision), torch.tensor([SRC])
     memory, state = model.begin(src, src > 0)
     _, state, _ = model.step(memory, state, torch.tensor([BOS]))
-    kept = [*memory.layers[0], *(columns.value for columns in state.words.value.layers[0])]
+    kept = [*memory.layers[0], *state.kv_cache[0]]
     assert {each.dtype for each in kept} == {torch.bfloat16}
-
-
-def test_keys_and_values_stay_where_they_are() -> None:
-    model, src = randomised(SMALL), torch.tensor([SRC])
-    memory, state = model.begin(src, src > 0)
-    places = []
-    with torch.inference_mode():
-        for _ in range(100):
-            _, state, _ = model.step(memory, state, torch.tensor([4]))
-            places.append(state.words.value.layers[0].keys.value.data_ptr())
-    assert len(set(places)) < 15
 
 
 def test_one_table_serves_source_target_and_softmax() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nmtkit.ops import attention
 from nmtkit.ops.linear import FEW
-from nmtkit.ops.loop import scan, share
+from nmtkit.ops.loop import Shared, scan, share
 from nmtkit.ops.matrix import Matrix, product
 
 pytestmark = pytest.mark.usefixtures("operations")
@@ -178,3 +178,15 @@ def test_a_scan_is_the_plain_loop_over_real_steps(steps: int, masked: bool, reve
     assert_near(ours, plain, tolerance)
     for mine, theirs in zip(gradients(ours, tensors), gradients(plain, tensors), strict=True):
         assert_near(mine, theirs, tolerance)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_gradient_is_the_sum_of_what_was_added_and_of_products(scaled: bool) -> None:
+    w, x, gradient, added = (torch.randn(3, 4), torch.randn(5, 3), torch.randn(5, 4), torch.randn(3, 4))
+    shared, factor = Shared(w), torch.randn(4) if scaled else torch.ones(4)
+    shared.note(x, gradient)
+    if scaled:
+        shared.add_scaled(added.clone(), torch.ones(3, 1), factor)
+    else:
+        shared.add(added.clone())
+    torch.testing.assert_close(shared.gradient(), added * factor + x.T @ gradient)

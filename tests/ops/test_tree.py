@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmtkit.ops.tree import Common, Tree, select
+from nmtkit.ops.tree import Tree, select
 
 
 class Layer(NamedTuple):
@@ -15,7 +15,7 @@ class Layer(NamedTuple):
 
 
 def flat(tree: Tree) -> list[Tensor]:
-    if tree is None or isinstance(tree, Common):
+    if tree is None:
         return []
     return [tree] if isinstance(tree, Tensor) else [tensor for branch in tree for tensor in flat(branch)]
 
@@ -41,11 +41,6 @@ def test_select_takes_rows_in_the_order_asked_for(tree: tuple[Layer, Tensor, Non
     assert vector.tolist() == [2, 0, 0]
     assert layer.cell is None
     assert nothing is None
-
-
-def test_what_the_rows_have_in_common_stays_whole() -> None:
-    common = Common(torch.arange(3))
-    assert select((common, torch.arange(3)), torch.tensor([1]))[0] is common
 
 
 def test_named_tuples_keep_their_type(tree: tuple[Layer, Tensor, None]) -> None:

@@ -458,6 +458,16 @@ def test_wishes_may_be_named_and_lines_come_as_they_are_asked_for(translator: Tr
     assert list(translator.translate(["low@@ er"], tokenized=True)) == ["low@@ er"]
 
 
+def test_an_argument_replaces_the_requests_field_also_by_false(translator: Translator) -> None:
+    replacing, tokenized = Request(replace_unk=True), Request(tokenized=True)
+    assert list(translator.translate(["a z"], replacing)) == ["a z"]
+    assert list(translator.translate(["a z"], replacing, replace_unk=False)) == ["a <unk>"]
+    assert list(translator.translate(["low@@ er"], tokenized)) == ["low@@ er"]
+    given = list(translator.translate(["low@@ er"]))
+    assert given != ["low@@ er"]
+    assert list(translator.translate(["low@@ er"], tokenized, tokenized=False)) == given
+
+
 def test_a_request_is_part_of_what_users_of_python_see(translator: Translator) -> None:
     request = nmtkit.Request(replace_unk=True, beam_size=1)
     assert list(translator.translate(["a z"], request)) == ["a z"]

@@ -63,6 +63,7 @@ def test_train_says_how_far_it_came_and_keeps_the_log(made: Path) -> None:
     assert (progress.update, progress.finished) == (2, "2 updates")
     assert "finished (2 updates) after update 2" in (made / "logged/train.log").read_text()
     assert logging.getLogger("nmtkit").level == before
+    assert logging.raiseExceptions
     progress = nmtkit.train(data=made / "data", output=made / "logged", settings=["training.max_updates=3"])
     assert progress.update == 3
     tuned = nmtkit.train(start=made / "logged", data=made / "data", output=made / "tuned", max_updates=1)
