@@ -1,3 +1,3 @@
 """The version of nmtkit, below every other module: prep starts over where another version was at work."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
