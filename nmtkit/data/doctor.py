@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, islice, zip_longest
 from pathlib import Path
-from textwrap import shorten
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
 from nmtkit.text.raw import NO_WORDS, Files, has_words
-from nmtkit.text.round_trip import ENOUGH
+from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import wrong_script
 from nmtkit.text.settings import Cleaning, load_prep
 
@@ -225,8 +224,7 @@ def examine_round_trip(folder: Path) -> list[Finding]:
         Finding(
             folder / "prep.yaml",
             f"only {trip['same'] / trip['lines']:.1%} of {language}'s lines come back as written: "
-            f"{shorten(trip['line'], 80)!r} becomes {shorten(trip['becomes'], 80)!r}; nmtkit prep --tokenizer "
-            "reversible loses nothing",
+            f"{describe_loss(trip)}; nmtkit prep --tokenizer reversible loses nothing",
         )
         for language, trip in zip((prep.src.language, prep.tgt.language), trips.values(), strict=False)
         if trip["same"] < ENOUGH * trip["lines"]

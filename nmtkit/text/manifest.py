@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import count, takewhile
 from pathlib import Path
-from textwrap import shorten
 from typing import Any, Literal
 
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS, TextFiles
 from nmtkit.lines import raw_lines
+from nmtkit.text.round_trip import describe_loss
 from nmtkit.text.rules import describe_rule
 from nmtkit.text.sentencepieces import package
 from nmtkit.text.settings import Prep
@@ -77,7 +77,7 @@ def describe_round_trip(language: str, trip: Mapping[str, Any]) -> str:
     shares = f"  {language}: {trip['same']:,} of {trip['lines']:,} sampled lines come back as written"
     if trip["line"] is None:
         return shares
-    return f"{shares}; not this: {shorten(trip['line'], 80)!r} becomes {shorten(trip['becomes'], 80)!r}"
+    return f"{shares}; {describe_loss(trip)}"
 
 
 def line_numbers(rule: Mapping[str, Any]) -> str:

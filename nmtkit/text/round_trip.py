@@ -1,14 +1,15 @@
 """How much of a text comes back as it was written after it has become tokens."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmtkit.lines import parse_line, raw_lines
 from nmtkit.text.pipeline import TextPipeline
 
 SAMPLE = 1_000  # lines
+_BEFORE, _AFTER = 30, 30  # characters of a line that are shown around a difference
 _READ = 100_000  # the first lines of a text, among which the sample is spread
 ENOUGH = 0.99  # of the lines; what loses more is worth a warning
 
@@ -43,3 +44,13 @@ def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
         elif first[0] is None:
             first = line, back
     return RoundTrip(total, same, *first)
+
+
+def describe_loss(trip: Mapping[str, Any]) -> str:
+    """The first line of ``RoundTrip._asdict()`` that does not come back, around the place where it differs."""
+    line, becomes = (" ".join(trip[name].split()) for name in ("line", "becomes"))
+    same = next(
+        (i for i, (a, b) in enumerate(zip(line, becomes, strict=False)) if a != b), min(len(line), len(becomes))
+    )
+    start = max(0, same - _BEFORE)
+    return f"{line[start : same + _AFTER]!r} becomes {becomes[start : same + _AFTER]!r}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nmtkit.text.pipeline import TextPipeline, letters
 from nmtkit.text.reversible import JOINER, join, tokenize
-from nmtkit.text.round_trip import RoundTrip, round_trip
+from nmtkit.text.round_trip import RoundTrip, describe_loss, round_trip
 from nmtkit.text.settings import Side
 
 # Made text with the traits of text that other tokenizers break.
@@ -88,5 +88,7 @@ def test_the_first_word_of_a_sentence_is_truecased_behind_marks() -> None:
 def test_a_round_trip_counts_the_lines_that_come_back_and_shows_the_first_that_does_not() -> None:
     moses = TextPipeline(Side("gn", segmentation="words"))
     assert round_trip(moses, ["mba'e", "Hello, world!", "a  b"]) == RoundTrip(3, 2, "mba'e", "mba 'e")
+    shown = describe_loss({"line": "a" * 99 + " mba'e" + " b" * 99, "becomes": "a" * 99 + " mba 'e" + " b" * 99})
+    assert shown == f"""{"a" * 26 + " mba'e" + " b" * 14!r} becomes {"a" * 26 + " mba 'e" + " b" * 13 + " "!r}"""
     own = TextPipeline(Side("gn", normalize=False, tokenizer="reversible", lowercase=True, segmentation="words"))
     assert round_trip(own, ["Mba'e", "Hello,  world!"]) == RoundTrip(2, 2, None, None)
