@@ -46,8 +46,8 @@ INLINE float NAMED(greatest)(const void *x, int64_t words, int low, int32_t *max
     return NAMED(unordered)(greatest);
 }
 
-/* The k greatest of a row from the word `first` on, sorted, of equals the first column first; and their columns. Only groups whose greatest is among the k greatest
-   have to be looked through, and those of which not all words count. */
+/* The k greatest of a row from the word `first` on, sorted, of equals the first column first; and their columns. Only
+   groups whose greatest is among the k greatest have to be looked through, and those of which not all words count. */
 INLINE void NAMED(best_of)(
     const void *x, int64_t words, int64_t first, int64_t k, int low, int32_t *maxima, float *y, int64_t *at
 ) {
