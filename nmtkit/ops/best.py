@@ -36,9 +36,9 @@ def whole(log_probs: LogProbs) -> Tensor:
 def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
     """The k best of every row, sorted, and their columns, both (N, k); NaN comes first, as with ``topk``.
 
-    Of equal values the one in the lower column comes first, by which search breaks ties.
-
-    Columns before ``first`` do not count; k is less if fewer others remain.
+    Columns before ``first`` do not count; k is less if fewer others remain. On a CPU ``topk`` compares one value at a
+    time, while a maximum is taken over many at once: the k best lie in the k groups of columns with the highest maxima,
+    because each of those groups has a value at least as good as any value of the others.
     """
     if isinstance(log_probs, Logits):
         return search.best_log_softmax(log_probs.values, min(k, log_probs.values.shape[1] - first), first)
@@ -50,25 +50,15 @@ def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best of every row of values (N, V) in plain operations.
-
-    They lie in the k groups of columns with the highest maxima: each of those has a value that comes before any value
-    of the other groups. So only these few columns need to be sorted.
-    """
+    """The k best of every row of values (N, V) in plain operations."""
     groups = values.shape[1] // GROUP
-    if groups < 4 * k:
-        return _sorted(values, k)
-    maxima = values[:, : groups * GROUP].unflatten(1, (groups, GROUP)).amax(dim=2)  # (N, groups)
-    chosen = _sorted(maxima, k)[1].sort(dim=1).values  # (N, k) in the order of the columns, for the sake of ties
-    columns = (chosen.unsqueeze(2) * GROUP + torch.arange(GROUP, device=values.device)).flatten(1)  # (N, k GROUP)
+    if values.device.type != "cpu" or groups < 4 * k:
+        return values.topk(k)
+    groups_of = values[:, : groups * GROUP].unflatten(1, (groups, GROUP))  # (N, groups, GROUP)
+    chosen = groups_of.amax(dim=2).topk(k, sorted=False).indices  # (N, k)
+    columns = (chosen.unsqueeze(2) * GROUP + torch.arange(GROUP)).flatten(1)  # (N, k GROUP)
     # The columns after the last whole group are all candidates.
-    rest = torch.arange(groups * GROUP, values.shape[1], device=values.device).expand(len(values), -1)
+    rest = torch.arange(groups * GROUP, values.shape[1]).expand(len(values), -1)
     columns = torch.cat([columns, rest], dim=1)
-    found, places = _sorted(values.gather(1, columns), k)
+    found, places = values.gather(1, columns).topk(k)
     return found, columns.gather(1, places)
-
-
-def _sorted(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best of every row of values (N, V) by a stable sort, unlike ``topk``, which breaks ties in any way."""
-    found, columns = values.sort(dim=1, descending=True, stable=True)
-    return found[:, :k], columns[:, :k]

@@ -21,7 +21,7 @@ from shared import CLOCK, print_table
 
 import nmtkit
 from nmtkit.lines import read_lines
-from nmtkit.ops import memory
+from nmtkit.machine import memory
 from nmtkit.ops.precision import Products, resolve
 
 MARKERS = {"float32": "o", "bfloat16": "s", "int8": "^"}

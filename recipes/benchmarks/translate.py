@@ -30,7 +30,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.model import load_model
 from nmtkit.folders import TextFiles
 from nmtkit.lines import read_lines
-from nmtkit.ops import memory
+from nmtkit.machine import memory
 from nmtkit.ops.precision import Precision, resolve
 from nmtkit.ops.tree import Tree
 from nmtkit.search.batching import translate_each

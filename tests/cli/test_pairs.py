@@ -346,17 +346,15 @@ def test_score_and_tune_read_the_development_set_that_prep_writes(folder: Path, 
 
 
 def test_doctor_warns_of_the_text_that_prep_found_not_to_come_back(tmp_path: Path, nmtkit: Nmtkit) -> None:
+    raw, data = tmp_path / "raw", tmp_path / "data"
+    raw.mkdir()
     for split in ("train", "dev"):
-        Path(f"gn.{split}.gn").write_text("mba'éichapa nde ka'aru\n" * 9 + "porã\n")
-        Path(f"gn.{split}.es").write_text("buenas tardes\n" * 9 + "bien\n")
-    files = ["--train", "gn.train.es", "gn.train.gn", "--dev", "gn.dev.es", "gn.dev.gn", "-o", "guarani", "-j1"]
-    doctor = ["doctor", "-d", "guarani", "--raw", "gn"]
-    Path("gn").mkdir()
-    for split in ("train", "dev"):
-        for language in ("es", "gn"):
-            Path(f"gn/{split}.{language}").write_text(Path(f"gn.{split}.{language}").read_text())
-    made = nmtkit("prep", *files, "--tokenizer", "moses")
+        (raw / f"{split}.gn").write_text("mba'éichapa nde ka'aru\n" * 9 + "porã\n")
+        (raw / f"{split}.es").write_text("buenas tardes\n" * 9 + "bien\n")
+    prep = ["prep", "-s", "es", "--raw", str(raw), "-o", str(data), "-j1"]
+    doctor = ["doctor", "-s", "es", "--raw", str(raw), "-d", str(data)]
+    made = nmtkit(*prep, "--tokenizer", "moses")
     assert "  gn: 1 of 10 sampled lines come back as written; \"mba'éichapa nde ka'aru\" becomes \"mba 'é" in made.err
-    assert "only 10.0% of gn's lines come back as written" in nmtkit(*doctor, "-s", "es").out
-    assert "  gn: 10 of 10 sampled lines come back as written\n" in nmtkit("prep", *files).err
-    assert "come back" not in nmtkit(*doctor, "-s", "es").out
+    assert "only 10.0% of gn's lines come back as written" in nmtkit(*doctor).out
+    assert "  gn: 10 of 10 sampled lines come back as written\n" in nmtkit(*prep).err
+    assert "come back" not in nmtkit(*doctor).out

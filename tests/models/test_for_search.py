@@ -60,7 +60,7 @@ def test_in_other_precisions_it_is_nearly_the_model(
     assert not torch.equal(near[0], exact[0])
     assert (near[0].exp() - exact[0].exp()).abs().max() < 0.1
     for ours, theirs in zip(near[1:], exact[1:], strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0.05, atol=0.2)
+        torch.testing.assert_close(ours, theirs, rtol=0.05, atol=0.2, check_dtype=False)  # of a kv_cache
 
 
 @low_precision

@@ -94,7 +94,7 @@ def test_a_word_that_cannot_be_has_the_log_probability_minus_infinity() -> None:
 @pytest.mark.parametrize(
     ("columns", "k"), [*itertools.product([3, 5, GROUP, GROUP + 1, 20 * GROUP - 1, 33 * GROUP + 7], [1, 5, 12])]
 )
-def test_the_best_words_are_those_of_topk_and_of_equals_the_first(columns: int, k: int, first: int) -> None:
+def test_the_best_words_are_those_of_topk_and_of_equals_the_last(columns: int, k: int, first: int) -> None:
     k = min(k, columns - first)
     values = drawn(50, columns + 2)[:, 2:]
     values[:, :first] += 100
@@ -103,10 +103,10 @@ def test_the_best_words_are_those_of_topk_and_of_equals_the_first(columns: int, 
     assert torch.equal(found, expected.values)
     assert torch.equal(places, expected.indices + first)
     few = torch.randint(3, (50, columns), generator=torch.Generator().manual_seed(1)).float()
-    order = few[:, first:].sort(dim=1, descending=True, stable=True)
+    order = few[:, first:].flip(1).sort(dim=1, descending=True, stable=True)
     found, places = search.best(few, k, first)
     assert torch.equal(found, order.values[:, :k])
-    assert torch.equal(places, order.indices[:, :k] + first)
+    assert torch.equal(places, columns - 1 - order.indices[:, :k])
 
 
 @needs_kernels

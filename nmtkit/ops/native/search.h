@@ -46,8 +46,9 @@ INLINE float NAMED(greatest)(const void *x, int64_t words, int low, int32_t *max
     return NAMED(unordered)(greatest);
 }
 
-/* The k greatest of a row from the word `first` on, sorted, of equals the first column first; and their columns. Only
-   groups whose greatest is among the k greatest have to be looked through, and those of which not all words count. */
+/* The k greatest of a row from the word `first` on, sorted, of equals the last, so that the end mark, which is among the
+   first words, ends nothing that could as well go on; and their columns. Only groups whose greatest is among the k greatest
+   have to be looked through, and those of which not all words count. */
 INLINE void NAMED(best_of)(
     const void *x, int64_t words, int64_t first, int64_t k, int low, int32_t *maxima, float *y, int64_t *at
 ) {
@@ -68,9 +69,9 @@ INLINE void NAMED(best_of)(
         for (int64_t j = g ? g * NAMED(GROUP) : first; j < end; j++) {
             float value = NAMED(read)(x, j, low);
             int32_t o = NAMED(ordered)(value);
-            if (found == k && o <= NAMED(ordered)(y[k - 1])) continue;
+            if (found == k && o < NAMED(ordered)(y[k - 1])) continue;
             int64_t place = found < k ? found++ : k - 1;
-            for (; place && o > NAMED(ordered)(y[place - 1]); place--) {
+            for (; place && o >= NAMED(ordered)(y[place - 1]); place--) {
                 y[place] = y[place - 1];
                 at[place] = at[place - 1];
             }

@@ -20,7 +20,7 @@ def log_softmax(logits: Tensor) -> Tensor:
 
 
 def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
-    """The k best values of every row of values (N, V) in float32, sorted, of equals the first, and their columns.
+    """The k best values of every row of values (N, V) in float32, sorted, of equals the last, and their columns.
 
     Both are (N, k); columns before ``first`` do not count. A row has its words side by side, and NaN is better than any
     number.
