@@ -5,9 +5,11 @@ They are compiled when nmtkit is installed. Without a C compiler there are none,
 
 import ctypes
 import itertools
+import os
 import platform
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -533,3 +535,10 @@ def test_without_a_library_everything_is_plain(monkeypatch: pytest.MonkeyPatch) 
     library._library.cache_clear()
     assert not library.helps(drawn(2, 2))
     assert torch.equal(best(drawn(3, 7), 2)[0], drawn(3, 7).topk(2).values)
+
+
+def test_the_environment_switches_kernels_off() -> None:
+    code = "from nmtkit.ops.native import library as l; import torch; print(l.helps(torch.ones(1)), l.remedy())"
+    off = {**os.environ, "NMTKIT_KERNELS": "off"}
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=off).stdout
+    assert said == "False NMTKIT_KERNELS=off in the environment switches them off\n"

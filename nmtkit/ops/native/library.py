@@ -6,6 +6,7 @@ plain operations beside each use. The rows of a kernel are shared among PyTorch'
 """
 
 import ctypes
+import os
 import platform
 import sysconfig
 from collections.abc import Collection, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+SWITCH = "NMTKIT_KERNELS"  # off in the environment: the plain operations compute everything, to find a wrong number
 VERSION = 7  # of kernels.c: a library that was compiled before the last change is not used
 GRAIN = 1 << 14  # elements that are worth waking a thread up
 
@@ -29,6 +31,8 @@ def helps(*tensors: Tensor, dtypes: Collection[torch.dtype] = (torch.float32,)) 
 
 def remedy() -> str:
     """What is to be done where there are no kernels at all."""
+    if os.environ.get(SWITCH) == "off":
+        return f"{SWITCH}=off in the environment switches them off"
     if platform.machine() in ("x86_64", "AMD64") and _kind() not in _KINDS.values():
         return "they need a processor with AVX2"
     return "install nmtkit again where there is a C compiler"
@@ -96,7 +100,9 @@ def _kind() -> str:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """What was compiled, if it was, from this version and for this kind of processor."""
+    """What was compiled, if it was, from this version and for this kind of processor, unless it is switched off."""
+    if os.environ.get(SWITCH) == "off":
+        return None
     path = Path(__file__).with_name(f"_compiled{sysconfig.get_config_var('EXT_SUFFIX')}")
     try:
         library = ctypes.CDLL(str(path))
