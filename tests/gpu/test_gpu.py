@@ -96,7 +96,10 @@ def searched(model: Seq2Seq | Ensemble, device: torch.device) -> list[list[Hypot
 
 def assert_same_hypotheses(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
     for mine, other in zip(ours, theirs, strict=True):
-        assert [h.ids for h in mine] == [h.ids for h in other]
+        # Of hypotheses whose scores are equal to rounding, either may come first or be cut off.
+        alone = [i for i, a in enumerate(other) if not any(abs(a.score - b.score) < 1e-5 for b in other if b is not a)]
+        assert [mine[i].ids for i in alone] == [other[i].ids for i in alone]
+        assert len(mine) == len(other)
         scores = [[h.score for h in hypotheses] for hypotheses in (mine, other)]
         assert scores[0] == pytest.approx(scores[1], rel=1e-4, abs=1e-4)
 
