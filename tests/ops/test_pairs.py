@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from nmtkit.kernels import library, pairs
 from nmtkit.ops import matrix
-from nmtkit.ops.native import library, pairs
 from tests.ops import oracle
 
 pytestmark = [

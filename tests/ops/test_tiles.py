@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from nmtkit.kernels import library, tiles
 from nmtkit.ops import matrix
-from nmtkit.ops.native import library, tiles
 
 pytestmark = [
     pytest.mark.usefixtures("threads"),
