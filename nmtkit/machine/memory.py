@@ -16,7 +16,7 @@ from nmtkit.errors import UserError
 
 # Out-of-memory messages of the CPU allocators, cuBLAS and oneDNN, and of sizes that overflow 64 bits; only the CUDA
 # allocator raises a class of its own.
-_MESSAGES = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
+_SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
 
 _MEMINFO = Path("/proc/meminfo")  # Linux only
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))  # cgroup v2, v1
@@ -41,7 +41,7 @@ def is_full(error: BaseException) -> bool:
     """True if ``error`` is an out-of-memory error of a GPU or of the machine."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(message in str(error) for message in _MESSAGES)
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
 
 
 def unless_full(work: Callable[[], R]) -> R | None:
