@@ -304,9 +304,7 @@ def test_a_development_set_without_a_pair_of_words_is_refused(
 def test_what_is_left_out_never_replaces_what_is_read(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
     (tmp_path / "link").symlink_to("train.en")
     before = (tmp_path / name).read_bytes()
-    with pytest.raises(
-        UserError, match=rf"{name}: is an input file; choose another `keep_rejected`"
-    ):
+    with pytest.raises(UserError, match=rf"{name}: is an input file; choose another `keep_rejected`"):
         prepare(raw, tmp_path / "data", BPE, 1, tmp_path / name)
     assert (tmp_path / name).read_bytes() == before
 
