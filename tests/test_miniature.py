@@ -367,9 +367,11 @@ def test_seeds_added_later_count_and_are_marked_and_the_verdict_without_them_sta
     assert (claim.judge.verdict, claim.judge.planned, claim.judge.counts) == ("reproduced", "undecided", (3, 3))
     assert claim.judge.marks == "†"
     plan["groups"]["tiny"]["rows"]["wide"]["after"] = True
-    plan["groups"]["tiny"]["defect"] = "too few words"
-    [claim] = page.Results(plan, made_ledger(run, narrow, wide, plan)).claims()
-    assert claim.judge.marks == "† ‡ §"
+    for part in (plan["groups"]["tiny"], plan["groups"]["tiny"]["rows"]["narrow"]):
+        part["defect"] = "too few words"
+        [claim] = page.Results(plan, made_ledger(run, narrow, wide, plan)).claims()
+        assert claim.judge.marks == "† ‡ §"
+        del part["defect"]
     [claim] = page.Results(plan, made_ledger(run, narrow[:2], wide, plan)).claims()
     assert claim.judge.verdict == "not run", "two of three seeds are no result to look at"
 
@@ -454,6 +456,22 @@ def test_the_counts_of_the_page_are_those_of_verdicts_made_by_other_means(judge:
         assert int(row[1]) == len(paper["claims"])
         counts = [int(cell.strip() or 0) for cell in row[2].split("|")]
         assert counts == [recounted[name, verdict] for verdict in judge.VERDICTS]
+
+
+def test_the_sentences_of_the_page_count_as_its_table_does(page: ModuleType) -> None:
+    claims = page.Results(PLAN, LEDGER).claims()
+    counts = Counter(claim.judge.verdict for claim in claims)
+    left = Counter(page.corrected(claims))
+    readme = " ".join((RECIPE / "README.md").read_text().partition(page.BEGIN)[0].split())
+    words = "no one two three four five six seven eight nine ten".split()
+    assert f"{sum('settings' in line for line in LEDGER)} trainings" in readme
+    assert f"Of {len(claims)} distinct claims {words[counts['reproduced']]} are reproduced" in readme
+    reversed_, excluded = words[counts["reversed"]].capitalize(), words[counts["excluded"]]
+    assert f"{reversed_} claims are reversed and {excluded} exclude the paper's effect" in readme
+    assert f"only {words[left['excluded']]} exclusion is left after Holm" in readme
+    assert left["reproduced"] + left["reversed"] == 0
+    defects = sum("§" in claim.judge.marks for claim in claims)
+    assert f"For {defects} of the {len(claims)} a side has a known defect" in readme
 
 
 def recomputed(results: Any, claim: dict[str, Any], measure: str) -> str:

@@ -135,7 +135,7 @@ class Results:
         return " ".join([
             *["†"] * any(later(content, row) for row in (better, worse)),
             *["‡"] * any(row.get("after", content.get("after", False)) for row in rows),
-            *["§"] * ("defect" in content),
+            *["§"] * any("defect" in part for part in (content, *rows)),
         ])  # fmt: skip
 
     def p_sentences(self, group: str, better: str, worse: str) -> float | None:
@@ -335,6 +335,9 @@ def details(results: Results, claims: Sequence[Claim]) -> Iterator[str]:
         yield f"## `{group}`. {content['title']}\n"
         if "defect" in content:
             yield f"§ Known defect: {content['defect']}.\n"
+        for defect in dict.fromkeys(row["defect"] for row in content["rows"].values() if "defect" in row):
+            rows = (f"`{name}`" for name, row in content["rows"].items() if row.get("defect") == defect)
+            yield f"§ Known defect of {', '.join(rows)}: {defect}.\n"
         yield rows_table(group, results)
 
 
