@@ -304,9 +304,7 @@ def test_a_development_set_without_a_pair_of_words_is_refused(
 def test_what_is_left_out_never_replaces_what_is_read(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
     (tmp_path / "link").symlink_to("train.en")
     before = (tmp_path / name).read_bytes()
-    with pytest.raises(
-        UserError, match=rf"{name}: is an input file; choose another `keep_rejected`"
-    ):
+    with pytest.raises(UserError, match=rf"{name}: is an input file; choose another `keep_rejected`"):
         prepare(raw, tmp_path / "data", BPE, 1, tmp_path / name)
     assert (tmp_path / name).read_bytes() == before
 
@@ -827,7 +825,7 @@ def test_references_have_a_line_for_every_line_of_the_development_set(raw: dict[
     with pytest.raises(UserError, match=r"dev\.en has 12 lines but .*more has 1; they must be aligned"):
         prepare(raw, tmp_path / "data", BPE, workers=1, development=Development((tmp_path / "more",)))
     del raw["dev"]
-    with pytest.raises(UserError, match=r"more: there is no development set that it translates; give its two files"):
+    with pytest.raises(UserError, match=r"more: a reference needs a development set; give its two files"):
         prepare(raw, tmp_path / "data", BPE, workers=1, development=Development((tmp_path / "more",)))
 
 
