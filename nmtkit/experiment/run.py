@@ -182,9 +182,11 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
             log.info("changed since the last start: %s %s -> %s", *row)
         else:
             fixed.append(row)
-    ours, theirs = _read_texts(folder.corpus), _texts(data)
-    fixed += [(f"text {name}", ours.get(name, "none")[:12], theirs.get(name, "none")[:12])
-              for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]  # fmt: skip
+    remedy = "restore it from a backup, or train again"
+    old_texts = {name: str(text) for name, text in read_json(folder.corpus, remedy).items()}
+    new_texts = _texts(data)
+    fixed += [(f"text {name}", old_texts.get(name, "none")[:12], new_texts.get(name, "none")[:12])
+              for name in {**old_texts, **new_texts} if old_texts.get(name) != new_texts.get(name)]  # fmt: skip
     for side in SIDES:
         path = folder.text.vocabulary(side)
         then, now = Vocabulary.load(path), Vocabulary.load(TextFiles(data).vocabulary(side))
@@ -214,8 +216,3 @@ def _texts(data: Path) -> dict[str, str]:
     entries = {name: entry for name, entry in read_header(data).items() if not name.startswith("test")}
     texts = {name: entry.text for name, entry in entries.items()}
     return texts | {f"{name}, annotated": entry.alignment for name, entry in entries.items() if entry.alignment}
-
-
-def _read_texts(path: Path) -> dict[str, str]:
-    """The hashes written when the run began."""
-    return {name: str(text) for name, text in read_json(path, "restore it from a backup, or train again").items()}

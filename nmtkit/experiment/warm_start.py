@@ -75,8 +75,8 @@ def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: Mode
     weights, sides = load_weights(path), sides_of_words(experiment)
     for name, tensor in model.state_dict().items():  # in-place: they share the model's memory
         if name in sides:
-            side = words[sides[name]]
-            tensor[side.data_rows] = weights[name][side.model_rows].to(tensor.device)
+            vocabulary = words[sides[name]]
+            tensor[vocabulary.data_rows] = weights[name][vocabulary.model_rows].to(tensor.device)
         else:
             tensor.copy_(weights[name])
     _log_overlap(path.parent, words)

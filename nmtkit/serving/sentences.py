@@ -1,13 +1,11 @@
 """Splitting texts into sentences, and joining translations with the original white space."""
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sentencex import segment
 
-_LINE = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _WINDOW = 4_000  # characters
 _SPACELESS = {"bo", "ja", "km", "lo", "my", "th", "yue", "zh"}  # languages without spaces between sentences
 
@@ -30,13 +28,15 @@ def sentences(text: str, language: str, split: bool) -> list[Span]:
     Line breaks of any kind end a sentence. sentencex splits the lines; for languages that it does not know it uses the
     rules of a related language or of English.
     """
-    spans = []
-    for start, line in _lines(text):
+    spans, line_start = [], 0
+    for line, with_end in zip(text.splitlines(), text.splitlines(keepends=True), strict=True):
+        start = line_start
         for piece in _segmented(line, language) if split and line.strip() else [line]:
             if stripped := piece.strip():
                 first = start + piece.index(stripped)
                 spans.append(Span(first, first + len(stripped)))
             start += len(piece)
+        line_start += len(with_end)
     return spans
 
 
@@ -65,12 +65,3 @@ def whole_lines(lines: Sequence[str]) -> list[Span]:
     """The spans of lines that are joined by line feeds."""
     ends = itertools.accumulate((len(line) + 1 for line in lines), initial=0)
     return [Span(start, start + len(line)) for start, line in zip(ends, lines, strict=False)]
-
-
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Each line without its end, and its start in the text."""
-    start = 0
-    for line_break in _LINE.finditer(text):
-        yield start, text[start : line_break.start()]
-        start = line_break.end()
-    yield start, text[start:]
