@@ -162,9 +162,8 @@ def test_a_text_without_a_development_set_gets_one_out_of_itself(nmtkit: Run, fo
         for language in ("en", "fr"):
             (folder / "raw" / f"{split}.{language}").unlink()
     warned = nmtkit("prep", "-s", "en", "-j1", "--words").err
-    assert (
-        "raw/ has no dev.en and dev.fr: there will be no dev set; set --dev-size to sample one from train\n" in warned
-    )
+    remedy = "there will be no dev set; set --dev-size to sample one from train\n"
+    assert f"raw/ has no dev.en and dev.fr: {remedy}" in warned
     assert "has no dev" not in nmtkit("prep", "-s", "en", "-j1", "--words", "--dev-size", 1).err
     options = "--train text.en text.fr --dev-size 10 --words -j1"
     assert nmtkit("prep", *options.split(), "--seed", "3").status == 0
