@@ -24,7 +24,7 @@ from nmtkit.machine.progress import progress
 from nmtkit.symbols import UNK
 from nmtkit.text.counts import merged, write_run
 from nmtkit.text.manifest import read_manifest
-from nmtkit.text.raw import NO_WORDS
+from nmtkit.text.raw import NO_WORDS, Files, has_words
 
 _LINES = 5000  # per chunk
 _MOST_COUNTED = 500_000  # word types in memory, about 100 MB
@@ -91,6 +91,8 @@ def encode(
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
     if "train" not in splits:
         raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")
+    if "dev" in splits and not has_words(Files(folder / "dev.src", folder / "dev.tgt")):
+        raise UserError(f"{folder}/dev.src, dev.tgt: {NO_WORDS}; prepare the folder again with another one")
     if (src_from or tgt_from) and (joint or min_count > 1):
         what = "`joint`" if joint else f"`min_count` {min_count}"
         raise UserError(f"{what}: the words come from {src_from or tgt_from}; use only one of the two")
@@ -121,8 +123,6 @@ def encode(
                 if unkpos and side == "tgt":
                     digest = annotate_file(staging / name, texts[name], folder / f"{split}.align")
                     texts[name] = replace(texts[name], alignment=digest)
-        if "dev" in splits and not _has_words(staging / "dev.src", staging / "dev.tgt"):
-            raise UserError(f"{folder}/dev.src, dev.tgt: {NO_WORDS}; prepare the folder again with another one")
         write_header(staging, texts)
         move_into_place(staging, folder, FILES)
     return VocabReport(folder, vocabularies, types, coverage)
@@ -213,12 +213,6 @@ def _encode_chunk(path: Path, vocabulary: Path, dtype: str, chunk: Chunk) -> tup
     sentences = _sentences(path, chunk)
     ids = _vocabulary(vocabulary).ids(chain.from_iterable(sentences))
     return np.array(ids, np.dtype(dtype)), np.array([len(sentence) for sentence in sentences])
-
-
-def _has_words(src: Path, tgt: Path) -> bool:
-    """True if any pair of two encoded texts (paths without suffix) has words on both sides."""
-    lengths = [np.diff(np.fromfile(f"{path}.offsets", OFFSET)) for path in (src, tgt)]
-    return bool(np.minimum(*lengths).any())
 
 
 # Cached per process and side; staging folders have unique names.

@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 class Unfilled(TorchFunctionMode):
     """A mode in which random initialisation is skipped and tensors keep arbitrary values.
 
-    The meta device would also skip it, but imports PyTorch's compiler, which takes two seconds.
+    Full-size BiDeep is built in 1.2 s instead of 24 s on one thread. The meta device would also skip initialisation,
+    but imports PyTorch's compiler, which takes two seconds.
     """
 
     def __torch_function__(

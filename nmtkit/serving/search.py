@@ -141,13 +141,9 @@ def _values(translation: Translation) -> dict[str, Any]:
     if translation.unknown is not None:
         values["unknown"] = translation.unknown._asdict()
     if translation.replaced is not None:
+        how = {True: "translated", False: "copied"}
         values["replaced"] = [
-            {
-                "token": token,
-                "by": translation.written[token],
-                "how": "translated" if translated else "copied",
-                "source": source,
-            }
+            {"token": token, "by": translation.written[token], "how": how[translated], "source": source}
             for token, source, translated in translation.replaced
             if source is not None
         ]
