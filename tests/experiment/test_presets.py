@@ -1,5 +1,6 @@
 """Presets: complete, quoting their papers, and explained when asked for wrongly."""
 
+import re
 from importlib import resources
 from typing import Any
 
@@ -152,6 +153,18 @@ def test_a_model_is_as_large_as_its_paper_prints(preset: str) -> None:
     printed = find_preset(preset).paper["parameters"]
     millions = count_parameters(full_size(preset)) / 1e6
     assert millions == pytest.approx(printed, abs=rounding(printed, find_preset(preset).base["architecture"]))
+
+
+@every_preset
+def test_a_system_keeps_as_many_checkpoints_as_its_figure_is_the_mean_of(preset: str) -> None:
+    experiment = build_experiment(load_preset(preset), preset)
+    named = re.search(r"mean of the last (\d+) checkpoints", experiment.paper.task)
+    if named:
+        assert experiment.training.keep_last == int(named[1])
+        # Written every 10 minutes: 0.4 s an update of the base model, 1 s of the big one (Vaswani et al., section 5.2).
+        assert experiment.training.valid_every == (600 if "-big" in preset else 1500)
+    small = build_experiment(load_preset(preset + SMALL), preset)
+    assert small.training.keep_last == 1
 
 
 def test_what_differs_is_shown_beside_what_the_base_has() -> None:
