@@ -25,11 +25,12 @@ RANKS = [
     {"text", "align", "layers"},
     {"ops"},
     {"folders", "machine"},
+    {"options"},
     {"config", "lines"},
     {"errors", "symbols", "version"},
 ]
 RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
-TORCH_FREE = {"cli", "workflow", "config", "folders", "lines", "errors", "symbols", "version"}
+TORCH_FREE = {"cli", "workflow", "options", "config", "folders", "lines", "errors", "symbols", "version"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

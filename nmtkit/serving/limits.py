@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from nmtkit.options import Option, option
+
 # These protect the server whatever is asked of it. Characters are Unicode code points.
 LINE = 20_000  # characters of a line or sentence, which is searched as a whole while others wait
 ATTENTION = 20_000  # characters of a text for attention weights, whose size is quadratic
@@ -11,15 +13,24 @@ TRANSFER = 20.0  # seconds in which a client has to send its request, and to rea
 KEEP_ALIVE = 5  # seconds for which an idle connection stays open
 CONNECTIONS = 1_000  # open at the same time
 
+LIMITS = "Limits"  # of the help
 
+
+# fmt: off
 @dataclass(frozen=True)
 class Limits:
     """The limits that an administrator sets."""
 
-    characters: int = 1_000_000  # of the text of a request, times the number of translations of each sentence
-    lines: int = 10_000  # lines or sentences of a request
-    beam: int = 20  # the largest beam, and the longest n-best list, that a client may ask for
-    timeout: float = 600.0  # seconds from a request to its answer; then it gets a 504
+    characters: int = option(1_000_000, Option(
+        "Most characters of a text, times the number of translations of each sentence.", LIMITS,
+        names="--limit-characters", at_least=1))
+    lines: int = option(10_000, Option(
+        "Most lines or sentences of a text.", LIMITS, names="--limit-lines", at_least=1))
+    beam: int = option(20, Option(
+        "Largest beam, and longest n-best list, that a client may ask for.", LIMITS, names="--limit-beam", at_least=1))
+    timeout: float = option(600.0, Option(
+        "Seconds from a request to its answer; then the request fails (504).", LIMITS, at_least=0.001))
+    # fmt: on
 
     @property
     def body(self) -> int:
