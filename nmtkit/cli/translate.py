@@ -22,7 +22,7 @@ from nmtkit.lines import check_read_once, raw_lines, real_path
 from nmtkit.options import Option
 from nmtkit.search.settings import SEARCH
 from nmtkit.translation.request import OUTPUT, SEED, Request
-from nmtkit.translation.stream import Stream, decoded, standard_input
+from nmtkit.translation.stream import Stream, decoded
 from nmtkit.workflow.translate import TranslateOptions, translate_windows
 
 
@@ -124,7 +124,7 @@ def translate(
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
 
-    stream = Stream(standard_input()) if input == "-" else None
+    stream = Stream() if input == "-" else None
     # A file is always at hand; only standard input may pause.
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
     lines = decoded(raw, "standard input" if input == "-" else input, _warn)
