@@ -412,9 +412,7 @@ def test_fine_tuning_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Pat
     serve_multi30k(tmp_path / "served")
     printed = recipe("fine-tuning")
     assert "starting with the weights of run/checkpoints/step-3" in printed
-    assert re.search(
-        r"vocab\.src: ([0-9,]+) of \1 words are the model's, 0 are new; 0 of the model's are left out", printed
-    )
+    assert re.search(r"vocab\.src: ([0-9,]+) of \1 words are in the model, 0 are new; 0 are dropped", printed)
     for name in ("run.general", "run-tuned.general", "run.domain", "run-tuned.domain"):
         assert len((tmp_path / "work" / f"{name}.de").read_text().splitlines()) == 20
 
