@@ -200,9 +200,9 @@ def test_a_key_that_the_base_does_not_have_is_named_with_its_file_and_system(sys
 @pytest.mark.parametrize(
     ("line", "instead", "message"),
     [
-        ("tasks:", "task:", "tasks: missing; every file of presets has paper, tasks, base, small, systems"),
-        ("systems:", "system:", "systems: missing; every file of presets has paper, tasks, base, small, systems"),
-        ("  search:", "  find:", "base.search: missing; every file of presets has paper, tasks, base, small, systems"),
+        ("tasks:", "task:", "tasks: missing; every preset file has paper, tasks, base, small, systems"),
+        ("systems:", "system:", "systems: missing; every preset file has paper, tasks, base, small, systems"),
+        ("  search:", "  find:", "base.search: missing; every preset file has paper, tasks, base, small, systems"),
         ("  task: en-fr", "  task: fr-en", "rnnsearch-30: task: fr-en-12m is not one of en-fr-12m"),
         (
             "  rnnsearch: {",
@@ -253,7 +253,7 @@ def test_an_architecture_that_is_not_there_is_answered_with_those_that_are() -> 
 
 
 def test_a_configuration_without_architecture_asks_for_one() -> None:
-    assert mistake(architecture=None) == "run.yaml: architecture: missing; presets have one"
+    assert mistake(architecture=None) == "run.yaml: architecture: missing; copy it from a preset"
 
 
 def test_mistakes_in_the_model_and_elsewhere_are_reported_together() -> None:

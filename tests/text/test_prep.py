@@ -825,7 +825,7 @@ def test_references_have_a_line_for_every_line_of_the_development_set(raw: dict[
     with pytest.raises(UserError, match=r"dev\.en has 12 lines but .*more has 1; they must be aligned"):
         prepare(raw, tmp_path / "data", BPE, workers=1, development=Development((tmp_path / "more",)))
     del raw["dev"]
-    with pytest.raises(UserError, match=r"more: there is no development set that it translates; give its two files"):
+    with pytest.raises(UserError, match=r"more: a reference needs a development set; give its two files"):
         prepare(raw, tmp_path / "data", BPE, workers=1, development=Development((tmp_path / "more",)))
 
 
