@@ -164,7 +164,7 @@ def translate(
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
 
-    from nmtkit.machine.processes import COPIES, loading
+    from nmtkit.machine.processes import CAN_FORK, loading
 
     with loading():
         # These take seconds, because they import torch.
@@ -177,7 +177,7 @@ def translate(
         models = Models(tuple(folders), device, combine, parse_weights(weights), precision, lexicon).resolved()
         translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
     translator = translator_of(models)
-    copies = COPIES and translator.device.type == "cpu"
+    copies = CAN_FORK and translator.device.type == "cpu"
     # A process that is not a copy takes as long to start as this one did. With --jobs, processes start at once.
     start = 0.0 if jobs or copies else time.process_time()
     # After loading, because the models' size says how many of them the memory holds.
