@@ -75,7 +75,7 @@ def test_a_helping_process_answers_before_more_input_is_read() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_only_a_few_items_are_taken_ahead(count: int) -> None:
+def test_only_a_few_items_are_read_ahead(count: int) -> None:
     taken = 0
 
     def items() -> Iterator[int]:
