@@ -394,6 +394,7 @@ def test_miniature_finds_the_text_of_both_corpora_and_does_a_row(serve: Serve, r
     plan = yaml.safe_load((RECIPES / "miniature" / "plan.yaml").read_text())
     plan["budgets"]["six"] |= {"training.max_updates": 3}
     row = {"preset": "rnnsearch", "set": {"model.hidden": 8, "model.attention": 8}}
+    plan["papers"] = {}
     plan["groups"] = {
         corpus: {"corpus": corpus, "budget": "six", "family": "rnnsearch", "seeds": [1], "rows": {"small": row}}
         for corpus in plan["corpora"]
@@ -401,7 +402,7 @@ def test_miniature_finds_the_text_of_both_corpora_and_does_a_row(serve: Serve, r
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
     recipe("miniature", f"--plan={tmp_path / 'plan.yaml'}", f"--ledger={tmp_path / 'ledger.jsonl'}")
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
-    assert [line["group"] for line in lines] == ["multi30k", "tatoeba"]
+    assert [line["group"] for line in lines] == ["multi30k", "tatoeba", "tatoeba-bpe"]
 
 
 @pytest.mark.slow

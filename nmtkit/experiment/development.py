@@ -14,7 +14,7 @@ from nmtkit.evaluation.bleu import detokenized_bleu
 from nmtkit.folders import TextFiles
 from nmtkit.lines import read_lines
 from nmtkit.search.batching import translate_each
-from nmtkit.search.beam import Search
+from nmtkit.search.settings import Search
 from nmtkit.text.manifest import reference_files
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.training import distributed

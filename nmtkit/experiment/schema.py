@@ -11,7 +11,7 @@ from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
 from nmtkit.machine.memory import is_full
 from nmtkit.models.base import Seq2Seq
-from nmtkit.search.beam import Search
+from nmtkit.search.settings import Search
 from nmtkit.training.settings import Training
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from nmtkit.options import Option, option
+
 # Fixed limits. Characters are Unicode code points.
 LINE = 20_000  # characters of a line or sentence
 ATTENTION = 20_000  # characters of a text with attention weights, whose size is quadratic
@@ -11,15 +13,24 @@ TRANSFER = 20.0  # seconds to send a request, and to read each part of the answe
 KEEP_ALIVE = 5  # seconds that an idle connection stays open
 CONNECTIONS = 1_000  # open at the same time
 
+LIMITS = "Limits"  # of the help
 
+
+# fmt: off
 @dataclass(frozen=True)
 class Limits:
     """Limits that an administrator can set."""
 
-    characters: int = 1_000_000  # of a request's text, times the size of n-best lists
-    lines: int = 10_000  # lines or sentences of a request
-    beam: int = 20  # beam size and n-best size
-    timeout: float = 600.0  # seconds from a request to its answer; then it gets a 504
+    characters: int = option(1_000_000, Option(
+        "Most characters of a text, times the number of translations of each sentence.", LIMITS,
+        names="--limit-characters", at_least=1))
+    lines: int = option(10_000, Option(
+        "Most lines or sentences of a text.", LIMITS, names="--limit-lines", at_least=1))
+    beam: int = option(20, Option(
+        "Largest beam, and longest n-best list, that a client may ask for.", LIMITS, names="--limit-beam", at_least=1))
+    timeout: float = option(600.0, Option(
+        "Seconds from a request to its answer; then the request fails (504).", LIMITS, at_least=0.001))
+    # fmt: on
 
     @property
     def body(self) -> int:
