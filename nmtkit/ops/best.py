@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from nmtkit.ops.native import library, search
-from nmtkit.ops.native.search import GROUP
+from nmtkit.kernels import library, search
+from nmtkit.kernels.search import GROUP
 
 
 class Logits(NamedTuple):

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
+from nmtkit.kernels import library, pairs
 from nmtkit.ops import int8
 from nmtkit.ops.int8 import check_int8, pack
 from nmtkit.ops.matrix import product
-from nmtkit.ops.native import library, pairs
 from tests.laws import factors
 from tests.ops import oracle
 

@@ -20,12 +20,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, bfloat16, cross_entropy, gated, gru, int8, lau, lstm, nematus, trusted
+from nmtkit.kernels import library, search, trusted
+from nmtkit.kernels.search import GROUP
+from nmtkit.ops import attention, bfloat16, cross_entropy, gated, gru, int8, lau, lstm, nematus
 from nmtkit.ops.best import best
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import Matrix, is_packed, product
-from nmtkit.ops.native import library, search
-from nmtkit.ops.native.search import GROUP
 from tests.laws import drawn, gradients, leaves, one_at_a_time
 
 DTYPES = [torch.float32, torch.bfloat16]
@@ -521,7 +521,7 @@ def test_without_a_library_everything_is_plain(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_environment_switches_kernels_off() -> None:
-    code = "from nmtkit.ops.native import library as l; import torch; print(l.helps(torch.ones(1)), l.remedy())"
+    code = "from nmtkit.kernels import library as l; import torch; print(l.helps(torch.ones(1)), l.remedy())"
     off = {**os.environ, "NMTKIT_KERNELS": "off"}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=off).stdout
     assert said == "False NMTKIT_KERNELS=off in the environment switches them off\n"

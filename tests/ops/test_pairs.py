@@ -8,8 +8,8 @@ import math
 import pytest
 import torch
 
+from nmtkit.kernels import library, pairs
 from nmtkit.ops import matrix
-from nmtkit.ops.native import library, pairs
 from tests.laws import drawn, one_at_a_time
 from tests.ops import oracle
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from nmtkit.kernels import library, tiles
 from nmtkit.ops import matrix
-from nmtkit.ops.native import library, tiles
 from tests.laws import drawn, one_at_a_time
 
 pytestmark = [
