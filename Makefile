@@ -21,7 +21,7 @@ help:
 env: .venv/installed
 
 # The stamp lies inside .venv, so that removing .venv is enough to start again.
-.venv/installed: pyproject.toml constraints.txt $(wildcard nmtkit/ops/native/*.[ch])
+.venv/installed: pyproject.toml setup.py constraints.txt $(wildcard nmtkit/kernels/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo 'nmtkit needs Python 3.10 or later, and "$(PYTHON)" is not; name one: make env PYTHON=python3.12' >&2; exit 1; }
 	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv || { \
@@ -63,5 +63,5 @@ gpu: env
 	$(BIN)/pytest -m gpu tests/gpu
 
 clean:
-	rm -rf .venv work build dist *.egg-info nmtkit/ops/native/_compiled*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv work build dist *.egg-info nmtkit/kernels/_compiled*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,6 +24,7 @@ RANKS = [
     {"models", "search", "data"},
     {"text", "align", "layers"},
     {"ops"},
+    {"kernels"},
     {"folders", "machine"},
     {"config", "lines"},
     {"errors", "symbols", "version"},

@@ -18,11 +18,11 @@ from nmtkit.experiment.development import DevelopmentSet, validate
 from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.experiment.warm_start import Origin, check_origin, take_weights, write_origin
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
+from nmtkit.kernels import library
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, copy_file, locked
 from nmtkit.machine.threads import choose_threads
 from nmtkit.models.base import Seq2Seq, count_parameters
-from nmtkit.ops.native import library
 from nmtkit.ops.precision import TrainingPrecision, dtype_of
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import copy_prep

@@ -3,7 +3,7 @@
 ``additive`` is for search: any number of query rows for each sentence, in plain operations. ``quick_additive`` computes
 the same from exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one
 query row for each sentence, and keys, values and v that all steps share. On a CPU it is one
-kernel in each direction, ``native/attention.py``.
+kernel in each direction, ``kernels/attention.py``.
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.kernels import attention as native
+from nmtkit.kernels import library, search
 from nmtkit.ops.loop import Shared, share
-from nmtkit.ops.native import attention as native
-from nmtkit.ops.native import library, search
 
 Additive: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]  # as ``additive``
 LARGEST = 40.0  # exponent: the product of two such exponentials is within float32
@@ -132,7 +132,7 @@ class _Additive(torch.autograd.Function):
         ctx.quick = library.helps(keys.value, values.value, dtypes=library.BOTH)
         if ctx.quick:
             query = query.to(keys.value.dtype).contiguous()
-            context, weights = native.attend(query, keys, values, v, mask)
+            context, weights = native.attend(query, keys.value, values.value, v.wide(), mask)
         else:
             weights = _scores(query, keys.wide(), v.value, mask).softmax(dim=-1)
             context = torch.bmm(weights.to(values.value.dtype).unsqueeze(1), values.value).squeeze(1)
@@ -145,8 +145,12 @@ class _Additive(torch.autograd.Function):
     def backward(ctx: Any, grad_context: Tensor, _: Tensor) -> tuple[Any, ...]:
         query, weights = ctx.saved_tensors
         keys, values, v = ctx.shared
-        back = native.back if ctx.quick else _back
-        d_query = back(grad_context.contiguous(), query, keys, values, v, weights)
+        if ctx.quick:
+            shared = keys.value, values.value, v.wide()
+            d_query, d_v = native.back(grad_context.contiguous(), query, *shared, weights, keys.sum())
+            v.add(d_v)
+        else:
+            d_query = _back(grad_context, query, keys, values, v, weights)
         # The values' gradient is one product at the end.
         values.note(weights.to(values.value.dtype).unsqueeze(1), grad_context.unsqueeze(1))
         return d_query, None, None, None, None

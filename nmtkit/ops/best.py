@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from nmtkit.ops.native import library, search
-from nmtkit.ops.native.search import GROUP
+from nmtkit.kernels import library, search
+from nmtkit.kernels.search import GROUP
 
 
 class Logits(NamedTuple):
@@ -36,9 +36,8 @@ def whole(log_probs: LogProbs) -> Tensor:
 def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
     """The k best of every row, sorted, and their columns, both (N, k); NaN comes first, as with ``topk``.
 
-    Of equal values the one in the last column comes first, so that EOS, which is among the first words, never wins a
-    tie. Only on a GPU ties are broken in any way, as by ``topk``. Columns before ``first`` do not count; k is less if
-    fewer others remain.
+    Of equal values the last column comes first, so that EOS, whose id is low, does not win ties; a GPU breaks ties
+    arbitrarily, as ``topk`` does. Columns before ``first`` do not count; k is less if fewer others remain.
     """
     if isinstance(log_probs, Logits):
         return search.best_log_softmax(log_probs.values, min(k, log_probs.values.shape[1] - first), first)
@@ -72,8 +71,9 @@ def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def _best_columns(values: Tensor, columns: Tensor, k: int) -> Tensor:
     """The columns (N, k) of the k best values (N, C), whose columns are (N, C) or (C,).
 
-    ``topk`` breaks ties in any way, so it is given keys without ties: the value above, the column below. The value is
-    the integer that has the same order as the number, with NaN of either sign at the top, as in ``native/functions.h``.
+    ``topk`` breaks ties arbitrarily, so it sorts int64 keys that are all different: the value in the upper half, the
+    column in the lower. The values are integers in the order of the numbers, NaN of either sign above all, as in
+    ``kernels/functions.h``.
     """
     bits = values.view(torch.int32)
     ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)) - 0x7FFFFF

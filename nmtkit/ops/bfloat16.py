@@ -1,6 +1,6 @@
 """Products with weights in bfloat16, for search: up to seven times as fast as float32 where the processor has them.
 
-A weight is converted once and, on a CPU, laid out once: for the processor's tiles if it has any (``native/tiles.py``),
+A weight is converted once and, on a CPU, laid out once: for the processor's tiles if it has any (``kernels/tiles.py``),
 or else in oneDNN's format, which oneDNN would otherwise produce in every product. Rows that are not in bfloat16 are
 converted in every product. The results are rounded to bfloat16, except those of tiles, and returned in float32, or in
 bfloat16 where they only enter another product.
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from nmtkit.kernels import tiles
 from nmtkit.ops.blocks import LARGEST, by_blocks
-from nmtkit.ops.native import tiles
 
 
 class Low(NamedTuple):

@@ -5,7 +5,7 @@ the softmax's gradient, softmax(logits) - target. Backward only multiplies what 
 
 A chunk is what the three products take at once: many rows, because each chunk passes over the whole gradient of the
 weight. What lies between the products goes over the logits some eight times, and is done in blocks of a chunk that stay
-in a processor's cache; or by a kernel that has a row there until it is done with it, ``native/cross_entropy.py``.
+in a processor's cache; or by a kernel that has a row there until it is done with it, ``kernels/cross_entropy.py``.
 
 Letters: R rows (sentences x target words), H hidden, V words.
 """
@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.kernels import cross_entropy as native
+from nmtkit.kernels import library
 from nmtkit.ops.linear import extended, times, with_zeros
-from nmtkit.ops.native import cross_entropy as native
-from nmtkit.ops.native import library
 
 EVEN = 32  # words
 

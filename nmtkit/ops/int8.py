@@ -2,7 +2,7 @@
 
 A weight has a scale for each of its outputs, computed once. The other factor has one for each of its rows, computed in
 every product, so that a row's result does not depend on the rows beside it. Processors without VNNI add the products
-up in pairs, in 16 bits: they have a kernel of ours (``native/pairs.py``); where there is none, or for weights that it
+up in pairs, in 16 bits: they have a kernel of ours (``kernels/pairs.py``); where there is none, or for weights that it
 does not take, oneDNN multiplies there as well, with the largest integers such that no pair overflows.
 
 A packed weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
+from nmtkit.kernels import library, pairs, search
 from nmtkit.ops.blocks import LARGEST, by_blocks
-from nmtkit.ops.native import library, pairs, search
 
 NARROW, WIDE = pairs.LARGEST, 127  # the largest integer of either factor; 2 * (90 + 90) * 90 < 2 ** 15
 

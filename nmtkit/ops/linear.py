@@ -2,8 +2,8 @@
 
 oneDNN, which multiplies for PyTorch there, compiles a program for every shape of a product. That takes 1 to 3 ms, often
 longer than the product itself, and hardly two batches have the same number of words. So rows of zeros are added until
-the number of rows is a common one; they only affect the time. A processor's tiles (``native/tiles.py``) take any number
-of rows; the gradient of a weight, a sum over rows, is always computed by oneDNN.
+the number of rows is a common one; they only affect the time. A processor's tiles (``kernels/tiles.py``) take any
+number of rows; the gradient of a weight, a sum over rows, is always computed by oneDNN.
 
 Letters: R rows, P rows together with those of zeros, D inputs, E outputs.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from nmtkit.ops.native import tiles
+from nmtkit.kernels import tiles
 
 FEW = 128  # rows: up to so many sentences make a batch, and the steps of a loop repeat products of that shape
 BLOCK = 512  # rows: AMX is as fast with so many as with more

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import check_choice
+from nmtkit.kernels import pairs, tiles
 from nmtkit.ops import bfloat16, int8
-from nmtkit.ops.native import pairs, tiles
 from nmtkit.ops.precision import Precision, Products, resolve
 
 SMALL = 2**14  # elements of a weight

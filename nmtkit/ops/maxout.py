@@ -1,6 +1,6 @@
 """Maxout over pairs (Goodfellow et al. 2013), as Bahdanau et al. 2015 have it in the output layer (A.2.2).
 
-PyTorch's maximum over a dimension of two is slow on a processor, and its backward is slower: ``native/maxout.py``.
+PyTorch's maximum over a dimension of two is slow on a processor, and its backward is slower: ``kernels/maxout.py``.
 """
 
 from typing import Any
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops.native import library
-from nmtkit.ops.native import maxout as native
+from nmtkit.kernels import library
+from nmtkit.kernels import maxout as native
 
 
 def maxout(x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nmtkit.errors import UserError
-from nmtkit.ops.native import library
+from nmtkit.kernels import library
 from tests.training.conftest import make_data, trained
 
 

@@ -7,12 +7,11 @@ from torch import nn
 from nmtkit.layers.attention import AdditiveAttention, MultiHeadAdditiveAttention
 from nmtkit.layers.converted import for_search
 from nmtkit.ops import attention
+from tests.laws import randomised
 
 
 def test_the_score_is_v_tanh_of_projected_query_and_key() -> None:
-    layer = AdditiveAttention(3, 4, 5)
-    for parameter in layer.parameters():
-        parameter.data.normal_()
+    layer = randomised(AdditiveAttention(3, 4, 5), std=1.0)
     query, annotations, mask = torch.randn(2, 3), torch.randn(2, 6, 4), torch.ones(2, 6, dtype=torch.bool)
     context, weights = layer(query, layer.key(annotations), annotations, mask)
     keys = annotations @ layer.key.weight.t() + layer.key.bias
@@ -27,9 +26,7 @@ def test_there_is_one_bias() -> None:
 
 
 def test_a_head_is_additive_attention_with_its_slices_and_the_shared_v() -> None:
-    heads, layer = 3, MultiHeadAdditiveAttention(5, 12, 6, 3)
-    for parameter in layer.parameters():
-        parameter.data.normal_()
+    heads, layer = 3, randomised(MultiHeadAdditiveAttention(5, 12, 6, 3), std=1.0)
     annotations = torch.randn(2, 7, 12)
     mask = torch.arange(7) < torch.tensor([[7], [4]])
     query = torch.randn(4, 5)  # two hypotheses of each sentence

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from nmtkit.ops import trusted
-from nmtkit.ops.native import library, pairs, tiles
+from nmtkit.kernels import library, pairs, tiles, trusted
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from nmtkit.kernels.search import GROUP
 from nmtkit.ops.best import best, softmax_of, whole
-from nmtkit.ops.native.search import GROUP
 
 pytestmark = pytest.mark.usefixtures("operations")
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from nmtkit.kernels import pairs, tiles
 from nmtkit.layers import converted
 from nmtkit.layers.recurrent import GRU, LAU, LSTMState, PeepholeLSTM
 from nmtkit.ops import bfloat16, int8
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import SMALL, Matrix, convert, product
-from nmtkit.ops.native import pairs, tiles
 from nmtkit.ops.precision import Products
 
 

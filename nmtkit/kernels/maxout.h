@@ -1,4 +1,4 @@
-/* The greater of each pair of neighbours, see ../maxout.py. */
+/* The greater of each pair of neighbours, see maxout.py. */
 
 /* Given x (rows, 2 width), the result (rows, width), width, whether both are low. */
 BODY(maxout, int low) {

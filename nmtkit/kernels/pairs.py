@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmtkit.ops import trusted
-from nmtkit.ops.native import library, search
-from nmtkit.ops.native.library import parts, run
+from nmtkit.kernels import library, search, trusted
+from nmtkit.kernels.library import parts, run
 
 STRIP, DEEP = 16, 8  # columns and rows of the weight, as in pairs.h
 LARGEST = 90  # the largest integer of a row, of either sign; of a weight it is 127

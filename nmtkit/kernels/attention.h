@@ -1,4 +1,4 @@
-/* A step of additive attention in training, see ../attention.py. A row is a sentence, which has one query. */
+/* A step of additive attention in training, see attention.py. A row is a sentence, which has one query. */
 
 /* Given queries (rows, width), keys (rows, sources, width), values (rows, sources, depth), v (width), mask (rows, sources),
    contexts (rows, depth), weights (rows, sources), room to work in (parts, depth), sources, width, depth, whether queries,

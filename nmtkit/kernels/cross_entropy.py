@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from nmtkit.ops.native.library import parts, run
+from nmtkit.kernels.library import parts, run
 
 
 def losses(

@@ -1,5 +1,5 @@
 /* Products in bfloat16 by a processor's tiles, AMX of Intel: registers of 16 rows of 64 bytes, of which an instruction
-   multiplies two and adds the products to a third. See ../native/tiles.py.
+   multiplies two and adds the products to a third. See tiles.py.
 
    Tiles 0 to 3 are sums, 16 rows of 16 floats; 4 and 5 are 16 rows of 32 numbers of the left matrix, 6 and 7 as many rows of
    the right one, laid out in pairs: two rows side by side, column by column. */

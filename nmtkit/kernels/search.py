@@ -6,7 +6,7 @@ Letters: N rows, V words, K beam, B sentences, S source positions, A attention w
 import torch
 from torch import Tensor
 
-from nmtkit.ops.native.library import parts, run
+from nmtkit.kernels.library import parts, run
 
 GROUP = 64  # columns whose maximum is taken first, as in search.h
 

@@ -1,4 +1,4 @@
-/* Loss and gradient of a row of logits, see ../cross_entropy.py.
+/* Loss and gradient of a row of logits, see cross_entropy.py.
 
    Given logits (rows, words), each row beginning `stride` of them after the one before it, bias (words), targets (rows),
    losses (rows, 2), the bias's gradient (parts, words) or null, room to work in (parts, words), what is wanted of a wrong

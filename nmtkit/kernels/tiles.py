@@ -14,9 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nmtkit.ops import trusted
-from nmtkit.ops.native import library
-from nmtkit.ops.native.library import parts, run
+from nmtkit.kernels import library, trusted
+from nmtkit.kernels.library import parts, run
 
 DEPTH = COLUMNS = 32  # of a tile, and of two side by side, as in tiles.h
 
