@@ -41,6 +41,7 @@ from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import BOS
 from nmtkit.training.loss import summed_loss
 from nmtkit.training.validation import Validation
+from nmtkit.translation.request import Request
 from tests.gpu import simulated
 from tests.laws import assert_same, gradients, tensors_of
 from tests.toys import (
@@ -360,7 +361,8 @@ def test_the_command_trains_and_translates_as_on_the_cpu(data: Path, tmp_path: P
     run_experiment(planned(), data, tmp_path / "run", GPU)
     lines = [line.strip() for line in (data.parent / "test.xx").read_text().splitlines()]
     ours, theirs = (
-        list(nmtkit.load(tmp_path / "run", str(device), precision="float32").n_best(lines, 1)) for device in (GPU, CPU)
+        list(nmtkit.load(tmp_path / "run", str(device), precision="float32").answer(lines, Request()))
+        for device in (GPU, CPU)
     )
     assert len(ours) == len(theirs) == len(lines)
     for (mine,), (other,) in zip(ours, theirs, strict=True):
