@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, Settings, presets
+from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, Settings
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
+from nmtkit.workflow.shared import presets
 
 if TYPE_CHECKING:
     import torch
