@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 FREE = re.compile(r"(paper|data|search)\..*|training\.(max_updates|max_epochs|patience|min_lr|valid_every|keep_best|"
                   r"keep_last|save_every|pass_tokens|precision)")  # fmt: skip
 # ... and hyperparameters that affect neither the order of the data nor any shape.
-HYPERPARAMETERS = re.compile(r"model\.(\w+_)?dropout|training\.(optimizer\.(?!name$)\w+|groups\.\w+\.(lr|decay)|"
-                         r"schedule\.\w+|loss|label_smoothing|clip_norm|clip_factor|dropout_seed)")  # fmt: skip
+HYPERPARAMETERS = re.compile(r"model\.(\w+_)?dropout|training\.(optimizer\.(?!name$)\w+|groups\.\w+\.(lr|decay)|loss|"
+                         r"schedule\.\w+|label_smoothing|word_dropout|clip_norm|clip_factor|dropout_seed)")  # fmt: skip
 
 
 def run_experiment(
