@@ -89,26 +89,6 @@ def test_a_word_that_cannot_be_has_the_log_probability_minus_infinity() -> None:
 
 
 @needs_kernels
-@pytest.mark.parametrize("first", [0, 2])
-@pytest.mark.parametrize(
-    ("columns", "k"), [*itertools.product([3, 5, GROUP, GROUP + 1, 20 * GROUP - 1, 33 * GROUP + 7], [1, 5, 12])]
-)
-def test_the_best_words_are_those_of_topk_and_of_equals_the_last(columns: int, k: int, first: int) -> None:
-    k = min(k, columns - first)
-    values = drawn(50, columns + 2)[:, 2:]
-    values[:, :first] += 100
-    found, places = search.best(values, k, first)
-    expected = values[:, first:].topk(k)
-    assert torch.equal(found, expected.values)
-    assert torch.equal(places, expected.indices + first)
-    few = torch.randint(3, (50, columns), generator=torch.Generator().manual_seed(1)).float()
-    order = few[:, first:].flip(1).sort(dim=1, descending=True, stable=True)
-    found, places = search.best(few, k, first)
-    assert torch.equal(found, order.values[:, :k])
-    assert torch.equal(places, columns - 1 - order.indices[:, :k])
-
-
-@needs_kernels
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.parametrize(("columns", "k"), [*itertools.product([3, GROUP, 20 * GROUP - 1, 33 * GROUP + 7], [1, 5])])
@@ -143,17 +123,6 @@ def test_weighted_values_are_the_product_of_weights_and_values(depth: int, dtype
     weights, values = drawn(3, 4, 5).softmax(dim=-1), drawn(3, 5, depth).to(dtype)
     exact = weights.double() @ values.double()
     torch.testing.assert_close(search.weighted(weights, values), exact.float(), rtol=1e-5, atol=1e-6)
-
-
-@needs_kernels
-@pytest.mark.parametrize("wrong", [torch.nan, -torch.nan])
-@pytest.mark.parametrize("place", [0, 29 * GROUP, 30 * GROUP + 4])
-def test_what_is_no_number_comes_first_whatever_its_sign(wrong: float, place: int) -> None:
-    values = drawn(3, 30 * GROUP + 5)
-    values[1, place] = wrong
-    found, columns = search.best(values, 2, 0)
-    assert found[:, 0].isnan().tolist() == [False, True, False]
-    assert columns[1, 0] == place
 
 
 @needs_kernels
