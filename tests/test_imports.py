@@ -26,11 +26,12 @@ RANKS = [
     {"ops"},
     {"kernels"},
     {"folders", "machine"},
+    {"options"},
     {"config", "lines"},
     {"errors", "symbols", "version"},
 ]
 RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
-TORCH_FREE = {"cli", "workflow", "config", "folders", "lines", "errors", "symbols", "version"}
+TORCH_FREE = {"cli", "workflow", "options", "config", "folders", "lines", "errors", "symbols", "version"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

@@ -18,13 +18,14 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.search.batching import translate_each
-from nmtkit.search.beam import Floats, Hypothesis, Search
+from nmtkit.search.beam import Floats, Hypothesis
 from nmtkit.search.scorer import Scorer
+from nmtkit.search.settings import LengthPenalty, Search
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.translation.pieces import Part, best_combinations, cuts, end_of_piece, same_cuts, slices
-from nmtkit.translation.request import LengthPenalty, Request
+from nmtkit.translation.request import Request
 from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, windows
 from nmtkit.translation.translation import Translation, Writer
 

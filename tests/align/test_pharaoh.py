@@ -22,7 +22,9 @@ def test_what_is_no_link_is_named_with_its_place(text: str) -> None:
 def test_a_link_outside_its_sentences_is_named() -> None:
     check_links([(1, 2)], 2, 3, "a", 1)
     for link in ("2-0", "0-3"):
-        with pytest.raises(UserError, match=f"a:4: the link {link} is outside its pair of 2 and 3 words; align these"):
+        with pytest.raises(
+            UserError, match=f"a:4: the link {link} is outside its pair of 2 and 3 words; align the same"
+        ):
             check_links(parse_links(link, "a", 4), 2, 3, "a", 4)
 
 

@@ -105,8 +105,8 @@ def test_a_joint_vocabulary_counts_the_words_of_both_sides(data: Path) -> None:
 def test_the_report_tells_rows_and_coverage(data: Path) -> None:
     lines = str(encode(data, 6, None, 1, False, 1)).splitlines()
     assert lines == [
-        f"{data}/vocab.src: 6 rows, which are 4 symbols and 2 of 4 different words",
-        f"{data}/vocab.tgt: 9 rows, which are 4 symbols and 5 of 5 different words",
+        f"{data}/vocab.src: 6 rows, 4 symbols and 2 of 4 word types",
+        f"{data}/vocab.tgt: 9 rows, 4 symbols and 5 of 5 word types",
         "  train 10 + 9 tokens, of which 60.00% + 100.00% covered, 4 + 0 unknown",
         "  dev   3 + 4 tokens, of which 66.67% + 50.00% covered, 1 + 2 unknown",
     ]
@@ -121,7 +121,7 @@ def test_a_split_of_blank_lines_can_be_opened(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_without_a_word_is_refused(data: Path) -> None:
-    with pytest.raises(UserError, match=r"data/train\.src: no word is there 9999 times or more; lower `min_count`"):
+    with pytest.raises(UserError, match=r"data/train\.src: no word occurs 9999 times or more; lower `min_count`"):
         encode(data, None, None, 9999, False, 1)
     assert not (data / "vocab.src").exists()
 
@@ -157,7 +157,7 @@ def test_a_folder_that_prep_did_not_make_is_refused(tmp_path: Path) -> None:
 def test_a_vocabulary_made_since_is_noticed(data: Path) -> None:
     encode_all(data)
     Vocabulary.choose(Counter(["le", "chat"]).items(), None, 1).save(data / "vocab.tgt")
-    with pytest.raises(UserError, match=r"vocab\.tgt: not the one that the text was encoded with; run nmtkit vocab"):
+    with pytest.raises(UserError, match=r"vocab\.tgt: the text was encoded with another vocabulary; run nmtkit vocab"):
         Corpus.open(data, "train")
 
 
@@ -166,7 +166,7 @@ def test_text_prepared_since_is_noticed(tmp_path: Path, data: Path) -> None:
     make(tmp_path, SENTENCES, HELD_OUT)
     Corpus.open(data, "train")  # the same text again is no other text
     make(tmp_path, SENTENCES[::-1], HELD_OUT)
-    with pytest.raises(UserError, match=r"data/train\.src: prepared anew since it was encoded; run nmtkit vocab again"):
+    with pytest.raises(UserError, match=r"data/train\.src: changed since it was encoded; run nmtkit vocab again"):
         Corpus.open(data, "train")
     encode_all(data)
     assert len(Corpus.open(data, "train")) == len(SENTENCES)
@@ -244,7 +244,7 @@ def test_ids_that_no_word_has_and_offsets_out_of_order_are_named(data: Path) -> 
     ids.tofile(data / "train.src.ids")
     corpus = Corpus.open(data, "train")
     corpus.src(1)
-    with pytest.raises(UserError, match=rf"train\.src\.ids: sentence 3: no word has number {words}; run nmtkit vocab"):
+    with pytest.raises(UserError, match=rf"train\.src\.ids: sentence 3: id {words} is out of range; run nmtkit vocab"):
         corpus.src(2)
     offsets[[1, 2]] = offsets[[2, 1]]
     offsets.tofile(data / "train.src.offsets")
@@ -273,7 +273,7 @@ def test_an_annotated_corpus_says_where_unknown_words_come_from(data: Path) -> N
     assert train == [["<unkpos_0>", "chat"], [UNKPOS[-1]], [UNKPOS[-1], "chat"],
                      ["<unkpos_-2>", "chat", "<unkpos_1>", UNKPOS[-1]]]  # fmt: skip
     assert dev == [[UNKPOS[-1], "<unkpos_1>"], [], ["chat", "<unkpos_1>"]]
-    assert "20 symbols and 1 of 5 different words" in str(encode(data, None, 21, 1, False, 1, unkpos=True))
+    assert "20 symbols and 1 of 5 word types" in str(encode(data, None, 21, 1, False, 1, unkpos=True))
 
 
 def test_annotation_changes_nothing_but_unknown_target_words(data: Path) -> None:
@@ -304,10 +304,10 @@ def test_another_alignment_is_another_text_to_train_on(data: Path) -> None:
 
 
 def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None:
-    with pytest.raises(UserError, match=r"train\.align: not there, and `unkpos` needs it; make it with nmtkit align"):
+    with pytest.raises(UserError, match=r"train\.align: not found, and `unkpos` needs it; make it with nmtkit align"):
         annotated(data, 21)
     (data / "train.align").write_text("0-0\n")
-    with pytest.raises(UserError, match="`tgt_size` 20: with `unkpos`, 20 rows are symbols; give it more"):
+    with pytest.raises(UserError, match="`tgt_size` 20: with `unkpos`, 20 rows are symbols; use a larger one"):
         annotated(data, 20)
     with pytest.raises(UserError, match=r"train\.align has 1 lines but the text 4; run nmtkit align again"):
         annotated(data, 21)
@@ -316,7 +316,5 @@ def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None
         annotated(data, 21)
     settings = (data / "prep.yaml").read_text().replace("segmentation: words", "segmentation: bpe")
     (data / "prep.yaml").write_text(settings)
-    with pytest.raises(
-        UserError, match=r"`unkpos`: .*data has pieces of words, so none is unknown; prepare it anew with"
-    ):
+    with pytest.raises(UserError, match=r"`unkpos`: .*data has subwords, so no word is unknown; prepare it again with"):
         annotated(data, 21)

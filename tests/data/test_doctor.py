@@ -107,7 +107,7 @@ def test_every_line_of_a_table_that_is_too_short_is_found(tmp_path: Path, split:
     table.write_bytes(b"".join(line + b"\n" for line in lines))
     files[split] = Files(Path(f"{table}:1"), Path(f"{table}:2"))
     (finding,) = examine_text(files, "en", "fr")
-    assert str(finding) == f"{table}:5: no column 2 among 1 (2 such lines: 5, 7)"
+    assert str(finding) == f"{table}:5: has 1 columns, not 2 (2 such lines: 5, 7)"
     assert finding.fatal
 
 
@@ -115,7 +115,7 @@ def test_sides_of_unequal_length_are_found_where_one_ends(tmp_path: Path) -> Non
     sides = corpus(tmp_path)
     del sides["train"][1][280:]
     (finding,) = examine(tmp_path, sides)
-    assert str(finding) == f"{tmp_path}/train.fr:281: the text ends before this line, and the other side goes on"
+    assert str(finding) == f"{tmp_path}/train.fr:281: the text ends before this line; the other side has more"
     assert finding.fatal
 
 

@@ -25,6 +25,6 @@ def test_it_says_so_if_there_are_no_kernels_in_c(
 
 def test_an_ensemble_is_not_trained_into(tmp_path: Path) -> None:
     (tmp_path / "ensemble" / "members").mkdir(parents=True)
-    with pytest.raises(UserError, match="ensemble: an ensemble, which a run would spoil; train into another folder"):
+    with pytest.raises(UserError, match="ensemble: is an ensemble; train into another folder"):
         trained(tmp_path / "ensemble", make_data(tmp_path), max_updates=1)
     assert [path.name for path in (tmp_path / "ensemble").rglob("*")] == ["members"]

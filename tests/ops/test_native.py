@@ -26,7 +26,7 @@ from nmtkit.ops import attention, bfloat16, cross_entropy, gated, gru, int8, lau
 from nmtkit.ops.best import best
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import Matrix, is_packed, product
-from tests.laws import drawn, gradients, leaves
+from tests.laws import drawn, gradients, leaves, one_at_a_time
 
 DTYPES = [torch.float32, torch.bfloat16]
 # Those that this processor multiplies in a way of its own, which is where the kernels are.
@@ -176,7 +176,7 @@ def with_gradients(result: Tensor, of: list[Tensor]) -> Tensor:
 
 NEAR = {torch.float32: 1e-5, torch.bfloat16: 0.06}
 SIZES = [(1, 1, 1), (5, 3, 7), (9, 17, 130)]  # sentences, words, width
-ROWS = pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (20, 70), (33, 130)])
+ROWS = [(5, 7), (1, 1), (20, 70), (33, 130)]  # and width
 
 
 @needs_kernels
@@ -218,18 +218,15 @@ CELLS = {
 
 @needs_kernels
 @pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("x_dtype", DTYPES)
-@ROWS
+@pytest.mark.parametrize(("dtype", "x_dtype", "size"), one_at_a_time(DTYPES, DTYPES, ROWS))
 def test_two_steps_of_training_are_those_of_plain_operations(
     name: str,
     dtype: torch.dtype,
     x_dtype: torch.dtype,
-    rows: int,
-    width: int,
+    size: tuple[int, int],
     both: Callable[..., tuple[Tensor, Tensor]],
 ) -> None:
-    cell = CELLS[name]
+    cell, (rows, width) = CELLS[name], size
     (x,) = leaves((rows, cell.terms * width), dtype=x_dtype, scale=0.5)
     states = leaves(*[(rows, width)] * cell.states, scale=0.5)
     weights = leaves(*cell.shared(width), scale=0.5 / width**0.5)
@@ -300,16 +297,15 @@ NORMALISED = {
 
 @needs_kernels
 @pytest.mark.parametrize("kind", NORMALISED)
-@pytest.mark.parametrize("layer_norm", [True, False])
-@pytest.mark.parametrize("dropout", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("x_dtype", DTYPES)
-@ROWS
+@pytest.mark.parametrize(
+    ("layer_norm", "dropout", "dtype", "x_dtype", "size"),
+    one_at_a_time([True, False], [True, False], DTYPES, DTYPES, ROWS),
+)
 def test_a_step_with_normalised_gates_is_that_of_plain_operations(
-    kind: str, layer_norm: bool, dropout: bool, dtype: torch.dtype, x_dtype: torch.dtype, rows: int, width: int,
+    kind: str, layer_norm: bool, dropout: bool, dtype: torch.dtype, x_dtype: torch.dtype, size: tuple[int, int],
     both: Callable[..., tuple[Tensor, Tensor]],
 ) -> None:  # fmt: skip
-    cell, gates, parts = NORMALISED[kind]
+    (cell, gates, parts), (rows, width) = NORMALISED[kind], size
     shapes = [(rows, parts * width), (rows, (gates + 1) * width), (rows, width)]
     x, s, h, gain, bias, other, keep = leaves(*shapes, (gates, width), (gates, width), (width,), (rows, width))
     given = [
@@ -323,15 +319,15 @@ def test_a_step_with_normalised_gates_is_that_of_plain_operations(
 
 @needs_kernels
 @pytest.mark.parametrize("x_shape", ["rows", "one row", "none"])
-@pytest.mark.parametrize("layer_norm", [True, False])
-@pytest.mark.parametrize("with_bias", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("x_dtype", DTYPES)
-@ROWS
+@pytest.mark.parametrize(
+    ("layer_norm", "with_bias", "dtype", "x_dtype", "size"),
+    one_at_a_time([True, False], [True, False], DTYPES, DTYPES, ROWS),
+)
 def test_a_step_of_nematus_is_that_of_plain_operations(
-    x_shape: str, layer_norm: bool, with_bias: bool, dtype: torch.dtype, x_dtype: torch.dtype, rows: int, width: int,
+    x_shape: str, layer_norm: bool, with_bias: bool, dtype: torch.dtype, x_dtype: torch.dtype, size: tuple[int, int],
     both: Callable[..., tuple[Tensor, Tensor]],
 ) -> None:  # fmt: skip
+    rows, width = size
     shapes = [(3 * width,) if x_shape == "one row" else (rows, 3 * width), (rows, 3 * width), (rows, width)]
     x, s, h, bias, *norms = leaves(*shapes, (3 * width,), *[(n * width,) for n in (2, 2, 1, 1)])
     x, s, norms = low(x, x_dtype), low(s, dtype), norms if layer_norm else []
