@@ -196,7 +196,7 @@ def distance(a: Arrays, b: Arrays) -> float:
 
 
 def trained(preset: str, data: Path, folder: Path) -> tuple[Arrays, float]:
-    """The parameters after the run, and how far they have come."""
+    """The parameters after the run, and the distance that they have travelled."""
     run = started(preset, data, folder)
     before = weights(run)
     loop.train(run, validations([(1.0, 1.0)]))
@@ -211,7 +211,7 @@ def written(release: Release, preset: str, data: Path) -> tuple[Arrays, list[flo
 
 @pytest.fixture(scope="module")
 def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Arrays, float]]:
-    """Our runs: the parameters in the end, and how far they have come."""
+    """Our runs: the parameters at the end, and the distance that they have travelled."""
     return {preset: trained(preset, data, tmp_path_factory.mktemp(preset)) for preset in RELEASES}
 
 
@@ -219,13 +219,13 @@ def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tupl
 def test_the_first_updates_are_those_of_the_authors_trainer(
     preset: str, runs: dict[str, tuple[Arrays, float]], data: Path
 ) -> None:
-    (ours, way), release = runs[preset], RELEASES[preset]
+    (ours, travelled), release = runs[preset], RELEASES[preset]
     theirs, norms = written(our_design(release), preset, data)
-    assert distance(ours, theirs) < 1e-12 * way
+    assert distance(ours, theirs) < 1e-12 * travelled
     assert {norm > release.limit for norm in norms} == {True, False}
 
 
-# Parts of the way. A batch of DTMT is 8 to 30 sentences here, so that the means of its halves differ much.
+# Shares of the distance travelled. A batch of DTMT has few sentences here, so that the means of its halves differ much.
 @pytest.mark.parametrize(
     ("preset", "differs", "most"),
     [
@@ -236,6 +236,6 @@ def test_the_first_updates_are_those_of_the_authors_trainer(
 def test_what_differs_by_design_from_the_authors_trainer_leads_elsewhere_but_not_far(
     preset: str, differs: str, most: float, runs: dict[str, tuple[Arrays, float]], data: Path
 ) -> None:
-    (ours, way), release = runs[preset], RELEASES[preset]
+    (ours, travelled), release = runs[preset], RELEASES[preset]
     theirs, _ = written(replace(our_design(release), **{differs: getattr(release, differs)}), preset, data)
-    assert 1e-9 < distance(ours, theirs) / way < most
+    assert 1e-9 < distance(ours, theirs) / travelled < most
