@@ -248,6 +248,8 @@ def test_wmt14_en_de_is_scored_both_ways_of_the_mean_of_checkpoints_where_the_pa
     assert titles == [f"newstest2014, {WHOLE}", f"newstest2014, {SPLIT}{COMPARABLE}"]
     whole, split = re.findall(r"^system +multi-bleu .*\n\S+ +([0-9.]+)", printed, re.MULTILINE)[-2:]
     assert float(whole) >= 0 <= float(split)
+    [prep] = (tmp_path / "work").glob("data-*/prep.yaml")
+    assert ("aggressive_hyphens: true" in prep.read_text()) == (preset == "densenmt-ende-15")
     means = {path.name for path in (tmp_path / "work").glob("averaged-*")}
     assert means == ({"averaged-transformer-base-1"} if preset == "transformer-base" else set())
     assert ("mean of step-3, step-2, step-1" in printed) == bool(means)

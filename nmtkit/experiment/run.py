@@ -18,11 +18,12 @@ from nmtkit.experiment.development import DevelopmentSet, validate
 from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.experiment.warm_start import Origin, check_origin, take_weights, write_origin
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
-from nmtkit.kernels import library
+from nmtkit.kernels import door
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, copy_file, locked
 from nmtkit.machine.threads import choose_threads
 from nmtkit.models.base import Seq2Seq, count_parameters
+from nmtkit.ops.plain import PLAIN
 from nmtkit.ops.precision import TrainingPrecision, dtype_of
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import copy_prep
@@ -36,8 +37,8 @@ log = logging.getLogger(__name__)
 FREE = re.compile(r"(paper|data|search)\..*|training\.(max_updates|max_epochs|patience|min_lr|valid_every|keep_best|"
                   r"keep_last|save_every|pass_tokens|precision)")  # fmt: skip
 # ... and hyperparameters that affect neither the order of the data nor any shape.
-HYPERPARAMETERS = re.compile(r"model\.(\w+_)?dropout|training\.(optimizer\.(?!name$)\w+|groups\.\w+\.(lr|decay)|"
-                         r"schedule\.\w+|loss|label_smoothing|clip_norm|clip_factor|dropout_seed)")  # fmt: skip
+HYPERPARAMETERS = re.compile(r"model\.(\w+_)?dropout|training\.(optimizer\.(?!name$)\w+|groups\.\w+\.(lr|decay)|loss|"
+                         r"schedule\.\w+|label_smoothing|word_dropout|clip_norm|clip_factor|dropout_seed)")  # fmt: skip
 
 
 def run_experiment(
@@ -80,8 +81,8 @@ def run_experiment(
             experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
             device, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
-        if device.type == "cpu" and not library.helps():
-            log.info("no kernels in C, which train faster: %s", library.remedy())
+        if device.type == "cpu":
+            log.info(door.report(PLAIN))
         log.info(development.describe_bleu())
         if run.settings.batch_tokens == "auto":
             run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))

@@ -14,8 +14,10 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor)
     (rows, sources, depth), width = values.shape, query.shape[1]
     count = parts(rows, keys.numel())
     context, weights = query.new_empty(rows, depth), v.new_empty(rows, sources)
-    given = query, keys, values, v, mask, context, weights, weights.new_empty(count, depth)
-    run("attend", rows, count, *given, sources, width, depth, query.dtype)
+    run(
+        "attend", rows, count, query=query, keys=keys, values=values, v=v, mask=mask, context=context, weights=weights,
+        room=weights.new_empty(count, depth), sources=sources, width=width, depth=depth,
+    )  # fmt: skip
     return context, weights
 
 
@@ -29,7 +31,18 @@ def back(
     (rows, sources, depth), width = values.shape, query.shape[1]
     count = parts(rows, keys.numel())
     d_query, d_v = torch.empty_like(query), weights.new_zeros(count, width)
-    room = weights.new_empty(count, width + sources)
-    given = d_context, query, keys, values, v, weights, d_query, d_keys, d_v, room
-    run("attend_back", rows, count, *given, sources, width, depth, query.dtype)
+    run(
+        "attend_back", rows, count, d_context=d_context, query=query, keys=keys, values=values, v=v, weights=weights,
+        d_query=d_query, d_keys=d_keys, d_v=d_v, room=weights.new_empty(count, width + sources), sources=sources,
+        width=width, depth=depth,
+    )  # fmt: skip
     return d_query, d_v.sum(dim=0)
+
+
+def there_and_back(
+    query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, d_context: Tensor
+) -> tuple[Tensor, ...]:
+    """Context (B, D) and weights (B, S), then the gradients of query, keys and v: what ``door.py`` tries."""
+    (context, weights), d_keys = attend(query, keys, values, v, mask), torch.zeros(keys.shape)
+    d_query, d_v = back(d_context, query, keys, values, v, weights, d_keys)
+    return context, weights, d_query, d_keys, d_v

@@ -1,41 +1,27 @@
-"""Kernels in C for CPUs: one pass for work between the products where PyTorch's operations take several, and products
-by tiles, which some processors have (``tiles.py``).
+"""The kernels in C as they were compiled, and how one is run.
 
 ``pip`` compiles ``kernels.c`` when nmtkit is installed if there is a C compiler. Without one everything works with the
-plain operations beside each use. The rows of a kernel are shared among PyTorch's threads if its OpenMP is GCC's.
+plain functions beside each use. The rows of a kernel are shared among PyTorch's threads if its OpenMP is GCC's.
 """
 
 import ctypes
 import os
-import platform
 import sysconfig
 from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-SWITCH = "NMTKIT_KERNELS"  # off in the environment: the plain operations compute everything, to find a wrong number
-VERSION = 7  # of kernels.c: a library that was compiled before the last change is not used
+from nmtkit.kernels.arguments import ARGUMENTS, Argument
+
+VERSION = 8  # of kernels.c: a library that was compiled before the last change is not used
 GRAIN = 1 << 14  # elements that are worth waking a thread up
 
-_KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # of processors, as PyTorch names them
+KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # of processors, as PyTorch names them
 BOTH = (torch.float32, torch.bfloat16)  # dtypes that some kernels take
-
-
-def helps(*tensors: Tensor, dtypes: Collection[torch.dtype] = (torch.float32,)) -> bool:
-    """Whether the kernels are there and take these tensors, of any shapes and of one of these dtypes."""
-    return _library() is not None and all(x.is_cpu and x.dtype in dtypes for x in tensors)
-
-
-def remedy() -> str:
-    """What is to be done where there are no kernels at all."""
-    if os.environ.get(SWITCH) == "off":
-        return f"{SWITCH}=off in the environment switches them off"
-    if platform.machine() in ("x86_64", "AMD64") and _kind() not in _KINDS.values():
-        return "they need a processor with AVX2"
-    return "install nmtkit again where there is a C compiler"
 
 
 def parts(rows: int, elements: int) -> int:
@@ -48,23 +34,113 @@ def taken(x: Tensor | None) -> Tensor | None:
     return None if x is None else (x if x.dtype in BOTH else x.float()).contiguous()
 
 
+def compiled() -> bool:
+    """Whether there are kernels for this kind of processor, compiled from this version of their source."""
+    return _library() is not None
+
+
 def has(name: str) -> bool:
-    """Whether the kernel of this name is there: some are for a few kinds of processors."""
+    """Whether the kernel of this name was compiled and this processor runs it: some need more than its kind."""
     library = _library()
-    return library is not None and hasattr(library, f"nmtkit_{name}_{_kind()}")
+    if library is None or not hasattr(library, f"nmtkit_{name}_{kind()}"):
+        return False
+    return not name.startswith("tiles") or _may_use_tiles(library)
 
 
-def has_tiles() -> bool:
-    """Whether the kernels that multiply by a processor's tiles are there and of use."""
+def run(name: str, rows: int, parts: int, *by_number: object, **given: Tensor | int | None) -> None:
+    """Run a kernel on all rows, in so many parts at once, with the arguments that ``ARGUMENTS`` says, but flags.
+
+    Raises TypeError for any other: C would read and write wherever it is told.
+    """
+    if by_number:
+        return _run_by_number(name, rows, parts, *by_number)
+    kernel, arguments, flags, places = _call(name)
+    if len(given) != len(arguments):
+        raise TypeError(f"{name} takes {', '.join(dict(arguments))}, not {', '.join(given)}")
+    values: list[int] = []
+    low: dict[str, bool] = {}
+    for argument, (_, dtypes, flag, optional, gaps) in arguments:
+        value = given[argument]
+        if isinstance(value, Tensor):
+            dtype = value.dtype
+            is_low = dtype == torch.bfloat16
+            right = dtype in dtypes and value.is_cpu and (gaps or value.is_contiguous())
+            if not right or (flag and low.setdefault(flag, is_low) != is_low):
+                raise TypeError(f"{name} does not take {argument} in {dtype}, strides {value.stride()}, {value.device}")
+            values.append(value.data_ptr())
+        elif optional if value is None else not dtypes:
+            values.append(value or 0)
+        else:
+            raise TypeError(f"{name} does not take {value} as {argument}")
     library = _library()
-    return library is not None and _kind() == "avx512" and _may_use_tiles(library)
+    assert library is not None, "kernels are run if they were compiled"
+    library.nmtkit_run(kernel, places(*values, *(low.get(flag, 0) for flag in flags)), rows, parts)
 
 
-def run(name: str, rows: int, parts: int, *given: Tensor | int | torch.dtype | None) -> None:
-    """Run a kernel on all rows, in so many parts at once.
+class _Call(NamedTuple):
+    kernel: ctypes.c_void_p  # its address, for this kind of processor
+    arguments: list[tuple[str, Argument]]  # but flags
+    flags: list[str]
+    places: type[ctypes.Array[ctypes.c_int64]]
 
-    It is given contiguous tensors, integers and dtypes, in the order of its header; of a dtype it only learns whether
-    it is low, that is bfloat16.
+
+@cache
+def _call(name: str) -> _Call:
+    """How the kernel of this name is called."""
+    arguments = ARGUMENTS[name]
+    flags = list(dict.fromkeys(argument.flag for argument in arguments.values() if argument.flag))
+    others = [(argument, kind) for argument, kind in arguments.items() if argument not in flags]
+    return _Call(_kernel(name), others, flags, ctypes.c_int64 * len(arguments))
+
+
+@cache
+def _kernel(name: str) -> ctypes.c_void_p:
+    library = _library()
+    assert library is not None, "kernels are run if they were compiled"
+    return ctypes.cast(library[f"nmtkit_{name}_{kind()}"], ctypes.c_void_p)
+
+
+@cache
+def kind() -> str:
+    """The kind of this processor, as the names of kernels have it: avx2, avx512 or default."""
+    return KINDS.get(torch.backends.cpu.get_cpu_capability(), "default")
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """What was compiled, if it was, from this version and for this kind of processor."""
+    path = Path(__file__).with_name(f"_compiled{sysconfig.get_config_var('EXT_SUFFIX')}")
+    try:
+        library = ctypes.CDLL(str(path))
+        fits = library.nmtkit_version() == VERSION
+        library[f"nmtkit_best_{kind()}"]
+    except (OSError, AttributeError):
+        return None
+    library.nmtkit_run.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+    library.nmtkit_run.restype = None
+    _may_use_tiles(library)  # asked in every process: a weight may have been laid out in another
+    return library if fits else None
+
+
+def _may_use_tiles(library: ctypes.CDLL) -> bool:
+    """Whether the processor has tiles, the library knows them, and Linux, which is asked for it, lets this process."""
+    return hasattr(library, "nmtkit_tiles") and library.nmtkit_tiles() == 1
+
+
+# What the cells' kernels still use, whose arguments go by number.
+
+
+def helps(*tensors: Tensor, dtypes: Collection[torch.dtype] = (torch.float32,)) -> bool:
+    """Whether the kernels are there and take these tensors, of any shapes and of one of these dtypes."""
+    if os.environ.get("NMTKIT_KERNELS") == "off" or not compiled():
+        return False
+    return all(x.is_cpu and x.dtype in dtypes for x in tensors)
+
+
+def _run_by_number(name: str, rows: int, parts: int, *given: Any) -> None:
+    """Run a kernel that takes contiguous tensors, integers and dtypes in the order of its header.
+
+    Of a dtype it only learns whether it is low, that is bfloat16.
     """
     library = _library()
     assert library is not None, "helps() says whether there are kernels"
@@ -83,39 +159,3 @@ def terms(gradients: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor | None
     ordered = sorted(gradients, key=lambda x: x.dtype != torch.float32)
     first = ordered.pop(0) if ordered[0].dtype == torch.float32 else None
     return [first, *(x.to(dtype) for x in ordered), *[None] * (2 - len(ordered))]
-
-
-@cache
-def _kernel(name: str) -> ctypes.c_void_p:
-    """The address of the kernel for this kind of processor."""
-    library = _library()
-    assert library is not None, "helps() says whether there are kernels"
-    return ctypes.cast(library[f"nmtkit_{name}_{_kind()}"], ctypes.c_void_p)
-
-
-@cache
-def _kind() -> str:
-    return _KINDS.get(torch.backends.cpu.get_cpu_capability(), "default")
-
-
-@cache
-def _library() -> ctypes.CDLL | None:
-    """What was compiled, if it was, from this version and for this kind of processor, unless it is switched off."""
-    if os.environ.get(SWITCH) == "off":
-        return None
-    path = Path(__file__).with_name(f"_compiled{sysconfig.get_config_var('EXT_SUFFIX')}")
-    try:
-        library = ctypes.CDLL(str(path))
-        fits = library.nmtkit_version() == VERSION
-        library[f"nmtkit_best_{_kind()}"]
-    except (OSError, AttributeError):
-        return None
-    library.nmtkit_run.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
-    library.nmtkit_run.restype = None
-    _may_use_tiles(library)  # asked in every process: a weight may have been laid out in another
-    return library if fits else None
-
-
-def _may_use_tiles(library: ctypes.CDLL) -> bool:
-    """Whether the processor has tiles, the library knows them, and Linux, which is asked for it, lets this process."""
-    return hasattr(library, "nmtkit_tiles") and library.nmtkit_tiles() == 1

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from nmtkit.kernels import library, search
+from nmtkit.kernels.door import kernel
 from nmtkit.kernels.search import GROUP
 
 
@@ -22,15 +22,16 @@ LogProbs: TypeAlias = Tensor | Logits  # (N, V)
 
 
 def softmax_of(logits: Tensor) -> LogProbs:
-    """The log-probabilities of logits (N, V); where there are kernels for it, they are normalised later."""
-    if library.helps(logits, dtypes=library.BOTH):
-        return Logits(logits)
-    return logits.float().log_softmax(dim=-1)
+    """The log-probabilities of logits (N, V); where there is a kernel for it, they are normalised later."""
+    quick = kernel("best_log_softmax", best_log_softmax, logits) is not best_log_softmax
+    return Logits(logits) if quick else whole(Logits(logits))
 
 
 def whole(log_probs: LogProbs) -> Tensor:
     """All log-probabilities (N, V), normalised, in float32."""
-    return log_probs if isinstance(log_probs, Tensor) else search.log_softmax(log_probs.values)
+    if isinstance(log_probs, Tensor):
+        return log_probs
+    return kernel("log_softmax", log_softmax, log_probs.values)(log_probs.values)
 
 
 def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
@@ -40,21 +41,32 @@ def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
     arbitrarily, as ``topk`` does. Columns before ``first`` do not count; k is less if fewer others remain.
     """
     if isinstance(log_probs, Logits):
-        return search.best_log_softmax(log_probs.values, min(k, log_probs.values.shape[1] - first), first)
-    k = min(k, log_probs.shape[1] - first)
-    if library.helps(log_probs) and log_probs.stride(1) == 1:
-        return search.best(log_probs, k, first)
-    values = log_probs[:, first:]
-    found, columns = values.topk(k) if values.device.type != "cpu" else _best(values, k)
-    return found, columns + first
+        logits = log_probs.values
+        return kernel("best_log_softmax", best_log_softmax, logits)(logits, min(k, logits.shape[1] - first), first)
+    find = kernel("best", best_values, log_probs) if log_probs.stride(1) == 1 else best_values
+    return find(log_probs, min(k, log_probs.shape[1] - first), first)
 
 
-def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """``best`` of values (N, V) on a CPU, in plain operations.
+def log_softmax(logits: Tensor) -> Tensor:
+    """The log softmax (N, V) in float32 of logits (N, V) in float32 or bfloat16."""
+    return logits.float().log_softmax(dim=-1)
 
-    ``topk`` compares one value at a time, while a maximum is taken over many at once: the k best lie in the k best
-    groups of columns by their maxima, because each of those groups has a value that comes before any of the others'.
+
+def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
+    """``best_values`` (N, k) of the log softmax of logits (N, V)."""
+    return best_values(log_softmax(logits), k, first)
+
+
+def best_values(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
+    """The k best of each row of float32 values (N, V) from column ``first`` on, sorted, and their columns: (N, k) each.
+
+    On a CPU ``topk`` compares one value at a time, while a maximum is taken over many at once: the k best lie in the k
+    best groups of columns by their maxima, because each of those groups has a value that comes before the others'.
     """
+    values = values[:, first:]
+    if values.device.type != "cpu":
+        found, columns = values.topk(k)
+        return found, columns + first
     groups, columns = values.shape[1] // GROUP, torch.arange(values.shape[1])
     if groups < 4 * k:
         best = _best_columns(values, columns, k)
@@ -65,7 +77,7 @@ def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
         rest = columns[groups * GROUP :].expand(len(values), -1)
         candidates = torch.cat([(chosen.unsqueeze(2) * GROUP + columns[:GROUP]).flatten(1), rest], dim=1)
         best = _best_columns(values.gather(1, candidates), candidates, k)
-    return values.gather(1, best), best
+    return values.gather(1, best), best + first
 
 
 def _best_columns(values: Tensor, columns: Tensor, k: int) -> Tensor:

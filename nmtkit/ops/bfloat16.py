@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmtkit.kernels import tiles
+from nmtkit.kernels.door import kernel
 from nmtkit.ops.blocks import LARGEST, by_blocks
 
 
@@ -51,9 +52,20 @@ class LaidOut(NamedTuple):
 
 def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Low | LaidOut | tiles.Tiled:
     """A weight (D, E) and a bias (E,) of any floating dtype, converted once for many products."""
-    if tiles.takes(weight):
-        return tiles.lay_out(weight.detach(), bias, results)
-    low = weight.detach().t().bfloat16().contiguous()
+    lay_out = kernel("tiles", pack_plain, weight) if tiles.fits(weight) else pack_plain
+    return lay_out(weight.detach(), bias, results)
+
+
+def tiled(weight: Tensor, bias: Tensor | None = None) -> tiles.Tiled | None:
+    """A weight (D, E) and a bias (E,) laid out for the processor's tiles; None if it has none or they do not fit."""
+    if not tiles.fits(weight) or kernel("tiles", pack_plain, weight) is pack_plain:
+        return None
+    return tiles.lay_out(weight, bias, torch.bfloat16)
+
+
+def pack_plain(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Low | LaidOut | tiles.Tiled:
+    """``pack`` without tiles."""
+    low = weight.t().bfloat16().contiguous()
     bias = None if bias is None else bias.detach().bfloat16()
     if weight.device.type == "cpu":
         try:

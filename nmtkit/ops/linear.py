@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from nmtkit.kernels import tiles
+from nmtkit.ops.bfloat16 import tiled
 
 FEW = 128  # rows: up to so many sentences make a batch, and the steps of a loop repeat products of that shape
 BLOCK = 512  # rows: AMX is as fast with so many as with more
@@ -67,8 +67,8 @@ def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> T
 
 def _product(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
     """``times`` in the dtype of x, whatever those of weight (D, E) and bias (E,); by tiles where there are any."""
-    if x.dtype == torch.bfloat16 and tiles.takes(weight):
-        return tiles.lay_out(weight, bias).product(x[:rows])
+    if x.dtype == torch.bfloat16 and (laid_out := tiled(weight, bias)):
+        return laid_out.product(x[:rows])
     return times(x, weight.to(x.dtype), rows, None if bias is None else bias.to(x.dtype))
 
 

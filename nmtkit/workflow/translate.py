@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nmtkit.errors import UserError
 from nmtkit.folders import at_checkpoint
-from nmtkit.machine.processes import COPIES, loading
+from nmtkit.machine.processes import CAN_FORK, loading
 from nmtkit.options import by_keyword, option
 from nmtkit.translation.request import SPEED, Request
 from nmtkit.workflow.shared import CHECKPOINT, COMBINE_MANY, DEVICE, JOBS_OF_SEARCH, LEXICON, MODELS, PRECISION
@@ -68,7 +68,7 @@ def translate_windows(options: TranslateOptions) -> "Iterator[list[list[Translat
         ).resolved()  # fmt: skip
         translator = translator_of(models)
         translator.check(options.request)  # here, where it is refused before a line is read or a process started
-    copies = COPIES and translator.device.type == "cpu"
+    copies = CAN_FORK and translator.device.type == "cpu"
     # A process that is not a copy takes as long to start as this one did. Those that are asked for start at once.
     start = 0.0 if options.jobs or copies else time.process_time()
     # After loading, because the models' size says how many of them the memory holds.

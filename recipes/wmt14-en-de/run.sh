@@ -18,14 +18,17 @@ cd "$work"
 source "$recipe/../lib.sh"
 
 # 1. What a paper reads. Zhou et al. 2016 and Wang et al. 2017: words. Meng and Zhang 2019: BPE of both languages
-#    together with 32K merges and one list of words. Shen et al. 2018: likewise with 40K merges, a list for each side.
+#    together with 32K merges and one list of words. Shen et al. 2018: likewise with 40K merges, a list for each side,
+#    and with words split at their hyphens.
 #    Vaswani et al. 2017: one list of 37K.
 #    The development set is newstest2012 and 2013 together; Meng and Zhang take newstest2013 alone.
 dev=dev
 case $model in
     deep-att-ende) data=data-words-160k segmentation=(--words) vocab=(--src-size 200000 --tgt-size 160000 --unkpos) ;;
     deep-lau-ende) data=data-words-80k segmentation=(--words) vocab=(--src-size 120000 --tgt-size 80000) ;;
-    densenmt-ende-15 | convs2s-wmt15) data=data-bpe-40k segmentation=(--bpe 40000 --joint) vocab=() ;;
+    densenmt-ende-15 | convs2s-wmt15)
+        data=data-bpe-40k segmentation=(--bpe 40000 --joint --aggressive-hyphens) vocab=()
+        ;;
     dtmt*-ende* | dtmt4-plain | shallow-rnmt-ende)
         data=data-bpe-32k segmentation=(--bpe 32000 --joint) vocab=(--joint) dev=dev-2013
         ;;

@@ -38,12 +38,12 @@ def test_eflomal_gets_both_files_and_writes_both_directions(align: Callable[[str
     assert (tmp_path / "reverse").read_text() == "x\ny\n"
 
 
-def test_without_eflomal_both_remedies_are_named(align: Callable[[str], None]) -> None:
+def test_without_eflomal_the_message_gives_both_remedies(align: Callable[[str], None]) -> None:
     with pytest.raises(UserError, match=r"eflomal-align is not installed; .*nmtkit\[align\].*`pharaoh`"):
         align("")
 
 
-def test_what_eflomal_complains_of_is_passed_on(align: Callable[[str], None]) -> None:
+def test_the_error_of_eflomal_is_passed_on(align: Callable[[str], None]) -> None:
     with pytest.raises(UserError, match=r"failed with status 3: out of luck; fix that, or pass .* `pharaoh`"):
         align("import sys; print('Traceback\\nout of luck', file=sys.stderr); sys.exit(3)")
 

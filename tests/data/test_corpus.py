@@ -138,7 +138,7 @@ def test_a_development_set_without_a_pair_of_words_is_refused(data: Path) -> Non
         encode_all(data)
 
 
-def test_a_split_that_was_never_prepared_is_named(data: Path) -> None:
+def test_a_split_that_was_never_prepared_is_reported(data: Path) -> None:
     encode_all(data)
     with pytest.raises(UserError, match=r"data: has no test set; give nmtkit prep one, then run nmtkit vocab"):
         Corpus.open(data, "test")
@@ -154,14 +154,14 @@ def test_a_folder_that_prep_did_not_make_is_refused(tmp_path: Path) -> None:
         encode_all(tmp_path)
 
 
-def test_a_vocabulary_made_since_is_noticed(data: Path) -> None:
+def test_a_newer_vocabulary_is_detected(data: Path) -> None:
     encode_all(data)
     Vocabulary.choose(Counter(["le", "chat"]).items(), None, 1).save(data / "vocab.tgt")
     with pytest.raises(UserError, match=r"vocab\.tgt: the text was encoded with another vocabulary; run nmtkit vocab"):
         Corpus.open(data, "train")
 
 
-def test_text_prepared_since_is_noticed(tmp_path: Path, data: Path) -> None:
+def test_newer_text_is_detected(tmp_path: Path, data: Path) -> None:
     encode_all(data)
     make(tmp_path, SENTENCES, HELD_OUT)
     Corpus.open(data, "train")  # the same text again is no other text
@@ -172,7 +172,7 @@ def test_text_prepared_since_is_noticed(tmp_path: Path, data: Path) -> None:
     assert len(Corpus.open(data, "train")) == len(SENTENCES)
 
 
-def test_text_that_was_changed_by_hand_is_noticed(data: Path) -> None:
+def test_edited_text_is_detected(data: Path) -> None:
     path = data / "train.src"
     path.write_text(" ".join(reversed(path.read_text().split(" "))))
     with pytest.raises(
@@ -182,7 +182,7 @@ def test_text_that_was_changed_by_hand_is_noticed(data: Path) -> None:
     assert not list(data.glob("*.ids"))
 
 
-def test_sides_of_different_lengths_are_noticed(data: Path) -> None:
+def test_sides_of_different_lengths_are_detected(data: Path) -> None:
     encode_all(data)
     header = json.loads((data / "ids.json").read_text())
     header["files"]["dev.tgt"] |= {"lines": 0, "tokens": 0}
@@ -194,7 +194,7 @@ def test_sides_of_different_lengths_are_noticed(data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["train.src.ids", "train.tgt.offsets"])
-def test_a_file_that_is_cut_short_or_missing_is_named(data: Path, name: str) -> None:
+def test_a_truncated_or_missing_file_is_reported(data: Path, name: str) -> None:
     encode_all(data)
     content = (data / name).read_bytes()
     (data / name).write_bytes(content[:-1])
@@ -205,7 +205,7 @@ def test_a_file_that_is_cut_short_or_missing_is_named(data: Path, name: str) -> 
         Corpus.open(data, "train")
 
 
-def test_a_damaged_header_is_named(data: Path) -> None:
+def test_a_damaged_header_is_reported(data: Path) -> None:
     encode_all(data)
     (data / "ids.json").write_text('{"files": ', encoding="utf-8")
     with pytest.raises(UserError, match=r"ids\.json: damaged; make it with nmtkit vocab"):
@@ -221,7 +221,7 @@ def test_a_damaged_header_is_named(data: Path) -> None:
         ({"files": []}, r"ids\.json .*: files: expected 'key: value' pairs, found list"),
     ],
 )
-def test_a_header_of_another_version_or_maker_is_named(data: Path, change: dict[str, object], message: str) -> None:
+def test_a_header_of_another_version_or_tool_is_reported(data: Path, change: dict[str, object], message: str) -> None:
     encode_all(data)
     header = json.loads((data / "ids.json").read_text(encoding="utf-8"))
     (data / "ids.json").write_text(json.dumps(merge(header, change)), encoding="utf-8")
@@ -230,13 +230,13 @@ def test_a_header_of_another_version_or_maker_is_named(data: Path, change: dict[
 
 
 @pytest.mark.parametrize("manifest", ['{"files": 3}', '{"files": {"train.src": {"lines": "3"}}}', '{"files": {}}'])
-def test_a_damaged_manifest_is_named(data: Path, manifest: str) -> None:
+def test_a_damaged_manifest_is_reported(data: Path, manifest: str) -> None:
     (data / "manifest.json").write_text(manifest, encoding="utf-8")
     with pytest.raises(UserError, match=r"manifest\.json: .*make the folder with nmtkit prep"):
         encode_all(data)
 
 
-def test_ids_that_no_word_has_and_offsets_out_of_order_are_named(data: Path) -> None:
+def test_ids_out_of_range_and_offsets_out_of_order_are_reported(data: Path) -> None:
     encode_all(data)
     ids, offsets = np.fromfile(data / "train.src.ids", "<u2"), np.fromfile(data / "train.src.offsets", "<u8")
     words = len(Vocabulary.load(data / "vocab.src"))
@@ -252,7 +252,7 @@ def test_ids_that_no_word_has_and_offsets_out_of_order_are_named(data: Path) -> 
         Corpus.open(data, "train")
 
 
-def test_the_header_is_text_that_says_what_the_files_hold(data: Path) -> None:
+def test_the_header_describes_the_files_as_json(data: Path) -> None:
     encode_all(data)
     entry = json.loads((data / "ids.json").read_text(encoding="utf-8"))["files"]["train.src"]
     assert {key: entry[key] for key in ("dtype", "lines", "tokens")} == {"dtype": "<u2", "lines": 4, "tokens": 10}
@@ -303,7 +303,7 @@ def test_another_alignment_is_another_text_to_train_on(data: Path) -> None:
     assert hashes[0] == hashes[2] != hashes[1]
 
 
-def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None:
+def test_a_folder_that_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None:
     with pytest.raises(UserError, match=r"train\.align: not found, and `unkpos` needs it; make it with nmtkit align"):
         annotated(data, 21)
     (data / "train.align").write_text("0-0\n")

@@ -128,7 +128,7 @@ def test_findings_name_the_first_lines_and_count_the_rest(tmp_path: Path) -> Non
     assert not finding.fatal
 
 
-def test_text_in_utf_16_is_told_how_to_convert_it(tmp_path: Path) -> None:
+def test_for_text_in_utf_16_the_conversion_is_suggested(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
     files = {split: write(tmp_path, split, pair) for split, pair in sides.items()}
     files["dev"].src.write_bytes(files["dev"].src.read_text().encode("utf-16"))

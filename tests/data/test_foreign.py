@@ -43,7 +43,7 @@ def test_the_words_of_every_toolkit_come_in_their_order_without_its_symbols(tmp_
         ("a.json", '{"the cat": 5}', r"a\.json: 'the cat' is no token, because of its white space"),
     ],
 )
-def test_what_is_no_vocabulary_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_a_file_that_is_no_vocabulary_is_reported(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=message):
         read_words(tmp_path / name)

@@ -60,7 +60,7 @@ def test_every_task_of_a_file_is_one_of_its_systems(file: str) -> None:
 
 
 @every_preset
-def test_a_system_differs_from_its_base_in_what_it_names_and_in_nothing_else(preset: str) -> None:
+def test_a_system_differs_from_its_base_only_in_its_own_keys(preset: str) -> None:
     found = find_preset(preset)
     base, values = flatten(found.base), flatten({**load_preset(preset)})
     differing = {key for key in base if values[key] != base[key]}

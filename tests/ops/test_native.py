@@ -5,13 +5,12 @@ They are compiled when nmtkit is installed. Without a C compiler there are none,
 
 import ctypes
 import itertools
-import os
 import platform
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -20,7 +19,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.kernels import library, search, trusted
+from nmtkit.kernels import door, library, search, trusted
+from nmtkit.kernels.door import kernel
 from nmtkit.kernels.search import GROUP
 from nmtkit.ops import attention, bfloat16, cross_entropy, gated, gru, int8, lau, lstm, nematus
 from nmtkit.ops.best import best
@@ -37,7 +37,8 @@ PACKS = [pack for pack in (bfloat16.pack, int8.pack) if is_packed(pack(torch.one
 def forget(threads: None) -> Iterator[None]:
     """Nothing is left of a library that a test has put in the place of this one."""
     yield
-    library._library.cache_clear()
+    for cached in (library._library, door._choice):
+        cached.cache_clear()
 
 
 needs_kernels = pytest.mark.skipif(library._library() is None, reason="nmtkit was installed without a C compiler")
@@ -49,13 +50,20 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Tensor]], tu
 
     def run(function: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
         used: list[str] = []
+
+        def noted(how: Callable[[str], object], name: str) -> object:
+            used.append(name)
+            return how(name)
+
+        door._choice.cache_clear()
         with monkeypatch.context() as patch:
-            kernel = library._kernel
-            patch.setattr(library, "_kernel", lambda name: used.append(name) or kernel(name))
+            for how in ("_call", "_kernel"):
+                patch.setattr(library, how, partial(noted, getattr(library, how)))
             ours = function()
         assert used, "no kernel was used"
         with monkeypatch.context() as patch:
-            patch.setattr(library, "helps", lambda *tensors, dtypes=(): False)
+            patch.setattr(library, "compiled", lambda: False)
+            door._choice.cache_clear()
             return ours, function()
 
     return run
@@ -430,10 +438,13 @@ def test_numbers_are_rounded_to_bfloat16_as_pytorch_does(x: float) -> None:
 
 @needs_kernels
 def test_they_are_for_the_numbers_that_they_know() -> None:
-    assert library.helps(drawn(2, 2), drawn(2, 2).bfloat16(), dtypes=library.BOTH)
-    assert not library.helps(drawn(2, 2), drawn(2, 2).bfloat16())
-    assert not library.helps(drawn(2, 2).double(), dtypes=library.BOTH)
-    assert not library.helps(torch.empty(2, 2, device="meta"))
+    def is_used(*like: Tensor) -> bool:
+        return kernel("scores", attention.quick_scores, *like) is not attention.quick_scores
+
+    assert is_used(drawn(2, 2), drawn(2, 2))
+    assert not is_used(drawn(2, 2), drawn(2, 2).bfloat16())
+    assert not is_used(drawn(2, 2).double())
+    assert not is_used(torch.empty(2, 2, device="meta"))
 
 
 def test_a_thread_is_woken_for_enough_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,7 +460,7 @@ def test_a_thread_is_woken_for_enough_work_alone(monkeypatch: pytest.MonkeyPatch
 def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "VERSION", library.VERSION + 1)
     library._library.cache_clear()
-    assert not library.helps(drawn(2, 2))
+    assert not library.compiled()
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have one kind of kernels")
@@ -461,36 +472,13 @@ def test_either_compiler_makes_kernels_for_both_kinds_of_processors(compiler: st
     subprocess.run([compiler, "-shared", "-fPIC", source, "-o", tmp_path / "kernels.so"], check=True)
     compiled = ctypes.CDLL(str(tmp_path / "kernels.so"))
     assert compiled.nmtkit_version() == library.VERSION
-    for kind in library._KINDS.values():
+    for kind in library.KINDS.values():
         for name in ("best", "pairs_multiply", "lstm_back"):
             assert hasattr(compiled, f"nmtkit_{name}_{kind}")
-
-
-@pytest.mark.parametrize(
-    ("machine", "kind", "remedy"),
-    [
-        ("x86_64", "avx2", "install nmtkit again where there is a C compiler"),
-        ("x86_64", "default", "they need a processor with AVX2"),
-        ("arm64", "default", "install nmtkit again where there is a C compiler"),
-    ],
-)
-def test_a_compiler_is_advised_where_it_makes_kernels_for_the_processor(
-    machine: str, kind: str, remedy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("platform.machine", lambda: machine)
-    monkeypatch.setattr(library, "_kind", lambda: kind)
-    assert library.remedy() == remedy
 
 
 def test_without_a_library_everything_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sysconfig.get_config_var", lambda name: ".none")
     library._library.cache_clear()
-    assert not library.helps(drawn(2, 2))
+    assert not library.compiled()
     assert torch.equal(best(drawn(3, 7), 2)[0], drawn(3, 7).topk(2).values)
-
-
-def test_the_environment_switches_kernels_off() -> None:
-    code = "from nmtkit.kernels import library as l; import torch; print(l.helps(torch.ones(1)), l.remedy())"
-    off = {**os.environ, "NMTKIT_KERNELS": "off"}
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=off).stdout
-    assert said == "False NMTKIT_KERNELS=off in the environment switches them off\n"

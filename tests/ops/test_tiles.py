@@ -13,7 +13,7 @@ from tests.laws import drawn, one_at_a_time
 
 pytestmark = [
     pytest.mark.usefixtures("threads"),
-    pytest.mark.skipif(not library.has_tiles(), reason="this processor has no tiles"),
+    pytest.mark.skipif(not library.has("tiles_multiply"), reason="this processor has no tiles"),
 ]
 
 
@@ -47,7 +47,7 @@ def test_a_product_is_that_of_its_numbers(rows: int, depth: int, width: int, res
 
 
 def test_rows_may_have_several_dimensions() -> None:
-    x, tiled = numbers(2, 3, 32), tiles.lay_out(numbers(32, 40))
+    x, tiled = numbers(2, 3, 32), tiles.lay_out(numbers(32, 40), None, torch.bfloat16)
     ours = tiled.product(x)
     assert ours.shape == (2, 3, 40)
     assert torch.equal(ours.flatten(0, 1), tiled.product(x.flatten(0, 1)))
@@ -56,7 +56,7 @@ def test_rows_may_have_several_dimensions() -> None:
 def test_a_weight_is_laid_out_alike_however_it_lies_in_memory() -> None:
     weight = numbers(64, 150)
     laid_out = [
-        tiles.lay_out(w).tiles
+        tiles.lay_out(w, None, torch.bfloat16).tiles
         for part in (weight, weight.bfloat16())
         for w in (part, part.t().contiguous().t(), torch.cat([part, part], dim=1)[:, :150])
     ]
@@ -66,7 +66,10 @@ def test_a_weight_is_laid_out_alike_however_it_lies_in_memory() -> None:
 def test_floats_are_rounded_as_pytorch_rounds_them() -> None:
     weight = torch.randn(32, 64, generator=torch.Generator().manual_seed(5))
     weight[0, :3] = torch.tensor([torch.inf, -torch.inf, torch.nan])
-    ours, theirs = tiles.lay_out(weight).tiles, tiles.lay_out(weight.bfloat16()).tiles
+    ours, theirs = (
+        tiles.lay_out(weight, None, torch.bfloat16).tiles,
+        tiles.lay_out(weight.bfloat16(), None, torch.bfloat16).tiles,
+    )
     assert torch.equal(ours.isnan(), theirs.isnan())
     assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
 
@@ -74,7 +77,7 @@ def test_floats_are_rounded_as_pytorch_rounds_them() -> None:
 def test_rows_may_have_other_numbers_beside_them() -> None:
     x, weight = numbers(40, 96), numbers(32, 32)
     x[:, :32] = x[:, 64:] = torch.nan
-    tiled, exact = tiles.lay_out(weight), x[:, 32:64].double() @ weight.double()
+    tiled, exact = tiles.lay_out(weight, None, torch.bfloat16), x[:, 32:64].double() @ weight.double()
     same(tiled.product(x.bfloat16()[:, 32:64]), exact)
     same(tiled.product(x.bfloat16()[:, 32:64].t().contiguous().t()), exact)
 
@@ -82,7 +85,7 @@ def test_rows_may_have_other_numbers_beside_them() -> None:
 def test_products_of_onednn_before_and_after_are_right() -> None:
     """It leaves tiles of other shapes in place from one product to the next."""
     weight, wide = numbers(64, 64), numbers(512, 256)
-    tiled = tiles.lay_out(weight)
+    tiled = tiles.lay_out(weight, None, torch.bfloat16)
     for rows in (5, 80, 129, 33, 256):
         x, y = numbers(rows, 64), numbers(rows, 512)
         same(y.bfloat16() @ wide.bfloat16(), y.double() @ wide.double())
@@ -93,17 +96,10 @@ def test_products_of_onednn_before_and_after_are_right() -> None:
 @pytest.mark.parametrize("depth", [31, 33, 48])
 def test_other_depths_stay_with_onednn(depth: int) -> None:
     weight = torch.ones(depth, 64, dtype=torch.bfloat16)
-    assert not tiles.takes(weight)
+    assert not tiles.fits(weight)
     assert matrix.repeated(weight) is weight
 
 
 def test_float32_stays_float32() -> None:
     weight = torch.ones(64, 64)
     assert matrix.repeated(weight) is weight
-
-
-@pytest.mark.usefixtures("untried")
-def test_a_wrong_product_is_found_out(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(tiles.Tiled, "product", lambda self, rows: torch.zeros(len(rows), 32, dtype=torch.bfloat16))
-    assert not tiles._are_there.__wrapped__()
-    assert "plain operations on cpu, not kernels: ArithmeticError: other products by tiles" in caplog.text

@@ -49,7 +49,7 @@ def test_merges_learnt_from_counts_are_those_subword_nmt_learns_from_lines(capsy
     assert capsys.readouterr() == ("", "")
 
 
-def test_each_merge_is_told_when_it_is_found() -> None:
+def test_each_merge_is_reported_when_it_is_found() -> None:
     told: list[int] = []
     merges = learn_merges(Counter(CORPUS.split()), 12, lambda: told.append(1))
     assert len(told) == len(merges.splitlines()) - 1 == 12  # the first line is a version
@@ -74,7 +74,7 @@ def test_merges_of_another_version_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "#version: 0.2\n"])
-def test_a_file_without_merges_is_not_taken_for_one(tmp_path: Path, text: str) -> None:
+def test_a_file_without_merges_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "bpe.src").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"bpe\.src: has no merges; make it with nmtkit prep"):
         Segmenter.load(tmp_path / "bpe.src")

@@ -169,7 +169,7 @@ CHANGES: list[dict[str, Any]] = [
     {"optimizer": {"lr": 1e-3, "decay": 0.1}},
     {"schedule": {"kind": "plateau", "warmup": 1000}},
     {"groups": {"recurrent": {"lr": 1e-5}}},
-    {"loss": "sentences", "label_smoothing": 0.2, "clip_norm": 0.01, "dropout_seed": 9},
+    {"loss": "sentences", "label_smoothing": 0.2, "word_dropout": 0.1, "clip_norm": 0.01, "dropout_seed": 9},
 ]
 
 
