@@ -39,7 +39,7 @@ demo: env
 test: env
 	$(PYTEST)
 	PRECISION=bfloat16 $(PYTEST) tests/training
-	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) tests/ops tests/layers tests/models/test_for_search.py tests/search tests/training
+	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) tests/kernels tests/ops tests/layers tests/models/test_for_search.py tests/search tests/training
 	DEVICE=simulated $(PYTEST) -m gpu tests/gpu
 
 lint: env
