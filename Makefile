@@ -38,12 +38,12 @@ demo: env
 # processor has, then what multiplies once more as on a processor with AVX2 alone, there in float32. AVX2 has no tiles.
 # The tests for a GPU run on a simulated one.
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 PRECISION=float32
-MULTIPLY := tests/ops tests/layers tests/models/test_for_search.py tests/search \
+MULTIPLY := tests/kernels tests/ops tests/layers tests/models/test_for_search.py tests/search \
   $(addprefix tests/training/test_,gradient.py loop.py optimizers.py made_by_0_1.py)
 
 test: env
 	PRECISION=bfloat16 $(PYTEST)
-	$(AVX2) $(PYTEST) $(MULTIPLY) --ignore tests/ops/test_tiles.py
+	$(AVX2) $(PYTEST) $(MULTIPLY) --ignore tests/kernels/test_tiles.py
 	DEVICE=simulated $(PYTEST) -m gpu tests/gpu
 
 lint: env
