@@ -223,7 +223,7 @@ def examine_round_trip(folder: Path) -> list[Finding]:
     return [
         Finding(
             folder / "prep.yaml",
-            f"only {trip['same'] / trip['lines']:.1%} of {language}'s lines come back as written: "
+            f"only {trip['same'] / trip['lines']:.1%} of {language}'s lines detokenise exactly: "
             f"{describe_loss(trip)}; nmtkit prep --tokenizer reversible loses nothing",
         )
         for language, trip in zip((prep.src.language, prep.tgt.language), trips.values(), strict=False)

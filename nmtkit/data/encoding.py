@@ -123,7 +123,7 @@ def encode(
                     digest = annotate_file(staging / name, texts[name], folder / f"{split}.align")
                     texts[name] = replace(texts[name], alignment=digest)
         if "dev" in splits and not _has_words(staging / "dev.src", staging / "dev.tgt"):
-            raise UserError(f"{folder}/dev.src, dev.tgt: {NO_WORDS}; prepare the folder anew with another one")
+            raise UserError(f"{folder}/dev.src, dev.tgt: {NO_WORDS}; prepare the folder again with another one")
         # Last, because a folder with a header is one with everything else.
         write_header(staging, texts)
         move_into_place(staging, folder, FILES)
@@ -202,7 +202,7 @@ def _encode_file(
             lines += len(lengths)
             advance(len(lengths))
     if digest.hexdigest() != manifest[path.name]["sha256"]:
-        raise UserError(f"{path}: changed since prep wrote it; make the folder anew with nmtkit prep")
+        raise UserError(f"{path}: changed since prep wrote it; make the folder again with nmtkit prep")
     encoded = Encoded(dtype, lines, tokens, digest.hexdigest(), vocabulary.fingerprint)
     return encoded, Coverage(tokens, unknown)
 

@@ -66,7 +66,7 @@ class Vocabulary:
     def load(cls, path: Path) -> "Vocabulary":
         """The vocabulary in a file. Raises UserError naming file and line for anything that ``save`` does not write."""
         if not path.exists():  # it may be a pipe
-            raise UserError(f"{path}: not there; make it with nmtkit vocab")
+            raise UserError(f"{path}: not found; make it with nmtkit vocab")
         words: list[str] = []
         counts: list[int] = []
         seen: dict[str, int] = {}

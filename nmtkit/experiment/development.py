@@ -62,8 +62,8 @@ class DevelopmentSet:
         for path, lines in zip(files, references, strict=True):
             if len(lines) != len(corpus):
                 raise UserError(
-                    f"{path}: has {len(lines)} lines, but the development set {len(corpus)}; make the folder anew with "
-                    "nmtkit prep"
+                    f"{path}: has {len(lines)} lines, but the development set {len(corpus)}; "
+                    "make the folder again with nmtkit prep"
                 )
         vocabulary = Vocabulary.load(TextFiles(data).vocabulary("tgt"))
         return cls(corpus, pairs, references, vocabulary, TextPipeline.load(data, "tgt"))

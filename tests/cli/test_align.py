@@ -161,11 +161,11 @@ def test_an_alignment_and_its_gold_standard_may_come_from_pipes(
         ("--pharaoh none", "none: no such file"),
         ("--pharaoh one --gold far", "one has fewer lines than far, 2; they must align the same sentences"),
         ("--pharaoh far --gold one", "far has more lines than one, 1; they must align the same sentences"),
-        ("--pharaoh - --gold -", "-: is standard input, which can be read once; name a file in the other place"),
+        ("--pharaoh - --gold -", "-: standard input can be read only once; name a file instead of the other -"),
         ("--pharaoh one --symmetrize grow-diag", "--symmetrize: the links of --pharaoh are taken as they are"),
         ("--gold one --threshold 3", "--gold only scores an alignment that is there"),
         ("--gold one", "data/train.align: cannot be read: No such file"),
-        ("--data none", "none/prep.yaml: not there; make the folder with nmtkit prep"),
+        ("--data none", "none/prep.yaml: not found; make the folder with nmtkit prep"),
     ],
 )
 def test_what_cannot_be_aligned_is_an_error(nmtkit: Run, tmp_path: Path, arguments: str, message: str) -> None:

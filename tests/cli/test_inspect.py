@@ -83,7 +83,7 @@ def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
         (["ens"], "ens: an ensemble, where one model is needed; its members are in ens/members"),
         (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
         (["trained", "--set", "a=1"], "trained: a trained model stays as it is; --set and --compare are for presets"),
-        (["deep-att", "--gradients"], "data/ids.json: not there; make it with nmtkit vocab"),
+        (["deep-att", "--gradients"], "data/ids.json: not found; make it with nmtkit vocab"),
     ],
 )
 def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:

@@ -203,7 +203,7 @@ def test_every_command_that_takes_a_model_takes_a_checkpoint_of_it(folder: Path,
     wrong = nmtkit("translate", "--checkpoint", "7")
     shown = ", ".join(map(str, kept))
     assert wrong.err.startswith(
-        f"nmtkit: error: --checkpoint 7: not there; the checkpoints of run are {shown}, the best"
+        f"nmtkit: error: --checkpoint 7: does not exist; the checkpoints of run are {shown}, the best"
     )
     assert nmtkit("score", "a", "b", "--checkpoint", "last").status == 1
 
@@ -285,7 +285,7 @@ def test_sentencepiece_goes_from_prep_to_score(folder: Path, nmtkit: Nmtkit, opt
     assert alike.status == 0, alike.err
     assert Path("alike/test.src").read_bytes() == Path("pieces/test.src").read_bytes()
     Path("split/sentencepiece.src").write_bytes(b"")
-    assert "split/sentencepiece.src: not as it was written" in nmtkit("translate", "-m", "split").err
+    assert "split/sentencepiece.src: does not match its checksum" in nmtkit("translate", "-m", "split").err
 
 
 def test_translate_finds_what_tune_says_of_every_setting(folder: Path, nmtkit: Nmtkit) -> None:
@@ -354,7 +354,7 @@ def test_doctor_warns_of_the_text_that_prep_found_not_to_come_back(tmp_path: Pat
     prep = ["prep", "-s", "es", "--raw", str(raw), "-o", str(data), "-j1"]
     doctor = ["doctor", "-s", "es", "--raw", str(raw), "-d", str(data)]
     made = nmtkit(*prep, "--tokenizer", "moses")
-    assert "  gn: 1 of 10 sampled lines come back as written; \"mba'éichapa nde ka'aru\" becomes \"mba 'é" in made.err
-    assert "only 10.0% of gn's lines come back as written" in nmtkit(*doctor).out
-    assert "  gn: 10 of 10 sampled lines come back as written\n" in nmtkit(*prep).err
+    assert "  gn: 1 of 10 sampled lines detokenise exactly; \"mba'éichapa nde ka'aru\" becomes \"mba 'é" in made.err
+    assert "only 10.0% of gn's lines detokenise exactly" in nmtkit(*doctor).out
+    assert "  gn: 10 of 10 sampled lines detokenise exactly\n" in nmtkit(*prep).err
     assert "come back" not in nmtkit(*doctor).out

@@ -283,7 +283,7 @@ def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: 
         ([*TRAIN, "--max-tokens", "0"], "training.batch_tokens: 0 is not at least 1"),
         ([*TRAIN, "--config", "none.yaml"], "none.yaml: cannot be read"),
         ([*TRAIN, "--device", "tpu9"], "--device tpu9: cannot be used here"),
-        ([*TRAIN, "--data", "nowhere"], "nowhere/ids.json: not there; make it with nmtkit vocab"),
+        ([*TRAIN, "--data", "nowhere"], "nowhere/ids.json: not found; make it with nmtkit vocab"),
         ([*TRAIN, "--set", "training.groups.recurent.lr=1"], "training.groups.recurent: this model has no parameter"),
         (["average", "-m", "nowhere"], "nowhere: not a model folder"),
         (["translate", "-m", "nowhere"], "nowhere: not a model folder"),

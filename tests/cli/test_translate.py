@@ -447,7 +447,7 @@ def test_neither_output_replaces_a_file_that_is_read(folder: Path, filtered: Cal
 @pytest.mark.parametrize("options", [["--prefix", "-"], ["--score-reference", "-"], ["-i", "stdin", "--prefix", "-"]])
 def test_standard_input_is_read_in_one_place_only(filtered: Callable[..., Any], options: list[str]) -> None:
     once = "-i" in options
-    complaint = "nmtkit: error: -: is standard input, which can be read once; name a file in the other place\n"
+    complaint = "nmtkit: error: -: standard input can be read only once; name a file instead of the other -\n"
     assert filtered(b"a\n", *options) == ((0, "a\n", "") if once else (1, "", complaint))
 
 

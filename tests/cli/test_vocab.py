@@ -73,7 +73,7 @@ def test_a_size_without_room_for_a_word_is_refused(nmtkit: Run, data: Path, opti
 
 def test_a_folder_without_text_is_named_with_the_remedy(nmtkit: Run) -> None:
     status, _, err = nmtkit("vocab", "--data", "none")
-    assert (status, err) == (1, "nmtkit: error: none/manifest.json: not there; make the folder with nmtkit prep\n")
+    assert (status, err) == (1, "nmtkit: error: none/manifest.json: not found; make the folder with nmtkit prep\n")
 
 
 def test_unknown_target_words_are_annotated_if_asked(nmtkit: Run, data: Path) -> None:

@@ -145,12 +145,12 @@ def test_a_split_that_was_never_prepared_is_named(data: Path) -> None:
 
 
 def test_a_folder_without_ids_says_how_to_make_them(data: Path) -> None:
-    with pytest.raises(UserError, match=r"ids\.json: not there; make it with nmtkit vocab"):
+    with pytest.raises(UserError, match=r"ids\.json: not found; make it with nmtkit vocab"):
         Corpus.open(data, "train")
 
 
 def test_a_folder_that_prep_did_not_make_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"manifest\.json: not there; make the folder with nmtkit prep"):
+    with pytest.raises(UserError, match=r"manifest\.json: not found; make the folder with nmtkit prep"):
         encode_all(tmp_path)
 
 
@@ -176,7 +176,7 @@ def test_text_that_was_changed_by_hand_is_noticed(data: Path) -> None:
     path = data / "train.src"
     path.write_text(" ".join(reversed(path.read_text().split(" "))))
     with pytest.raises(
-        UserError, match=r"train\.src: changed since prep wrote it; make the folder anew with nmtkit prep"
+        UserError, match=r"train\.src: changed since prep wrote it; make the folder again with nmtkit prep"
     ):
         encode_all(data)
     assert not list(data.glob("*.ids"))

@@ -109,7 +109,7 @@ def test_a_vocabulary_that_ends_among_the_symbols_is_refused(tmp_path: Path) -> 
 
 
 def test_a_missing_vocabulary_says_how_to_make_it(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"vocab\.tgt: not there; make it with nmtkit vocab"):
+    with pytest.raises(UserError, match=r"vocab\.tgt: not found; make it with nmtkit vocab"):
         Vocabulary.load(tmp_path / "vocab.tgt")
 
 

@@ -9,7 +9,7 @@ from nmtkit.data.batches import Batch
 from nmtkit.errors import UserError
 from nmtkit.evaluation.gradients import Layer, Ratio, gradient_flow, ratios
 from nmtkit.symbols import PAD
-from tests.models.test_contracts import sources, targets, toy_model
+from tests.toys import sources, targets, toy_model
 
 
 def batch() -> Batch:

@@ -60,5 +60,5 @@ def test_what_equals_any_reference_but_for_the_case_that_a_model_cannot_know_has
 
 def test_a_reference_of_another_length_is_refused_before_anything_is_trained(data: Path) -> None:
     (data / "dev.raw.tgt1").write_text("F g h i k\n")
-    with pytest.raises(UserError, match=r"dev.raw.tgt1: has 1 lines, but the development set 2; make the folder anew"):
+    with pytest.raises(UserError, match=r"dev.raw.tgt1: has 1 lines, but the development set 2; make the folder again"):
         DevelopmentSet.load(data)

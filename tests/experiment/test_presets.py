@@ -19,7 +19,8 @@ from nmtkit.experiment.presets import (
     read_presets,
 )  # fmt: skip
 from nmtkit.experiment.schema import Experiment, build_experiment
-from nmtkit.models.base import Seq2Seq, count_parameters, groups
+from nmtkit.models.base import count_parameters, groups
+from tests.toys import full_size
 
 every_preset = pytest.mark.parametrize("preset", preset_names())
 
@@ -202,13 +203,6 @@ def test_what_a_file_of_presets_lacks_is_named(line: str, instead: str, message:
     with pytest.raises(UserError) as error:
         dict(read_presets("mine.yaml", text))
     assert str(error.value) == f"mine.yaml: {message}"
-
-
-def full_size(preset: str) -> Seq2Seq:
-    """With the paper's vocabularies, as shapes without data."""
-    experiment = build_experiment(load_preset(preset), preset)
-    with torch.device("meta"):
-        return experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
 
 
 def mistake(name: str = "deep-att", **changes: Any) -> str:

@@ -42,11 +42,9 @@ from nmtkit.symbols import BOS
 from nmtkit.training.loss import summed_loss
 from nmtkit.training.validation import Validation
 from tests.gpu import simulated
-from tests.models.test_contracts import (
+from tests.laws import assert_same, gradients, tensors_of
+from tests.toys import (
     SRC_WORDS,
-    assert_same,
-    gradient,
-    leaves,
     one_of_each,
     one_of_each_architecture,
     preset_experiment,
@@ -86,7 +84,7 @@ def moved(*tensors: Tensor) -> list[Tensor]:
 
 
 def on_cpu(tree: object) -> list[Tensor]:
-    return [leaf.cpu() for leaf in leaves(tree)]
+    return [leaf.cpu() for leaf in tensors_of(tree)]
 
 
 def searched(model: Seq2Seq | Ensemble, device: torch.device) -> list[list[Hypothesis]]:
@@ -108,14 +106,10 @@ def assert_same_hypotheses(ours: list[list[Hypothesis]], theirs: list[list[Hypot
 def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
     model, tgt = toy_model(preset), targets()
     hidden = model(*sources(), tgt)
-    expected = hidden, gradient(model, hidden)
+    expected = hidden, gradients(hidden, [*model.parameters()])
     model.to(GPU)
     hidden = model(*moved(*sources(), tgt))
-    weights = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(3)).to(GPU)
-    found = torch.autograd.grad(
-        (hidden.float() * weights).sum(), model.parameters(), allow_unused=True, materialize_grads=True
-    )
-    assert_same(on_cpu((hidden, found)), on_cpu(expected))
+    assert_same(on_cpu((hidden, gradients(hidden, [*model.parameters()]))), on_cpu(expected))
 
 
 @pytest.mark.parametrize("preset", one_of_each())

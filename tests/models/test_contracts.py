@@ -5,15 +5,14 @@ import math
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmtkit.experiment.presets import load_preset, preset_names
-from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.experiment.presets import preset_names
+from nmtkit.experiment.schema import Experiment
 from nmtkit.models.base import Decoder, Seq2Seq, count_parameters
 from nmtkit.ops import linear
 from nmtkit.ops.tree import Tree, select
@@ -22,9 +21,23 @@ from nmtkit.search.ensemble import Ensemble
 from nmtkit.symbols import BOS, EOS, PAD
 from nmtkit.training import checkpoint
 from nmtkit.training.optimizers import build_optimizer, initialise
+from tests.laws import assert_same, gradients, tensors_of
+from tests.toys import (
+    LENGTHS,
+    SRC_WORDS,
+    TGT_WORDS,
+    full_size,
+    one_of_each,
+    one_of_each_architecture,
+    preset_experiment,
+    repeat,
+    simplest,
+    sources,
+    targets,
+    toy,
+    toy_model,
+)
 
-SRC_WORDS, TGT_WORDS = 11, 13
-LENGTHS = [5, 3, 1, 4]  # source words of the batch's sentences, end marks included
 MANY = linear.FEW + len(
     LENGTHS
 )  # sentences, so many that products of all their words are not done as those of a loop's step
@@ -32,55 +45,7 @@ MANY = linear.FEW + len(
 CANCELLED = ".score_shift"
 
 
-def one_of_each_architecture() -> list[str]:
-    """The first preset of each."""
-    by_architecture = {load_preset(name)["architecture"]: name for name in reversed(preset_names())}
-    return sorted(by_architecture.values())
-
-
 every_preset = pytest.mark.parametrize("preset", preset_names())
-
-
-def preset_experiment(name: str) -> Experiment:
-    return build_experiment(load_preset(name), name)
-
-
-def toy(experiment: Experiment, shrink: int = 64) -> Experiment:
-    """With every width (a whole number of 64 or more) divided by ``shrink``, but 2; depths and switches stay.
-
-    The direction of a weight-normalised row of one element has no gradient.
-    """
-    values = {field.name: getattr(experiment.model, field.name) for field in fields(experiment.model)}
-    widths = {name: max(2, value // shrink) for name, value in values.items() if type(value) is int and value >= 64}
-    return replace(experiment, model=replace(experiment.model, **widths))
-
-
-def toy_model(preset: str) -> Seq2Seq:
-    """The preset at toy size, with random values in every parameter, those that start at zero too; no dropout."""
-    torch.manual_seed(0)
-    model = toy(preset_experiment(preset)).build(SRC_WORDS, TGT_WORDS).eval()
-    for parameter in model.parameters():
-        parameter.data.normal_(std=min(parameter.shape) ** -0.5)  # every path carries a signal
-    return model
-
-
-def sources() -> tuple[Tensor, Tensor]:
-    """Source ids and mask: four sentences of LENGTHS, closed by end marks, padded."""
-    random = torch.Generator().manual_seed(0)
-    src = torch.randint(4, SRC_WORDS, (len(LENGTHS), max(LENGTHS)), generator=random)
-    for row, length in zip(src, LENGTHS, strict=True):
-        row[length - 1] = EOS
-        row[length:] = PAD
-    return src, src != PAD
-
-
-def targets(length: int = 6) -> Tensor:
-    return torch.randint(4, TGT_WORDS, (len(LENGTHS), length), generator=torch.Generator().manual_seed(1))
-
-
-def repeat(tree: Tree, k: int) -> Tree:
-    """Every row k times, sentence-major."""
-    return select(tree, torch.arange(len(LENGTHS)).repeat_interleave(k))
 
 
 def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]:
@@ -94,30 +59,6 @@ def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]
     return memory, state, words[1]
 
 
-def assert_same(ours: Any, theirs: Any) -> None:
-    """Trees, tensors and None, equal up to the order in which float32 numbers were added.
-
-    What is added may cancel: the gradient of attention over annotations that are nearly alike is a small difference
-    of the model's largest numbers.
-    """
-    assert len(leaves(ours)) == len(leaves(theirs))
-    sizes = [x.abs().max().item() if x.is_floating_point() and x.numel() else 0.0 for x in leaves(theirs)]
-    for mine, other, size in zip(leaves(ours), leaves(theirs), sizes, strict=True):
-        torch.testing.assert_close(mine, other, rtol=0, atol=1e-4 * size + 1e-7 * max(sizes))
-
-
-def gradient(model: Seq2Seq, hidden: Tensor) -> tuple[Tensor, ...]:
-    """Of a sum of ``hidden``, every element with a weight of its own; zeros for the output layer, which is unused."""
-    weights = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(3))
-    loss = (hidden.float() * weights).sum()
-    return torch.autograd.grad(loss, model.parameters(), allow_unused=True, materialize_grads=True)
-
-
-def leaves(tree: Any) -> list[Tensor]:
-    """All tensors but those that the rows have in common."""
-    return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if isinstance(leaf, Tensor)]
-
-
 def seen(model: Seq2Seq, memory: Tree, state: Tree, y: Tensor) -> list[Tensor | None]:
     """What search sees of a step and of another one after it, which tells what the first one's state is worth."""
     log_probs, state, attention = model.step(memory, state, y)
@@ -129,7 +70,7 @@ def test_unroll_is_repeated_step(preset: str) -> None:
     model, results = toy_model(preset), []
     for unroll in (model.decoder.unroll, partial(Decoder.unroll, model.decoder)):
         hidden = unroll(*model.begin(*sources()), model.embedding["tgt"](targets()))
-        results.append((hidden, gradient(model, hidden)))
+        results.append((hidden, gradients(hidden, [*model.parameters()])))
     assert_same(*results)
 
 
@@ -215,10 +156,10 @@ def test_several_hypotheses_of_a_sentence_are_as_many_sentences(preset: str) -> 
 def test_a_step_changes_nothing_that_it_is_given(preset: str) -> None:
     model = toy_model(preset)
     memory, state, y = after_two_words(model, beams=2)
-    before = [leaf.clone() for leaf in leaves((memory, state, y))]
+    before = [leaf.clone() for leaf in tensors_of((memory, state, y))]
     first = model.step(memory, state, y)
-    torch.testing.assert_close(leaves((memory, state, y)), before, rtol=0, atol=0)
-    torch.testing.assert_close(leaves(model.step(memory, state, y)), leaves(first), rtol=0, atol=0)
+    torch.testing.assert_close(tensors_of((memory, state, y)), before, rtol=0, atol=0)
+    torch.testing.assert_close(tensors_of(model.step(memory, state, y)), tensors_of(first), rtol=0, atol=0)
 
 
 @every_preset
@@ -235,8 +176,8 @@ def test_two_ways_to_go_on_do_not_disturb_each_other(preset: str) -> None:
 def test_every_tensor_of_memory_and_state_is_batch_first(preset: str) -> None:
     model = toy_model(preset)
     memory, state, _ = after_two_words(model, beams=3)
-    assert {len(leaf) for leaf in leaves(memory)} == {len(LENGTHS)}
-    assert {len(leaf) for leaf in leaves(state)} == {3 * len(LENGTHS)}
+    assert {len(leaf) for leaf in tensors_of(memory)} == {len(LENGTHS)}
+    assert {len(leaf) for leaf in tensors_of(state)} == {3 * len(LENGTHS)}
 
 
 @every_preset
@@ -266,7 +207,7 @@ def gradients_in(model: Seq2Seq, sentences: int, *, low: bool) -> tuple[Tensor, 
     src, mask, tgt = (x.repeat(sentences // len(LENGTHS), 1) for x in (*sources(), targets()))
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
         hidden = model(src, mask, tgt)
-    return gradient(model, hidden)
+    return gradients(hidden, [*model.parameters()])
 
 
 @every_preset
@@ -312,7 +253,7 @@ def test_every_size_is_refused_by_its_name_or_trains_and_searches(preset: str, s
     sizes = [field.name for field in fields(experiment.model) if type(getattr(experiment.model, field.name)) is int]
     for other in filter(None, (with_size(experiment, name, size) for name in sizes)):
         model = other.build(SRC_WORDS, TGT_WORDS)
-        assert all(part.isfinite().all() for part in gradient(model, model(*sources(), targets())))
+        assert all(part.isfinite().all() for part in gradients(model(*sources(), targets()), [*model.parameters()]))
         found = beam_search(model.eval(), *sources(), Search(beam_size=2, max_len_a=0, max_len_b=3))
         assert len(found) == len(LENGTHS)
 
@@ -345,28 +286,8 @@ def test_the_groups_of_a_preset_name_parts_of_its_model(preset: str) -> None:
 
 @every_preset
 def test_a_preset_builds_at_full_size(preset: str) -> None:
-    experiment = preset_experiment(preset)
-    with torch.device("meta"):
-        model = experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
-    millions = count_parameters(model) / 1e6
+    millions = count_parameters(full_size(preset)) / 1e6
     assert millions > 1
-
-
-def simplest(experiment: Experiment) -> Experiment:
-    """Wide enough to learn, and with one layer where there is a number of layers."""
-    small = toy(experiment, shrink=16)
-    layers = {field.name: 1 for field in fields(small.model) if field.name.endswith("layers")}
-    return replace(small, model=replace(small.model, **layers))
-
-
-def one_of_each() -> list[str]:
-    """Presets that differ in their parts, not just in their sizes: one for every set of parameter names."""
-    found: dict[object, str] = {}
-    for preset in preset_names():
-        with torch.device("meta"):
-            model = simplest(preset_experiment(preset)).build(SRC_WORDS, SRC_WORDS)
-        found.setdefault((type(model.encoder), *model.state_dict()), preset)
-    return sorted(found.values())
 
 
 def copies(random: torch.Generator, sentences: int = 64) -> tuple[Tensor, Tensor]:

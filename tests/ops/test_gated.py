@@ -1,12 +1,13 @@
 """The fast cells equal the plain ones, and their gradients are the slopes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
 from nmtkit.ops import gated, nematus
+from tests.laws import assert_near, gradients
 from tests.ops import oracle
 
 pytestmark = pytest.mark.usefixtures("operations")
@@ -55,15 +56,6 @@ def cell(kind: str, layer_norm: bool, rows: int, width: int, dropout: bool) -> t
     fast, plain = (gated.lau, oracle.gated_lau) if kind == "lau" else (gated.gru, oracle.gated_gru)
     tensors = [drawn(rows, (gates + 1) * width), drawn(rows, width), drawn(gates, width), drawn(width)]
     return called(fast), called(plain), [*tensors, *inputs, *gain]
-
-
-def gradients(result: Tensor, of: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(1)).bfloat16()
-    return torch.autograd.grad((weights * result.double()).sum(), of)
-
-
-def assert_near(fast: Tensor, plain: Tensor, tolerance: float) -> None:
-    torch.testing.assert_close(fast.double(), plain, rtol=0, atol=tolerance * max(1.0, plain.abs().max().item()))
 
 
 @every_kind

@@ -26,6 +26,7 @@ from nmtkit.ops import attention, bfloat16, cross_entropy, gated, gru, int8, lau
 from nmtkit.ops.best import best
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import Matrix, is_packed, product
+from tests.laws import drawn, gradients, leaves
 
 DTYPES = [torch.float32, torch.bfloat16]
 # Those that this processor multiplies in a way of its own, which is where the kernels are.
@@ -41,10 +42,6 @@ def forget(threads: None) -> Iterator[None]:
 
 
 needs_kernels = pytest.mark.skipif(library._library() is None, reason="nmtkit was installed without a C compiler")
-
-
-def drawn(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
 
 
 @pytest.fixture
@@ -211,15 +208,9 @@ def test_a_gru_far_beyond_the_range_of_its_gates_goes_on() -> None:
         torch.testing.assert_close(new, torch.full((4, 8), 1.0 if far > 0 else -1.0), rtol=0, atol=1e-6)
 
 
-def leaves(dtype: torch.dtype, *shapes: tuple[int, ...]) -> list[Tensor]:
-    """Random tensors in ``dtype`` that need a gradient."""
-    return [(drawn(*shape) / 2).to(dtype).requires_grad_() for shape in shapes]
-
-
 def with_gradients(result: Tensor, of: list[Tensor]) -> Tensor:
-    """The result and the gradients of a sum of it in which every element has a weight of its own, in one row."""
-    found = torch.autograd.grad((result.float() * drawn(*result.shape)).sum(), of)
-    return torch.cat([x.float().flatten() for x in (result.detach(), *found)])
+    """The result and its gradients in one row."""
+    return torch.cat([x.float().flatten() for x in (result.detach(), *gradients(result, of))])
 
 
 NEAR = {torch.float32: 1e-5, torch.bfloat16: 0.06}
@@ -233,7 +224,9 @@ ROWS = pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (20, 70), (33
 def test_a_step_of_training_with_attention_is_that_of_plain_operations(
     dtype: torch.dtype, sentences: int, words: int, width: int, both: Callable[..., tuple[Tensor, Tensor]]
 ) -> None:
-    of = leaves(dtype, (sentences, width), (sentences, words, width), (sentences, words, 2 * width), (width,))
+    of = leaves(
+        (sentences, width), (sentences, words, width), (sentences, words, 2 * width), (width,), dtype=dtype, scale=0.5
+    )
     mask = torch.arange(words) <= torch.arange(sentences)[:, None]
 
     def run() -> Tensor:
@@ -242,7 +235,7 @@ def test_a_step_of_training_with_attention_is_that_of_plain_operations(
         context = attend(first.to(dtype)) + attend(2 * first.to(dtype))
         return with_gradients(context, of)
 
-    torch.testing.assert_close(*both(run), rtol=0, atol=NEAR[dtype])
+    torch.testing.assert_close(*both(run), rtol=torch.finfo(dtype).eps, atol=NEAR[dtype])
 
 
 class Cell(NamedTuple):
@@ -276,10 +269,10 @@ def test_two_steps_of_training_are_those_of_plain_operations(
     both: Callable[..., tuple[Tensor, Tensor]],
 ) -> None:
     cell = CELLS[name]
-    (x,) = leaves(x_dtype, (rows, cell.terms * width))
-    states = leaves(torch.float32, *[(rows, width)] * cell.states)
-    weights = [(w / width**0.5).detach().requires_grad_() for w in leaves(torch.float32, *cell.shared(width))]
-    others = leaves(torch.float32, *cell.others(width))
+    (x,) = leaves((rows, cell.terms * width), dtype=x_dtype, scale=0.5)
+    states = leaves(*[(rows, width)] * cell.states, scale=0.5)
+    weights = leaves(*cell.shared(width), scale=0.5 / width**0.5)
+    others = leaves(*cell.others(width), scale=0.5)
 
     def run() -> Tensor:
         with torch.autocast("cpu", enabled=dtype == torch.bfloat16):
@@ -304,9 +297,9 @@ def test_a_sequence_in_training_is_that_of_plain_operations(
 ) -> None:
     sequence = {"GRU": gru.sequence, "LAU": lau.sequence, "LSTM": lstm.sequence}[name]
     cell, (length, rows, width) = CELLS[name], (4, 20, 70)  # oneDNN multiplies by 96, the next multiple of 32
-    (x,) = leaves(dtype, (length, rows, cell.terms * width))
-    weights = [(w / width**0.5).detach().requires_grad_() for w in leaves(torch.float32, *cell.shared(width))]
-    others = leaves(torch.float32, *cell.others(width), *[(rows, width)] * cell.states)
+    (x,) = leaves((length, rows, cell.terms * width), dtype=dtype, scale=0.5)
+    weights = leaves(*cell.shared(width), scale=0.5 / width**0.5)
+    others = leaves(*cell.others(width), *[(rows, width)] * cell.states, scale=0.5)
     mask = torch.arange(length)[:, None] <= torch.arange(rows)
 
     def run() -> Tensor:
@@ -328,12 +321,6 @@ def test_kernels_are_trusted_wherever_the_first_tensor_comes_from(cell: ModuleTy
                 tensor = torch.zeros(1, dtype=dtype)
                 twin = trusted.choose(cell.PLAIN, cell._native, cell._compare, tensor)
                 assert twin is cell._native()
-
-
-def different(*shapes: tuple[int, ...]) -> list[Tensor]:
-    """Random tensors that need a gradient and of which no two begin alike."""
-    random = torch.Generator().manual_seed(1)
-    return [torch.randn(shape, generator=random).requires_grad_() for shape in shapes]
 
 
 def low(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -363,7 +350,7 @@ def test_a_step_with_normalised_gates_is_that_of_plain_operations(
 ) -> None:  # fmt: skip
     cell, gates, parts = NORMALISED[kind]
     shapes = [(rows, parts * width), (rows, (gates + 1) * width), (rows, width)]
-    x, s, h, gain, bias, other, keep = different(*shapes, (gates, width), (gates, width), (width,), (rows, width))
+    x, s, h, gain, bias, other, keep = leaves(*shapes, (gates, width), (gates, width), (width,), (rows, width))
     given = [
         low(x, x_dtype) if parts else None, low(s, dtype), h, gain if layer_norm else None, bias, other,
         keep.detach() if dropout else None,
@@ -385,7 +372,7 @@ def test_a_step_of_nematus_is_that_of_plain_operations(
     both: Callable[..., tuple[Tensor, Tensor]],
 ) -> None:  # fmt: skip
     shapes = [(3 * width,) if x_shape == "one row" else (rows, 3 * width), (rows, 3 * width), (rows, width)]
-    x, s, h, bias, *norms = different(*shapes, (3 * width,), *[(n * width,) for n in (2, 2, 1, 1)])
+    x, s, h, bias, *norms = leaves(*shapes, (3 * width,), *[(n * width,) for n in (2, 2, 1, 1)])
     x, s, norms = low(x, x_dtype), low(s, dtype), norms if layer_norm else []
     of = [s, h, *norms, *([x] if x_shape != "none" else []), *([bias] if with_bias else [])]
     given = x if x_shape != "none" else None, s, h, bias if with_bias else None, norms
@@ -424,7 +411,7 @@ def test_what_steps_take_may_have_gaps_and_states_and_inputs_other_dtypes(
 @needs_kernels
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
 def test_what_is_no_number_stays_in_its_row_of_a_step_with_normalised_gates(wrong: float) -> None:
-    x, s, h, gain, bias, other = different((3, 200), (3, 160), (3, 40), (3, 40), (3, 40), (40,))
+    x, s, h, gain, bias, other = leaves((3, 200), (3, 160), (3, 40), (3, 40), (3, 40), (40,))
     with torch.no_grad():
         s[1, 75] = wrong  # of the gate z
         assert gated.lau(x, s, h, gain, bias, other, None).isnan().all(dim=1).tolist() == [False, True, False]
@@ -440,7 +427,7 @@ def test_what_is_no_number_stays_in_its_row_of_a_step_with_normalised_gates(wron
 def test_loss_and_gradient_are_those_of_plain_operations(
     dtype: torch.dtype, smoothing: float, rows: int, words: int, both: Callable[..., tuple[Tensor, Tensor]]
 ) -> None:
-    (hidden,), others = leaves(dtype, (rows, 8)), leaves(torch.float32, (words, 8), (words,))
+    (hidden,), others = leaves((rows, 8), dtype=dtype, scale=0.5), leaves((words, 8), (words,), scale=0.5)
     target = torch.arange(rows) * 37 % words
 
     def run() -> Tensor:

@@ -7,20 +7,16 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from nmtkit.kernels import library, pairs
 from nmtkit.ops import matrix
+from tests.laws import drawn
 from tests.ops import oracle
 
 pytestmark = [
     pytest.mark.usefixtures("threads"),
     pytest.mark.skipif(not library.has("pairs_multiply"), reason="there is no kernel for this processor"),
 ]
-
-
-def drawn(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
 
 
 # Rows around those of one block and of two; depths of one step and of several; columns of a part of a strip, of one,

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nmtkit.kernels import library, tiles
 from nmtkit.ops import matrix
+from tests.laws import drawn
 
 pytestmark = [
     pytest.mark.usefixtures("threads"),
@@ -16,9 +17,9 @@ pytestmark = [
 ]
 
 
-def drawn(*shape: int) -> Tensor:
+def numbers(*shape: int) -> Tensor:
     """Numbers of bfloat16, as floats."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape))).bfloat16().float()
+    return drawn(*shape).bfloat16().float()
 
 
 def same(ours: Tensor, exact: Tensor) -> None:
@@ -33,7 +34,7 @@ def same(ours: Tensor, exact: Tensor) -> None:
 @pytest.mark.parametrize("width", [3, 16, 29, 32, 96, 110])
 @pytest.mark.parametrize("results", [torch.float32, torch.bfloat16])
 def test_a_product_is_that_of_its_numbers(rows: int, depth: int, width: int, results: torch.dtype) -> None:
-    x, weight, bias = drawn(rows, depth), drawn(depth, width), drawn(width)
+    x, weight, bias = numbers(rows, depth), numbers(depth, width), numbers(width)
     exact = x.double() @ weight.double()
     for given, added in ((None, 0), (bias, bias)):
         ours = tiles.lay_out(weight, given, results).product(x)
@@ -42,14 +43,14 @@ def test_a_product_is_that_of_its_numbers(rows: int, depth: int, width: int, res
 
 
 def test_rows_may_have_several_dimensions() -> None:
-    x, tiled = drawn(2, 3, 32), tiles.lay_out(drawn(32, 40), None, torch.bfloat16)
+    x, tiled = numbers(2, 3, 32), tiles.lay_out(numbers(32, 40), None, torch.bfloat16)
     ours = tiled.product(x)
     assert ours.shape == (2, 3, 40)
     assert torch.equal(ours.flatten(0, 1), tiled.product(x.flatten(0, 1)))
 
 
 def test_a_weight_is_laid_out_alike_however_it_lies_in_memory() -> None:
-    weight = drawn(64, 150)
+    weight = numbers(64, 150)
     laid_out = [
         tiles.lay_out(w, None, torch.bfloat16).tiles
         for part in (weight, weight.bfloat16())
@@ -70,7 +71,7 @@ def test_floats_are_rounded_as_pytorch_rounds_them() -> None:
 
 
 def test_rows_may_have_other_numbers_beside_them() -> None:
-    x, weight = drawn(40, 96), drawn(32, 32)
+    x, weight = numbers(40, 96), numbers(32, 32)
     x[:, :32] = x[:, 64:] = torch.nan
     tiled, exact = tiles.lay_out(weight, None, torch.bfloat16), x[:, 32:64].double() @ weight.double()
     same(tiled.product(x.bfloat16()[:, 32:64]), exact)
@@ -79,10 +80,10 @@ def test_rows_may_have_other_numbers_beside_them() -> None:
 
 def test_products_of_onednn_before_and_after_are_right() -> None:
     """It leaves tiles of other shapes in place from one product to the next."""
-    weight, wide = drawn(64, 64), drawn(512, 256)
+    weight, wide = numbers(64, 64), numbers(512, 256)
     tiled = tiles.lay_out(weight, None, torch.bfloat16)
     for rows in (5, 80, 129, 33, 256):
-        x, y = drawn(rows, 64), drawn(rows, 512)
+        x, y = numbers(rows, 64), numbers(rows, 512)
         same(y.bfloat16() @ wide.bfloat16(), y.double() @ wide.double())
         same(tiled.product(x.bfloat16()), x.double() @ weight.double())
         same(y.bfloat16() @ wide.bfloat16(), y.double() @ wide.double())

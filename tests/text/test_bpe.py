@@ -56,7 +56,7 @@ def test_each_merge_is_told_when_it_is_found() -> None:
 
 @pytest.mark.parametrize("sentence", ["", "a b c", "ab cd"])
 def test_where_no_pair_of_letters_occurs_twice_there_is_nothing_to_learn(sentence: str) -> None:
-    with pytest.raises(UserError, match=r"too little text to learn BPE from: .* take whole `words`"):
+    with pytest.raises(UserError, match=r"too little text to learn BPE: .* use whole `words`"):
         learn_merges(Counter(sentence.split()), 10, lambda: None)
 
 

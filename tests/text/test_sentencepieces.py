@@ -66,9 +66,9 @@ def test_unknown_characters_are_kept(model: bytes) -> None:
         (
             COUNTS,
             5,
-            r"^`sentencepiece` 5: cannot be learnt here \(Vocabulary size is smaller .* 5 vs \d+\); try another",
+            r"^`sentencepiece` 5: learning failed \(Vocabulary size is smaller .* 5 vs \d+\); try another",
         ),
-        (Counter[str](), 40, r"^`sentencepiece` 40: cannot be learnt here \(it has no words\); try another number$"),
+        (Counter[str](), 40, r"^`sentencepiece` 40: learning failed \(the text has no words\); try another number$"),
     ],
 )
 def test_what_cannot_be_learnt_says_why(counts: Counter[str], size: int, complaint: str, model: bytes) -> None:

@@ -18,7 +18,7 @@ from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.loss import Gradient
 from nmtkit.training.optimizers import initialise
 from nmtkit.training.run import Run
-from tests.models.test_contracts import one_of_each_architecture, preset_experiment, toy
+from tests.toys import one_of_each_architecture, preset_experiment, toy
 from tests.training.conftest import metrics, small_experiment, small_run, trained
 
 

@@ -289,7 +289,7 @@ def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(UserError, match=rf"another training \(process {other.pid}\) is at work there; wait"):
+        with pytest.raises(UserError, match=rf"another training \(process {other.pid}\) is writing there; wait"):
             trained(tmp_path, data)
         assert [path.name for path in tmp_path.iterdir()] == [".lock"]
         other.kill()
