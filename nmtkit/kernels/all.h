@@ -39,17 +39,7 @@
 
 #include "cross_entropy.h"
 
-#include "gated.h"
-
-#include "gru.h"
-
-#include "lau.h"
-
-#include "lstm.h"
-
 #include "maxout.h"
-
-#include "nematus.h"
 
 #undef ADDRESS
 #undef KERNEL_OF_TWO
@@ -58,6 +48,14 @@
 #pragma pop_macro("KERNEL_OF")
 
 #include "attention.h"
+
+#include "gated.h"
+
+#include "gru.h"
+
+#include "lstm.h"
+
+#include "nematus.h"
 
 #ifdef __x86_64__
 #include "pairs.h"
