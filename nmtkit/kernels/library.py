@@ -6,8 +6,9 @@ plain functions beside each use. The rows of a kernel are shared among PyTorch's
 
 import ctypes
 import os
+import struct
 import sysconfig
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,13 +16,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nmtkit.kernels.arguments import ARGUMENTS, Argument
+from nmtkit.kernels.arguments import ARGUMENTS
 
 VERSION = 8  # of kernels.c: a library that was compiled before the last change is not used
 GRAIN = 1 << 14  # elements that are worth waking a thread up
 
 KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # of processors, as PyTorch names them
-BOTH = (torch.float32, torch.bfloat16)  # dtypes that some kernels take
+LOW = torch.bfloat16
+BOTH = (torch.float32, LOW)  # dtypes that some kernels take
 
 
 def parts(rows: int, elements: int) -> int:
@@ -54,43 +56,44 @@ def run(name: str, rows: int, parts: int, *by_number: object, **given: Tensor | 
     """
     if by_number:
         return _run_by_number(name, rows, parts, *by_number)
-    kernel, arguments, flags, places = _call(name)
+    kernel, arguments, flags, pack, start = _call(name)
     if len(given) != len(arguments):
-        raise TypeError(f"{name} takes {', '.join(dict(arguments))}, not {', '.join(given)}")
+        raise TypeError(f"{name} takes {', '.join(ARGUMENTS[name])} (flags are not given), not {', '.join(given)}")
     values: list[int] = []
     low: dict[str, bool] = {}
-    for argument, (_, dtypes, flag, optional, gaps) in arguments:
+    for argument, dtypes, flag, optional, gaps in arguments:
         value = given[argument]
         if isinstance(value, Tensor):
             dtype = value.dtype
-            is_low = dtype == torch.bfloat16
             right = dtype in dtypes and value.is_cpu and (gaps or value.is_contiguous())
-            if not right or (flag and low.setdefault(flag, is_low) != is_low):
+            if not right or (flag and low.setdefault(flag, dtype is LOW) is not (dtype is LOW)):
                 raise TypeError(f"{name} does not take {argument} in {dtype}, strides {value.stride()}, {value.device}")
             values.append(value.data_ptr())
         elif optional if value is None else not dtypes:
             values.append(value or 0)
         else:
             raise TypeError(f"{name} does not take {value} as {argument}")
-    library = _library()
-    assert library is not None, "kernels are run if they were compiled"
-    library.nmtkit_run(kernel, places(*values, *(low.get(flag, 0) for flag in flags)), rows, parts)
+    for flag in flags:
+        values.append(low.get(flag, 0))
+    start(kernel, pack(*values), rows, parts)
 
 
 class _Call(NamedTuple):
     kernel: ctypes.c_void_p  # its address, for this kind of processor
-    arguments: list[tuple[str, Argument]]  # but flags
+    arguments: list[tuple[str, tuple[torch.dtype, ...], str, bool, bool]]  # but flags: the name, then as in Argument
     flags: list[str]
-    places: type[ctypes.Array[ctypes.c_int64]]
+    pack: Callable[..., bytes]  # makes of all arguments the struct that C takes
+    start: Callable[[ctypes.c_void_p, bytes, int, int], None]
 
 
 @cache
 def _call(name: str) -> _Call:
     """How the kernel of this name is called."""
-    arguments = ARGUMENTS[name]
+    library, arguments = _library(), ARGUMENTS[name]
+    assert library is not None, "kernels are run if they were compiled"
     flags = list(dict.fromkeys(argument.flag for argument in arguments.values() if argument.flag))
-    others = [(argument, kind) for argument, kind in arguments.items() if argument not in flags]
-    return _Call(_kernel(name), others, flags, ctypes.c_int64 * len(arguments))
+    others = [(argument, *kind[1:]) for argument, kind in arguments.items() if argument not in flags]
+    return _Call(_kernel(name), others, flags, struct.Struct(f"{len(arguments)}q").pack, library.nmtkit_run)
 
 
 @cache
