@@ -229,7 +229,7 @@ def _build(
     made = {}
     for name, field in fields.items():
         if name in values:
-            made[name] = _convert(hints[name], values[name], prefix + name, problems)
+            made[name] = convert(hints[name], values[name], prefix + name, problems)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             problems.append(f"{prefix}{name}: missing")
     if len(problems) > before:  # its checks of values would only stumble over what is missing
@@ -242,7 +242,7 @@ def _build(
         return None
 
 
-def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
+def convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     """``value`` as the type ``hint``; where it cannot be one, that is added to ``problems`` and None returned.
 
     The types are those of configurations: bool, int, float, str, dataclasses, tuples and lists of one type, dict,
@@ -254,7 +254,7 @@ def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
             return None
         kind, *literal = (a for a in arguments if a is not type(None))
         if not literal or not isinstance(value, str):
-            return _convert(kind, value, path, problems)
+            return convert(kind, value, path, problems)
         words = typing.get_args(literal[0])  # a number, say, or one of these: int | Literal["auto"]
         if value in words:
             return value
@@ -268,11 +268,11 @@ def _convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
         return _build(hint, value, path, problems)
     elif origin in (tuple, list):
         if isinstance(value, list | tuple):
-            return origin(_convert(arguments[0], v, f"{path}[{i}]", problems) for i, v in enumerate(value))
+            return origin(convert(arguments[0], v, f"{path}[{i}]", problems) for i, v in enumerate(value))
         problems.append(f"{path}: expected a list, found {_describe(value)}")
     elif origin is dict:
         if isinstance(value, Mapping):
-            return {str(k): _convert(arguments[1], v, f"{path}.{k}", problems) for k, v in value.items()}
+            return {str(k): convert(arguments[1], v, f"{path}.{k}", problems) for k, v in value.items()}
         problems.append(f"{path}: expected 'key: value' pairs, found {_describe(value)}")
     elif hint is float and (isinstance(value, float) or (type(value) is int and abs(value) < _HUGE)):
         return float(value)

@@ -41,6 +41,16 @@ def randomised(module: Module, std: float = 0.4) -> Module:
     return module
 
 
+def one_at_a_time(*values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """For ``parametrize``: the first value of each, then every other value with the first ones of the rest.
+
+    A product of all values says no more where a wrong answer to one of them does not depend on the others.
+    """
+    first = [choices[0] for choices in values]
+    others = [(*first[:i], other, *first[i + 1 :]) for i, choices in enumerate(values) for other in choices[1:]]
+    return [tuple(first), *others]
+
+
 def gradients(
     results: Tensor | Sequence[Tensor], of: Sequence[Tensor], *, retain_graph: bool = False
 ) -> tuple[Tensor, ...]:

@@ -264,7 +264,7 @@ def test_a_staging_folder_needs_a_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_text_in_utf_16_is_told_how_to_convert_it(tmp_path: Path, encoding: str) -> None:
+def test_for_text_in_utf_16_the_conversion_is_suggested(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "text").write_bytes("one\ntwo\ncafé\n".encode(encoding))
     with pytest.raises(UserError, match=r"text:\d: byte 0x.. is not UTF-8; convert .*iconv -f utf-16 -t utf-8"):
         list(read_lines(tmp_path / "text"))

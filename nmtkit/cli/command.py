@@ -18,49 +18,21 @@ from nmtkit.version import __version__
 
 log = logging.getLogger(__name__)
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but warnings and errors.")]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Say more on stderr, each line with its time and where it comes from.")
-]
 COMMON = "Of every command"
-
-# The options of a command that has many, in groups by their long names. What most users need is in no group, and stands
-# before them all. A test looks for names that are no options.
-GROUPS = {
-    "translate": {
-        "Search": "--length-penalty --alpha --coverage-penalty --max-len-a --max-len-b --stop --sample --seed --prefix "
-        "--score-reference",
-        "Output": "--scores --alignment --attention --json --tokenized",
-        "Unknown words and large vocabularies": "--replace-unk --unk-origin --lexicon --shortlist",
-        "Ensembles": "--combine --weights",
-        "Speed and memory": "--device --precision --jobs --max-tokens --max-input-length",
-    },
-    "serve": {
-        "Search": "--length-penalty --alpha --coverage-penalty --max-len-a --max-len-b --stop",
-        "Unknown words and large vocabularies": "--replace-unk --unk-origin --lexicon --shortlist",
-        "Ensembles": "--ensemble --combine --weights",
-        "Speed and memory": "--device --precision --jobs --max-input-length",
-        "Limits": "--limit-characters --limit-lines --limit-beam --timeout",
-    },
-    "train": {
-        "How long": "--max-updates --max-epochs --patience",
-        "Speed and memory": "--device --precision --max-tokens",
-        "History": "--tensorboard --json",
-    },
-    "prep": {
-        "Sets": "--train --dev --test --dev-reference --dev-size --seed",
-        "Tokens": "--like --tokenizer --tokenizer-command --aggressive-hyphens --protect --escape --normalize "
-        "--lowercase --truecase",
-        "Segmentation": "--bpe --sentencepiece --joint --words",
-        "Cleaning": "--max-length --max-ratio --drop --keep-rejected",
-        "Large text": "--shard --merge --verify --jobs",
-    },
-    "score": {
-        "Translations in files": "--reference --source --vocab --paired --seeds --language --tokenized",
-        "A model's own translations": "--data --model --checkpoint --split --max-length --replace-unk --precision "
-        "--device",
-    },
-}
+# In --help these are the last group.
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Say nothing on stderr but warnings and errors.", rich_help_panel=COMMON),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Say more on stderr, each line with its time and where it comes from.",
+        rich_help_panel=COMMON,
+    ),
+]
 
 
 class Command(TyperCommand):
@@ -68,14 +40,13 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options without a group, then each group, then what every command has."""
-        groups = GROUPS.get(self.name or "", {}) | {COMMON: "--quiet --verbose --help"}
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], **{name: [] for name in groups}}
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                group = (name for name, options in groups.items() if {*options.split()} & {*parameter.opts})
                 kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
-                sections[next(group, kind)].append(record)
+                group = COMMON if parameter.name == "help" else vars(parameter).get("rich_help_panel") or kind
+                sections.setdefault(group, []).append(record)
         for name, records in sections.items():
             if records:
                 with formatter.section(name):

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import AsJson, DataFolder, Raw, SourceLanguage, TargetLanguage, log, presets, say_next
+from nmtkit.cli.options import AsJson, DataFolder, Raw, SourceLanguage, TargetLanguage, log, say_next
+from nmtkit.workflow.shared import presets
 
 
 def doctor(

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, Settings, presets
+from nmtkit.cli.options import AsJson, Checkpoint, DataFolder, Device, Settings
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
+from nmtkit.lines import atomic_write
+from nmtkit.workflow.shared import presets
 
 if TYPE_CHECKING:
     import torch
 
     from nmtkit.data.batches import Batch
     from nmtkit.evaluation.gradients import Layer
+    from nmtkit.evaluation.saturation import Saturation
     from nmtkit.experiment.schema import Experiment
+    from nmtkit.models.base import Seq2Seq
     from nmtkit.training.estimate import Estimate
 
 PAIRS, LONGEST = 32, 50  # sentence pairs, and tokens of their longer side, in the batch of --gradients
@@ -37,7 +41,7 @@ def inspect(
     compare: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE",
         help="With --gradients, also show the model with this value of its configuration; may be repeated.")] = None,
     plot: Annotated[Path | None, typer.Option(
-        help="With --gradients, also draw them to this file (.svg, .png or .pdf).")] = None,
+        help="With --gradients, also draw them on this page of HTML (.html).")] = None,
     data: DataFolder = Path("data"),
     device: Device = "auto",
     as_json: AsJson = False,
@@ -46,15 +50,18 @@ def inspect(
 
     Sizes are computed for the vocabularies of the data folder, if it has any. --gradients takes a preset with the
     initial weights of a training run, and a model folder with those of a checkpoint. The gradients are those of the
-    mean cross-entropy of some training pairs, without dropout; the norms are over the whole batch.
+    mean cross-entropy of some training pairs, without dropout; the norms are over the whole batch. Attention that
+    begins with most of its tanh units near -1 or 1 hardly learns: --gradients shows their share, too.
 
       nmtkit inspect deep-att
       nmtkit inspect run --shapes
-      nmtkit inspect deep-att --gradients --compare model.fast_forward=none --plot flow.svg
+      nmtkit inspect deep-att --gradients --compare model.fast_forward=none --plot flow.html
       nmtkit inspect deep-gru-ff --gradients --compare model.connections=none
     """
     if not gradients and (compare or plot):
         raise UserError("--compare and --plot go with --gradients")
+    if plot and plot.suffix != ".html":
+        raise UserError(f"--plot {plot}: draws a page of HTML; choose a name that ends in .html")
     # A folder wins over a preset of its name.
     folder = ModelFolder.at(Path(model), checkpoint)
     trained = folder.config.exists()
@@ -73,21 +80,33 @@ def inspect(
         _print_parts(planned, data, shapes)
         _print_estimate(planned, data, chosen)
         return
+    from nmtkit.evaluation.gradients import flow_page, gradient_flow
+    from nmtkit.evaluation.saturation import saturation
+
     # One batch for all models, so that they can be compared.
     batch = _batch(data).to(chosen)
-    flows = {}
+    flows, saturations = {}, {}
     # The model itself comes first, as what the others are compared with.
     for change in ("", *(compare or [])):
         planned = _plan(model, folder, [*(settings or []), *([change] if change else [])])
-        flows[change or model] = _flow(planned, batch, data, chosen, folder.named if trained else None)
+        built = _build(planned, data, chosen, folder.named if trained else None)
+        flows[change or model] = gradient_flow(built, batch)
+        saturations[change or model] = saturation(built, batch)
     if as_json:
-        print(json.dumps({name: [layer._asdict() for layer in layers] for name, layers in flows.items()}, indent=2))
+        shown = {
+            name: {
+                "layers": [layer._asdict() for layer in layers],
+                "attention": [attention._asdict() for attention in saturations[name]],
+            }
+            for name, layers in flows.items()
+        }
+        print(json.dumps(shown, indent=2))
     else:
-        _print_flows(flows)
+        _print_flows(flows, saturations)
     if plot:
-        from nmtkit.evaluation.plots import plot_flows
-
-        plot_flows(flows, plot)
+        drawn = flow_page(flows)
+        with atomic_write(plot) as file:
+            file.write(drawn)
 
 
 def _plan(model: str, folder: ModelFolder, settings: list[str]) -> "Experiment":
@@ -195,33 +214,40 @@ def _batch(data: Path) -> "Batch":
     return batches.collate(corpus, first)
 
 
-def _flow(
-    planned: "Experiment", batch: "Batch", data: Path, device: "torch.device", folder: Path | None
-) -> "list[Layer]":
-    """The gradient flow through the model in ``folder``, or with initial ones if that is None."""
+def _build(planned: "Experiment", data: Path, device: "torch.device", folder: Path | None) -> "Seq2Seq":
+    """The model with the weights in ``folder``, or with initial ones if that is None."""
     import torch
 
-    from nmtkit.evaluation.gradients import gradient_flow
     from nmtkit.experiment.model import load_model
     from nmtkit.experiment.size import vocabulary_sizes
     from nmtkit.training import optimizers
 
     if folder:
-        return gradient_flow(load_model(folder, device)[0], batch)
+        return load_model(folder, device)[0]
     # As training begins: the values that a run with this seed starts from.
     torch.manual_seed(planned.training.seed)
     model = planned.build(*vocabulary_sizes(planned, data))
     optimizers.initialise(model, planned.training.groups)
-    return gradient_flow(model.to(device), batch)
+    return model.to(device)
 
 
-def _print_flows(flows: "dict[str, list[Layer]]") -> None:
-    """Print the norms of every model's layers, then what is left of the gradient at the bottom of each stack."""
+def _print_flows(flows: "dict[str, list[Layer]]", saturations: "dict[str, list[Saturation]]") -> None:
+    """Print the norms of every model's layers and the state of its attention, then the gradient below each stack."""
     from nmtkit.evaluation.gradients import ratios
 
     for name, layers in flows.items():
         rows = [[layer.label, *(_norm(value) for value in layer[1:])] for layer in layers]
         print_table(name, ["layer", "|h|", "|dL/dh|", "|dL/dW|"], rows)
+        print()
+    # A model without additive attention has no line here.
+    attentions = [
+        [name, found.name, _norm(found.keys), f"{100 * found.share:.1f} %"]
+        for name, saturation in saturations.items()
+        for found in saturation
+    ]
+    if attentions:
+        print_table("additive attention: standard deviation of its keys, units whose tanh is above 0.99 in magnitude",
+                    ["model", "attention", "keys", "saturated"], attentions)  # fmt: skip
         print()
     # A model of single layers has no stacks, and then there is no table.
     cells = [[name, r.stack, str(r.layers), _norm(r.gradient)] for name, f in flows.items() for r in ratios(f)]

@@ -27,6 +27,7 @@ from nmtkit.cli.ensemble import ensemble
 from nmtkit.cli.inspect import inspect as inspect_model
 from nmtkit.cli.models import models
 from nmtkit.cli.options import forget_output
+from nmtkit.cli.parameters import flat
 from nmtkit.cli.posunk import posunk
 from nmtkit.cli.prep import prep
 from nmtkit.cli.report import report
@@ -69,7 +70,7 @@ for command in COMMANDS:
     # typer would cut the summary at a width of its own; the first sentence is whole.
     text = _help(command)
     first = re.split(r"(?<=\.)\s", text)[0]
-    app.command(cls=Command, help=text, short_help=first)(with_volume(command, in_options_typed))
+    app.command(cls=Command, help=text, short_help=first)(with_volume(flat(command), in_options_typed))
 
 
 def _print_version(wanted: bool) -> None:

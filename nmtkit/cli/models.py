@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from nmtkit.cli.options import AsJson, presets
+from nmtkit.cli.options import AsJson
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
+from nmtkit.workflow.shared import presets
 
 HEADER = ("preset", "BLEU", "M", "defined in", "trained here")
 

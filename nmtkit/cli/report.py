@@ -170,11 +170,12 @@ def _numbers(lines: str, sentences: int) -> list[int]:
 def _looks(sentence: "Sentence", translated: "list[Translated]", histories: "list[History]") -> "list[Look]":
     """The attention weights of the systems that have any; an empty translation has none."""
     from nmtkit.evaluation.report import Look
+    from nmtkit.translation.request import Request
 
     looks = []
     for t, history in zip(translated, histories, strict=True):
         try:
-            [[best]] = t.translator.n_best([sentence.source], 1, attention=True)
+            [[best]] = t.translator.answer([sentence.source], Request(attention=True))
         except UserError:  # it has no attention
             continue
         if best.attention is not None:

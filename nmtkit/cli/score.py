@@ -5,59 +5,52 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from nmtkit.cli.options import (
-    AsJson,
-    Checkpoint,
-    DataFolder,
-    Device,
-    MaxLength,
-    OneModel,
-    Precision,
-    ReplaceUnk,
-    SubsetMetric,
-)  # fmt: skip
+from nmtkit.cli.options import AsJson, SubsetMetric
 from nmtkit.cli.tables import print_table
+from nmtkit.options import Option
+from nmtkit.translation.request import REPLACE_UNK
 from nmtkit.workflow import score as workflow
+from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MAX_LENGTH, MODEL, PRECISION
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.comparison import Comparison, Part
     from nmtkit.evaluation.significance import Tested
 
+FILES, OWN = "Translations in files", "A model's own translations"  # of the help
 TESTS = {"bs": "paired bootstrap", "ar": "approximate randomisation"}
 
 
 def score(
-    files: Annotated[list[Path] | None, typer.Argument(metavar="HYP... REF", show_default=False,
-        help="Translations, then the reference; - is standard input.")] = None,
-    references: Annotated[list[Path] | None, typer.Option("--reference", "-r",
-        help="Reference, instead of REF; may be repeated for several references.")] = None,
-    source: Annotated[Path | None, typer.Option(
-        help="Source text, to score by sentence length in words and to count names.")] = None,
-    vocab: Annotated[Path | None, typer.Option(
-        help="Target vocabulary of words, to score the sentences whose references have no unknown word, and to count "
-        "the names that it does not have.")] = None,
+    files: Annotated[list[Path] | None, Option(
+        "Translations, then the reference; - is standard input.", metavar="HYP... REF", argument=True)] = None,
+    references: Annotated[list[Path] | None, Option(
+        "Reference, instead of REF; may be repeated for several references.", FILES, names="--reference -r")] = None,
+    source: Annotated[Path | None, Option(
+        "Source text, to score by sentence length in words and to count names.", FILES)] = None,
+    vocab: Annotated[Path | None, Option(
+        "Target vocabulary of words, to score the sentences whose references have no unknown word, and to count "
+        "the names that it does not have.", FILES)] = None,
     subset_metric: SubsetMetric = "multi-bleu",
-    paired: Annotated[Literal["bs", "ar"] | None, typer.Option(
-        help="Significance test against the first system: paired bootstrap (bs) or "
-        "approximate randomisation (ar).")] = None,
-    seeds: Annotated[bool, typer.Option("--seeds",
-        help="Show mean and standard deviation, for translations by one system trained with several seeds.")] = False,
-    language: Annotated[str | None, typer.Option("--language", "-l", show_default=False,
-        help="Target language, for the Moses tokenizer.  [default: that of the data folder, or en]")] = None,
-    tokenized: Annotated[bool, typer.Option("--tokenized",
-        help="The files are tokenised already; compute tokenised BLEU only.")] = False,
+    paired: Annotated[Literal["bs", "ar"] | None, Option(
+        "Significance test against the first system: paired bootstrap (bs) or approximate randomisation (ar).",
+        FILES)] = None,
+    seeds: Annotated[bool, Option(
+        "Show mean and standard deviation, for translations by one system trained with several seeds.",
+        FILES)] = False,
+    language: Annotated[str | None, Option(
+        "Target language, for the Moses tokenizer.  [default: that of the data folder, or en]", FILES,
+        names="--language -l")] = None,
+    tokenized: Annotated[bool, Option(
+        "The files are tokenised already; compute tokenised BLEU only.", FILES)] = False,
     as_json: AsJson = False,
-    data: DataFolder = Path("data"),
-    model: OneModel = Path("run"),
-    checkpoint: Checkpoint = None,
-    split: Annotated[Literal["dev", "test"], typer.Option(
-        help="Set of the data folder to translate and score.")] = "test",
-    max_length: MaxLength = None,
-    replace_unk: ReplaceUnk = False,
-    precision: Precision = "auto",
-    device: Device = "auto",
+    data: Annotated[Path, DATA.within(OWN)] = Path("data"),
+    model: Annotated[Path, MODEL.within(OWN)] = Path("run"),
+    checkpoint: Annotated[str | None, CHECKPOINT.within(OWN)] = None,
+    split: Annotated[Literal["dev", "test"], Option("Set of the data folder to translate and score.", OWN)] = "test",
+    max_length: Annotated[int | None, MAX_LENGTH.within(OWN)] = None,
+    replace_unk: Annotated[bool, REPLACE_UNK.within(OWN)] = False,
+    precision: Annotated[Literal["auto", "float32", "bfloat16", "int8"], PRECISION.within(OWN)] = "auto",
+    device: Annotated[str, DEVICE.within(OWN)] = "auto",
 ) -> None:  # fmt: skip
     """Score translations with tokenised BLEU (as in the papers), sacreBLEU, chrF and TER.
 

@@ -5,80 +5,49 @@ import logging
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from nmtkit.cli.options import (
-    Alpha,
-    BeamSize,
-    Combine,
-    CoveragePenalty,
-    Device,
-    JobsOfSearch,
-    LengthPenalty,
-    LexiconFile,
-    MaxInputLength,
-    MaxLenA,
-    MaxLenB,
-    Precision,
-    ReplaceUnk,
-    Shortlist,
-    Stop,
-    UnkOrigin,
-    Weights,
-    parse_weights,
-)  # fmt: skip
+from nmtkit.cli.options import WeightsOfMany, parse_weights
+from nmtkit.cli.parameters import Without
 from nmtkit.errors import UserError
 from nmtkit.lines import real_path
+from nmtkit.options import Option
 from nmtkit.serving.limits import Limits
-from nmtkit.translation.request import Request
+from nmtkit.translation.request import SPEED, Request
+from nmtkit.workflow.shared import COMBINE_MANY, DEVICE, ENSEMBLES, JOBS_OF_SEARCH, LEXICON, PRECISION
 
 log = logging.getLogger(__name__)
 
-USUAL = Limits()
-
 
 def serve(
-    model: Annotated[list[Path] | None, typer.Option("--model", "-m", show_default=False,
-        help="Model or ensemble folder; give the option several times to offer several.  [default: run]")] = None,
-    ensemble: Annotated[bool, typer.Option("--ensemble",
-        help="Offer one translator, the ensemble of all models.")] = False,
-    host: Annotated[str, typer.Option(
-        help="Address to listen on: 127.0.0.1 is for this machine only, 0.0.0.0 for every machine that reaches it.",
+    *,
+    model: Annotated[list[Path] | None, Option(
+        "Model or ensemble folder; give the option several times to offer several.  [default: run]",
+        names="--model -m")] = None,
+    host: Annotated[str, Option(
+        "Address to listen on: 127.0.0.1 is for this machine only, 0.0.0.0 for every machine that reaches it.",
         )] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8080,
     api_key: Annotated[str | None, typer.Option(envvar="NMTKIT_API_KEY", show_envvar=False, show_default=False,
         help="Key that clients must send. Other users of this machine can read it on the command line, but not in the "
         "environment as NMTKIT_API_KEY.")] = None,
-    cors: Annotated[list[str] | None, typer.Option(metavar="ORIGIN", show_default=False,
-        help="Origin of web pages that may use the API from a browser, such as https://example.org, or * for all; may "
-        "be repeated.")] = None,
-    split: Annotated[bool, typer.Option(help="Split texts into sentences, not only into lines.")] = True,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    alpha: Alpha = None,
-    coverage_penalty: CoveragePenalty = None,
-    max_len_a: MaxLenA = None,
-    max_len_b: MaxLenB = None,
-    stop: Stop = None,
-    replace_unk: ReplaceUnk = False,
-    unk_origin: UnkOrigin = None,
-    lexicon: LexiconFile = None,
-    shortlist: Shortlist = None,
-    max_input_length: MaxInputLength = None,
-    combine: Combine = None,
-    weights: Weights = None,
-    precision: Precision = "auto",
-    device: Device = "auto",
-    jobs: JobsOfSearch = None,
-    limit_characters: Annotated[int, typer.Option(min=1,
-        help="Most characters of a text, times the number of translations of each sentence.")] = USUAL.characters,
-    limit_lines: Annotated[int, typer.Option(min=1, help="Most lines or sentences of a text.")] = USUAL.lines,
-    limit_beam: Annotated[int, typer.Option(min=1,
-        help="Largest beam, and longest n-best list, that a client may ask for.")] = USUAL.beam,
-    timeout: Annotated[float, typer.Option(min=0.001,
-        help="Seconds from a request to its answer; then the request fails (504).")] = USUAL.timeout,
+    cors: Annotated[list[str] | None, Option(
+        "Origin of web pages that may use the API from a browser, such as https://example.org, or * for all; may "
+        "be repeated.", metavar="ORIGIN")] = None,
+    split: Annotated[bool, Option(
+        "Split texts into sentences, not only into lines.", names="--split/--no-split")] = True,
+    request: Annotated[Request, Without(("n_best", "seed", "alignment", "tokenized", "max_tokens"))],
+    lexicon: Annotated[Path | None, LEXICON] = None,
+    ensemble: Annotated[bool, Option(
+        "Offer one translator, the ensemble of all models.", ENSEMBLES, before="max_input_length")] = False,
+    combine: Annotated[Literal["prob", "logprob"] | None, COMBINE_MANY] = None,
+    weights: WeightsOfMany = None,
+    precision: Annotated[Literal["auto", "float32", "bfloat16", "int8"], PRECISION.within(SPEED)] = "auto",
+    device: Annotated[str, DEVICE.within(SPEED)] = "auto",
+    jobs: Annotated[int | None, JOBS_OF_SEARCH.within(SPEED)] = None,
+    limits: Limits,
 ) -> None:  # fmt: skip
     """Serve translations: a page for people at http://127.0.0.1:8080, and an API for programs.
 
@@ -109,12 +78,6 @@ def serve(
     from nmtkit.serving.search import Offer
     from nmtkit.translation.jobs import Models
 
-    request = Request(
-        replace_unk=replace_unk, unk_origin=unk_origin, shortlist=shortlist, max_input_length=max_input_length,
-        beam_size=beam_size, length_penalty=length_penalty, alpha=alpha, coverage_penalty=coverage_penalty,
-        max_len_a=max_len_a, max_len_b=max_len_b, stop=stop,
-    )  # fmt: skip
-    limits = Limits(limit_characters, limit_lines, limit_beam, timeout)
     together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
     names = ["ensemble"] if ensemble else shortest_names(folders)
     offers = tuple(

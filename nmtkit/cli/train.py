@@ -4,47 +4,25 @@ import json
 import logging
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
-from nmtkit.cli.options import DataFolder, Device, Settings, forget_output, presets, say_next
-from nmtkit.config import dump_yaml, parse_yaml, to_dict
-from nmtkit.errors import UserError
+from nmtkit.cli.options import forget_output, say_next
+from nmtkit.config import dump_yaml, to_dict
+from nmtkit.options import Option
 from nmtkit.workflow import train as workflow
+from nmtkit.workflow.train import HISTORY, TrainOptions
 
 if TYPE_CHECKING:
     from nmtkit.experiment.schema import Experiment
 
 
 def train(
-    model: Annotated[str | None, typer.Option("--model", "-m", autocompletion=presets,
-        help="Preset to train; nmtkit models lists them. Not needed to continue a run.")] = None,
-    start: Annotated[Path | None, typer.Option("--from", metavar="FOLDER",
-        help="Begin with the weights of this model, and with its configuration unless --model names a preset.")] = None,
-    config: Annotated[Path | None, typer.Option("--config", "-c",
-        help="YAML file with values that replace those of the preset.")] = None,
-    settings: Settings = None,
-    data: DataFolder = Path("data"),
-    output: Annotated[Path, typer.Option("--output", "-o",
-        help="Model folder to write, or to continue.")] = Path("run"),
-    max_tokens: Annotated[str | None, typer.Option(metavar="TOKENS",
-        help="Batch size in tokens, padding included; auto finds the size that keeps this machine busy.")] = None,
-    max_updates: Annotated[int | None, typer.Option(help="Stop after this many updates.")] = None,
-    max_epochs: Annotated[int | None, typer.Option(help="Stop after this many epochs.")] = None,
-    patience: Annotated[int | None, typer.Option(help="Stop after this many validations without improvement.")] = None,
-    seed: Annotated[int | None, typer.Option(
-        help="Random seed of the initial weights, the order of the data and dropout.")] = None,
-    precision: Annotated[Literal["auto", "float32", "bfloat16"] | None, typer.Option(
-        help="Number format of matrix products; auto takes bfloat16 where this device is faster with it.")] = None,
-    device: Device = "auto",
-    dry_run: Annotated[bool, typer.Option("--dry-run",
-        help="Print the configuration and parameter counts, then stop.")] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard",
-        help="Also write the history to OUTPUT/tensorboard, for TensorBoard (extra: nmtkit[tensorboard]).")] = False,
-    as_json: Annotated[bool, typer.Option("--json",
-        help="Print the history on stdout as it comes, a JSON object in each line.")] = False,
+    options: TrainOptions,
+    dry_run: Annotated[bool, Option("Print the configuration and parameter counts, then stop.")] = False,
+    as_json: Annotated[bool, Option(
+        "Print the history on stdout as it comes, a JSON object in each line.", HISTORY, names="--json")] = False,
 ) -> None:  # fmt: skip
     """Train a model on a data folder. Ctrl-C stops after the current update, and the same command continues the run.
 
@@ -68,27 +46,16 @@ def train(
 
     torchrun shares every batch between 4 processes, on 4 GPUs or, without a GPU, on the cores of the processor.
     """
-    # Read as YAML, so that a number is a number and auto is a word.
-    tokens = None if max_tokens is None else parse_yaml(max_tokens, "--max-tokens")
-    if max_tokens is not None and tokens is None:
-        raise UserError(f"--max-tokens {max_tokens!r}: neither a number of tokens nor auto")
     if dry_run:
-        planned = workflow.plan(
-            model, start=start, config=config, settings=settings or (), output=output, max_tokens=tokens,
-            max_updates=max_updates, max_epochs=max_epochs, patience=patience, seed=seed, precision=precision,
-        )  # fmt: skip
+        planned = workflow.plan(options)
         # The same form as a preset and as a run's config.yaml: it can be kept, changed and trained.
         print(dump_yaml(to_dict(planned)))
-        _print_sizes(planned, data)
+        _print_sizes(planned, Path(options.data))
         return
-    progress = workflow.train(
-        model, start=start, config=config, settings=settings or (), data=data, output=output, max_tokens=tokens,
-        max_updates=max_updates, max_epochs=max_epochs, patience=patience, seed=seed, precision=precision,
-        device=device, tensorboard=tensorboard, records=_JsonLines() if as_json else None,
-    )  # fmt: skip
+    progress = workflow.run(replace(options, records=_JsonLines()) if as_json else options)
     # Of the processes that torchrun starts, the first one alone.
     if progress.finished and not as_json and os.environ.get("RANK", "0") == "0":
-        say_next("average", ("-m", output, "run"))
+        say_next("average", ("-m", Path(options.output), "run"))
 
 
 class _JsonLines(logging.Handler):

@@ -1,92 +1,55 @@
 """``nmtkit translate``: a filter from raw text to plain translations, one line out for every line in."""
 
 import sys
-import time
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from nmtkit.cli.options import (
-    Alpha,
-    BeamSize,
-    Checkpoint,
-    Combine,
-    CoveragePenalty,
-    Device,
-    JobsOfSearch,
-    LengthPenalty,
-    LexiconFile,
-    MaxInputLength,
-    MaxLenA,
-    MaxLenB,
-    ModelFolders,
-    Precision,
-    ReplaceUnk,
-    Shortlist,
-    Stop,
-    UnkOrigin,
-    Weights,
+    WeightsOfMany,
     beside_lines,
     check_output,
     lines_done,
     log,
     open_output,
     parse_weights,
-)  # fmt: skip
+)
+from nmtkit.cli.parameters import Without
 from nmtkit.errors import UserError
-from nmtkit.folders import at_checkpoint
 from nmtkit.lines import check_read_once, raw_lines, real_path
-from nmtkit.translation.request import Request
+from nmtkit.options import Option
+from nmtkit.search.settings import SEARCH
+from nmtkit.translation.request import OUTPUT, SEED, Request
+from nmtkit.translation.stream import Stream, decoded
+from nmtkit.workflow.translate import TranslateOptions, translate_windows
 
 
 def translate(
-    model: ModelFolders = None,
-    checkpoint: Checkpoint = None,
-    input: Annotated[str, typer.Option("--input", "-i",
-        help="File to translate (.gz and .zst too); - is standard input, which is translated as it arrives.")] = "-",
-    output: Annotated[str, typer.Option("--output", "-o", help="File to write; - is standard output.")] = "-",
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    alpha: Alpha = None,
-    coverage_penalty: CoveragePenalty = None,
-    max_len_a: MaxLenA = None,
-    max_len_b: MaxLenB = None,
-    stop: Stop = None,
-    n_best: Annotated[int | None, typer.Option(min=1,
-        help="Write the N best translations of each line as 'line ||| text ||| score'.")] = None,
-    sample: Annotated[bool, typer.Option("--sample",
-        help="Sample a translation from the model instead of searching for the best.")] = False,
-    seed: Annotated[int | None, typer.Option(min=0, show_default=False,
-        help="Random seed of --sample.  [default: 1]")] = None,
-    prefix: Annotated[Path | None, typer.Option(
-        help="File with the words with which each translation must begin, one line per input line.")] = None,
-    score_reference: Annotated[Path | None, typer.Option(
-        help="File with a given translation of each input line, to score instead of translating.")] = None,
-    scores: Annotated[Literal["none", "sentence", "token"], typer.Option(
-        help="Write the score of each translation and a tab before it (sentence), and also a tab and the scores of its "
-        "tokens after it (token).")] = "none",
-    alignment: Annotated[bool, typer.Option("--alignment",
-        help="Write the word alignment after each translation: a tab and source-target pairs.")] = False,
-    attention: Annotated[Path | None, typer.Option(
-        help="File (.npz) to write the attention weights and the tokens of each translation to.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object per translation, for scripts.")] = False,
-    replace_unk: ReplaceUnk = False,
-    unk_origin: UnkOrigin = None,
-    lexicon: LexiconFile = None,
-    shortlist: Shortlist = None,
-    max_input_length: MaxInputLength = None,
-    tokenized: Annotated[bool, typer.Option("--tokenized",
-        help="Read and write tokens, segmented as in the data folder, instead of plain text.")] = False,
-    max_tokens: Annotated[int | None, typer.Option(min=1,
-        help="Batch size: source tokens times beam size. A smaller batch needs less memory.")] = None,
-    combine: Combine = None,
-    weights: Weights = None,
-    precision: Precision = "auto",
-    device: Device = "auto",
-    jobs: JobsOfSearch = None,
+    request: Annotated[Request, Without(("seed",))],
+    options: TranslateOptions,
+    input: Annotated[str, Option(
+        "File to translate (.gz and .zst too); - is standard input, which is translated as it arrives.",
+        names="--input -i", before="beam_size")] = "-",
+    output: Annotated[str, Option(
+        "File to write; - is standard output.", names="--output -o", before="beam_size")] = "-",
+    sample: Annotated[bool, Option(
+        "Sample a translation from the model instead of searching for the best.", SEARCH)] = False,
+    seed: Annotated[int | None, SEED] = None,
+    prefix: Annotated[Path | None, Option(
+        "File with the words with which each translation must begin, one line per input line.", SEARCH)] = None,
+    score_reference: Annotated[Path | None, Option(
+        "File with a given translation of each input line, to score instead of translating.", SEARCH)] = None,
+    scores: Annotated[Literal["none", "sentence", "token"], Option(
+        "Write the score of each translation and a tab before it (sentence), and also a tab and the scores of its "
+        "tokens after it (token).", OUTPUT, before="alignment")] = "none",
+    attention: Annotated[Path | None, Option(
+        "File (.npz) to write the attention weights and the tokens of each translation to.", OUTPUT,
+        before="tokenized")] = None,
+    as_json: Annotated[bool, Option(
+        "Write a JSON object per translation, for scripts.", OUTPUT, names="--json", before="tokenized")] = False,
+    weights: WeightsOfMany = None,
 ) -> None:  # fmt: skip
     """Translate text line by line: one output line for each input line, and a blank line for a blank line.
 
@@ -135,24 +98,21 @@ def translate(
     shared among several processes.
     """
     # The rules between options of this command alone. Request has those that hold for Python as well.
-    if n_best and scores != "none":
+    if request.n_best and scores != "none":
         raise UserError("--scores: an n-best list has them already; leave it out")
-    if n_best and attention:
+    if request.n_best and attention:
         raise UserError("--attention: of the best translation only; leave --n-best out")
     if seed is not None and not sample:
         raise UserError("--seed: is for --sample; add that, or leave it out")
-    if lexicon and not replace_unk and shortlist is None:
+    if options.lexicon and not request.replace_unk and request.shortlist is None:
         raise UserError("--lexicon: is for unknown words or a shortlist; add --replace-unk or --shortlist")
-    request = Request(
-        n_best=n_best, seed=(1 if seed is None else seed) if sample else None, tokenized=tokenized,
-        prefixes=prefix is not None, references=score_reference is not None, alignment=alignment,
-        attention=attention is not None, replace_unk=replace_unk, unk_origin=unk_origin, shortlist=shortlist,
-        max_input_length=max_input_length, beam_size=beam_size, length_penalty=length_penalty, alpha=alpha,
-        coverage_penalty=coverage_penalty, max_len_a=max_len_a, max_len_b=max_len_b, stop=stop, max_tokens=max_tokens,
+    request = replace(
+        request, seed=(1 if seed is None else seed) if sample else None, prefixes=prefix is not None,
+        references=score_reference is not None, attention=attention is not None,
     )  # fmt: skip
     # Request has refused both at once, so that there is one file at most.
     beside = prefix or score_reference
-    read: list[Path | str] = [input, *filter(None, (beside, lexicon))]
+    read = [path for path in (input, beside, options.lexicon) if path is not None]
     check_read_once(read)
     check_output("--output", output, *read)
     if attention:
@@ -164,37 +124,23 @@ def translate(
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
 
-    from nmtkit.machine.processes import COPIES, loading
-
-    with loading():
-        # These take seconds, because they import torch.
-        from nmtkit.translation import formats
-        from nmtkit.translation.jobs import Job, Models, answers, processes_for, translator_of
-        from nmtkit.translation.stream import LARGEST_WINDOW, Stream, decoded, standard_input, windows
-
-        # A value and not a loaded model, because it is sent to worker processes, which have the model or load it.
-        folders = at_checkpoint(model or [Path("run")], checkpoint)
-        models = Models(tuple(folders), device, combine, parse_weights(weights), precision, lexicon).resolved()
-        translator_of(models).check(request)  # here, where it is refused before a line is read or a process started
-    translator = translator_of(models)
-    copies = COPIES and translator.device.type == "cpu"
-    # A process that is not a copy takes as long to start as this one did. With --jobs, processes start at once.
-    start = 0.0 if jobs or copies else time.process_time()
-    # After loading, because the models' size says how many of them the memory holds.
-    jobs = jobs or processes_for(translator)
-    stream = Stream(standard_input()) if input == "-" else None
+    stream = Stream() if input == "-" else None
     # A file is always at hand; only standard input may pause.
     raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
     lines = decoded(raw, "standard input" if input == "-" else input, _warn)
-    pairs = beside_lines(lines, beside, input) if beside else ((line, "") for line in lines)
-    grouped = windows(pairs, at_hand, LARGEST_WINDOW)
+    pairs = beside_lines(lines, beside, input) if beside else lines
+    windows = translate_windows(
+        replace(options, lines=pairs, request=request, weights=parse_weights(weights), at_hand=at_hand)
+    )
+    from nmtkit.translation import formats  # after torch, which that imports
+
     # No progress line where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
-    line = formats.json_object if as_json else formats.moses if n_best else partial(formats.columns, scores)
+    line = formats.json_object if as_json else formats.moses if request.n_best else partial(formats.columns, scores)
     number = long = 0
     unknown = Counter[str]()
     with open_output(output) as file, formats.attention_arrays(attention) as keep, lines_done(shown) as report:
-        for found in answers(Job(models, request), grouped, jobs, at_hand, start, copies=copies):
+        for found in windows:
             for best in found:
                 file.writelines(f"{line(number, translation)}\n" for translation in best)
                 # Of the best translation alone, which is the only one that is asked for with --attention.
@@ -206,7 +152,7 @@ def translate(
             report(number)
     if any(unknown.values()):
         parts = f"{unknown['translated']} translated, {unknown['copied']} copied, {unknown['left']} left"
-        log.info(f"nmtkit: unknown words ({unk_origin or 'matched'}): {parts}")
+        log.info(f"nmtkit: unknown words ({request.unk_origin or 'matched'}): {parts}")
     if long:
         they, were = ("1 line is", "was") if long == 1 else (f"{long} lines are", "were")
         _warn(f"{they} longer than {request.limit} tokens (--max-input-length) and {were} translated in pieces")

@@ -14,7 +14,7 @@ from nmtkit.folders import at_checkpoint
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.tuning import Candidate
-    from nmtkit.search.beam import Search
+    from nmtkit.search.settings import Search
     from nmtkit.translation.translator import Translator
 
 

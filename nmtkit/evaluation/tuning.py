@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmtkit.evaluation.bleu import References, metric_named
-from nmtkit.search.beam import Search
+from nmtkit.search.settings import Search
 
 
 class Candidate(NamedTuple):

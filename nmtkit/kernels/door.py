@@ -12,7 +12,7 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -37,8 +37,7 @@ def kernel(name: str, plain: Function, *like: Tensor) -> Function:
     for x in like:
         if not x.is_cpu:
             return plain
-    function: Function = _choice(name, plain, *[x.dtype for x in like])[0]
-    return function
+    return cast(Function, _choice(name, plain, *[x.dtype for x in like])[0])
 
 
 class Kernel(NamedTuple):

@@ -26,7 +26,7 @@ from nmtkit.lines import raw_lines
 A = TypeVar("A")
 B = TypeVar("B")
 
-COPIES = sys.platform == "linux"  # True where fork is safe; on macOS the system's libraries break after a fork
+CAN_FORK = sys.platform == "linux"  # True where fork is safe; on macOS the system's libraries break after a fork
 
 
 class WorkerLost(UserError):
@@ -57,16 +57,16 @@ class Workers:
     ``multiprocessing.Pool`` would then hang and leak semaphores.
     """
 
-    def __init__(self, count: int | None, *, helping: bool = False, copies: bool = False) -> None:
+    def __init__(self, count: int | None, *, helping: bool = False, fork: bool = False) -> None:
         """helping: the calling process is one of the ``count`` and computes items of ``map`` while it waits.
 
-        copies: fork instead of spawn where that is safe (``COPIES``): workers start at once with everything loaded.
+        fork: fork instead of spawn where that is safe (``CAN_FORK``): workers start at once with everything loaded.
         No other thread may hold a lock that they need, and PyTorch must be set to one thread.
         """
         count = available_cores() if count is None else count
         if count < 1:
             raise UserError(f"`jobs` {count}: at least one process is needed")
-        self.count, self._helping, self._copies = count, helping, copies and COPIES
+        self.count, self._helping, self._fork = count, helping, fork and CAN_FORK
         self._processes: list[BaseProcess] = []
         self._threads: ThreadPoolExecutor | None = None
         self._ending = False  # workers are being terminated
@@ -80,7 +80,7 @@ class Workers:
             try:
                 with _signals_later():
                     for _ in range(wanted):
-                        pipes.append(self._copied(pipes) if self._copies else self._started())
+                        pipes.append(self._forked(pipes) if self._fork else self._spawned())
                         self._idle.put(pipes[-1])
             except OSError as error:  # a limit on files or processes, or out of memory
                 self._terminate()
@@ -172,18 +172,18 @@ class Workers:
     def _replaced(self, connection: Connection) -> Connection:
         """The pipe to a replacement for a killed process; if the pool is shutting down, the old pipe, closed."""
         connection.close()
-        return connection if self._ending else self._started()
+        return connection if self._ending else self._spawned()
 
-    def _started(self) -> Connection:
+    def _spawned(self) -> Connection:
         """The pipe to a new spawned process."""
         # A fork would copy locks that another thread may hold.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         with theirs:  # closed here, so that the pipe breaks when the process ends
-            self._begin(context.Process(target=_work, args=(theirs, [])))
+            self._start(context.Process(target=_work, args=(theirs, [])))
         return ours
 
-    def _copied(self, pipes: list[Connection]) -> Connection:
+    def _forked(self, pipes: list[Connection]) -> Connection:
         """The pipe to a new forked process; ``pipes`` are those to earlier forks."""
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
@@ -194,12 +194,12 @@ class Workers:
             # Blocked until the fork has reset this process's signal handler.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
-                self._begin(context.Process(target=_work, args=(theirs, [*pipes, ours])))
+                self._start(context.Process(target=_work, args=(theirs, [*pipes, ours])))
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return ours
 
-    def _begin(self, process: BaseProcess) -> None:
+    def _start(self, process: BaseProcess) -> None:
         process.start()
         self._processes.append(process)
 
@@ -212,7 +212,7 @@ def _work(connection: Connection, others: list[Connection]) -> None:
     for other in others:
         other.close()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork inherits the parent's handler
-    if COPIES:
+    if CAN_FORK:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     threading.Thread(target=_follow_parent, daemon=True).start()
     while True:

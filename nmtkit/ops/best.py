@@ -37,7 +37,8 @@ def whole(log_probs: LogProbs) -> Tensor:
 def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
     """The k best of every row, sorted, and their columns, both (N, k); NaN comes first, as with ``topk``.
 
-    Columns before ``first`` do not count; k is less if fewer others remain.
+    Of equal values the last column comes first, so that EOS, whose id is low, does not win ties; a GPU breaks ties
+    arbitrarily, as ``topk`` does. Columns before ``first`` do not count; k is less if fewer others remain.
     """
     if isinstance(log_probs, Logits):
         logits = log_probs.values
@@ -57,22 +58,36 @@ def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor
 
 
 def best_values(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
-    """The k best of every row of values (N, V) from column ``first`` on, sorted, and their columns, both (N, k).
+    """The k best of each row of float32 values (N, V) from column ``first`` on, sorted, and their columns: (N, k) each.
 
     On a CPU ``topk`` compares one value at a time, while a maximum is taken over many at once: the k best lie in the k
-    groups of columns with the highest maxima, because each of those groups has a value at least as good as any value of
-    the others.
+    best groups of columns by their maxima, because each of those groups has a value that comes before the others'.
     """
     values = values[:, first:]
-    groups = values.shape[1] // GROUP
-    if values.device.type != "cpu" or groups < 4 * k:
+    if values.device.type != "cpu":
         found, columns = values.topk(k)
         return found, columns + first
-    groups_of = values[:, : groups * GROUP].unflatten(1, (groups, GROUP))  # (N, groups, GROUP)
-    chosen = groups_of.amax(dim=2).topk(k, sorted=False).indices  # (N, k)
-    columns = (chosen.unsqueeze(2) * GROUP + torch.arange(GROUP)).flatten(1)  # (N, k GROUP)
-    # The columns after the last whole group are all candidates.
-    rest = torch.arange(groups * GROUP, values.shape[1]).expand(len(values), -1)
-    columns = torch.cat([columns, rest], dim=1)
-    found, places = values.gather(1, columns).topk(k)
-    return found, columns.gather(1, places) + first
+    groups, columns = values.shape[1] // GROUP, torch.arange(values.shape[1])
+    if groups < 4 * k:
+        best = _best_columns(values, columns, k)
+    else:
+        maxima = values[:, : groups * GROUP].unflatten(1, (groups, GROUP)).amax(dim=2)  # (N, groups)
+        chosen = _best_columns(maxima, columns[:groups], k)
+        # The columns after the last whole group are all candidates.
+        rest = columns[groups * GROUP :].expand(len(values), -1)
+        candidates = torch.cat([(chosen.unsqueeze(2) * GROUP + columns[:GROUP]).flatten(1), rest], dim=1)
+        best = _best_columns(values.gather(1, candidates), candidates, k)
+    return values.gather(1, best), best + first
+
+
+def _best_columns(values: Tensor, columns: Tensor, k: int) -> Tensor:
+    """The columns (N, k) of the k best values (N, C), whose columns are (N, C) or (C,).
+
+    ``topk`` breaks ties arbitrarily, so it sorts int64 keys that are all different: the value in the upper half, the
+    column in the lower. The values are integers in the order of the numbers, NaN of either sign above all, as in
+    ``kernels/functions.h``.
+    """
+    bits = values.view(torch.int32)
+    ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)) - 0x7FFFFF
+    keys: Tensor = torch.add(columns, ordered, alpha=1 << 32)
+    return keys.topk(k).values & 0xFFFFFFFF

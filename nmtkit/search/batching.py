@@ -10,9 +10,10 @@ from torch import Tensor
 from nmtkit.errors import UserError
 from nmtkit.machine.memory import in_halves
 from nmtkit.ops.padding import pad
-from nmtkit.search.beam import Hypothesis, Search, beam_search
+from nmtkit.search.beam import Hypothesis, beam_search
 from nmtkit.search.sampling import sample
 from nmtkit.search.scorer import Scorer
+from nmtkit.search.settings import Search
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import PAD
 

@@ -10,8 +10,7 @@ sentence, 1 at first and K at most), S source, V words.
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,68 +22,14 @@ from nmtkit.ops.best import LogProbs, whole
 from nmtkit.ops.best import best as best_of
 from nmtkit.ops.tree import select
 from nmtkit.search.scorer import Scorer
+from nmtkit.search.settings import Search
 from nmtkit.symbols import BOS, EOS
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 LOWEST = -1e4  # the least log P of a forced word, so that every hypothesis can be finished
-HORIZON = 3  # words by which stop: bound lets a living hypothesis grow
 ROUNDING = 1e-3  # how far rounding may lift a log-probability above 0
-
-
-@dataclass(frozen=True)
-class Search:
-    """The settings of search (section ``search`` of a configuration). Lengths count target words; |y| includes EOS."""
-
-    beam_size: int = 5
-    # log P; log P / |y|; log P / ((5 + |y|) / 6) ** alpha (Wu et al. 2016, eq. 14); log P / |y| ** alpha
-    length_penalty: Literal["none", "avg", "gnmt", "power"] = "gnmt"
-    alpha: float = 0.6  # of gnmt and of power
-    coverage_penalty: float = 0.0  # beta: adds beta * sum_j log min(sum_t attention_tj, 1) over the source words j
-    max_len_a: float = 1.5  # after max_len_a * source words + max_len_b words, EOS is forced
-    max_len_b: int = 20
-    stop: Literal["all", "bound", "first"] = "bound"  # when a sentence is done, see ``reach``
-    max_tokens: int = 8000  # of a batch: source tokens times beam size, padding and EOS included
-
-    def __post_init__(self) -> None:
-        bounds = {
-            "beam_size": (1, 10_000), "alpha": (0, 10), "coverage_penalty": (0, 1000),
-            "max_len_a": (0, 1000), "max_len_b": (1, 1_000_000), "max_tokens": (1, 1_000_000_000),
-        }  # fmt: skip
-        for name, (least, most) in bounds.items():
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name}: {getattr(self, name)} is not between {least} and {most}")
-
-    def score(self, log_prob: float, length: int) -> float:
-        """The value by which hypotheses are ranked, from log P and |y|, which includes EOS.
-
-        log P is at most 0, so at the same log P a longer hypothesis never ranks lower.
-        """
-        match self.length_penalty:
-            case "none":
-                return log_prob
-            case "avg":
-                return log_prob / length
-            case "gnmt":
-                return log_prob / float(((5 + length) / 6) ** self.alpha)
-            case "power":
-                return log_prob / float(length**self.alpha)
-
-    def reach(self, words: int, longest: int) -> int:
-        """The greatest length, EOS included, that a living hypothesis of so many words is assumed to reach.
-
-        A sentence is done when no living hypothesis would enter the n best with that length and its present log P.
-        ``all``: the longest length allowed, so that stopping early changes no result. ``first``: the next length, as if
-        it ended there. ``bound``: some words more, which changes few results (recipes/benchmarks/README.md).
-        """
-        if self.stop == "all":
-            return longest + 1
-        return min(longest, words if self.stop == "first" else words + HORIZON) + 1
-
-    def longest(self, src_words: int) -> int:
-        """The greatest number of words, without EOS, that a translation of ``src_words`` words may have."""
-        return int(self.max_len_a * src_words + self.max_len_b)
 
 
 class Hypothesis(NamedTuple):

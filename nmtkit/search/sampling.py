@@ -11,8 +11,9 @@ from torch import Tensor
 from nmtkit.errors import UserError
 from nmtkit.ops.best import whole
 from nmtkit.ops.tree import select
-from nmtkit.search.beam import Hypothesis, Search, sent
+from nmtkit.search.beam import Hypothesis, sent
 from nmtkit.search.scorer import Scorer
+from nmtkit.search.settings import Search
 from nmtkit.symbols import BOS, EOS
 
 

@@ -1,27 +1,38 @@
-"""Limits: how much a server accepts and how long it works for a client, so that no client blocks the others."""
+"""Limits on clients, so that none of them blocks the others."""
 
 from dataclasses import dataclass
 
-# These protect the server whatever is asked of it. Characters are Unicode code points.
-LINE = 20_000  # characters of a line or sentence, which is searched as a whole while others wait
-ATTENTION = 20_000  # characters of a text for attention weights, whose size is quadratic
-LENGTH = 4  # the largest max_len_a that a client may ask for
-QUEUE = 4_000_000  # characters in the queue; a request beyond that gets a 503
-TRANSFER = 20.0  # seconds in which a client has to send its request, and to read each part of the answer
-KEEP_ALIVE = 5  # seconds for which an idle connection stays open
+from nmtkit.options import Option, option
+
+# Fixed limits. Characters are Unicode code points.
+LINE = 20_000  # characters of a line or sentence
+ATTENTION = 20_000  # characters of a text with attention weights, whose size is quadratic
+LENGTH = 4  # of max_len_a
+QUEUE = 4_000_000  # characters in the queue; beyond that, requests get a 503
+TRANSFER = 20.0  # seconds to send a request, and to read each part of the answer
+KEEP_ALIVE = 5  # seconds that an idle connection stays open
 CONNECTIONS = 1_000  # open at the same time
 
+LIMITS = "Limits"  # of the help
 
+
+# fmt: off
 @dataclass(frozen=True)
 class Limits:
-    """The limits that an administrator sets."""
+    """Limits that an administrator can set."""
 
-    characters: int = 1_000_000  # of the text of a request, times the number of translations of each sentence
-    lines: int = 10_000  # lines or sentences of a request
-    beam: int = 20  # the largest beam, and the longest n-best list, that a client may ask for
-    timeout: float = 600.0  # seconds from a request to its answer; then it gets a 504
+    characters: int = option(1_000_000, Option(
+        "Most characters of a text, times the number of translations of each sentence.", LIMITS,
+        names="--limit-characters", at_least=1))
+    lines: int = option(10_000, Option(
+        "Most lines or sentences of a text.", LIMITS, names="--limit-lines", at_least=1))
+    beam: int = option(20, Option(
+        "Largest beam, and longest n-best list, that a client may ask for.", LIMITS, names="--limit-beam", at_least=1))
+    timeout: float = option(600.0, Option(
+        "Seconds from a request to its answer; then the request fails (504).", LIMITS, at_least=0.001))
+    # fmt: on
 
     @property
     def body(self) -> int:
-        """The bytes of a request: JSON may escape a character as six."""
+        """The maximum size of a request in bytes: JSON may escape a character as six."""
         return 100_000 + 6 * self.characters

@@ -4,6 +4,7 @@ import contextlib
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
@@ -22,7 +23,7 @@ class Segmenter:
 
     def __init__(self, merges: str) -> None:
         self._bpe = BPE(io.StringIO(merges, newline="\n"))
-        self._pieces: dict[str, list[str]] = {}
+        self._split = lru_cache(_CACHED_WORDS)(self._segmented)
 
     @classmethod
     def load(cls, path: Path) -> "Segmenter":
@@ -44,22 +45,17 @@ class Segmenter:
 
     def apply(self, words: Iterable[str]) -> list[str]:
         """The subwords of all words, concatenated; all but the last of a word end in @@."""
-        # Clearing the cache is simpler than LRU, and frequent words return at once.
-        if len(self._pieces) > _CACHED_WORDS:
-            self._pieces.clear()
-            self._bpe.cache.clear()
-        return [piece for word in words for piece in self._pieces.get(word) or self._split(word)]
+        return [piece for word in words for piece in self._split(word)]
 
-    def _split(self, word: str) -> list[str]:
-        """The subwords of a word that is not in the cache."""
+    def _segmented(self, word: str) -> list[str]:
         pieces: list[str] = self._bpe.segment_tokens([word])
+        self._bpe.cache.clear()  # it would grow without bound
         if pieces[-1].endswith(_JOINED):  # @@ of the text itself: split before its last @ to keep joining exact
             pieces[-1:] = [pieces[-1][:-1] + _JOINED, pieces[-1][-1]]
-        self._pieces[word] = pieces
         return pieces
 
     def join(self, pieces: Iterable[str]) -> list[str]:
-        """The words that were split into ``pieces``; see ``join_pieces``."""
+        """See ``join_pieces``."""
         return join_pieces(pieces)
 
     def numbers(self, pieces: Sequence[str]) -> list[int]:

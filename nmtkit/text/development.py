@@ -1,7 +1,7 @@
 """A development set sampled from the training text."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, parse_line, raw_lines, read_lines
@@ -26,14 +26,25 @@ def sample_dev(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep:
         )
     # More than needed, because some are rejected; few enough to fit into memory.
     numbers = random.Random(seed).sample(range(1, lines + 1), min(lines, 4 * size + 1000))
+    wanted = set(numbers)
     with progress(f"sampling {size:,} pairs of train for dev", lines):
-        candidates = dict(_pairs(train, set(numbers)))
-    pipelines, seen, chosen = (TextPipeline(prep.src), TextPipeline(prep.tgt)), set[bytes](), set[int]()
-    tested = frozenset(_hashes(raw["test"], pipelines) if "test" in raw else ())
+        candidates = {
+            number: (parse_line(src, train.src, number), parse_line(tgt, train.tgt, number))
+            for number, (src, tgt) in enumerate(zip(raw_lines(train.src), raw_lines(train.tgt), strict=True), 1)
+            if number in wanted
+        }
+    pipelines = TextPipeline(prep.src), TextPipeline(prep.tgt)
+
+    def tokenize(pair: Iterable[str]) -> list[list[str]]:
+        return [pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True)]
+
+    test = zip(*map(read_lines, raw["test"]), strict=True) if "test" in raw else ()
+    tested = frozenset(pair_hash(*tokenize(pair)) for pair in test)
+    seen, chosen = set[bytes](), set[int]()
     # In random order, so that the first ``size`` usable ones are a random sample.
     for number in numbers:
         pair = candidates[number]
-        src_words, tgt_words = (pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True))
+        src_words, tgt_words = tokenize(pair)
         hashed = pair_hash(src_words, tgt_words)
         if hashed not in seen and not broken_rule("".join(pair), src_words, tgt_words, prep, tested):
             chosen.add(number)
@@ -48,17 +59,3 @@ def sample_dev(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep:
     for side, path in enumerate(dev):
         with atomic_write(path) as file:
             file.writelines(candidates[number][side] + "\n" for number in sorted(chosen))
-
-
-def _hashes(files: Files, pipelines: tuple[TextPipeline, TextPipeline]) -> Iterator[bytes]:
-    """The hashes of the tokenised pairs of a text."""
-    for pair in zip(*map(read_lines, files), strict=True):
-        src_words, tgt_words = (pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True))
-        yield pair_hash(src_words, tgt_words)
-
-
-def _pairs(files: Files, numbers: set[int]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Number and text of the pairs with these line numbers (from 1)."""
-    for number, (src, tgt) in enumerate(zip(raw_lines(files.src), raw_lines(files.tgt), strict=True), 1):
-        if number in numbers:
-            yield number, (parse_line(src, files.src, number), parse_line(tgt, files.tgt, number))

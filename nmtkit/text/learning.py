@@ -66,7 +66,8 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
         groups = [sides] if prep.joint else [[side] for side in sides]  # one model per group
         runs = {}
         for side in sides:
-            runs[side] = _count(work, side, "words", partial(_words, _truecase_model(work, side)), kept, pool)
+            truecaser = files.truecasing(side) if files.truecasing(side).exists() else None
+            runs[side] = _count(work, side, "words", partial(_words, truecaser), kept, pool)
         # A learner appends a byte to its file for each merge, for the progress bar; SentencePiece reports no progress.
         found = [work.folder / f"{kind}.{number}.found" for number in range(len(groups))]
         tasks = [([r for side in group for r in runs[side]], file) for group, file in zip(groups, found, strict=True)]
@@ -152,11 +153,6 @@ def _words(truecaser: Path | None, chunk: Chunk) -> Counter[str]:
     """Counts of the words of a chunk, truecased if there is a model."""
     sentences = split_lines(chunk) if truecaser is None else map(_truecaser(truecaser).apply, split_lines(chunk))
     return Counter(chain.from_iterable(sentences))
-
-
-def _truecase_model(work: Work, side: SideName) -> Path | None:
-    path = TextFiles(work.folder).truecasing(side)
-    return path if path.exists() else None
 
 
 # One for each side per process. The paths are in a work folder, whose name stands for their content.

@@ -127,13 +127,12 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
     files = read_json(path, remedy).get("files")
     # Only the keys that are used: later versions may write more.
-    if not isinstance(files, dict) or not all(map(_describes_file, files.values())):
+    if not isinstance(files, dict) or not all(
+        isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
+        for entry in files.values()
+    ):
         raise UserError(f"{path}: damaged; {remedy}")
     return files
-
-
-def _describes_file(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
 
 
 def reference_files(folder: Path, split: Literal["dev", "test"]) -> list[Path]:

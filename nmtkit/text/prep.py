@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
@@ -210,7 +210,10 @@ def _make_files(work: Work, pool: Workers) -> None:
         "raw_sha256": {split: [content.sha256 for content in group] for split, group in work.contents.items()},
         "pairs": {split: group[0].lines for split, group in work.contents.items()},
         "cleaning": lost,
-        "round_trip": _round_trip(work),
+        "round_trip": {
+            side: round_trip(_pipeline(work.folder, side), sample(path, content.lines))._asdict()
+            for side, path, content in zip(SIDES, work.raw["train"], work.contents["train"], strict=True)
+        },
         "files": dict(zip(made, descriptions, strict=True)),
     }
     with atomic_write(work.folder / "manifest.json") as file:
@@ -225,14 +228,6 @@ def _with_merges(work: Work) -> Work:
     merges, reason = choose_merges(work)
     log.info(f"BPE with {merges:,} merges, because {reason}; set `bpe` for another number")
     return replace(work, prep=replace(work.prep, merges=merges))
-
-
-def _round_trip(work: Work) -> dict[str, dict[str, Any]]:
-    trips: dict[str, dict[str, Any]] = {}
-    for side, path, content in zip(SIDES, work.raw["train"], work.contents["train"], strict=True):
-        pipeline = _pipeline(work.folder, side)
-        trips[side] = round_trip(pipeline, sample(path, content.lines))._asdict()
-    return trips
 
 
 def _origins(work: Work) -> dict[str, list[Path]]:

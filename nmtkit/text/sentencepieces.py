@@ -6,6 +6,7 @@ The first subword of a word begins with U+2581, so words can be joined again exa
 import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ class SentencePieces:
 
     def __init__(self, model: bytes) -> None:
         self._processor = package().SentencePieceProcessor(model_proto=model)
-        self._pieces: dict[str, list[str]] = {}
+        self._split = lru_cache(_CACHED_WORDS)(self._segmented)
 
     @classmethod
     def load(cls, path: Path) -> "SentencePieces":
@@ -42,14 +43,10 @@ class SentencePieces:
 
     def apply(self, words: Iterable[str]) -> list[str]:
         """The subwords of all words, concatenated; the first of each word begins with ``MARK``."""
-        if len(self._pieces) > _CACHED_WORDS:
-            self._pieces.clear()
-        return [piece for word in words for piece in self._pieces.get(word) or self._split(word)]
+        return [piece for word in words for piece in self._split(word)]
 
-    def _split(self, word: str) -> list[str]:
-        """The subwords of a word that is not in the cache."""
+    def _segmented(self, word: str) -> list[str]:
         pieces: list[str] = self._processor.encode(plain(word), out_type=str)
-        self._pieces[word] = pieces
         return pieces
 
     def join(self, pieces: Iterable[str]) -> list[str]:

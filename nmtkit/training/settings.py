@@ -28,6 +28,7 @@ class Training:
     max_length: int | None = None  # pairs with a longer side (in tokens) are not trained on; counted and logged
     loss: Literal["tokens", "sentences"] = "tokens"  # summed cross-entropy is divided by the batch's words or sentences
     label_smoothing: float = 0.0
+    word_dropout: float = 0.0  # probability that a source word or a previous target word is not seen
     clip_norm: float | None = None  # of all gradients together
     clip_factor: float = 1.0  # times clip_norm at every validation without improvement
     max_epochs: int | None = None
@@ -65,6 +66,8 @@ class Training:
             raise ValueError(f"clip_factor: {self.clip_factor} is not in (0, 1]")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing: {self.label_smoothing} is not in [0, 1)")
+        if not 0 <= self.word_dropout < 1:
+            raise ValueError(f"word_dropout: {self.word_dropout} is not in [0, 1)")
         if self.min_lr is not None and not (self.min_lr > 0 and self.schedule.kind == "plateau"):
             raise ValueError(f"min_lr: {self.min_lr} is not above 0, or schedule.kind is not plateau")
 

@@ -5,16 +5,13 @@ options instead. Torch is not imported here, so that a wrong request is refused 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Literal
 
-from nmtkit.errors import UserError, check_choice
+from nmtkit.errors import UserError
+from nmtkit.options import Option, as_in, mistake, option
+from nmtkit.search.settings import SEARCH, LengthPenalty, Search, Stop
 
-if TYPE_CHECKING:
-    from nmtkit.search.beam import Search
-
-LengthPenalty = Literal["none", "avg", "gnmt", "power"]
-Stop = Literal["all", "bound", "first"]
 UnkOrigin = Literal["matched", "papers"]
 
 MOST = 10_000  # translations of a line; as many as the widest beam of Search has
@@ -28,6 +25,13 @@ WITHOUT_SEARCH = (
 WITHOUT_BEAM = ("prefixes", "alignment", "attention", "replace_unk", "beam_size", "coverage_penalty", "stop")
 
 
+# Of the help, and what another command has, too.
+OUTPUT, UNKNOWN, SPEED = "Output", "Unknown words and large vocabularies", "Speed and memory"
+SEED = Option("Random seed of --sample.  [default: 1]", SEARCH, at_least=0)
+REPLACE_UNK = Option("Replace unknown words by their translation in the lexicon, or else by a copy of the source word.")
+
+
+# fmt: off
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """A request to a translator, for every line alike. ``Request()`` asks for the best translation.
@@ -36,38 +40,45 @@ class Request:
     ignored. Search settings that are None are the model's.
     """
 
-    n_best: int | None = None  # this many translations of each line, as far as the beam has them; None: the best one
-    seed: int | None = None  # draw translations at random, alike for the same seed, instead of searching for the best
-    tokenized: bool = False  # lines and translations are tokens with spaces between, segmented as the model's data
+    # The settings of search, with the model's as their defaults.
+    beam_size: int | None = as_in(Search, "beam_size")
+    length_penalty: LengthPenalty | None = as_in(Search, "length_penalty")
+    alpha: float | None = as_in(Search, "alpha")
+    coverage_penalty: float | None = as_in(Search, "coverage_penalty")
+    max_len_a: float | None = as_in(Search, "max_len_a")
+    max_len_b: int | None = as_in(Search, "max_len_b")
+    stop: Stop | None = as_in(Search, "stop")
+
+    # As far as the beam has them; None: the best one, as text.
+    n_best: int | None = option(None, Option(
+        "Write the N best translations of each line as 'line ||| text ||| score'.", at_least=1))
+    seed: int | None = option(None, SEED)  # translations are sampled, the same ones for the same seed
     prefixes: bool = False  # each line comes with a text that its translation must begin with
     references: bool = False  # each line comes with its translation, which is scored
-    alignment: bool = False  # for each target word the source word that the model looked at most
+    # For each target word the source word that has the most attention.
+    alignment: bool = option(False, Option(
+        "Write the word alignment after each translation: a tab and source-target pairs.", OUTPUT))
     attention: bool = False  # the attention weights of each translation
-    replace_unk: bool = False  # unknown words become the lexicon's translation, else a copy, of their source words
-    unk_origin: UnkOrigin | None = None  # where these are; None: matched
-    shortlist: int | None = None  # only so many frequent target words, and those the lexicon has for the source words
-    max_input_length: int | None = None  # a longer line, in tokens, is translated in pieces; None: MAX_INPUT_LENGTH
-    beam_size: int | None = None
-    length_penalty: LengthPenalty | None = None
-    alpha: float | None = None
-    coverage_penalty: float | None = None
-    max_len_a: float | None = None
-    max_len_b: int | None = None
-    max_tokens: int | None = None
-    stop: Stop | None = None
+    tokenized: bool = option(False, Option(
+        "Read and write tokens, segmented as in the data folder, instead of plain text.", OUTPUT))
+    replace_unk: bool = option(False, REPLACE_UNK.within(UNKNOWN))
+    unk_origin: UnkOrigin | None = option(None, Option(
+        "How to find the source word of an unknown word: by attention alone (papers), or among the source words "
+        "whose translation is not in the target vocabulary (matched).  [default: matched]", UNKNOWN))
+    shortlist: int | None = option(None, Option(
+        "Choose among the N most frequent target words and the lexicon's translations of the source only.", UNKNOWN,
+        metavar="N", at_least=0))
+    max_input_length: int | None = option(None, Option(
+        f"Translate a line of more tokens than this in pieces.  [default: {MAX_INPUT_LENGTH}]", SPEED, at_least=1))
+    max_tokens: int | None = as_in(Search, "max_tokens")
+    # fmt: on
 
     def __post_init__(self) -> None:
-        # The bounds of single fields; those of search settings are in Search.
-        least = {"n_best": 1, "seed": 0, "shortlist": 0, "max_input_length": 1}
-        for name, bound in least.items():
-            value = getattr(self, name)
-            if value is not None and value < bound:
-                raise UserError(f"`{name}`: {value} is less than {bound}")
+        if wrong := mistake(self):
+            name, complaint = wrong
+            raise UserError(f"`{name}`{complaint}")
         if self.n_best is not None and self.n_best > MOST:
             raise UserError(f"`n_best`: {self.n_best} is not between 1 and {MOST}")
-        check_choice("unk_origin", self.unk_origin, UnkOrigin)
-        check_choice("length_penalty", self.length_penalty, LengthPenalty)
-        check_choice("stop", self.stop, Stop)
         # Fields that exclude each other are refused, because nobody would notice if one were ignored.
         if self.unk_origin is not None and not self.replace_unk:
             raise UserError("`unk_origin`: is for unknown words that are replaced; add `replace_unk`")
@@ -89,18 +100,13 @@ class Request:
         """The most tokens that a line may have to be translated in one piece."""
         return self.max_input_length or MAX_INPUT_LENGTH
 
-    def search(self, own: "Search") -> "Search":
+    def search(self, own: Search) -> Search:
         """The search settings of a model, ``own``, with those that are asked for.
 
-        Raises UserError for values that no search can have, and for an alpha where no penalty has one.
+        Raises UserError for an alpha where no penalty has one.
         """
-        names = "beam_size length_penalty alpha coverage_penalty max_len_a max_len_b max_tokens stop".split()
-        asked = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        try:
-            settings = replace(own, **asked)
-        except ValueError as error:
-            name, _, complaint = str(error).partition(":")
-            raise UserError(f"`{name}`:{complaint}") from None
+        asked = {each.name: getattr(self, each.name) for each in fields(Search)}
+        settings = replace(own, **{name: value for name, value in asked.items() if value is not None})
         if self.alpha is not None and settings.length_penalty not in ("gnmt", "power"):
             raise UserError(
                 f"`alpha`: `length_penalty` {settings.length_penalty} has none; it belongs to gnmt and power"

@@ -8,6 +8,7 @@ import select
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import TypeVar
 
 from nmtkit.errors import UserError
@@ -63,12 +64,20 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
 
 
 class Stream:
-    """The lines of a file descriptor, and whether the next one is at hand. A line ends in \\n and nothing else."""
+    """The lines of a file descriptor, and whether the next one is at hand. A line ends in \\n and nothing else.
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor, self._ended = descriptor, False
+    Without a descriptor they are those of standard input.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self._given, self._ended = descriptor, False
         # Not a text file object: it reads ahead, and then nobody can say whether a line is at hand.
         self._lines, self._tail = deque[bytes](), list[bytes]()  # complete lines; pieces of the one that is coming
+
+    @cached_property
+    def _descriptor(self) -> int:
+        """The descriptor; that of standard input is looked for when the first line is read."""
+        return standard_input() if self._given is None else self._given
 
     def __iter__(self) -> Iterator[bytes]:
         while True:

@@ -10,7 +10,8 @@ from nmtkit.align.lexicon import Lexicon
 from nmtkit.align.posunk import Replacement, Unknown, counts
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.search.beam import Floats, Hypothesis, Search
+from nmtkit.search.beam import Floats, Hypothesis
+from nmtkit.search.settings import Search
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.translation.pieces import Part
 from nmtkit.translation.request import Request

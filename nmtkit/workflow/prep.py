@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
+from nmtkit.options import Option, by_keyword, option, options_of
 from nmtkit.text.settings import MOSES, Cleaning, Development, Drop, Prep, Side, Tokenizer
+from nmtkit.workflow.shared import JOBS, RAW, SOURCE_LANGUAGE, TARGET_LANGUAGE
 
 if TYPE_CHECKING:
     from nmtkit.text.manifest import PrepReport
@@ -16,40 +18,89 @@ if TYPE_CHECKING:
 
 TwoFiles = tuple[Path | str, Path | str]
 
+# Of the help.
+SETS, TOKENS, SEGMENTATION, CLEANING, LARGE = "Sets", "Tokens", "Segmentation", "Cleaning", "Large text"
 
-def prep(
-    raw: Path | str = "raw",
-    output: Path | str = "data",
-    *,
-    src_lang: str | None = None,
-    tgt_lang: str | None = None,
-    train: TwoFiles | None = None,
-    dev: TwoFiles | None = None,
-    test: TwoFiles | None = None,
-    dev_reference: Sequence[Path | str] = (),
-    dev_size: int | None = None,
-    seed: int = Development.seed,
-    like: Path | str | None = None,
-    tokenizer: str | Sequence[str] = (),
-    tokenizer_command: str | Sequence[str] = (),
-    aggressive_hyphens: bool = False,
-    protect: str | Sequence[str] = (),
-    escape: bool = False,
-    normalize: bool | None = None,
-    lowercase: bool = False,
-    truecase: bool = False,
-    bpe: int | None = None,
-    sentencepiece: int | None = None,
-    joint: bool | None = None,
-    words: bool = False,
-    max_length: int = Cleaning.max_length,
-    max_ratio: float = Cleaning.max_ratio,
-    drop: str | Sequence[str] = (),
-    keep_rejected: Path | str | None = None,
-    shard: str | None = None,
-    merge: bool = False,
-    jobs: int | None = None,
-) -> "PrepReport | str":
+
+# fmt: off
+@dataclass(frozen=True)
+class PrepOptions:
+    """The options of ``prep``, in the order of its help."""
+
+    raw: Path | str = option("raw", RAW)
+    output: Path | str = option("data", Option("Data folder to write.", names="--output -o"))
+    _: KW_ONLY
+    src_lang: str | None = option(None, replace(SOURCE_LANGUAGE, before="raw"))
+    tgt_lang: str | None = option(None, replace(TARGET_LANGUAGE, before="raw"))
+
+    train: TwoFiles | None = option(None, Option(
+        "Training text: two files, used instead of the folder --raw.", SETS, metavar="SRC TGT"))
+    dev: TwoFiles | None = option(None, Option("Development text: two files.", SETS, metavar="SRC TGT"))
+    test: TwoFiles | None = option(None, Option("Test text: two files.", SETS, metavar="SRC TGT"))
+    dev_reference: Sequence[Path | str] = option((), Option(
+        "Another reference for the development text, used for BLEU in training; may be repeated.", SETS,
+        metavar="FILE"))
+    dev_size: int | None = option(None, Option(
+        "Draw a development set of this many pairs from the training text.", SETS, at_least=1))
+    seed: int = option(Development.seed, Option("Random seed of --dev-size.", SETS, at_least=0))
+
+    like: Path | str | None = option(None, Option(
+        "Tokenise, truecase and segment as in this data or model folder, with the models learnt there.", TOKENS,
+        metavar="FOLDER"))
+    tokenizer: str | Sequence[str] = option((), Option(
+        "Tokenizer, for both languages or for one: reversible, from which the text of every language comes back "
+        "as it was written; moses, as papers use it, which knows as, bn, ca, cs, de, el, en, es, et, fi, fr, ga, gu, "
+        "hi, hu, is, it, kn, lt, lv, ml, mni, mr, nl, or, pa, pl, pt, ro, ru, sk, sl, sv, ta, tdt, te, yue and zh; "
+        "characters, Moses with every Chinese or Japanese character a word; or none, for words that are separated by "
+        "spaces already. May be repeated.  [default: reversible]", TOKENS, metavar="[LANGUAGE=]NAME"))
+    tokenizer_command: str | Sequence[str] = option((), Option(
+        "Program that segments text before the tokenizer; it must answer each line with one line.", TOKENS,
+        metavar="LANGUAGE=COMMAND"))
+    aggressive_hyphens: bool = option(False, Option(
+        "Split words at hyphens (well @-@ known), like Moses' -a.", TOKENS))
+    protect: str | Sequence[str] = option((), Option(
+        "Do not split what matches this, like Moses' -protected; may be repeated.", TOKENS, metavar="REGEX"))
+    escape: bool = option(False, Option("Escape special characters (&apos;), like Moses.", TOKENS))
+    normalize: bool | None = option(None, Option(
+        "Normalise punctuation like Moses: typographic quotes and dashes become plain ones, which translations "
+        "then have, too.  [default: yes for the tokenizers moses and characters]", TOKENS,
+        names="--normalize/--no-normalize"))
+    lowercase: bool = option(False, Option("Lower-case all text.", TOKENS))
+    truecase: bool = option(False, Option(
+        "Truecase: give the first word of each sentence its most frequent case.", TOKENS))
+
+    bpe: int | None = option(None, Option(
+        "Number of BPE merges to learn.  [default: 2000 to 32000, by the number of training words]", SEGMENTATION,
+        at_least=1))
+    joint: bool | None = option(None, Option(
+        "Learn BPE or SentencePiece on both languages together or on each alone.  [default: joint]", SEGMENTATION,
+        names="--joint/--separate"))
+    sentencepiece: int | None = option(None, Option(
+        "Learn SentencePiece with N pieces instead of BPE, usually with --tokenizer none.", SEGMENTATION, metavar="N",
+        at_least=1))
+    words: bool = option(False, Option("Use whole words, without BPE.", SEGMENTATION))
+
+    max_length: int = option(Cleaning.max_length, Option(
+        "Leave out training pairs with more words (before BPE) than this on either side; 0: no limit.", CLEANING,
+        at_least=0))
+    max_ratio: float = option(Cleaning.max_ratio, Option(
+        "Leave out training pairs with one side more than this many times as long as the other; 0: no limit.",
+        CLEANING, at_least=0))
+    drop: str | Sequence[str] = option((), Option(
+        "Also leave out training pairs by these rules: identical, script, overlap, duplicate (see above).", CLEANING,
+        metavar="RULE,..."))
+    keep_rejected: Path | str | None = option(None, Option(
+        "Write the training pairs that are left out to this file: line number, rule, both sides.", CLEANING,
+        metavar="FILE"))
+
+    shard: str | None = option(None, Option(
+        "Only tokenise and clean part I of N of the training text.", LARGE, metavar="I/N"))
+    merge: bool = option(False, Option("Make the data folder from all parts made with --shard.", LARGE))
+    jobs: int | None = option(None, JOBS.within(LARGE))
+# fmt: on
+
+
+def prepare(options: PrepOptions) -> "PrepReport | str":
     """Make a data folder from raw parallel text: ``nmtkit prep``, whose options have these names and defaults.
 
     raw: a folder with {train,dev,test}.LANGUAGE; or else train, dev, test: two files each. tokenizer,
@@ -59,68 +110,76 @@ def prep(
     do so below ``if __name__ == "__main__":``. Raises UserError for text that cannot be used, and for arguments that
     exclude each other.
     """
-    # In their order on the command line. False is a choice where None is the default.
-    chosen = {
-        "tokenizer": tokenizer, "tokenizer_command": tokenizer_command,
-        "aggressive_hyphens": aggressive_hyphens or None, "protect": protect, "escape": escape or None,
-        "normalize": normalize, "lowercase": lowercase or None, "truecase": truecase or None, "bpe": bpe,
-        "sentencepiece": sentencepiece, "joint": joint, "words": words or None,
-    }  # fmt: skip
-    given = [name for name, value in chosen.items() if value not in (None, (), [])]
+    text = (TOKENS, SEGMENTATION)
+    given = [
+        field.name
+        for field, shown in options_of(PrepOptions)
+        if shown.group in text and field.name != "like" and getattr(options, field.name) not in (field.default, [])
+    ]
+    like, words, shard, output = options.like, options.words, options.shard, Path(options.output)
     if like is not None and given:
         raise UserError(f"`like` {like}: says how text is prepared; leave out {_names(given)}")
     if words and (split := [name for name in ("bpe", "sentencepiece", "joint") if name in given]):
         raise UserError(f"`words`: no word is split then; leave out {_names(split)}")
-    if bpe is not None and sentencepiece is not None:
+    if options.bpe is not None and options.sentencepiece is not None:
         raise UserError("`bpe` and `sentencepiece`: words are split by one of them; leave the other out")
-    if train is None and (dev or test):
+    if options.train is None and (options.dev or options.test):
         raise UserError("`dev` and `test` need `train`; without it, all three are looked for in `raw`")
     # A shard knows its own pairs only; what all of them make is for the call that merges.
-    if shard and (merge or keep_rejected):
+    if shard and (options.merge or options.keep_rejected):
         raise UserError("`shard`: `merge` and `keep_rejected` are for the command that comes after every shard")
 
-    model = ModelFolder(Path(output))
+    model = ModelFolder(output)
     if model.config.exists() or model.bundle.exists():
         raise UserError(f"`output` {output}: a model, which reads text by files of the same names; name another folder")
 
-    from nmtkit.text.prep import prep_like, prepare, prepare_part
+    from nmtkit.text import prep as text_prep
 
     # The dataclasses check their own values; here their ValueError becomes the user's one line.
     try:
-        cleaning = Cleaning(max_length, max_ratio, _rules(drop))
+        cleaning = Cleaning(options.max_length, options.max_ratio, _rules(options.drop))
         folder = None if like is None else ModelFolder.at(Path(like)).path
-        alike = None if folder is None else prep_like(folder, cleaning)
+        alike = None if folder is None else text_prep.prep_like(folder, cleaning)
+        src_lang, tgt_lang = options.src_lang, options.tgt_lang
         if alike is not None:
             src_lang, tgt_lang = src_lang or alike.src.language, tgt_lang or alike.tgt.language
             if (src_lang, tgt_lang) != (alike.src.language, alike.tgt.language):
                 theirs = f"from {alike.src.language} to {alike.tgt.language}"
                 raise UserError(f"`like` {like}: is {theirs}, not from {src_lang} to {tgt_lang}")
-        named = {"train": train, "dev": dev, "test": test}
-        files, src, tgt = _files(Path(raw), named, src_lang, tgt_lang, drawn=dev_size is not None)
-        both = Side(
-            "", aggressive_hyphens=aggressive_hyphens, protected=_several(protect), escape=escape, lowercase=lowercase,
-            truecase=truecase,
-            segmentation="words" if words else "bpe" if sentencepiece is None else "sentencepiece",
-        )  # fmt: skip
-        # What a user says of one language leaves the other one at its default.
-        tokenizers = {src: "reversible", tgt: "reversible"} | _by_language("tokenizer", _several(tokenizer), (src, tgt))
-        commands = _by_language("tokenizer_command", _several(tokenizer_command), (src, tgt))
-        settings = alike or Prep(
-            _side(both, src, tokenizers, commands.get(src), normalize),
-            _side(both, tgt, tokenizers, commands.get(tgt), normalize),
-            merges=bpe,
-            pieces=Prep.pieces if sentencepiece is None else sentencepiece,
-            joint=Prep.joint if joint is None else joint,
-            cleaning=cleaning,
-        )
+        files, src, tgt = _files(options, src_lang, tgt_lang)
+        settings = alike or _settings(options, src, tgt, cleaning)
     except ValueError as error:
         raise UserError(str(error)) from None
     # Not a part of Prep: it says what the sets are, not how text becomes tokens.
-    development = Development(tuple(map(Path, dev_reference)), dev_size, seed)
+    development = Development(tuple(map(Path, options.dev_reference)), options.dev_size, options.seed)
     if shard:
-        return prepare_part(files, Path(output), settings, jobs, _part(shard), development, folder)
-    rejected = None if keep_rejected is None else Path(keep_rejected)
-    return prepare(files, Path(output), settings, jobs, rejected, merge, development, folder)
+        return text_prep.prepare_part(files, output, settings, options.jobs, _part(shard), development, folder)
+    rejected = None if options.keep_rejected is None else Path(options.keep_rejected)
+    return text_prep.prepare(files, output, settings, options.jobs, rejected, options.merge, development, folder)
+
+
+prep = by_keyword(PrepOptions, prepare)
+
+
+def _settings(options: PrepOptions, src: str, tgt: str, cleaning: Cleaning) -> Prep:
+    """The settings of a data folder in these languages. Raises ValueError for some that exclude each other."""
+    both = Side(
+        "", aggressive_hyphens=options.aggressive_hyphens, protected=_several(options.protect), escape=options.escape,
+        lowercase=options.lowercase, truecase=options.truecase,
+        segmentation="words" if options.words else "bpe" if options.sentencepiece is None else "sentencepiece",
+    )  # fmt: skip
+    # What a user says of one language leaves the other one at its default.
+    named = _by_language("tokenizer", _several(options.tokenizer), (src, tgt))
+    tokenizers = {src: "reversible", tgt: "reversible"} | named
+    commands = _by_language("tokenizer_command", _several(options.tokenizer_command), (src, tgt))
+    return Prep(
+        _side(both, src, tokenizers, commands.get(src), options.normalize),
+        _side(both, tgt, tokenizers, commands.get(tgt), options.normalize),
+        merges=options.bpe,
+        pieces=Prep.pieces if options.sentencepiece is None else options.sentencepiece,
+        joint=Prep.joint if options.joint is None else options.joint,
+        cleaning=cleaning,
+    )
 
 
 def _names(arguments: Sequence[str]) -> str:
@@ -133,15 +192,14 @@ def _several(texts: str | Sequence[str]) -> tuple[str, ...]:
     return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
-def _files(
-    raw: Path, named: Mapping[str, TwoFiles | None], src: str | None, tgt: str | None, drawn: bool
-) -> "tuple[Mapping[str, Files], str, str]":
-    """The files of each set, and both languages: from a folder, or those that are named; ``drawn`` as for a folder."""
+def _files(options: PrepOptions, src: str | None, tgt: str | None) -> "tuple[Mapping[str, Files], str, str]":
+    """The files of each set, and both languages: from the folder ``raw``, or those that are named."""
     from nmtkit.text.raw import Files, find_raw, language_of
 
     # Named files take the place of the folder as a whole, so that no set of it slips in.
-    if named["train"] is None:
-        return find_raw(raw, src, tgt, drawn)
+    if options.train is None:
+        return find_raw(Path(options.raw), src, tgt, options.dev_size is not None)
+    named = {"train": options.train, "dev": options.dev, "test": options.test}
     files = {split: Files(*map(Path, pair)) for split, pair in named.items() if pair}
     # europarl.en.gz says its language in its name.
     return files, src or language_of(files["train"].src), tgt or language_of(files["train"].tgt)

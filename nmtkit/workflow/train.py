@@ -3,12 +3,16 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nmtkit.config import load_yaml, merge, nested, parse_settings
+from nmtkit.config import load_yaml, merge, nested, parse_settings, parse_yaml
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
+from nmtkit.options import Option, by_keyword, option
+from nmtkit.translation.request import SPEED
+from nmtkit.workflow.shared import CONFIGURATION, DATA, DEVICE, presets
 
 if TYPE_CHECKING:
     from nmtkit.experiment.schema import Experiment
@@ -18,25 +22,44 @@ log = logging.getLogger(__name__)
 
 Settings = Mapping[str, Any] | Sequence[str]  # {"training.optimizer.lr": 5e-4}, or ["training.optimizer.lr=5e-4"]
 
+LONG, HISTORY = "How long", "History"  # of the help
 
-def train(
-    model: str | None = None,
-    *,
-    start: Path | str | None = None,
-    config: Path | str | None = None,
-    settings: Settings = (),
-    data: Path | str = "data",
-    output: Path | str = "run",
-    max_tokens: int | Literal["auto"] | None = None,
-    max_updates: int | None = None,
-    max_epochs: int | None = None,
-    patience: int | None = None,
-    seed: int | None = None,
-    precision: Literal["auto", "float32", "bfloat16"] | None = None,
-    device: str = "auto",
-    tensorboard: bool = False,
-    records: logging.Handler | None = None,
-) -> "Progress":
+
+# fmt: off
+@dataclass(frozen=True)
+class TrainOptions:
+    """The options of ``train``, in the order of its help. Those that also are settings replace the configuration's."""
+
+    model: str | None = option(None, Option(
+        "Preset to train; nmtkit models lists them. Not needed to continue a run.", names="--model -m",
+        complete=presets))
+    _: KW_ONLY
+    start: Path | str | None = option(None, Option(
+        "Begin with the weights of this model, and with its configuration unless --model names a preset.",
+        names="--from", metavar="FOLDER"))
+    config: Path | str | None = option(None, Option(
+        "YAML file with values that replace those of the preset.", names="--config -c"))
+    settings: Settings = option((), CONFIGURATION)
+    data: Path | str = option("data", DATA)
+    output: Path | str = option("run", Option("Model folder to write, or to continue.", names="--output -o"))
+    max_updates: int | None = option(None, Option("Stop after this many updates.", LONG))
+    max_epochs: int | None = option(None, Option("Stop after this many epochs.", LONG))
+    patience: int | None = option(None, Option("Stop after this many validations without improvement.", LONG))
+    max_tokens: int | Literal["auto"] | None = option(None, Option(
+        "Batch size in tokens, padding included; auto finds the size that keeps this machine busy.", SPEED,
+        metavar="TOKENS"))
+    seed: int | None = option(None, Option(
+        "Random seed of the initial weights, the order of the data and dropout."))
+    precision: Literal["auto", "float32", "bfloat16"] | None = option(None, Option(
+        "Number format of matrix products; auto takes bfloat16 where this device is faster with it.", SPEED))
+    device: str = option("auto", DEVICE.within(SPEED))
+    tensorboard: bool = option(False, Option(
+        "Also write the history to OUTPUT/tensorboard, for TensorBoard (extra: nmtkit[tensorboard]).", HISTORY))
+    records: logging.Handler | None = None
+# fmt: on
+
+
+def run(options: TrainOptions) -> "Progress":
     """Train a preset on a data folder, or go on with the run in the folder ``output``: ``nmtkit train``.
 
     start: a model whose weights a new run begins with, and whose configuration it has unless ``model`` names a preset.
@@ -46,24 +69,22 @@ def train(
     ``nmtkit.load`` takes. Raises UserError for settings and data that do not fit together, and KeyboardInterrupt, with
     everything saved, after Ctrl-C.
     """
-    experiment = plan(
-        model, start=start, config=config, settings=settings, output=output, max_tokens=max_tokens,
-        max_updates=max_updates, max_epochs=max_epochs, patience=patience, seed=seed, precision=precision,
-    )  # fmt: skip
+    experiment = plan(options)
     from nmtkit.experiment.plan import examine_plan
     from nmtkit.experiment.run import run_experiment
     from nmtkit.training import distributed
     from nmtkit.translation.loading import choose_device
 
-    folder, begin = ModelFolder(Path(output)), None if start is None else Path(start)
+    folder, begin = ModelFolder(Path(options.output)), None if options.start is None else Path(options.start)
+    data, records = Path(options.data), options.records
     # Joined before anything is logged or written, because only the first process does either.
-    with distributed.processes(choose_device(device)) as chosen:
+    with distributed.processes(choose_device(options.device)) as chosen:
         first = not distributed.rank()
         # Before it costs anything; a run that goes on has been told, and one that fine-tunes may be short.
-        if begin is None and first and not folder.updates() and (findings := examine_plan(experiment, Path(data))):
-            log.warning(f"this plan can hardly work: {'; '.join(findings)}; {_remedy(model)}")
-        with _log_to(folder, first), _records(folder, tensorboard, records):
-            progress = run_experiment(experiment, Path(data), folder.path, chosen, begin)
+        if begin is None and first and not folder.updates() and (findings := examine_plan(experiment, data)):
+            log.warning(f"this plan can hardly work: {'; '.join(findings)}; {_remedy(options.model)}")
+        with _log_to(folder, first), _records(folder, options.tensorboard, records):
+            progress = run_experiment(experiment, data, folder.path, chosen, begin)
             # A run that was stopped by a signal is not finished, and the same call goes on.
             outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
             ranked = experiment.training.ranked_by
@@ -73,6 +94,9 @@ def train(
                 end = {"kind": "end", "update": progress.update, "finished": progress.finished or None}
                 records.emit(logging.makeLogRecord({"msg": end}))
     return progress
+
+
+train = by_keyword(TrainOptions, run)
 
 
 def _remedy(model: str | None) -> str:
@@ -103,37 +127,32 @@ def _records(folder: ModelFolder, tensorboard: bool, other: logging.Handler | No
             handler.close()
 
 
-def plan(
-    model: str | None,
-    *,
-    start: Path | str | None,
-    config: Path | str | None,
-    settings: Settings,
-    output: Path | str,
-    max_tokens: int | Literal["auto"] | None,
-    max_updates: int | None,
-    max_epochs: int | None,
-    patience: int | None,
-    seed: int | None,
-    precision: Literal["auto", "float32", "bfloat16"] | None,
-) -> "Experiment":
-    """The experiment that ``train`` would run with these arguments. Raises UserError for one that cannot be."""
+def plan(options: TrainOptions) -> "Experiment":
+    """The experiment that ``run`` would train with these options. Raises UserError for one that cannot be."""
     from nmtkit.experiment.schema import build_experiment
+    from nmtkit.training.settings import Training
 
-    flags: dict[str, Any] = {
-        "max_updates": max_updates, "max_epochs": max_epochs, "patience": patience, "seed": seed,
-        "precision": precision, "batch_tokens": max_tokens,
-    }  # fmt: skip
     # Only what was given: what was not must not replace what the file or the settings say.
-    given = {key: value for key, value in flags.items() if value is not None}
-    if max_tokens is not None:  # a batch has one kind of limit, so the other goes
-        given["batch_sentences"] = None
-    begin, file = (None if path is None else Path(path) for path in (start, config))
+    names = [field.name for field in fields(Training)]
+    given = {field.name: getattr(options, field.name) for field in fields(options) if field.name in names}
+    given = {name: value for name, value in given.items() if value is not None}
+    if options.max_tokens is not None:  # a batch has one kind of limit, so the other goes
+        given |= {"batch_tokens": _tokens(options.max_tokens), "batch_sentences": None}
+    begin, file = (None if path is None else Path(path) for path in (options.start, options.config))
+    output, settings = Path(options.output), options.settings
     single = nested(settings.items()) if isinstance(settings, Mapping) else parse_settings(settings)
-    values = merge(_base(model, file, Path(output), begin), single)
+    values = merge(_base(options.model, file, output, begin), single)
     values = merge(values, {"training": given}) if given else values
-    names = [name for name in (model or (begin and str(begin)), file and str(file)) if name]
-    return build_experiment(values, " + ".join(names) or str(ModelFolder(Path(output)).config))
+    sources = [name for name in (options.model or (begin and str(begin)), file and str(file)) if name]
+    return build_experiment(values, " + ".join(sources) or str(ModelFolder(output).config))
+
+
+def _tokens(given: int | str) -> int | str:
+    """A number of tokens or ``auto``; the command line has text, which is read as YAML."""
+    tokens: int | str | None = parse_yaml(given, "`max_tokens`") if isinstance(given, str) else given
+    if tokens is None:
+        raise UserError(f"`max_tokens` {given!r}: neither a number of tokens nor auto")
+    return tokens
 
 
 def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:

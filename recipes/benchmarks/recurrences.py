@@ -1,4 +1,4 @@
-"""The cells of layers/recurrent.py over a sequence, forward and backward, beside torch's, a plain loop, and the ceiling.
+"""The cells of layers/recurrent.py over a sequence, forward and backward, beside torch's, a plain loop and the ceiling.
 
     python recipes/benchmarks/recurrences.py
     python recipes/benchmarks/recurrences.py --width 1024 --rows 64 --steps 50 --dtype bfloat16

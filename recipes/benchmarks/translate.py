@@ -34,8 +34,8 @@ from nmtkit.machine import memory
 from nmtkit.ops.precision import Precision, resolve
 from nmtkit.ops.tree import Tree
 from nmtkit.search.batching import translate_each
-from nmtkit.search.beam import Search
 from nmtkit.search.scorer import Scorer
+from nmtkit.search.settings import Search
 from nmtkit.search.shortlist import Narrowing, Shortlists
 from nmtkit.symbols import EOS
 from nmtkit.text.pipeline import TextPipeline

@@ -131,7 +131,7 @@ def test_train_reads_what_models_prints_and_goes_on_from_what_it_wrote(folder: P
     assert planned.status == 0, planned.err
     more = nmtkit("train", "--model", "rnnsearch", "--config", "small.yaml", "--set", "training.max_epochs=9")
     assert more.status == 0, more.err
-    assert "going on from update 160" in more.err
+    assert "resuming from update 160" in more.err
 
 
 def test_inspect_reads_what_vocab_and_train_write(folder: Path, nmtkit: Nmtkit) -> None:
@@ -218,7 +218,7 @@ def test_a_model_is_tuned_to_other_text_that_is_prepared_as_its_own(folder: Path
     tuned = nmtkit("train", "--from", "run", "-d", "more/data", "-o", "tuned", "--max-epochs", "1")
     assert tuned.status == 0, tuned.err
     assert "starting with the weights of run/checkpoints/step-" in tuned.err
-    assert "words are the model's, 1 are new (red)" in tuned.err
+    assert "words are in the model, 1 are new (red)" in tuned.err
     assert nmtkit("translate", "-m", "tuned", "-i", "raw/test.en").out.count("\n") == SIZES["test"]
     again = nmtkit("train", "--from", "run", "-d", "more/data", "-o", "tuned", "--max-epochs", "2", "--set",
                    "training.optimizer.lr=0.001")  # fmt: skip
@@ -235,7 +235,7 @@ def test_a_model_is_tuned_to_other_text_that_is_prepared_as_its_own(folder: Path
         assert words[0] == words[1]
     other = nmtkit("train", "--from", "tuned", "-d", "more/data", "-o", "run")
     assert (other.status, other.err.count("\n")) == (1, 1)
-    assert "error: run: the run there began with random weights; leave --from out to go on, or train into" in other.err
+    assert "error: run: the run there began with random weights; leave --from out to resume it, or use" in other.err
 
 
 @pytest.mark.parametrize("options", ["--tokenizer none --joint", "--separate --truecase"])
@@ -279,7 +279,7 @@ def test_sentencepiece_goes_from_prep_to_score(folder: Path, nmtkit: Nmtkit, opt
     assert aligned.status == 0, aligned.err
     assert "cat\t" in Path("pieces/lexicon.tsv").read_text()
     assert nmtkit("vocab", "-d", "pieces", "--unkpos").err == (
-        "nmtkit: error: --unkpos: pieces has pieces of words, so none is unknown; prepare it anew with whole words\n"
+        "nmtkit: error: --unkpos: pieces has subwords, so no word is unknown; prepare it again with whole words\n"
     )
     alike = nmtkit("prep", "--like", "split", "-o", "alike", "-j", 1)
     assert alike.status == 0, alike.err

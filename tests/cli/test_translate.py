@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmtkit.machine.processes import COPIES
+from nmtkit.machine.processes import CAN_FORK
 from tests.conftest import piped
 from tests.echo import load_echo, write_folder
 
@@ -268,7 +268,7 @@ def test_a_lexicon_that_cannot_be_read_is_an_error_before_the_first_line(filtere
         assert said == (1, "", "nmtkit: error: none.tsv: cannot be read: No such file or directory\n")
 
 
-@pytest.mark.skipif(not COPIES, reason="processes that are no copies read the lexicon for themselves")
+@pytest.mark.skipif(not CAN_FORK, reason="spawned workers read the lexicon themselves")
 def test_a_lexicon_from_a_pipe_serves_every_process(folder: Path, nmtkit: Callable[..., Any]) -> None:
     (folder / "lexicon").write_text("x\tX\t1\t1\n")
     (folder / "long").write_text("a x\n" * 600)

@@ -40,7 +40,7 @@ def data(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path / "data"
 
 
-def test_what_equals_any_reference_but_for_the_case_that_a_model_cannot_know_has_a_bleu_of_100(
+def test_lower_case_output_that_equals_a_reference_except_for_case_has_a_bleu_of_100(
     data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pipeline, vocabulary = TextPipeline.load(data, "tgt"), Vocabulary.load(data / "vocab.tgt")

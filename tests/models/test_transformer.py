@@ -206,8 +206,8 @@ def test_one_table_for_two_vocabularies_is_the_users_mistake(tmp_path: Path) -> 
     with pytest.raises(UserError) as error:
         run()
     assert str(error.value) == (
-        f"{tmp_path / 'data'}: the model has one table for the words of both sides, which have two vocabularies here; "
-        "make one of both with nmtkit vocab (`joint`), or set model.tied: target"
+        f"{tmp_path / 'data'}: the model shares one embedding between both sides, but the vocabularies differ; "
+        "make a joint one with nmtkit vocab (`joint`), or set model.tied: target"
     )
     encode(tmp_path / "data", None, None, 1, True, workers=1)
     run()

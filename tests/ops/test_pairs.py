@@ -10,7 +10,7 @@ import torch
 
 from nmtkit.kernels import library, pairs
 from nmtkit.ops import matrix
-from tests.laws import drawn
+from tests.laws import drawn, one_at_a_time
 from tests.ops import oracle
 
 pytestmark = [
@@ -21,9 +21,10 @@ pytestmark = [
 
 # Rows around those of one block and of two; depths of one step and of several; columns of a part of a strip, of one,
 # and of more.
-@pytest.mark.parametrize("rows", [0, 1, 2, 5, 6, 7, 11, 12, 13, 40])
-@pytest.mark.parametrize("depth", [8, 24, 512])
-@pytest.mark.parametrize("width", [1, 15, 16, 17, 80])
+@pytest.mark.parametrize(
+    ("rows", "depth", "width"),
+    one_at_a_time([13, 0, 1, 2, 5, 6, 7, 11, 12, 40], [24, 8, 512], [17, 1, 15, 16, 80]),
+)
 @pytest.mark.parametrize("results", [torch.float32, torch.bfloat16])
 def test_a_product_equals_the_plain_form(rows: int, depth: int, width: int, results: torch.dtype) -> None:
     x, weight, bias = drawn(rows, depth), drawn(depth, width), drawn(width)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nmtkit.kernels import library, tiles
 from nmtkit.ops import matrix
-from tests.laws import drawn
+from tests.laws import drawn, one_at_a_time
 
 pytestmark = [
     pytest.mark.usefixtures("threads"),
@@ -29,9 +29,13 @@ def same(ours: Tensor, exact: Tensor) -> None:
 
 # Rows around those of one tile, two, and a block; depths of one tile, of all that stays near, and of more; columns of a
 # part of a tile, of one, of more than one, of two and of several.
-@pytest.mark.parametrize("rows", [0, 1, 15, 16, 17, 31, 32, 33, 48, 63, 80, 1030])
-@pytest.mark.parametrize("depth", [32, 512, 544, 1088])
-@pytest.mark.parametrize("width", [3, 16, 29, 32, 96, 110])
+@pytest.mark.parametrize(
+    ("rows", "depth", "width"),
+    [
+        *one_at_a_time([48, 0, 1, 15, 16, 17, 31, 32, 33, 63, 80], [544, 32, 512, 1088], [110, 3, 16, 29, 32, 96]),
+        *[(1030, 32, 110), (1030, 544, 110)],  # more rows than a block may have, and than it has at such a depth
+    ],
+)
 @pytest.mark.parametrize("results", [torch.float32, torch.bfloat16])
 def test_a_product_is_that_of_its_numbers(rows: int, depth: int, width: int, results: torch.dtype) -> None:
     x, weight, bias = numbers(rows, depth), numbers(depth, width), numbers(width)

@@ -151,7 +151,7 @@ def test_a_pipeline_needs_only_the_folder(tmp_path: Path) -> None:
     assert load_prep(tmp_path).tgt.language == "no"
 
 
-def test_a_model_folder_gets_what_it_needs_and_loses_what_it_does_not(tmp_path: Path) -> None:
+def test_a_model_folder_gets_the_files_it_needs_and_loses_the_others(tmp_path: Path) -> None:
     data, model = tmp_path / "data", tmp_path / "model"
     data.mkdir()
     model.mkdir()
@@ -272,13 +272,13 @@ def test_tokens_are_those_of_moses_own_scripts(language: str, line: str, tokens:
         ({"protected": (r"(<)b\1", r"(,)c\1", "(?P<a>/)", r"(?P<a>\+)")}, "en", "x<b<,c,1/2+3", "x <b< ,c, 1 / 2 + 3"),
     ],
 )
-def test_the_options_of_the_tokenizer_do_what_those_of_moses_do(
+def test_the_tokenizer_options_equal_those_of_moses(
     settings: dict[str, Any], language: str, line: str, tokens: str
 ) -> None:
     assert " ".join(TextPipeline(Side(language, segmentation="words", **settings)).tokens(line)) == tokens
 
 
-def test_an_expression_that_can_match_nothing_protects_what_it_matches_otherwise() -> None:
+def test_a_protected_pattern_may_match_the_empty_string() -> None:
     empty, plus = (TextPipeline(Side("en", protected=(digits,), segmentation="words")) for digits in (r"\d*", r"\d+"))
     line = "Born in 1987, of course."
     assert empty.tokens(line) == plus.tokens(line) == ["Born", "in", "1987", ",", "of", "course", "."]
@@ -329,7 +329,7 @@ def test_a_program_may_separate_the_words(tmp_path: Path, monkeypatch: pytest.Mo
         ("pass", r"segment\.py: no answer within 1 seconds; it must answer each line at once, unbuffered \(for"),
     ],
 )
-def test_a_program_that_does_not_answer_line_by_line_is_named(
+def test_a_program_that_does_not_answer_line_by_line_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str
 ) -> None:
     monkeypatch.setattr("nmtkit.text.command._SECONDS", 1.0)
@@ -360,13 +360,13 @@ def test_a_line_of_any_length_is_answered_by_a_program_that_answers_as_it_reads(
     assert TextPipeline(plain(command="cat")).tokens("ä" * letters) == ["ä" * letters]
 
 
-def test_a_program_that_does_not_read_a_long_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_does_not_read_a_long_line_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmtkit.text.command._SECONDS", 0.1)
     with pytest.raises(UserError, match="sleep 60: no answer within 0 seconds"):
         TextPipeline(plain(command="sleep 60")).tokens("ä" * 100_000)
 
 
-def test_a_program_that_is_not_there_is_named() -> None:
+def test_a_missing_program_is_reported() -> None:
     with pytest.raises(UserError, match=r"no-such-program: cannot be started: .*No such file"):
         TextPipeline(plain(command="no-such-program")).tokens("a")
 

@@ -96,7 +96,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("prep", [BPE, WORDS, CASED], ids=["bpe", "words", "cased"])
-def test_every_line_of_the_data_folder_is_what_its_pipeline_makes_of_the_raw_line(
+def test_every_line_of_the_data_folder_equals_the_pipeline_of_the_raw_line(
     raw: dict[str, Files], tmp_path: Path, prep: Prep
 ) -> None:
     data = tmp_path / "data"
@@ -130,7 +130,7 @@ def test_every_rule_has_its_count_and_line_numbers(raw: dict[str, Files], tmp_pa
     assert json.loads((tmp_path / "data" / "manifest.json").read_text(encoding="utf-8")) == report.manifest
 
 
-def test_the_report_says_what_was_kept_and_why_the_rest_was_not(raw: dict[str, Files], tmp_path: Path) -> None:
+def test_the_report_counts_the_pairs_kept_and_left_out_by_rule(raw: dict[str, Files], tmp_path: Path) -> None:
     lines = str(prepare(raw, tmp_path / "data", BPE, workers=1)).splitlines()
     assert lines[0] == f"{tmp_path / 'data'}: en to fr, joint BPE of 20 merges"
     assert lines[1].startswith("  train 693 of 700 pairs, ")
@@ -217,7 +217,7 @@ def test_sides_of_unequal_length_are_reported_with_both_files_and_counts(raw: di
         prepare(raw, tmp_path / "data", BPE, workers=1)
 
 
-def test_a_file_that_is_not_there_is_named(raw: dict[str, Files], tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(raw: dict[str, Files], tmp_path: Path) -> None:
     raw["test"].src.unlink()
     with pytest.raises(UserError, match=r"test\.en: no such file"):
         prepare(raw, tmp_path / "data", BPE, workers=1)
@@ -230,7 +230,7 @@ def test_raw_text_is_never_overwritten(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"train.src": b"mine\n"}
 
 
-def test_raw_text_behind_a_link_into_the_data_folder_is_refused_as_if_it_were_named_itself(tmp_path: Path) -> None:
+def test_raw_text_that_links_into_the_data_folder_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     for name in ("manifest.json", "train.src", "train.tgt"):
@@ -301,7 +301,7 @@ def test_a_development_set_without_a_pair_of_words_is_refused(
 
 
 @pytest.mark.parametrize("name", ["train.en", "dev.fr", "link"])
-def test_what_is_left_out_never_replaces_what_is_read(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
+def test_rejected_pairs_never_overwrite_an_input(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
     (tmp_path / "link").symlink_to("train.en")
     before = (tmp_path / name).read_bytes()
     with pytest.raises(UserError, match=rf"{name}: is an input file; choose another `keep_rejected`"):
@@ -310,7 +310,7 @@ def test_what_is_left_out_never_replaces_what_is_read(raw: dict[str, Files], tmp
 
 
 @pytest.mark.parametrize("name", ["train.src", "dev.raw.tgt1", "manifest.json"])
-def test_what_is_left_out_has_no_name_of_a_data_file(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
+def test_rejected_pairs_never_overwrite_a_data_file(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
     (tmp_path / "data").mkdir()
     with pytest.raises(UserError, match=rf"{name}: is a file of the data folder; choose another `keep_rejected`"):
         prepare(raw, tmp_path / "data", BPE, 1, tmp_path / "data" / name)
@@ -504,9 +504,7 @@ def test_rules_that_are_not_always_on_are_tried_when_asked_for(spoilt: dict[str,
     assert sum(entry["count"] for entry in without.values()) == 0
 
 
-def test_of_equal_pairs_the_first_stays_whatever_shard_they_are_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_of_duplicate_pairs_stays_across_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 7)
     monkeypatch.setattr("nmtkit.text.hashes._AT_ONCE", 10)
     numbers = random.Random(1).choices(range(30), k=100)
@@ -520,7 +518,7 @@ def test_of_equal_pairs_the_first_stays_whatever_shard_they_are_in(
     assert report.manifest["cleaning"]["duplicate"]["count"] == 100 - len(firsts)
 
 
-def test_what_is_left_out_is_kept_with_line_and_rule(
+def test_rejected_pairs_are_written_with_line_and_rule(
     spoilt: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 20)
@@ -530,7 +528,7 @@ def test_what_is_left_out_is_kept_with_line_and_rule(
     assert rejected == [[str(10 * i + 6), *found] for i, found in enumerate(OPTIONAL) if found[0]]  # type: ignore[has-type]
 
 
-def test_a_place_for_rejected_pairs_that_is_not_there_is_noticed_before_the_work(
+def test_a_missing_folder_for_rejected_pairs_is_reported_before_the_work(
     spoilt: dict[str, Files], tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=r"none/rejected: cannot be written: there is no folder .*none"):
@@ -552,7 +550,7 @@ def shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("prep", [every_rule(CASED), WORDS], ids=["cased", "words"])
-def test_a_run_killed_at_any_file_goes_on_to_the_same_folder(
+def test_a_run_killed_at_any_file_resumes_to_the_same_folder(
     raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, prep: Prep
 ) -> None:
     prepare(raw, tmp_path / "whole", prep, workers=1)
@@ -664,7 +662,7 @@ def test_shards_that_were_made_as_parts_are_not_deleted_for_a_run_with_other_set
 
 
 @pytest.mark.parametrize("prep", [BPE, WORDS], ids=["by itself", "by other settings"])
-def test_what_a_killed_run_has_not_deleted_of_a_work_folder_is_not_gone_on_with(
+def test_a_half_deleted_work_folder_is_not_resumed(
     raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, prep: Prep
 ) -> None:
     def delete_some(folder: Path) -> None:
@@ -697,7 +695,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(("workers", "kills"), [(1, 3), pytest.param(2, 10, marks=pytest.mark.slow)])
-def test_a_run_killed_at_random_moments_goes_on_to_the_same_folder(
+def test_a_run_killed_at_random_moments_resumes_to_the_same_folder(
     raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, workers: int, kills: int
 ) -> None:
     prepare(raw, tmp_path / "whole", every_rule(CASED), workers=1)
@@ -870,7 +868,7 @@ def test_a_drawn_development_set_shares_no_pair_with_the_test_set(repetitive: di
     assert not set(dev) & set(test)
 
 
-def test_what_is_drawn_depends_on_the_seed_alone(
+def test_the_sampled_development_set_depends_on_the_seed_only(
     repetitive: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seed in (("first", 1), ("second", 1), ("other", 2)):
@@ -906,6 +904,6 @@ def test_too_large_a_development_set_is_refused(
         prepare(repetitive, tmp_path / "data", BPE, workers=1, development=Development(size=size))
 
 
-def test_a_development_set_that_is_there_is_not_drawn(raw: dict[str, Files], tmp_path: Path) -> None:
+def test_an_existing_development_set_is_not_sampled(raw: dict[str, Files], tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"`dev_size` 5: there is already .*dev\.en; use only one of them"):
         prepare(raw, tmp_path / "data", BPE, workers=1, development=Development(size=5))

@@ -1,0 +1,108 @@
+"""The parameters of a command from the fields of a dataclass: the only file that knows how one becomes the other.
+
+A command says what it takes: ``def train(options: TrainOptions, dry_run: Annotated[bool, Option(...)])``. typer gets a
+function with a parameter for each field that is an option, and the command gets the dataclass.
+"""
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import typer
+
+from nmtkit.options import Option, options_of, types_of
+
+
+class Without(tuple[str, ...]):
+    """In the annotation of a dataclass: fields that are no options of this command."""
+
+
+def flat(function: Callable[..., None]) -> Callable[..., None]:
+    """The command ``function`` with the fields of its dataclasses as parameters of their own.
+
+    A field that was not given has its default.
+    """
+    parameters: list[inspect.Parameter] = []
+    moved: list[tuple[str, inspect.Parameter]] = []
+    schemas: dict[str, tuple[type, list[str]]] = {}
+
+    def place(name: str, hint: Any, default: Any, shown: Option) -> None:
+        parameter = _parameter(name, hint, default, shown)
+        if shown.before:
+            moved.append((shown.before, parameter))
+        else:
+            parameters.append(parameter)
+
+    for own in inspect.signature(function).parameters.values():
+        kind, *more = get_args(own.annotation) if get_origin(own.annotation) is Annotated else (own.annotation,)
+        shown = next((each for each in more if isinstance(each, Option)), None)
+        if is_dataclass(kind) and isinstance(kind, type):
+            left_out = next((each for each in more if isinstance(each, Without)), ())
+            chosen = [(field, about) for field, about in options_of(kind) if field.name not in left_out]
+            schemas[own.name] = kind, [field.name for field, _ in chosen]
+            for field, about in chosen:
+                default = ... if field.default is MISSING else field.default
+                place(field.name, types_of(kind)[field.name], default, about)
+        elif shown is not None:
+            place(own.name, kind, ... if own.default is own.empty else own.default, shown)
+        else:
+            parameters.append(own.replace(kind=own.KEYWORD_ONLY))
+    for before, parameter in moved:
+        names = [each.name for each in parameters]
+        parameters.insert(names.index(before) if before in names else len(names), parameter)
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        built = {}
+        for part, (schema, names) in schemas.items():
+            given = {name: values.pop(name) for name in names}
+            built[part] = schema(**{name: value for name, value in given.items() if value is not None and value != []})
+        function(**built, **values)
+
+    vars(command)["__signature__"] = inspect.Signature(parameters)
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Parameter:
+    """The parameter of which typer makes the option."""
+    typed = _typed(hint)
+    names = shown.names.split()
+    long = f"--{name.replace('_', '-')}"
+    if not any(each.startswith("--") for each in names):
+        names.insert(0, long)
+    about: dict[str, Any] = {
+        "help": shown.help, "metavar": shown.metavar, "autocompletion": shown.complete,
+        "rich_help_panel": shown.group or None, "min": shown.at_least,
+    }  # fmt: skip
+    info = typer.Argument(**about) if shown.argument else typer.Option(*names, **about)
+    usual = default
+    if any(get_origin(kind) is list for kind in get_args(typed)):
+        usual = None  # several of an option stand for its default, which its help says
+    elif isinstance(default, str) and Path in (typed, *get_args(typed)):
+        usual = Path(default)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=Annotated[typed, info])
+
+
+def _typed(hint: Any) -> Any:
+    """The type in which typer reads a value of a field's type.
+
+    Of a type that has several kinds, a path is read as such, several values as a list, and a number or a word as text.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        kinds = [kind for kind in arguments if kind is not types.NoneType]
+        if len(kinds) == 1:
+            return _typed(kinds[0]) | None
+        lists = [kind for kind in kinds if get_origin(kind) is Sequence]
+        one = _typed(lists[0]) if lists else Path if Path in kinds else str
+        return one | None if types.NoneType in arguments or lists else one
+    if origin is tuple and ... not in arguments:
+        return tuple[tuple(map(_typed, arguments))]  # type: ignore[misc]
+    if origin is Sequence:
+        return list[_typed(arguments[0])] | None  # type: ignore[misc]
+    return hint

@@ -1,0 +1,49 @@
+"""Options that several commands have, so that one thing has one name and one text everywhere.
+
+Where a default depends on something else, the field's is None and the help says what happens. Two spaces stand before
+such a default, because typer puts two before those that it writes itself.
+"""
+
+from dataclasses import replace
+
+from nmtkit.options import Option
+from nmtkit.translation.request import UNKNOWN
+
+ENSEMBLES = "Ensembles"  # of the help
+
+CHECKPOINT = Option(
+    "Checkpoint of the model folder: best, last, or the number of an update. The folder of a "
+    "checkpoint, such as run/checkpoints/step-876, can also be given as the model.  [default: best]"
+)
+COMBINE = Option(
+    "How the models of an ensemble are combined: by the mean of their probabilities (prob) or of their "
+    "log-probabilities (logprob).  [default: prob]"
+)
+COMBINE_MANY = replace(COMBINE, group=ENSEMBLES, before="max_input_length")  # where there are many options
+CONFIGURATION = Option("Set one value of the configuration; may be repeated.", names="--set", metavar="KEY=VALUE")
+DATA = Option("Data folder made by nmtkit prep.", names="--data -d")
+DEVICE = Option("Device to run on: cpu, cuda, cuda:1, ..., or auto for a GPU if there is one.")
+JOBS = Option("Number of processes.  [default: one per core]", names="--jobs -j", at_least=1)
+JOBS_OF_SEARCH = replace(JOBS, help="Number of processes.  [default: one per core, or 1 on a GPU]")
+LEXICON = Option("Lexicon made by nmtkit align.  [default: the model's own]", UNKNOWN, before="shortlist")
+MAX_LENGTH = Option("Leave pairs with more tokens than this on either side out of the cross-entropy.", at_least=1)
+MODEL = Option("Model folder.", names="--model -m")
+MODELS = Option("Model folder; give the option several times for an ensemble.  [default: run]", names="--model -m")
+PRECISION = Option(
+    "Number format of the products in search: auto is bfloat16 where the device multiplies it faster, else "
+    "float32; int8 is for CPUs."
+)
+RAW = Option("Folder with {train,dev,test}.LANGUAGE or {train,dev,test}.SRC-TGT.tsv; also .gz and .zst.")
+SOURCE_LANGUAGE = Option("Source language: en, de, ...  [default: from the file names]", names="--src-lang -s")
+SUBSET_METRIC = Option("Metric for parts of the test set: any column of the first table that nmtkit score prints.")
+TARGET_LANGUAGE = Option("Target language: en, de, ...  [default: from the file names]", names="--tgt-lang -t")
+TYPES = Option("Use only contrastive errors of this type; may be repeated.", names="--type")
+WEIGHTS = Option("Weights of the models of an ensemble, one number for each, such as 2,1,1.  [default: equal weights]")
+
+
+def presets(incomplete: str) -> list[str]:
+    """The presets whose names begin like this, in their small forms too, for the shell's completion."""
+    from nmtkit.experiment.presets import SMALL, preset_names
+
+    names = preset_names()
+    return [name for name in (*names, *(name + SMALL for name in names)) if name.startswith(incomplete)]

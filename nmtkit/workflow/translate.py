@@ -1,0 +1,94 @@
+"""``translate``: a text of any length by one or more models, with as many processes as are worth it."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from nmtkit.errors import UserError
+from nmtkit.folders import at_checkpoint
+from nmtkit.machine.processes import CAN_FORK, loading
+from nmtkit.options import by_keyword, option
+from nmtkit.translation.request import SPEED, Request
+from nmtkit.workflow.shared import CHECKPOINT, COMBINE_MANY, DEVICE, JOBS_OF_SEARCH, LEXICON, MODELS, PRECISION
+
+if TYPE_CHECKING:
+    from nmtkit.translation.translation import Translation
+
+
+BEST = Request()  # the best translation of each line
+
+
+def _always() -> bool:
+    """The lines of a list or a file never keep anyone waiting."""
+    return True
+
+
+# fmt: off
+@dataclass(frozen=True)
+class TranslateOptions:
+    """The options of ``translate`` but for what is asked of the models, which is a ``Request``."""
+
+    lines: Iterable[str | tuple[str, str]] = ()
+    request: Request = BEST
+    model: Path | str | Sequence[Path | str] = option(
+        "run", replace(MODELS, before="beam_size"))
+    checkpoint: str | int | None = option(None, replace(CHECKPOINT, before="beam_size"))
+    lexicon: Path | str | None = option(None, LEXICON)
+    combine: Literal["prob", "logprob"] | None = option(None, COMBINE_MANY)
+    weights: Sequence[float] | None = None
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION.within(SPEED))
+    device: str = option("auto", DEVICE.within(SPEED))
+    jobs: int | None = option(None, JOBS_OF_SEARCH.within(SPEED))
+    at_hand: Callable[[], bool] = _always  # whether the next line need not be waited for
+# fmt: on
+
+
+def translate_windows(options: TranslateOptions) -> "Iterator[list[list[Translation]]]":
+    """The translations of every line, best first, in the windows of lines that are translated together.
+
+    Raises UserError at once for models that cannot be used, or not for what is asked of them.
+    """
+    if isinstance(options.lines, str):
+        raise UserError("`lines`: a single text, where several are expected; put it into a list")
+    with loading():
+        # These take seconds, because they import torch.
+        from nmtkit.translation.jobs import Job, Models, answers, processes_for, translator_of
+        from nmtkit.translation.stream import LARGEST_WINDOW, windows
+
+        # A value and not a loaded model, because it is sent to worker processes, which have the model or load it.
+        folders = [options.model] if isinstance(options.model, Path | str) else options.model
+        checkpoint = None if options.checkpoint is None else str(options.checkpoint)
+        models = Models(
+            tuple(at_checkpoint(list(map(Path, folders)), checkpoint)), options.device, options.combine,
+            None if options.weights is None else tuple(options.weights), options.precision,
+            None if options.lexicon is None else Path(options.lexicon),
+        ).resolved()  # fmt: skip
+        translator = translator_of(models)
+        translator.check(options.request)  # here, where it is refused before a line is read or a process started
+    copies = CAN_FORK and translator.device.type == "cpu"
+    # A process that is not a copy takes as long to start as this one did. Those that are asked for start at once.
+    start = 0.0 if options.jobs or copies else time.process_time()
+    # After loading, because the models' size says how many of them the memory holds.
+    jobs = options.jobs or processes_for(translator)
+    pairs = ((line, "") if isinstance(line, str) else line for line in options.lines)
+    grouped = windows(pairs, options.at_hand, LARGEST_WINDOW)
+    return answers(Job(models, options.request), grouped, jobs, options.at_hand, start, copies=copies)
+
+
+def translate_lines(options: TranslateOptions) -> "Iterator[list[Translation]]":
+    """The translations of every line by one model or an ensemble, best first, with as many processes as are worth it.
+
+    lines: read as they are needed, so that a text may be of any length; each with its prefix or reference, as a pair,
+    if ``request`` says that it has one. model: a folder, or those of an ensemble. at_hand: whether the next line need
+    not be waited for; if it must be, the answers so far come first. The other arguments are those of ``nmtkit.load``,
+    and ``nmtkit.load("run").translate(lines)`` does the same in one process. As always in Python, a script that starts
+    processes (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for models that cannot be
+    used, or not for what is asked of them.
+    """
+    return chain.from_iterable(translate_windows(options))
+
+
+translate = by_keyword(TranslateOptions, translate_lines)
