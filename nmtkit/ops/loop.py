@@ -187,6 +187,7 @@ class _Advance(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         low, *taken = ctx.saved_tensors
         dx, ds, *others = cells.backward(ctx.name, taken, gradients)
+        assert ds is not None
         ctx.w.note(low, ds)
         return None, None, dx, product(ds, ctx.w.matrix(transposed=True)), *others
 
