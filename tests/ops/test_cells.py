@@ -214,3 +214,18 @@ def test_a_gru_is_its_gates_and_its_state_around_the_second_product() -> None:
     r, z = (x_r + h @ u_r).sigmoid(), (x_z + h @ u_z).sigmoid()
     expected = (1 - z) * h + z * (x_c + (r * h) @ u).tanh()
     torch.testing.assert_close(gru.step(x, h, u_gates, u), expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("low", [False, True], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("x_dtype", TOLERANCE, ids=["x in float32", "x in bfloat16"])
+def test_steps_of_a_gru_that_share_weights_are_those_that_do_not(low: bool, x_dtype: torch.dtype) -> None:
+    x, *others = (y.float() for y in representable((5, 24), (5, 8), (8, 16), (8, 8), seed=1, scale=0.5))
+    leaves = [y.requires_grad_() for y in (x.to(x_dtype), *others)]
+    x, h, *weights = leaves
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+        first, shared = share(h, *weights)
+        found = gru.step(x, gru.step(x, first, *shared), *shared)
+    expected = gru.step(x.float(), gru.step(x.float(), h, *weights), *weights)
+    tolerance = 2 * TOLERANCE[torch.bfloat16] if low or x_dtype == torch.bfloat16 else 1e-5
+    for mine, other in zip((found, *gradients(found, leaves)), (expected, *gradients(expected, leaves)), strict=True):
+        assert_near(mine, other, tolerance)
