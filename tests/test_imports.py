@@ -160,7 +160,7 @@ def test_imports_inside_a_room_have_an_order_too(part: str) -> None:
     sources = {
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path.read_text(encoding="utf-8")
         for path in MODULES
-        if part_of(path) == part and path.parent != PACKAGE / "ops" / "native"  # these go with the cells' second form
+        if part_of(path) == part
     }
     assert circle_in(sources) == []
 

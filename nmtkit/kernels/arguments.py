@@ -27,6 +27,7 @@ class Argument(NamedTuple):
 
 
 LOW = Argument("any", (torch.float32, torch.bfloat16), "low")
+X = LOW._replace(flag="x_low")  # an input whose dtype is not that of the other low arguments
 FLOAT = Argument("float", (torch.float32,))
 BFLOAT16 = Argument("uint16_t", (torch.bfloat16,))
 BOOL = Argument("uint8_t", (torch.bool,))
@@ -36,6 +37,52 @@ INT32 = Argument("int32_t", (torch.int32,))
 INT64 = Argument("int64_t", (torch.int64,))
 SIZE = Argument("int64_t")  # an integer
 FLAG = Argument("int64_t")  # whether the tensors that name it are low; flags come last, and no caller gives them
+
+NORMS = dict.fromkeys(["gates_gain", "gates_shift", "gain", "shift"], FLOAT.or_none())
+
+
+class Cell(NamedTuple):
+    """The kernels of a recurrent cell: one of its name, and that of its backward, whose name ends in ``_back``."""
+
+    inputs: dict[str, Argument]  # x, s and the state come first
+    results: tuple[str, ...]  # floats, as many as the state
+    sizes: tuple[str, ...] = ("width",)  # "x_step" tells where rows of x begin: 0 where all rows share one
+    neutral: tuple[str, ...] = ()  # inputs that may be left out, for which C is given one row of zeros or ones
+    added: bool = False  # whether x and s are nothing but added up: in one dtype they have one gradient
+
+    def arguments(self) -> dict[str, Argument]:
+        """What the kernel is given."""
+        return {**self.inputs, **dict.fromkeys(self.results, FLOAT), **self._numbers()}
+
+    def of_backward(self) -> dict[str, Argument]:
+        """What the kernel of backward is given: gradients of the results, and places for those that are asked for."""
+        places = {f"d_{name}": kind._replace(gaps=False, optional=True) for name, kind in self.inputs.items()}
+        places.pop("d_keep", None)
+        return {**self.inputs, **{f"d_{name}": FLOAT for name in self.results}, **places, **self._numbers()}
+
+    def _numbers(self) -> dict[str, Argument]:
+        return {**dict.fromkeys(self.sizes, SIZE), "x_low": FLAG, "low": FLAG}
+
+
+TERMS, PARTS = {"x": X, "s": LOW}, {"x": X.with_gaps(), "s": LOW}
+CELLS = {
+    # lstm.h
+    "lstm": Cell({**TERMS, "c": FLOAT, "peepholes": FLOAT}, ("new_h", "new_c"), added=True),
+    # gru.h
+    "gru_gates": Cell({**PARTS, "h": FLOAT}, ("reset", "z"), ("width", "x_step"), added=True),
+    "gru_state": Cell({**PARTS, "h": FLOAT, "z": FLOAT}, ("new_h",), ("width", "x_step"), added=True),
+    # gated.h
+    "gated_gru": Cell(
+        {**TERMS, "h": FLOAT, "gain": FLOAT.or_none(), "bias": FLOAT, "state_bias": FLOAT, "keep": FLOAT},
+        ("new_h",), ("gates", "width", "x_step", "keep_step"), ("x", "keep"),
+    ),
+    "gated_lau": Cell(
+        {**TERMS, "h": FLOAT, "gain": FLOAT.or_none(), "bias": FLOAT, "candidate_bias": FLOAT, "keep": FLOAT},
+        ("new_h",), ("width", "keep_step"), ("keep",),
+    ),
+    # nematus.h
+    "nematus": Cell({**TERMS, "h": FLOAT, "bias": FLOAT, **NORMS}, ("new_h",), ("width", "x_step"), ("x", "bias")),
+}  # fmt: skip
 
 ARGUMENTS: dict[str, dict[str, Argument]] = {
     # attention.h
@@ -81,4 +128,6 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
         "x": BFLOAT16.with_gaps(), "tiles": BFLOAT16, "bias": FLOAT.or_none(), "result": LOW, "count": SIZE,
         "stride": SIZE, "depth": SIZE, "width": SIZE, "low": FLAG,
     },
+    **{name: cell.arguments() for name, cell in CELLS.items()},
+    **{f"{name}_back": cell.of_backward() for name, cell in CELLS.items()},
 }  # fmt: skip

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
-from nmtkit.kernels import attention, library, pairs, search, tiles
+from nmtkit.kernels import attention, cells, library, pairs, search, tiles
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +55,45 @@ def _numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(dtype)
 
 
+def _cell(dtype: torch.dtype, *shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """The arguments of a cell, with gradients: the first two, which come from products, in ``dtype``."""
+    of_products, others = (_numbers(*shape, dtype=dtype) for shape in shapes[:2]), (_numbers(*s) for s in shapes[2:])
+    return tuple(x.requires_grad_() for x in (*of_products, *others))
+
+
 def _product(lay_out: Callable[..., Any], rows: Tensor, *given: Any) -> Tensor:
     """The product of rows and a weight that is laid out."""
     result: Tensor = lay_out(*given).product(rows)
     return result
 
 
+N, H = 5, 70  # rows and width of a cell
+
 KERNELS = {
+    "lstm": Kernel(
+        cells.lstm, ("lstm", "lstm_back"), library.BOTH,
+        lambda dtype: _cell(dtype, (N, 4 * H), (N, 4 * H), (N, H), (3, H)),
+    ),
+    "gru_gates": Kernel(
+        cells.gru_gates, ("gru_gates", "gru_gates_back"), library.BOTH,
+        lambda dtype: _cell(dtype, (N, 2 * H), (N, 2 * H), (N, H)),
+    ),
+    "gru_state": Kernel(
+        cells.gru_state, ("gru_state", "gru_state_back"), library.BOTH,
+        lambda dtype: _cell(dtype, (N, H), (N, H), (N, H), (N, H)),
+    ),
+    "gated_gru": Kernel(
+        cells.gated_gru, ("gated_gru", "gated_gru_back"), library.BOTH,
+        lambda dtype: (*_cell(dtype, (N, 5 * H), (N, 4 * H), (N, H), (3, H), (3, H), (H,)), _numbers(N, H)),
+    ),
+    "gated_lau": Kernel(
+        cells.gated_lau, ("gated_lau", "gated_lau_back"), library.BOTH,
+        lambda dtype: (*_cell(dtype, (N, 5 * H), (N, 4 * H), (N, H), (3, H), (3, H), (H,)), _numbers(N, H)),
+    ),
+    "nematus": Kernel(
+        cells.nematus, ("nematus", "nematus_back"), library.BOTH,
+        lambda dtype: _cell(dtype, (N, 3 * H), (N, 3 * H), (N, H), (3 * H,), (2 * H,), (2 * H,), (H,), (H,)),
+    ),
     "attention": Kernel(
         attention.there_and_back, ("attend", "attend_back"), library.BOTH,
         lambda dtype: (

@@ -53,17 +53,27 @@ INLINE void NAMED(narrowed)(uint16_t *row, const float *x, int64_t n) {
     for (int64_t j = 0; j < n; j++) row[j] = NAMED(narrow)(x[j]);
 }
 
-/* The sum of n numbers of each of the first three that a kernel was given, each of which may be null, from number `at` on;
-   the first are floats, the others low or not. */
-INLINE void NAMED(sum_of_terms)(float *sum, const int64_t *given, int64_t at, int64_t n, int low) {
-    const float *first = ADDRESS(float, 0);
-    const void *second = ADDRESS(void, 1), *third = ADDRESS(void, 2);
-    for (int64_t j = 0; j < n; j++) {
-        float x = first ? first[at + j] : 0;
-        if (second) x += NAMED(read)(second, at + j, low);
-        if (third) x += NAMED(read)(third, at + j, low);
-        sum[j] = x;
-    }
+/* The sums of row i of x and row i of s, n numbers each, low or not. Rows of x begin every x_step numbers. */
+INLINE void NAMED(added_of)(const void *x, int x_low, const void *s, int low, int64_t n, float *sums) {
+    EACH(j, n) sums[j] = NAMED(read)(x, j, x_low) + NAMED(read)(s, j, low);
+}
+
+static void NAMED(added)(const void *x, int64_t x_step, int64_t x_low, const void *s, int64_t low, int64_t i, int64_t n,
+                         float *sums) {
+    x = NAMED(row)(x, i, x_step, x_low != 0), s = NAMED(row)(s, i, n, low != 0);
+    if (x_low)
+        low ? NAMED(added_of)(x, 1, s, 1, n, sums) : NAMED(added_of)(x, 1, s, 0, n, sums);
+    else
+        low ? NAMED(added_of)(x, 0, s, 1, n, sums) : NAMED(added_of)(x, 0, s, 0, n, sums);
+}
+
+/* n floats to row i of rows that are low or not. */
+static void NAMED(put)(void *rows, int64_t low, int64_t i, int64_t n, const float *x) {
+    void *row = NAMED(row)(rows, i, n, low != 0);
+    if (low)
+        NAMED(narrowed)(row, x, n);
+    else
+        memcpy(row, x, (size_t)n * sizeof *x);
 }
 
 /* e to the power x, to two units in the last place; 2^-126 or so for what is smaller.

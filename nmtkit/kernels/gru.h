@@ -1,103 +1,93 @@
-/* A step of a GRU in training and in search, see ../gru.py. States are floats; gates lie side by side, r and z. */
+/* The GRU that resets before its second product, see ../ops/gru.py: what is computed before that product, and after it.
+   As in lstm.h, d_x is null where x has the dtype of s. */
 
-/* Given x (rows, 3 width), the product (rows, 2 width) of the state and the gates' weights, the state (rows, width), gates
-   (rows, 2 width), r times the state (rows, width), width, whether x is low, whether the product and whether r times the
-   state is. */
-BODY(gru_gates, int x_low, int product_low, int low) {
-    int64_t width = given[5];
-    for (int64_t i = from; i < to; i++) {
-        const void *x = NAMED(row)(ADDRESS(void, 0), i, 3 * width, x_low);
-        const void *product = NAMED(row)(ADDRESS(void, 1), i, 2 * width, product_low);
-        const float *h = ADDRESS(float, 2) + i * width;
-        float *gates = ADDRESS(float, 3) + i * 2 * width;
-        void *reset = NAMED(row)(ADDRESS(void, 4), i, width, low);
-        for (int64_t j = 0; j < 2 * width; j++)
-            gates[j] = NAMED(sigmoid)(NAMED(read)(x, j, x_low) + NAMED(read)(product, j, product_low));
-        for (int64_t j = 0; j < width; j++) NAMED(write)(reset, j, gates[j] * h[j], low);
-    }
-}
+GIVEN(gru_gates) {
+    const any *x, *s; /* (rows, 2 width), the terms of r and z; in x every x_step */
+    const float *h;   /* (rows, width) */
+    float *reset, *z; /* (rows, width) */
+    int64_t width, x_step, x_low, low;
+};
 
 KERNEL(gru_gates) {
-    if (!given[8])
-        NAMED(gru_gates_of)(given, from, to, part, 0, 0, 0);
-    else if (!given[7])
-        NAMED(gru_gates_of)(given, from, to, part, 0, 0, 1);
-    else if (!given[6])
-        NAMED(gru_gates_of)(given, from, to, part, 0, 1, 1);
-    else
-        NAMED(gru_gates_of)(given, from, to, part, 1, 1, 1);
-}
-
-/* Given x (rows, 3 width), the product (rows, width) of r times the state and the candidate's weights, gates (rows, 2
-   width), the state (rows, width), mask (rows) or null, the candidate (rows, width) or null, the next state (rows, width)
-   and its copy that is low or null, width, whether x and whether the product is low. */
-BODY(gru_state, int x_low, int low) {
-    int64_t width = given[8];
-    const uint8_t *real = ADDRESS(uint8_t, 4);
+    int64_t width = given->width;
+    float r[2 * width];
     for (int64_t i = from; i < to; i++) {
-        const void *x = NAMED(row)(ADDRESS(void, 0), i, 3 * width, x_low);
-        const void *product = NAMED(row)(ADDRESS(void, 1), i, width, low);
-        const float *z = ADDRESS(float, 2) + (2 * i + 1) * width, *h = ADDRESS(float, 3) + i * width;
-        float *candidate = ADDRESS(float, 5), *new = ADDRESS(float, 6) + i * width;
-        uint16_t *copy = ADDRESS(uint16_t, 7);
-        for (int64_t j = 0; j < width; j++) {
-            float c = NAMED(tangent)(NAMED(read)(x, 2 * width + j, x_low) + NAMED(read)(product, j, low));
-            if (candidate) candidate[i * width + j] = c;
-            new[j] = h[j] + z[j] * (c - h[j]);
-        }
-        if (real && !real[i]) memcpy(new, h, (size_t)width * sizeof *h);
-        if (copy) NAMED(narrowed)(copy + i * width, new, width);
-    }
-}
-
-KERNEL_OF_TWO(gru_state, 9, 10)
-
-/* Backward before the product with the candidate's weights. Given three terms of the state's gradient (rows, width), each
-   of which may be null, mask (rows) or null, gates (rows, 2 width), the candidate (rows, width), the gradient of x (rows,
-   3 width), of which the candidate's part is written, the sum of the terms (rows, width), width, whether all but the first
-   term, gates, candidate and sum are low. */
-BODY(gru_candidate_back, int low) {
-    int64_t width = given[8];
-    const uint8_t *real = ADDRESS(uint8_t, 3);
-    for (int64_t i = from; i < to; i++) {
-        const float *z = ADDRESS(float, 4) + (2 * i + 1) * width;
-        const float *candidate = ADDRESS(float, 5) + i * width, taken = real && !real[i] ? 0 : 1;
-        void *d_x = NAMED(row)(ADDRESS(void, 6), i, 3 * width, low);
-        float *sum = ADDRESS(float, 7) + i * width;
-        NAMED(sum_of_terms)(sum, given, i * width, width, low);
-        for (int64_t j = 0; j < width; j++)
-            NAMED(write)(d_x, 2 * width + j, taken * sum[j] * z[j] * (1 - candidate[j] * candidate[j]), low);
-        /* oneDNN, which multiplies the candidate's part next, multiplies what stands beside it by zero: it must be finite. */
-        memset(d_x, 0, (size_t)width * (low ? 4 : 8));
-    }
-}
-
-KERNEL_OF(gru_candidate_back, 9)
-
-/* Backward after it. Given the state's gradient (rows, width), which becomes what goes on directly and through r, the
-   gradient of r times the state (rows, width), mask (rows) or null, gates (rows, 2 width), the candidate and the state
-   before the step (rows, width), the gradient of x (rows, 3 width), of which the gates' part is written, width, whether
-   that and the second are low. */
-BODY(gru_gates_back, int low) {
-    int64_t width = given[7];
-    const uint8_t *real = ADDRESS(uint8_t, 2);
-    for (int64_t i = from; i < to; i++) {
-        float *dh = ADDRESS(float, 0) + i * width;
-        const void *through = NAMED(row)(ADDRESS(void, 1), i, width, low);
-        const float *r = ADDRESS(float, 3) + 2 * i * width, *z = r + width, *candidate = ADDRESS(float, 4) + i * width;
-        const float *h = ADDRESS(float, 5) + i * width;
-        void *d_x = NAMED(row)(ADDRESS(void, 6), i, 3 * width, low);
-        if (real && !real[i]) { /* its gradient goes on as it is */
-            memset(d_x, 0, (size_t)width * (low ? 4 : 8));
-            continue;
-        }
-        for (int64_t j = 0; j < width; j++) {
-            float d = dh[j], d_reset = NAMED(read)(through, j, low);
-            NAMED(write)(d_x, j, d_reset * h[j] * r[j] * (1 - r[j]), low);
-            NAMED(write)(d_x, width + j, d * (candidate[j] - h[j]) * z[j] * (1 - z[j]), low);
-            dh[j] = d * (1 - z[j]) + d_reset * r[j];
+        const float *h = given->h + i * width;
+        float *reset = given->reset + i * width, *z = given->z + i * width;
+        NAMED(added)(given->x, given->x_step, given->x_low, given->s, given->low, i, 2 * width, r);
+        EACH(j, width) {
+            reset[j] = NAMED(sigmoid)(r[j]) * h[j];
+            z[j] = NAMED(sigmoid)(r[width + j]);
         }
     }
 }
 
-KERNEL_OF(gru_gates_back, 8)
+GIVEN(gru_gates_back) {
+    const any *x, *s;
+    const float *h, *d_reset, *d_z;
+    any *d_x, *d_s;
+    float *d_h;
+    int64_t width, x_step, x_low, low;
+};
+
+KERNEL(gru_gates_back) {
+    int64_t width = given->width;
+    float terms[2 * width], *terms_z = terms + width;
+    for (int64_t i = from; i < to; i++) {
+        const float *h = given->h + i * width, *d_reset = given->d_reset + i * width, *d_z = given->d_z + i * width;
+        float *d_h = given->d_h + i * width;
+        NAMED(added)(given->x, given->x_step, given->x_low, given->s, given->low, i, 2 * width, terms);
+        EACH(j, width) {
+            float r = NAMED(sigmoid)(terms[j]), z = NAMED(sigmoid)(terms_z[j]);
+            terms[j] = d_reset[j] * h[j] * r * (1 - r);
+            terms_z[j] = d_z[j] * z * (1 - z);
+            d_h[j] = d_reset[j] * r;
+        }
+        NAMED(put)(given->d_s, given->low, i, 2 * width, terms);
+        if (given->d_x) NAMED(put)(given->d_x, given->x_low, i, 2 * width, terms);
+    }
+}
+
+GIVEN(gru_state) {
+    const any *x, *s;   /* (rows, width), the candidate's terms; in x every x_step */
+    const float *h, *z; /* (rows, width) */
+    float *new_h;       /* (rows, width) */
+    int64_t width, x_step, x_low, low;
+};
+
+KERNEL(gru_state) {
+    int64_t width = given->width;
+    float terms[width];
+    for (int64_t i = from; i < to; i++) {
+        const float *h = given->h + i * width, *z = given->z + i * width;
+        float *new_h = given->new_h + i * width;
+        NAMED(added)(given->x, given->x_step, given->x_low, given->s, given->low, i, width, terms);
+        EACH(j, width) new_h[j] = h[j] + z[j] * (NAMED(tangent)(terms[j]) - h[j]);
+    }
+}
+
+GIVEN(gru_state_back) {
+    const any *x, *s;
+    const float *h, *z, *d_new_h;
+    any *d_x, *d_s;
+    float *d_h, *d_z;
+    int64_t width, x_step, x_low, low;
+};
+
+KERNEL(gru_state_back) {
+    int64_t width = given->width;
+    float terms[width];
+    for (int64_t i = from; i < to; i++) {
+        const float *h = given->h + i * width, *z = given->z + i * width, *d = given->d_new_h + i * width;
+        float *d_h = given->d_h + i * width, *d_z = given->d_z + i * width;
+        NAMED(added)(given->x, given->x_step, given->x_low, given->s, given->low, i, width, terms);
+        EACH(j, width) {
+            float c = NAMED(tangent)(terms[j]);
+            terms[j] = d[j] * z[j] * (1 - c * c);
+            d_z[j] = d[j] * (c - h[j]);
+            d_h[j] = d[j] * (1 - z[j]);
+        }
+        NAMED(put)(given->d_s, given->low, i, width, terms);
+        if (given->d_x) NAMED(put)(given->d_x, given->x_low, i, width, terms);
+    }
+}

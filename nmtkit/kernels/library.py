@@ -5,33 +5,29 @@ plain functions beside each use. The rows of a kernel are shared among PyTorch's
 """
 
 import ctypes
-import os
+import struct
 import sysconfig
-from collections.abc import Collection, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from nmtkit.kernels.arguments import ARGUMENTS, Argument
+from nmtkit.kernels.arguments import ARGUMENTS
 
-VERSION = 8  # of kernels.c: a library that was compiled before the last change is not used
+VERSION = 9  # of kernels.c: a library that was compiled before the last change is not used
 GRAIN = 1 << 14  # elements that are worth waking a thread up
 
 KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # of processors, as PyTorch names them
-BOTH = (torch.float32, torch.bfloat16)  # dtypes that some kernels take
+LOW = torch.bfloat16
+BOTH = (torch.float32, LOW)  # dtypes that some kernels take
 
 
 def parts(rows: int, elements: int) -> int:
     """The number of parts in which so many rows, with so many elements together, are best processed in parallel."""
     return max(1, min(torch.get_num_threads(), rows, elements // GRAIN))
-
-
-def taken(x: Tensor | None) -> Tensor | None:
-    """x (...) as kernels take it: without gaps, in float32 unless it is bfloat16; None for none."""
-    return None if x is None else (x if x.dtype in BOTH else x.float()).contiguous()
 
 
 def compiled() -> bool:
@@ -47,50 +43,49 @@ def has(name: str) -> bool:
     return not name.startswith("tiles") or _may_use_tiles(library)
 
 
-def run(name: str, rows: int, parts: int, *by_number: object, **given: Tensor | int | None) -> None:
+def run(name: str, rows: int, parts: int, **given: Tensor | int | None) -> None:
     """Run a kernel on all rows, in so many parts at once, with the arguments that ``ARGUMENTS`` says, but flags.
 
     Raises TypeError for any other: C would read and write wherever it is told.
     """
-    if by_number:
-        return _run_by_number(name, rows, parts, *by_number)
-    kernel, arguments, flags, places = _call(name)
+    kernel, arguments, flags, pack, start = _call(name)
     if len(given) != len(arguments):
-        raise TypeError(f"{name} takes {', '.join(dict(arguments))}, not {', '.join(given)}")
+        raise TypeError(f"{name} takes {', '.join(ARGUMENTS[name])} (flags are not given), not {', '.join(given)}")
     values: list[int] = []
     low: dict[str, bool] = {}
-    for argument, (_, dtypes, flag, optional, gaps) in arguments:
+    for argument, dtypes, flag, optional, gaps in arguments:
         value = given[argument]
         if isinstance(value, Tensor):
             dtype = value.dtype
-            is_low = dtype == torch.bfloat16
             right = dtype in dtypes and value.is_cpu and (gaps or value.is_contiguous())
-            if not right or (flag and low.setdefault(flag, is_low) != is_low):
+            if not right or (flag and low.setdefault(flag, dtype is LOW) is not (dtype is LOW)):
                 raise TypeError(f"{name} does not take {argument} in {dtype}, strides {value.stride()}, {value.device}")
             values.append(value.data_ptr())
         elif optional if value is None else not dtypes:
             values.append(value or 0)
         else:
             raise TypeError(f"{name} does not take {value} as {argument}")
-    library = _library()
-    assert library is not None, "kernels are run if they were compiled"
-    library.nmtkit_run(kernel, places(*values, *(low.get(flag, 0) for flag in flags)), rows, parts)
+    for flag in flags:
+        values.append(low.get(flag, 0))
+    start(kernel, pack(*values), rows, parts)
 
 
 class _Call(NamedTuple):
     kernel: ctypes.c_void_p  # its address, for this kind of processor
-    arguments: list[tuple[str, Argument]]  # but flags
+    arguments: list[tuple[str, tuple[torch.dtype, ...], str, bool, bool]]  # but flags: the name, then as in Argument
     flags: list[str]
-    places: type[ctypes.Array[ctypes.c_int64]]
+    pack: Callable[..., bytes]  # makes of all arguments the struct that C takes
+    start: Callable[[ctypes.c_void_p, bytes, int, int], None]
 
 
 @cache
 def _call(name: str) -> _Call:
     """How the kernel of this name is called."""
-    arguments = ARGUMENTS[name]
+    library, arguments = _library(), ARGUMENTS[name]
+    assert library is not None, "kernels are run if they were compiled"
     flags = list(dict.fromkeys(argument.flag for argument in arguments.values() if argument.flag))
-    others = [(argument, kind) for argument, kind in arguments.items() if argument not in flags]
-    return _Call(_kernel(name), others, flags, ctypes.c_int64 * len(arguments))
+    others = [(argument, *kind[1:]) for argument, kind in arguments.items() if argument not in flags]
+    return _Call(_kernel(name), others, flags, struct.Struct(f"{len(arguments)}q").pack, library.nmtkit_run)
 
 
 @cache
@@ -125,37 +120,3 @@ def _library() -> ctypes.CDLL | None:
 def _may_use_tiles(library: ctypes.CDLL) -> bool:
     """Whether the processor has tiles, the library knows them, and Linux, which is asked for it, lets this process."""
     return hasattr(library, "nmtkit_tiles") and library.nmtkit_tiles() == 1
-
-
-# What the cells' kernels still use, whose arguments go by number.
-
-
-def helps(*tensors: Tensor, dtypes: Collection[torch.dtype] = (torch.float32,)) -> bool:
-    """Whether the kernels are there and take these tensors, of any shapes and of one of these dtypes."""
-    if os.environ.get("NMTKIT_KERNELS") == "off" or not compiled():
-        return False
-    return all(x.is_cpu and x.dtype in dtypes for x in tensors)
-
-
-def _run_by_number(name: str, rows: int, parts: int, *given: Any) -> None:
-    """Run a kernel that takes contiguous tensors, integers and dtypes in the order of its header.
-
-    Of a dtype it only learns whether it is low, that is bfloat16.
-    """
-    library = _library()
-    assert library is not None, "helps() says whether there are kernels"
-    library.nmtkit_run(_kernel(name), (ctypes.c_int64 * len(given))(*map(_integer, given)), rows, parts)
-
-
-def _integer(given: Tensor | int | torch.dtype | None) -> int:
-    """The argument as C takes it: an address, an integer, or whether the dtype is low."""
-    if isinstance(given, Tensor):
-        return given.data_ptr()
-    return int(given == torch.bfloat16) if isinstance(given, torch.dtype) else given or 0
-
-
-def terms(gradients: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor | None]:
-    """One to three terms (...) of a sum as kernels take them: one in float32 and two in ``dtype``, each may be None."""
-    ordered = sorted(gradients, key=lambda x: x.dtype != torch.float32)
-    first = ordered.pop(0) if ordered[0].dtype == torch.float32 else None
-    return [first, *(x.to(dtype) for x in ordered), *[None] * (2 - len(ordered))]

@@ -1,80 +1,65 @@
-/* A step of the LSTM with peepholes in training, see ../lstm.py. States are floats; gates lie side by side, z, i, g, o. */
+/* The LSTM with peepholes, see ../ops/lstm.py. In rows of x and s lie what z, i, g and o get from input and state. */
 
-/* Given f (rows, 4 width), the product (rows, 4 width) of the state and its weights, state and cell (rows, width),
-   peepholes (3, width), mask (rows) or null, gates (rows, 4 width), the next state (rows, width) and its copy that is low or
-   null, the next cell (rows, width), width, whether f and whether the product is low. */
-BODY(lstm, int f_low, int low) {
-    int64_t width = given[10];
-    const float *theta_i = ADDRESS(float, 4), *theta_g = theta_i + width, *theta_o = theta_g + width;
-    const uint8_t *real = ADDRESS(uint8_t, 5);
-    uint16_t *copy = ADDRESS(uint16_t, 8);
+GIVEN(lstm) {
+    const any *x, *s;           /* (rows, 4 width) */
+    const float *c, *peepholes; /* (rows, width), (3, width) */
+    float *new_h, *new_c;       /* (rows, width) */
+    int64_t width, x_low, low;
+};
+
+KERNEL(lstm) {
+    int64_t width = given->width;
+    const float *theta_i = given->peepholes, *theta_g = theta_i + width, *theta_o = theta_g + width;
+    float z[4 * width], *i = z + width, *g = i + width, *o = g + width; /* before their functions */
     for (int64_t row = from; row < to; row++) {
-        const void *f = NAMED(row)(ADDRESS(void, 0), row, 4 * width, f_low);
-        const void *product = NAMED(row)(ADDRESS(void, 1), row, 4 * width, low);
-        const float *h = ADDRESS(float, 2) + row * width, *s = ADDRESS(float, 3) + row * width;
-        float *z = ADDRESS(float, 6) + row * 4 * width, *i = z + width, *g = i + width, *o = g + width;
-        float *new = ADDRESS(float, 7) + row * width, *cell = ADDRESS(float, 9) + row * width;
-        for (int64_t j = 0; j < width; j++)
-            z[j] = NAMED(tangent)(NAMED(read)(f, j, f_low) + NAMED(read)(product, j, low));
-        for (int64_t j = 0, k = width; j < width; j++, k++)
-            i[j] = NAMED(sigmoid)(NAMED(read)(f, k, f_low) + NAMED(read)(product, k, low) + s[j] * theta_i[j]);
-        for (int64_t j = 0, k = 2 * width; j < width; j++, k++)
-            g[j] = NAMED(sigmoid)(NAMED(read)(f, k, f_low) + NAMED(read)(product, k, low) + s[j] * theta_g[j]);
-        for (int64_t j = 0, k = 3 * width; j < width; j++, k++) {
-            float next = z[j] * i[j] + g[j] * s[j];
-            float out = NAMED(sigmoid)(NAMED(read)(f, k, f_low) + NAMED(read)(product, k, low) + next * theta_o[j]);
-            o[j] = out;
-            cell[j] = next;
-            new[j] = NAMED(tangent)(next) * out;
+        const float *c = given->c + row * width;
+        float *new_h = given->new_h + row * width, *new_c = given->new_c + row * width;
+        NAMED(added)(given->x, 4 * width, given->x_low, given->s, given->low, row, 4 * width, z);
+        EACH(j, width) {
+            float in = NAMED(sigmoid)(i[j] + c[j] * theta_i[j]), kept = NAMED(sigmoid)(g[j] + c[j] * theta_g[j]);
+            float next = NAMED(tangent)(z[j]) * in + kept * c[j];
+            new_c[j] = next;
+            new_h[j] = NAMED(tangent)(next) * NAMED(sigmoid)(o[j] + next * theta_o[j]);
         }
-        if (real && !real[row]) {
-            memcpy(new, h, (size_t)width * sizeof *h);
-            memcpy(cell, s, (size_t)width * sizeof *s);
-        }
-        if (copy) NAMED(narrowed)(copy + row * width, new, width);
     }
 }
 
-KERNEL_OF_TWO(lstm, 11, 12)
+/* The gradients; d_x is null where x has the dtype of s, because it is d_s then. */
+GIVEN(lstm_back) {
+    const any *x, *s;
+    const float *c, *peepholes, *d_new_h, *d_new_c;
+    any *d_x, *d_s;
+    float *d_c, *d_peepholes; /* (rows, width), (parts, 3, width), to which it is added */
+    int64_t width, x_low, low;
+};
 
-/* Given three terms of the state's gradient (rows, width), each of which may be null, the cell's gradient
-   (rows, width), peepholes (3, width), mask (rows) or null, gates (rows, 4 width), the cell before and after the step
-   (rows, width), the gates' gradient before their functions (rows, 4 width) and its copy that is low or null, what of the
-   state's gradient is handed on past the step (rows, width) or null, the gradient of the cell before the step (rows,
-   width), width, whether the second and the third term are low. */
-BODY(lstm_back, int low) {
-    int64_t width = given[13];
-    const float *theta_i = ADDRESS(float, 4), *theta_g = theta_i + width, *theta_o = theta_g + width;
-    const uint8_t *real = ADDRESS(uint8_t, 5);
-    uint16_t *copy = ADDRESS(uint16_t, 10);
+KERNEL(lstm_back) {
+    int64_t width = given->width;
+    const float *theta_i = given->peepholes, *theta_g = theta_i + width, *theta_o = theta_g + width;
+    float *d_theta_i = given->d_peepholes + part * 3 * width, *d_theta_g = d_theta_i + width;
+    float *d_theta_o = d_theta_g + width, z[4 * width], *i = z + width, *g = i + width, *o = g + width;
     for (int64_t row = from; row < to; row++) {
-        int64_t at = row * width;
-        const float *ds = ADDRESS(float, 3) + at, *s = ADDRESS(float, 7) + at;
-        const float *z = ADDRESS(float, 6) + 4 * at, *i = z + width, *g = i + width, *o = g + width;
-        const float *cell = ADDRESS(float, 8) + at;
-        float *dz = ADDRESS(float, 9) + 4 * at, *di = dz + width, *dg = di + width, *d_o = dg + width;
-        float *passed = ADDRESS(float, 11) + at, *old = ADDRESS(float, 12) + at;
-        int handed_on = real && !real[row];
-        NAMED(sum_of_terms)(d_o, given, at, width, low); /* in the place of what comes of it */
-        if (real)
-            for (int64_t j = 0; j < width; j++) passed[j] = handed_on ? d_o[j] : 0;
-        if (handed_on) {
-            memcpy(old, ds, (size_t)width * sizeof *ds);
-            memset(dz, 0, (size_t)width * 4 * sizeof *dz);
-        } else {
-            for (int64_t j = 0; j < width; j++) {
-                float dh = d_o[j], state = NAMED(tangent)(cell[j]), out = dh * state * o[j] * (1 - o[j]);
-                float d_cell = ds[j] + dh * o[j] * (1 - state * state) + out * theta_o[j];
-                float in = d_cell * z[j] * i[j] * (1 - i[j]), forget = d_cell * s[j] * g[j] * (1 - g[j]);
-                dz[j] = d_cell * i[j] * (1 - z[j] * z[j]);
-                di[j] = in;
-                dg[j] = forget;
-                d_o[j] = out;
-                old[j] = d_cell * g[j] + in * theta_i[j] + forget * theta_g[j];
-            }
+        const float *c = given->c + row * width, *d_h = given->d_new_h + row * width;
+        const float *d_next = given->d_new_c + row * width;
+        float *d_c = given->d_c + row * width;
+        NAMED(added)(given->x, 4 * width, given->x_low, given->s, given->low, row, 4 * width, z);
+        EACH(j, width) { /* gradients take the place of the terms */
+            float new = NAMED(tangent)(z[j]), in = NAMED(sigmoid)(i[j] + c[j] * theta_i[j]);
+            float kept = NAMED(sigmoid)(g[j] + c[j] * theta_g[j]), next = new * in + kept * c[j];
+            float out = NAMED(sigmoid)(o[j] + next * theta_o[j]), state = NAMED(tangent)(next);
+            float d_o = d_h[j] * state * out * (1 - out);
+            float d = d_next[j] + d_h[j] * out * (1 - state * state) + d_o * theta_o[j];
+            float d_i = d * new * in * (1 - in), d_g = d * c[j] * kept * (1 - kept);
+            z[j] = d * in * (1 - new * new);
+            i[j] = d_i;
+            g[j] = d_g;
+            o[j] = d_o;
+            d_c[j] = d * kept + d_i * theta_i[j] + d_g * theta_g[j];
+            d_theta_i[j] += d_i * c[j];
+            d_theta_g[j] += d_g * c[j];
+            d_theta_o[j] += d_o * next;
         }
-        if (copy) NAMED(narrowed)(copy + 4 * at, dz, 4 * width);
+        NAMED(put)(given->d_s, given->low, row, 4 * width, z);
+        if (given->d_x) NAMED(put)(given->d_x, given->x_low, row, 4 * width, z);
     }
 }
-
-KERNEL_OF(lstm_back, 14)

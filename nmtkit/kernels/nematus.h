@@ -1,106 +1,99 @@
-/* A step of the GRU of Nematus, see ../nematus.py. What belongs to the gates r and u and to the candidate p lies side
-   by side. As in gated.h, backward computes the gates again. */
+/* The GRU of Nematus, see ../ops/nematus.py. What belongs to the gates r and u and to the candidate p lies side by side. A
+   cell without x or bias is given a row of zeros. As in gated.h, backward computes the gates again. */
 
-/* A row of it. From terms (3 width), x (or null), gain and shift of the gates' normalisation and of the candidate's (or
-   null): the terms normalised, the gates and the state's part of the candidate (3 width), the candidate (width), and
-   what the terms of the gates and of the candidate were scaled by. */
-static void NAMED(nematus_cell)(float *terms, const float *x, const float *const norms[4], int64_t width,
-                                float *values, float *p, float scales[2]) {
-    const float *gates_gain = norms[0], *gates_shift = norms[1], *gain = norms[2], *shift = norms[3];
-    float *state = values + 2 * width;
-    if (gain) {
-        scales[0] = NAMED(normalise)(terms, 2 * width, 1e-5f); /* EPSILON of ../nematus.py */
+/* Gain and shift of the gates' normalisation (2 width) and of the candidate's (width), or null without normalisation. */
+typedef struct {
+    const float *gates_gain, *gates_shift, *gain, *shift;
+} NAMED(Norms);
+
+/* A row from x and the terms of the state: these normalised, both gates and the state's part of the candidate (3 width),
+   the candidate (width), and what the terms of the gates and of the candidate were scaled by. */
+static void NAMED(nematus_row)(const float *x, float *terms, NAMED(Norms) norms, int64_t width, float *values, float *p,
+                               float scales[2]) {
+    float *r = values, *state = values + 2 * width;
+    if (norms.gain) {
+        scales[0] = NAMED(normalise)(terms, 2 * width, 1e-5f);
         scales[1] = NAMED(normalise)(terms + 2 * width, width, 1e-5f);
-        for (int64_t j = 0; j < 2 * width; j++) values[j] = terms[j] * gates_gain[j] + gates_shift[j];
-        for (int64_t j = 0; j < width; j++) state[j] = terms[2 * width + j] * gain[j] + shift[j];
+        EACH(j, 2 * width) values[j] = terms[j] * norms.gates_gain[j] + norms.gates_shift[j];
+        EACH(j, width) state[j] = terms[2 * width + j] * norms.gain[j] + norms.shift[j];
     } else {
         memcpy(values, terms, 3 * (size_t)width * sizeof *terms);
     }
-    if (x)
-        for (int64_t j = 0; j < 2 * width; j++) values[j] += x[j];
-    for (int64_t j = 0; j < 2 * width; j++) values[j] = NAMED(sigmoid)(values[j]);
-    for (int64_t j = 0; j < width; j++) p[j] = values[j] * state[j];
-    if (x)
-        for (int64_t j = 0; j < width; j++) p[j] += x[2 * width + j];
-    for (int64_t j = 0; j < width; j++) p[j] = NAMED(tangent)(p[j]);
+    EACH(j, 2 * width) values[j] = NAMED(sigmoid)(values[j] + x[j]);
+    EACH(j, width) p[j] = NAMED(tangent)(r[j] * state[j] + x[2 * width + j]);
 }
 
-/* A row of the product with the state as terms, with the bias or null. */
-static void NAMED(nematus_terms)(const void *s, const float *bias, int64_t width, int low, float *terms) {
-    const float *floats = NAMED(floats)(s, 3 * width, low, terms);
-    if (!low) memcpy(terms, floats, 3 * (size_t)width * sizeof *terms);
-    if (bias)
-        for (int64_t j = 0; j < 3 * width; j++) terms[j] += bias[j];
-}
+GIVEN(nematus) {
+    const any *x, *s; /* (rows, 3 width) every x_step, which is 0 for one row; (rows, 3 width) */
+    const float *h, *bias, *gates_gain, *gates_shift, *gain, *shift; /* (rows, width), (3 width), as Norms has them */
+    float *new_h;                                                     /* (rows, width) */
+    int64_t width, x_step, x_low, low;
+};
 
-/* Given x (rows, 3 width) or null, the product s (rows, 3 width) with the state, the state (rows, width), bias (3
-   width) or null, gain and shift of the gates' normalisation (2 width) and of the candidate's (width), or four times
-   null, the next state (rows, width), room to work in (parts, 9 width), width, by how many numbers a row of x begins
-   after the one before it, which is 0 if all are one, whether x and whether s is low. */
 KERNEL(nematus) {
-    int64_t width = given[10], stride = given[11];
-    int x_low = (int)given[12], low = (int)given[13];
-    const float *const norms[4] = {ADDRESS(float, 4), ADDRESS(float, 5), ADDRESS(float, 6), ADDRESS(float, 7)};
-    float *x_room = ADDRESS(float, 9) + part * 9 * width, *terms = x_room + 3 * width, *values = terms + 3 * width;
-    float *u = values + width, scales[2];
+    int64_t width = given->width;
+    NAMED(Norms) norms = {given->gates_gain, given->gates_shift, given->gain, given->shift};
+    float x_room[3 * width], terms[3 * width], r[3 * width], *u = r + width, scales[2];
     for (int64_t i = from; i < to; i++) {
-        const float *x = ADDRESS(float, 0), *h = ADDRESS(float, 2) + i * width;
-        float *new = ADDRESS(float, 8) + i * width;
-        if (x) x = NAMED(floats)(NAMED(row)(x, i, stride, x_low), 3 * width, x_low, x_room);
-        NAMED(nematus_terms)(NAMED(row)(ADDRESS(void, 1), i, 3 * width, low), ADDRESS(float, 3), width, low, terms);
-        NAMED(nematus_cell)(terms, x, norms, width, values, new, scales);
-        for (int64_t j = 0; j < width; j++) new[j] += u[j] * (h[j] - new[j]);
+        const float *x = NAMED(floats)(NAMED(row)(given->x, i, given->x_step, given->x_low), 3 * width, given->x_low, x_room);
+        const float *h = given->h + i * width;
+        float *new_h = given->new_h + i * width;
+        NAMED(added)(given->bias, 0, 0, given->s, given->low, i, 3 * width, terms);
+        NAMED(nematus_row)(x, terms, norms, width, r, new_h, scales);
+        EACH(j, width) new_h[j] += u[j] * (h[j] - new_h[j]);
     }
 }
 
-/* Backward. Given the first eight as above, the gradient of the next state (rows, width), those of x, unless it is null
-   or one row, s and the state, in the shapes of these, the sums of those of shifts, gains, bias and an x of one row
-   (parts, 4, 3 width), to which those are added that there are, room to work in (parts, 17 width), width, by how many
-   numbers a row of x begins after the one before it, whether x and its gradient and whether s and its gradient are low.
-   */
-KERNEL(nematus_back) {
-    int64_t width = given[14], stride = given[15];
-    int x_low = (int)given[16], low = (int)given[17];
-    const float *const norms[4] = {ADDRESS(float, 4), ADDRESS(float, 5), ADDRESS(float, 6), ADDRESS(float, 7)};
-    const float *bias = ADDRESS(float, 3), *gates_gain = norms[0], *gain = norms[2];
-    float *d_shift = ADDRESS(float, 12) + part * 12 * width, *d_gain = d_shift + 3 * width;
-    float *d_bias = d_gain + 3 * width, *d_row = d_bias + 3 * width, *x_room = ADDRESS(float, 13) + part * 17 * width;
-    float *d_x_room = x_room + 3 * width, *d_s_room = d_x_room + 3 * width, *terms = d_s_room + 3 * width;
-    float *r = terms + 3 * width, *u = r + width, *state = u + width, *p = state + width, *dp = p + width, scales[2];
-    for (int64_t i = from; i < to; i++) {
-        const float *x = ADDRESS(float, 0), *h = ADDRESS(float, 2) + i * width, *d_new = ADDRESS(float, 8) + i * width;
-        void *to_s = NAMED(row)(ADDRESS(void, 10), i, 3 * width, low);
-        float *d_h = ADDRESS(float, 11) + i * width, *d_s = low ? d_s_room : to_s, *du = d_s + width;
-        if (x) x = NAMED(floats)(NAMED(row)(x, i, stride, x_low), 3 * width, x_low, x_room);
-        NAMED(nematus_terms)(NAMED(row)(ADDRESS(void, 1), i, 3 * width, low), bias, width, low, terms);
-        NAMED(nematus_cell)(terms, x, norms, width, r, p, scales);
-        for (int64_t j = 0; j < width; j++) d_h[j] = d_new[j] * u[j];
-        for (int64_t j = 0; j < width; j++) du[j] = d_new[j] * (h[j] - p[j]) * u[j] * (1 - u[j]);
-        for (int64_t j = 0; j < width; j++) dp[j] = (d_new[j] - d_h[j]) * (1 - p[j] * p[j]);
-        for (int64_t j = 0; j < width; j++) d_s[j] = dp[j] * state[j] * r[j] * (1 - r[j]);
-        for (int64_t j = 0; j < width; j++) d_s[2 * width + j] = dp[j] * r[j];
+/* The gradients. Those of an x of one row, of the bias and of the norms are added to a place for each part. */
+GIVEN(nematus_back) {
+    const any *x, *s;
+    const float *h, *bias, *gates_gain, *gates_shift, *gain, *shift, *d_new_h;
+    any *d_x, *d_s;
+    float *d_h, *d_bias, *d_gates_gain, *d_gates_shift, *d_gain, *d_shift;
+    int64_t width, x_step, x_low, low;
+};
 
+KERNEL(nematus_back) {
+    int64_t width = given->width;
+    NAMED(Norms) norms = {given->gates_gain, given->gates_shift, given->gain, given->shift};
+    float *d_bias = given->d_bias + part * 3 * width, *d_one_x = (float *)given->d_x + part * 3 * width;
+    float *d_gates_gain = given->d_gates_gain + part * 2 * width, *d_gates_shift = given->d_gates_shift + part * 2 * width;
+    float *d_gain = given->d_gain + part * width, *d_shift = given->d_shift + part * width;
+    float x_room[3 * width], terms[3 * width], r[3 * width], *u = r + width, *state = u + width, p[width], scales[2];
+    float d_x[3 * width], d_s[3 * width], *d_u = d_s + width, *d_state = d_u + width, *d_p = d_x + 2 * width;
+    for (int64_t i = from; i < to; i++) {
+        const float *x = NAMED(floats)(NAMED(row)(given->x, i, given->x_step, given->x_low), 3 * width, given->x_low, x_room);
+        const float *h = given->h + i * width, *d_new = given->d_new_h + i * width;
+        float *d_h = given->d_h + i * width;
+        NAMED(added)(given->bias, 0, 0, given->s, given->low, i, 3 * width, terms);
+        NAMED(nematus_row)(x, terms, norms, width, r, p, scales);
+        EACH(j, width) {
+            float inner = d_new[j] * (1 - u[j]) * (1 - p[j] * p[j]);
+            d_h[j] = d_new[j] * u[j];
+            d_u[j] = d_new[j] * (h[j] - p[j]) * u[j] * (1 - u[j]);
+            d_p[j] = inner;
+            d_s[j] = inner * state[j] * r[j] * (1 - r[j]);
+            d_state[j] = inner * r[j];
+        }
         /* x is added after the normalisation, s before it: from here on their gradients part. */
-        if (x && !stride) {
-            for (int64_t j = 0; j < 2 * width; j++) d_row[j] += d_s[j];
-            for (int64_t j = 0; j < width; j++) d_row[2 * width + j] += dp[j];
-        } else if (x) {
-            void *to_x = NAMED(row)(ADDRESS(void, 9), i, 3 * width, x_low);
-            float *d_x = x_low ? d_x_room : to_x;
-            memcpy(d_x, d_s, 2 * (size_t)width * sizeof *d_x);
-            memcpy(d_x + 2 * width, dp, (size_t)width * sizeof *d_x);
-            if (x_low) NAMED(narrowed)(to_x, d_x, 3 * width);
-        }
-        if (gain) {
-            for (int64_t j = 0; j < 3 * width; j++) d_shift[j] += d_s[j];
-            for (int64_t j = 0; j < 3 * width; j++) d_gain[j] += d_s[j] * terms[j];
-            for (int64_t j = 0; j < 2 * width; j++) d_s[j] *= gates_gain[j];
-            for (int64_t j = 0; j < width; j++) d_s[2 * width + j] *= gain[j];
+        memcpy(d_x, d_s, 2 * (size_t)width * sizeof *d_s);
+        if (given->d_x && given->x_step) NAMED(put)(given->d_x, given->x_low, i, 3 * width, d_x);
+        if (given->d_x && !given->x_step) EACH(j, 3 * width) d_one_x[j] += d_x[j];
+        if (norms.gain) {
+            EACH(j, 2 * width) {
+                d_gates_shift[j] += d_s[j];
+                d_gates_gain[j] += d_s[j] * terms[j];
+                d_s[j] *= norms.gates_gain[j];
+            }
+            EACH(j, width) {
+                d_shift[j] += d_state[j];
+                d_gain[j] += d_state[j] * terms[2 * width + j];
+                d_state[j] *= norms.gain[j];
+            }
             NAMED(normalise_back)(d_s, terms, 2 * width, scales[0]);
-            NAMED(normalise_back)(d_s + 2 * width, terms + 2 * width, width, scales[1]);
+            NAMED(normalise_back)(d_state, terms + 2 * width, width, scales[1]);
         }
-        if (bias)
-            for (int64_t j = 0; j < 3 * width; j++) d_bias[j] += d_s[j];
-        if (low) NAMED(narrowed)(to_s, d_s, 3 * width);
+        if (given->d_bias) EACH(j, 3 * width) d_bias[j] += d_s[j];
+        NAMED(put)(given->d_s, given->low, i, 3 * width, d_s);
     }
 }

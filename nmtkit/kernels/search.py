@@ -92,24 +92,3 @@ def dequantise(sums: Tensor, scales: Tensor, bias: Tensor | None, place: Tensor)
     """Writes sums (at least N, E) times scales (at least N, 1), plus bias (E,), to ``place`` (N, E) in its dtype."""
     rows, width = place.shape
     run("dequantise", rows, parts(rows, place.numel()), sums=sums, scales=scales, bias=bias, result=place, width=width)
-
-
-def gru_gates(x: Tensor, product: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    """Both gates (N, 2H) of a GRU in float32, and r * h (N, H) in bfloat16, as ``gru.step`` has them.
-
-    x (N, 3H), the product (N, 2H) of h (N, H) and U_r and U_z, and h are float32.
-    """
-    x, h, (rows, width) = x.contiguous(), h.contiguous(), h.shape
-    gates, reset = h.new_empty(rows, 2 * width), torch.empty_like(h, dtype=torch.bfloat16)
-    dtypes = x.dtype, product.dtype, reset.dtype
-    run("gru_gates", rows, parts(rows, x.numel()), x, product, h, gates, reset, width, *dtypes)
-    return gates, reset
-
-
-def gru_state(x: Tensor, product: Tensor, gates: Tensor, h: Tensor) -> Tensor:
-    """The next state (N, H) of a GRU from x (N, 3H), the product (N, H) of r * h and U, the gates (N, 2H), h (N, H)."""
-    x, h, (rows, width) = x.contiguous(), h.contiguous(), h.shape
-    new = torch.empty_like(h)
-    given = x, product, gates, h, None, None, new, None
-    run("gru_state", rows, parts(rows, x.numel()), *given, width, x.dtype, product.dtype)
-    return new

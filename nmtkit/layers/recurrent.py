@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from nmtkit.layers.converted import with_converted
-from nmtkit.ops import gru, lau, lstm
+from nmtkit.ops import gated, gru, lstm
+from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix
 from nmtkit.ops.precision import Products
 
@@ -49,13 +50,9 @@ class PeepholeLSTM(nn.Module):
         """One step: f (N, 4H), h and s (N, H), ``weights()`` -> the next h and s (N, H)."""
         return lstm.step(f, h, s, weights[0], self.peepholes)
 
-    def forward(self, f: Tensor, first: LSTMState, mask: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        """A whole sequence: f (T, B, 4H), first state, mask (T, B) -> h (T, B, H) in the dtype of f, and the last h.
-
-        The last h (B, H), in float32, is that of the step processed last: the first word's in reverse.
-        """
-        outputs, last, _ = lstm.sequence(f, self.weight, self.peepholes, first.h, first.s, mask, reverse)
-        return outputs, last
+    def forward(self, f: Tensor, first: LSTMState, mask: Tensor | None, reverse: bool) -> Tensor:
+        """A whole sequence: f (T, B, 4H), first state, mask (T, B) -> h (T, B, H) in the dtype of f."""
+        return scan(self.step, f, first, mask, reverse, self.weights()).to(f.dtype)
 
     def for_search(self, precision: Products) -> "PeepholeLSTM":
         """``converted.Convertible.for_search``."""
@@ -82,7 +79,7 @@ class GRU(nn.Module):
 
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
         """A whole sequence: x (T, B, 3H), first state (B, H), mask (T, B) -> h (T, B, H) in the dtype of x."""
-        return gru.sequence(x, self.gates, self.weight, first, mask, reverse)[0]
+        return scan(self.step, x, [first], mask, reverse, self.weights()).to(x.dtype)
 
     def for_search(self, precision: Products) -> "GRU":
         """``converted.Convertible.for_search``."""
@@ -111,11 +108,12 @@ class LAU(nn.Module):
 
         x is the input times W_xr, W_xz, W_xg, W_xh and W_x, side by side.
         """
-        return lau.step(x, h, weights[0], self.bias)
+        of_gates, of_candidate = self.bias.view(4, -1).split([3, 1])
+        return gated.lau(x, h, weights[0], None, of_gates, of_candidate, None)
 
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
         """A whole sequence: x (T, B, 5H), first state (B, H), mask (T, B) -> h (T, B, H) in the dtype of x."""
-        return lau.sequence(x, self.weight, self.bias, first, mask, reverse)[0]
+        return scan(self.step, x, [first], mask, reverse, self.weights()).to(x.dtype)
 
     def for_search(self, precision: Products) -> "LAU":
         """``converted.Convertible.for_search``."""

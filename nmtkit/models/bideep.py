@@ -117,7 +117,7 @@ def gru(x: Tensor | None, state: Map, h: Tensor, weight: Matrix) -> Tensor:
     x holds the terms [r, u, p] of the input (N, 3H), or a bias (3H,) for all rows, or is None for zeros.
     """
     norms = [] if state.norms is None else list(state.norms.parameters())
-    return nematus.step(x, product(h, weight), h, state.bias, norms)
+    return nematus.step(x, h, weight, state.bias, norms)
 
 
 def weights(maps: Iterable[nn.Module]) -> list[Tensor]:
@@ -143,13 +143,13 @@ class DeepTransition(nn.Module):
 
     def unroll(self, y: Tensor, h: Tensor) -> Tensor:
         """All steps of a decoder: y (T, B, D), first h (B, H) -> h (T, B, H)."""
-        return scan(self.transitions, self.input(y), h, mask=None, reverse=False, weights=weights(self.states))
+        return scan(self.transitions, self.input(y), [h], mask=None, reverse=False, weights=weights(self.states))
 
     def run(self, y: Tensor, mask: Tensor, *, reverse: bool) -> Tensor:
         """Over the source in either direction, from a zero state: y (S, B, D), mask (S, B) -> h (S, B, H)."""
         x = self.input(y)
         zero = torch.zeros(x.shape[1], x.shape[2] // 3, device=x.device)
-        return scan(self.transitions, x, zero, mask, reverse, weights(self.states))
+        return scan(self.transitions, x, [zero], mask, reverse, weights(self.states))
 
     def transitions(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
         """All transitions of one step, from the terms x (N, 3H) of the input and h (N, H) -> the next h (N, H)."""
@@ -226,7 +226,7 @@ class ConditionalGRU(nn.Module):
             return self.after(context, self.before(x, h, weights[0]), weights[1:])
 
         x = torch.cat([self.input(y), self.context(c)], dim=-1)
-        return scan(transitions, x, h, mask=None, reverse=False, weights=self.weights())
+        return scan(transitions, x, [h], mask=None, reverse=False, weights=self.weights())
 
     def before(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
         """The first transition, from the terms x (N, 3H) of the input: h (N, H) -> s (N, H), the attention's query."""

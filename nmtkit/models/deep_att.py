@@ -91,15 +91,15 @@ class Column(nn.Module):
             self.feed_forward.append(FeedForward(width, ff_width, dropout=dropout))
         self.recurrent = nn.ModuleList(PeepholeLSTM(width) for _ in reverse)
 
-    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Words x (S, B, E) and mask (S, B) -> h (S, B, H) and f (S, B, 4H) of the top, and its last h (B, H)."""
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Words x (S, B, E) and mask (S, B) -> h (S, B, H) and f (S, B, 4H) of the top."""
         f = self.feed_forward[0](x)
         zero = LSTMState.zero(x.shape[1], f.shape[-1] // 4, x.device)
-        h, last = self.recurrent[0](f, zero, mask, self.reverse[0])
+        h = self.recurrent[0](f, zero, mask, self.reverse[0])
         for k in range(1, len(self.reverse)):  # eq. 5
             f = self.feed_forward[k](f, h)
-            h, last = self.recurrent[k](f, zero, mask, self.reverse[k])
-        return h, f, last
+            h = self.recurrent[k](f, zero, mask, self.reverse[k])
+        return h, f
 
 
 class Encoder(nn.Module):
@@ -123,13 +123,14 @@ class Encoder(nn.Module):
         x, steps = x.transpose(0, 1).contiguous(), mask.t()
         tops = [column(x, steps) for column in self.columns]
         if not self.constant:
-            parts = [dropout(h, self.dropout, self.training) for h, _, _ in tops]
-            parts += [f for _, f, _ in tops] if self.fast_forward else []
+            parts = [dropout(h, self.dropout, self.training) for h, _ in tops]
+            parts += [f for _, f in tops] if self.fast_forward else []
             return torch.cat(parts, dim=-1).transpose(0, 1).contiguous()
         # Eq. 7: the last step of the first column, the maximum over time of the other, and of every f.
-        parts = [tops[0][2]] + [_max_over_time(h, steps) for h, _, _ in tops[1:]]
+        last = 0 if cast(Column, self.columns[0]).reverse[-1] else -1  # steps of padding hand the state on
+        parts = [tops[0][0][last]] + [_max_over_time(h, steps) for h, _ in tops[1:]]
         parts = [dropout(h, self.dropout, self.training) for h in parts]
-        parts += [_max_over_time(f, steps) for _, f, _ in tops] if self.fast_forward else []
+        parts += [_max_over_time(f, steps) for _, f in tops] if self.fast_forward else []
         return torch.cat([part.to(x.dtype) for part in parts], dim=-1)
 
 
@@ -171,7 +172,7 @@ class Stack(nn.Module):
         """The layers above the first over all steps: its f (T, B, 4H) and h (T, B, H) -> hidden (B, T, H)."""
         for k, feed_forward in enumerate(self.feed_forward, start=1):
             f = feed_forward(f, h)
-            h, _ = self.cell(k)(f, state[k], None, reverse=False)
+            h = self.cell(k)(f, state[k], None, reverse=False)
         return self.top(h).transpose(0, 1)
 
     def cell(self, k: int) -> PeepholeLSTM:
@@ -252,7 +253,7 @@ class DeepED(Decoder[Tensor, Tensor, tuple[LSTMState, ...]]):
     def unroll(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:
         """All steps of y (B, T, E) -> hidden (B, T, H). No layer waits for another step: each runs over all at once."""
         f = memory + self.word(y.transpose(0, 1).contiguous())
-        h, _ = self.layers.cell(0)(f, state[0], None, reverse=False)
+        h = self.layers.cell(0)(f, state[0], None, reverse=False)
         return self.layers.above(f, h, state)
 
 

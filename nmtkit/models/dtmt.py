@@ -98,7 +98,7 @@ class TGRU(nn.Module):
     def step(self, h: Tensor, weight: Matrix) -> Tensor:
         """h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
-        return gated.gru(None, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
+        return gated.gru(None, h, weight, self.norm.gain, self.norm.bias, self.bias, keep)
 
     def for_search(self, precision: Products) -> "TGRU":
         """``converted.Convertible.for_search``."""
@@ -126,7 +126,7 @@ class Cell(nn.Module):
     def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
         """Terms of the input x (N, 3H or 5H) and state h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
-        return self.next_state(x, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
+        return self.next_state(x, h, weight, self.norm.gain, self.norm.bias, self.bias, keep)
 
     def for_search(self, precision: Products) -> "Cell":
         """``converted.Convertible.for_search``."""
@@ -152,7 +152,7 @@ class Module(nn.Module):
     def forward(self, x: Tensor, mask: Tensor, reverse: bool) -> Tensor:
         """A whole sequence from a zero state: x (T, B, D), mask (T, B) -> h (T, B, H)."""
         zero = x.new_zeros(x.shape[1], self.first.width)
-        return scan(self.step, self.first.input(x), zero, mask, reverse, self.weights())
+        return scan(self.step, self.first.input(x), [zero], mask, reverse, self.weights())
 
     def weights(self) -> list[Tensor]:
         """The matrices (H, G H) that ``step`` multiplies states by, in its order."""

@@ -7,20 +7,23 @@ steps. The forward computation is that of the plain operations.
     h, (w, keys, values, v) = share(h, w, keys, values, v)    # before the loop: tensors become ``Shared``
     h = product(h, w)                                         # in it, as without (``ops/matrix.py``)
 
-``scan`` is such a loop over a whole sequence, for any recurrent cell.
+``advance`` is a step of a recurrent cell, in such a loop or not; ``scan`` is such a loop over a whole sequence.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.kernels import cells
+from nmtkit.kernels.door import kernel
 from nmtkit.ops.linear import with_zeros
 from nmtkit.ops.matrix import Matrix, product, repeated
 from nmtkit.ops.padding import full_steps
-from nmtkit.ops.recurrence import order
+
+Next = TypeVar("Next", Tensor, tuple[Tensor, Tensor])
 
 
 class Shared:
@@ -32,12 +35,14 @@ class Shared:
     def __init__(self, tensor: Tensor):
         # As autocast would convert it, but once and not in every step.
         device = tensor.device.type
-        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+        low = None
+        if not tensor.is_meta and torch.is_autocast_enabled(device):  # a meta tensor, a shape without data, has none
+            low = torch.get_autocast_dtype(device)
         self.value = tensor.detach().to(low or tensor.dtype)
         self._dtype = tensor.dtype
         self._products: list[tuple[Tensor, Tensor]] = []
         self._sum: Tensor | None = None
-        self._factor: Tensor | None = None
+        self._scaled: tuple[Tensor, Tensor] | None = None  # a sum and the factor of all of it
         self._wide: Tensor | None = None
         self._matrices: dict[bool, Matrix] = {}
 
@@ -71,11 +76,10 @@ class Shared:
     def add_scaled(self, x: Tensor, y: Tensor, factor: Tensor) -> None:
         """Adds x y factor to the gradient, where factor is the same in every call; x may be kept and written to.
 
-        x (...) has the tensor's shape, to which y (..., 1) and factor (E,) broadcast; all are float32. Not to be
-        combined with ``add``.
+        x (...) has the tensor's shape, to which y (..., 1) and factor (E,) broadcast; all are float32.
         """
-        self._sum = x.mul_(y) if self._sum is None else self._sum.addcmul_(x, y)
-        self._factor = factor
+        total = x.mul_(y) if self._scaled is None else self._scaled[0].addcmul_(x, y)
+        self._scaled = total, factor
 
     def sum(self) -> Tensor:
         """The sum (...) in float32, of the tensor's shape, for callers that add parts of its gradient in place."""
@@ -85,15 +89,15 @@ class Shared:
 
     def gradient(self) -> Tensor | None:
         """The gradient of the tensor, of any shape; None if no step used it. Frees everything that the loop kept."""
+        if self._scaled is not None:
+            self.add(self._scaled[0].mul_(self._scaled[1]))
         total = self._sum
-        if total is not None and self._factor is not None:
-            total.mul_(self._factor)
         if self._products:
             x, gradient = (torch.cat(parts, dim=-2) for parts in zip(*self._products, strict=True))
             if x.ndim == 2:
                 x, gradient = with_zeros(x, x.dtype), with_zeros(gradient, gradient.dtype)
             total = x.mT @ gradient if total is None else total + x.mT @ gradient
-        self._products, self._sum, self._factor, self._wide, self._matrices = [], None, None, None, {}
+        self._products, self._sum, self._scaled, self._wide, self._matrices = [], None, None, None, {}
         self.value = self.value.new_empty(0)  # no other backward can go through the loop: it would count twice
         return None if total is None else total.to(self._dtype)
 
@@ -108,32 +112,48 @@ def share(state: Tensor, *tensors: Tensor) -> tuple[Tensor, list[Shared]]:
     return first, shared
 
 
+def advance(
+    name: str, plain: Callable[..., Next], x: Tensor | None, h: Tensor, w: Matrix, *others: Tensor | None
+) -> Next:
+    """A step of a cell, ``plain(x, h w, *others)`` or its kernel of this name, for h (N, H) and a matrix w (H, G)."""
+    terms = [] if x is None else [x]
+    if isinstance(w, Shared) and kernel(name, plain, *terms, w.value) is not plain:
+        results = _Advance.apply(name, w, x, h, *others)
+        return results if len(results) > 1 else results[0]  # type: ignore[no-any-return]
+    s = product(h, w)
+    return kernel(name, plain, *terms, s)(x, s, *others)
+
+
 def scan(
-    step: Callable[[Tensor, Tensor, Sequence[Matrix]], Tensor],
+    step: Callable[..., Tensor | tuple[Tensor, ...]],
     x: Tensor,
-    first: Tensor,
+    first: Sequence[Tensor],
     mask: Tensor | None,
     reverse: bool,
     weights: Sequence[Matrix],
 ) -> Tensor:
-    """A recurrence over a sequence: h_t = step(x_t, h_t-1, weights), whose steps share the weights.
+    """A recurrence over a sequence, whose steps share the weights: h_t, ... = step(x_t, h_t-1, ..., weights).
 
-    x (T, B, G) transformed inputs, first (B, H), mask (T, B) True at real steps; a masked step passes the state on
-    unchanged. ``reverse`` runs from the last step to the first. Returns h (T, B, H) in float32. Weights that search has
-    converted get no gradient.
+    x (T, B, G) transformed inputs, first: the tensors (B, H) that a step takes and returns, one or several, mask (T, B)
+    True at real steps; a masked step passes the state on unchanged. ``reverse`` runs from the last step to the first.
+    Returns the first tensor of every state, h (T, B, H) in float32. Weights that search has converted get no gradient.
     """
     # States are float32 whatever the products' dtype, because errors would accumulate from step to step.
-    h, shared = first.float(), weights
+    (h, *others), shared = [tensor.float() for tensor in first], weights
     tensors = [weight for weight in weights if isinstance(weight, Tensor)]
     if len(tensors) == len(weights):
         h, shared = share(h, *tensors)
-    inputs = x.float().unbind()
+    state, steps = (h, *others), range(len(x))
+    inputs, full = x.unbind(), full_steps(mask, len(x))
     outputs = list(inputs)  # of the right length; every place is written once
-    full = full_steps(mask, len(x))
-    for t in order(len(x), reverse=reverse):
-        new = step(inputs[t], h, shared)
-        h = new if mask is None or full[t] else torch.where(mask[t].unsqueeze(-1), new, h)
-        outputs[t] = h
+    for t in reversed(steps) if reverse else steps:
+        new = step(inputs[t], *state, shared)
+        new = (new,) if isinstance(new, Tensor) else new
+        if mask is not None and not full[t]:
+            real = mask[t].unsqueeze(-1)
+            new = tuple(torch.where(real, now, before) for now, before in zip(new, state, strict=True))
+        state = new
+        outputs[t] = state[0]
     return torch.stack(outputs)
 
 
@@ -149,6 +169,27 @@ class _Enter(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         return (None, gradient, *(shared.gradient() for shared in ctx.shared))
+
+
+class _Advance(torch.autograd.Function):
+    """A product and a cell's kernel, whose backward leaves the gradient of w to the end of the loop."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, w: Shared, x: Tensor | None, h: Tensor, *others: Tensor | None) -> Any:
+        low = h.to(w.value.dtype)
+        taken, results = cells.forward(name, (x, product(low, w.matrix()), *others))
+        ctx.name, ctx.w = name, w
+        ctx.save_for_backward(low, *taken)
+        return results
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        low, *taken = ctx.saved_tensors
+        dx, ds, *others = cells.backward(ctx.name, taken, gradients)
+        assert ds is not None
+        ctx.w.note(low, ds)
+        return None, None, dx, product(ds, ctx.w.matrix(transposed=True)), *others
 
 
 class _Product(torch.autograd.Function):

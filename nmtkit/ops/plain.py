@@ -3,9 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from nmtkit.ops import attention, best, bfloat16, int8
+from nmtkit.ops import attention, best, bfloat16, gated, gru, int8, lstm, nematus
 
 PLAIN: dict[str, Callable[..., Any]] = {
+    "lstm": lstm.plain,
+    "gru_gates": gru.gates,
+    "gru_state": gru.state,
+    "gated_gru": gated.plain_gru,
+    "gated_lau": gated.plain_lau,
+    "nematus": nematus.plain,
     "attention": attention.there_and_back,
     "log_softmax": best.log_softmax,
     "best": best.best_values,

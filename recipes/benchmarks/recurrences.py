@@ -1,4 +1,4 @@
-"""The sequences of ops/lstm.py, gru.py and lau.py, forward and backward, beside torch's, a plain loop, and the ceiling.
+"""The cells of layers/recurrent.py over a sequence, forward and backward, beside torch's, a plain loop and the ceiling.
 
     python recipes/benchmarks/recurrences.py
     python recipes/benchmarks/recurrences.py --width 1024 --rows 64 --steps 50 --dtype bfloat16
@@ -12,14 +12,16 @@ On a GPU torch's own are cuDNN's.
 
 import argparse
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from shared import clock_of, print_table, product_rate, seconds
 from torch import Tensor, nn
 
-from nmtkit.ops import gru, lau, lstm
+from nmtkit.ops import gated, gru, lstm
+from nmtkit.ops.loop import scan
+from nmtkit.ops.matrix import Matrix
 
 Layer = Callable[[Tensor], Tensor]
 Ways = dict[str, tuple[Layer, list[Tensor]]]  # implementations with their weights
@@ -36,40 +38,49 @@ def layers(width: int, rows: int, dtype: torch.dtype, device: torch.device) -> d
     u, u2, u4 = (leaf(width, n * width, dtype=dtype, device=device) for n in (1, 2, 4))
     bias, peepholes = (leaf(*shape, dtype=torch.float32, device=device) for shape in ((4 * width,), (3, width)))
 
+    def gru_step(x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
+        return gru.step(x, h, *weights)
+
+    def lau_step(x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
+        return gated.lau(x, h, weights[0], None, *bias.view(4, -1).split([3, 1]), None)
+
+    def lstm_step(x: Tensor, h: Tensor, s: Tensor, weights: Sequence[Matrix]) -> tuple[Tensor, Tensor]:
+        return lstm.step(x, h, s, weights[0], peepholes)
+
     def plain_gru(x: Tensor) -> Tensor:
-        h, states = zero.to(dtype), []
+        h, states = zero, []
         for step in x @ w3:
-            h = gru.step(step, h, u2, u)
+            h = gru_step(step, h, [u2, u])
             states.append(h)
         return torch.stack(states)
 
     def plain_lau(x: Tensor) -> Tensor:
-        h, states = zero.to(dtype), []
+        h, states = zero, []
         for step in x @ w5:
-            h = lau.step(step, h, u4, bias.to(dtype))
+            h = lau_step(step, h, [u4])
             states.append(h)
         return torch.stack(states)
 
     def plain_lstm(x: Tensor) -> Tensor:
-        h, s, states = zero.to(dtype), zero.to(dtype), []
+        h, s, states = zero, zero, []
         for step in x @ w4:
-            h, s = lstm.step(step, h, s, u4, peepholes.to(dtype))
+            h, s = lstm_step(step, h, s, [u4])
             states.append(h)
         return torch.stack(states)
 
     torch_gru, torch_lstm = (kind(width, width).to(device, dtype) for kind in (nn.GRU, nn.LSTM))
     found: dict[str, tuple[int, Ways]] = {
         "GRU": (6, {
-            "nmtkit": (lambda x: gru.sequence(x @ w3, u2, u, zero)[0], [w3, u2, u]),
+            "nmtkit": (lambda x: scan(gru_step, x @ w3, [zero], None, False, [u2, u]), [w3, u2, u]),
             "torch": (lambda x: torch_gru(x)[0], list(torch_gru.parameters())),
             "plain": (plain_gru, [w3, u2, u]),
         }),
         "LAU": (9, {
-            "nmtkit": (lambda x: lau.sequence(x @ w5, u4, bias, zero)[0], [w5, u4, bias]),
+            "nmtkit": (lambda x: scan(lau_step, x @ w5, [zero], None, False, [u4]), [w5, u4, bias]),
             "plain": (plain_lau, [w5, u4, bias]),
         }),
         "LSTM": (8, {
-            "nmtkit": (lambda x: lstm.sequence(x @ w4, u4, peepholes, zero, zero)[0], [w4, u4, peepholes]),
+            "nmtkit": (lambda x: scan(lstm_step, x @ w4, [zero, zero], None, False, [u4]), [w4, u4, peepholes]),
             "torch": (lambda x: torch_lstm(x)[0], list(torch_lstm.parameters())),
             "plain": (plain_lstm, [w4, u4, peepholes]),
         }),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from nmtkit.kernels import door, library, trusted
+from nmtkit.kernels import door, library
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def untried() -> Iterator[None]:
 
 def forget() -> None:
     """Nothing is known of the kernels any more."""
-    for cached in (door._switched_off, door._choice, door._warn, trusted.sound, trusted._warn):
+    for cached in (door._switched_off, door._choice, door._warn):
         cached.cache_clear()
 
 

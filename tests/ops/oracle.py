@@ -1,17 +1,27 @@
-"""The plain form of every fast operation, written from its equations: what the fast one must equal.
-
-The recurrences are loops over the cells' own ``step``, which test_recurrence.py compares with NumPy.
-"""
-
-from collections.abc import Callable, Sequence
+"""The plain form of every fast operation, written from its equations: what the fast one must equal."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmtkit.ops import gru, lau, lstm
 
-State = tuple[Tensor, ...]
+def lstm(x: Tensor, s: Tensor, c: Tensor, peepholes: Tensor) -> tuple[Tensor, Tensor]:
+    """Zhou et al. 2016, eq. 4, with rho, phi and pi for the gates: x and s (N, 4H), c (N, H), peepholes (3, H)."""
+    z, z_rho, z_phi, z_pi = (x + s).chunk(4, dim=1)
+    rho, phi = (z_rho + c * peepholes[0]).sigmoid(), (z_phi + c * peepholes[1]).sigmoid()
+    new = z.tanh() * rho + phi * c
+    return new.tanh() * (z_pi + new * peepholes[2]).sigmoid(), new
+
+
+def gru_gates(x: Tensor, s: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """Bahdanau et al. 2015, A.1.1: r * h and z, from the terms (N, 2H) of both gates."""
+    width = h.shape[1]
+    return (x[:, :width] + s[:, :width]).sigmoid() * h, (x[:, width:] + s[:, width:]).sigmoid()
+
+
+def gru_state(x: Tensor, s: Tensor, h: Tensor, z: Tensor) -> Tensor:
+    """The same after the product of r * h: (N, H) each."""
+    return (1 - z) * h + z * (x + s).tanh()
 
 
 def gates(pre: Tensor, gain: Tensor | None, bias: Tensor) -> tuple[Tensor, ...]:
@@ -42,7 +52,7 @@ def gated_gru(
 def gated_lau(
     x: Tensor, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, candidate_bias: Tensor, keep: Tensor | None
 ) -> Tensor:
-    """``lau.step`` with a layer normalisation for each gate and with dropout of the candidate."""
+    """Wang et al. 2017, eqs. 6 to 8, with a layer normalisation for each gate and with dropout of the candidate."""
     width = h.shape[-1]
     s_gates, state = s.split([bias.numel(), width], dim=-1)
     x_gates, x_candidate, linear = x.split([bias.numel(), width, width], dim=-1)
@@ -53,11 +63,11 @@ def gated_lau(
     return new
 
 
-def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
+def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, *norms: Tensor | None) -> Tensor:
     """Miceli Barone et al. 2017, as in their code, with LN(h U + b) in place of every h U: u keeps the old state."""
     width = h.shape[-1]
     s_gates, state = (s if bias is None else s + bias).split([2 * width, width], dim=-1)
-    if norms:
+    if norms[0] is not None:
         s_gates = functional.layer_norm(s_gates, (2 * width,), norms[0], norms[1], eps=1e-5)
         state = functional.layer_norm(state, (width,), norms[2], norms[3], eps=1e-5)
     x_gates, x_p = (torch.zeros_like(s) if x is None else x).split([2 * width, width], dim=-1)
@@ -65,43 +75,6 @@ def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, norms: 
     p = torch.tanh(x_p + r * state)
     new: Tensor = u * h + (1 - u) * p
     return new
-
-
-def sequence(
-    step: Callable[[Tensor, State], State], x: Tensor, state: State, mask: Tensor | None, reverse: bool
-) -> tuple[Tensor, ...]:
-    """A loop of ``step`` over x (T, B, G) from a state of tensors (B, H): the first of every step, and the last of all.
-
-    A step whose mask (T, B) is False hands the state on.
-    """
-    outputs = {}
-    for t in reversed(range(len(x))) if reverse else range(len(x)):
-        new = step(x[t], state)
-        real = torch.ones(1, dtype=torch.bool) if mask is None else mask[t].unsqueeze(-1)
-        state = tuple(torch.where(real, after, before) for after, before in zip(new, state, strict=True))
-        outputs[t] = state[0]
-    return torch.stack([outputs[t] for t in range(len(x))]), *state
-
-
-def lstm_sequence(
-    f: Tensor, w_r: Tensor, peepholes: Tensor, h0: Tensor, s0: Tensor, mask: Tensor | None = None, reverse: bool = False
-) -> tuple[Tensor, ...]:
-    """``lstm.sequence``."""
-    return sequence(lambda f, state: lstm.step(f, *state, w_r, peepholes), f, (h0, s0), mask, reverse)
-
-
-def gru_sequence(
-    x: Tensor, u_gates: Tensor, u: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
-) -> tuple[Tensor, ...]:
-    """``gru.sequence``."""
-    return sequence(lambda x, state: (gru.step(x, *state, u_gates, u),), x, (h0,), mask, reverse)
-
-
-def lau_sequence(
-    x: Tensor, u: Tensor, bias: Tensor, h0: Tensor, mask: Tensor | None = None, reverse: bool = False
-) -> tuple[Tensor, ...]:
-    """``lau.sequence``."""
-    return sequence(lambda x, state: (lau.step(x, *state, u, bias),), x, (h0,), mask, reverse)
 
 
 def additive_attention(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:

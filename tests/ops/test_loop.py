@@ -1,5 +1,6 @@
 """A loop that shares its gradients' work gives the numbers and the gradients of the plain loop."""
 
+import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -140,29 +141,40 @@ def cell(x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
     return (x + product(product(h, w).tanh(), u)).tanh() + 0.5 * h
 
 
+def pair(x: Tensor, h: Tensor, c: Tensor, weights: Sequence[Matrix]) -> tuple[Tensor, Tensor]:
+    """A cell whose state has two parts."""
+    return cell(x, h + c, weights), (x + c).tanh()
+
+
 @pytest.mark.parametrize("low", [False, True], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("steps", [1, STEPS])
-def test_a_scan_is_the_plain_loop_over_real_steps(steps: int, masked: bool, reverse: bool, low: bool) -> None:
-    shapes = [(steps, SENTENCES, WIDTH), (SENTENCES, WIDTH), (WIDTH, WIDTH), (WIDTH, WIDTH)]
+def test_a_scan_is_the_plain_loop_over_real_steps(
+    steps: int, parts: int, masked: bool, reverse: bool, low: bool
+) -> None:
+    shapes = [(steps, SENTENCES, WIDTH), (WIDTH, WIDTH), (WIDTH, WIDTH), *[(SENTENCES, WIDTH)] * parts]
     tensors = [x.float().requires_grad_() for x in representable(*shapes, seed=2, scale=0.5)]
-    x, first, w, u = tensors
+    x, w, u, *first = tensors
+    step = cell if parts == 1 else pair
     mask = torch.arange(steps)[:, None] < torch.tensor([steps, 1, max(1, steps - 1)]) if masked else None
 
     columns = []
     for row in range(SENTENCES):  # every sentence alone, without its padding
-        h, outputs = first[row], [first[row]] * steps
+        state, outputs = [part[row] for part in first], [first[0][row]] * steps
         length = steps if mask is None else int(mask[:, row].sum())
         order = list(range(length))[:: -1 if reverse else 1]
         for t in order:
-            h = outputs[t] = cell(x[t, row], h, [w, u])
+            new = step(x[t, row], *state, [w, u])
+            state = [new] if isinstance(new, Tensor) else list(new)
+            outputs[t] = state[0]
         if not reverse:
-            outputs[length:] = [h] * (steps - length)
+            outputs[length:] = [state[0]] * (steps - length)
         columns.append(torch.stack(outputs))
     plain = torch.stack(columns, dim=1)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
-        ours = scan(cell, x, first, mask, reverse, [w, u])
+        ours = scan(step, x, first, mask, reverse, [w, u])
     tolerance = TOLERANCE[torch.bfloat16 if low else torch.float32]
     assert ours.dtype == torch.float32
     assert_near(ours, plain, tolerance)
@@ -170,13 +182,22 @@ def test_a_scan_is_the_plain_loop_over_real_steps(steps: int, masked: bool, reve
         assert_near(mine, theirs, tolerance)
 
 
-@pytest.mark.parametrize("scaled", [False, True])
-def test_a_gradient_is_the_sum_of_what_was_added_and_of_products(scaled: bool) -> None:
-    w, x, gradient, added = (torch.randn(3, 4), torch.randn(5, 3), torch.randn(5, 4), torch.randn(3, 4))
-    shared, factor = Shared(w), torch.randn(4) if scaled else torch.ones(4)
-    shared.note(x, gradient)
-    if scaled:
-        shared.add_scaled(added.clone(), torch.ones(3, 1), factor)
-    else:
-        shared.add(added.clone())
-    torch.testing.assert_close(shared.gradient(), added * factor + x.T @ gradient)
+def test_a_gradient_is_the_sum_of_all_that_was_added_and_of_products() -> None:
+    w, x, gradient, added, scaled = (torch.randn(n, m) for n, m in ((3, 4), (5, 3), (5, 4), (3, 4), (3, 4)))
+    factor = torch.randn(4)
+    for parts in itertools.product((False, True), repeat=3):
+        shared, expected = Shared(w), torch.zeros(3, 4)
+        for _ in range(2):
+            if parts[0]:
+                shared.note(x, gradient)
+                expected += x.T @ gradient
+            if parts[1]:
+                shared.add(added.clone())
+                expected += added
+            if parts[2]:
+                shared.add_scaled(scaled.clone(), torch.full((3, 1), 2.0), factor)
+                expected += 2 * scaled * factor
+        found = shared.gradient()
+        assert (found is None) == (not any(parts))
+        if found is not None:
+            torch.testing.assert_close(found, expected)

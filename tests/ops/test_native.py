@@ -9,24 +9,20 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.kernels import door, library, search, trusted
+from nmtkit.kernels import door, library, search
 from nmtkit.kernels.door import kernel
 from nmtkit.kernels.search import GROUP
-from nmtkit.ops import attention, bfloat16, gated, gru, int8, lau, lstm, nematus
+from nmtkit.ops import attention, bfloat16, int8
 from nmtkit.ops.best import best
-from nmtkit.ops.loop import share
-from nmtkit.ops.matrix import Matrix, is_packed, product
-from tests.laws import drawn, gradients, leaves, one_at_a_time
+from nmtkit.ops.matrix import is_packed, product
+from tests.laws import drawn, gradients, leaves
 
 DTYPES = [torch.float32, torch.bfloat16]
 # Those that this processor multiplies in a way of its own, which is where the kernels are.
@@ -154,29 +150,6 @@ def test_attention_is_that_of_plain_operations(
     torch.testing.assert_close(*both(attend), rtol=1e-4, atol=1e-5)
 
 
-@needs_kernels
-@pytest.mark.parametrize("pack", PACKS)
-@pytest.mark.parametrize(("rows", "width"), [(1, 1), (3, 33), (130, 64)])
-def test_a_step_of_the_gru_is_that_of_plain_operations(
-    pack: Callable[[Tensor, None], Matrix], rows: int, width: int, both: Callable[..., tuple[Tensor, Tensor]]
-) -> None:
-    x, h = 3 * drawn(rows, 4 * width)[:, width:], drawn(rows, width)  # x has gaps
-    gates, candidate = pack(drawn(width, 2 * width) / width**0.5, None), pack(drawn(width, width) / width**0.5, None)
-    # r * h is rounded to bfloat16 before the product in int8 as well.
-    torch.testing.assert_close(*both(lambda: gru.step(x, h, gates, candidate)), rtol=0, atol=0.02)
-
-
-@needs_kernels
-def test_a_gru_far_beyond_the_range_of_its_gates_goes_on() -> None:
-    h = drawn(4, 8)
-    for far in (-1e30, 1e30, -torch.inf, torch.inf):
-        x = torch.full((4, 24), far)
-        gates, _ = search.gru_gates(x, torch.zeros(4, 16), h)
-        torch.testing.assert_close(gates, torch.full((4, 16), float(far > 0)), rtol=0, atol=1e-37)
-        new = search.gru_state(x, torch.zeros(4, 8), torch.ones(4, 16), h)
-        torch.testing.assert_close(new, torch.full((4, 8), 1.0 if far > 0 else -1.0), rtol=0, atol=1e-6)
-
-
 def with_gradients(result: Tensor, of: list[Tensor]) -> Tensor:
     """The result and its gradients in one row."""
     return torch.cat([x.float().flatten() for x in (result.detach(), *gradients(result, of))])
@@ -205,184 +178,6 @@ def test_a_step_of_training_with_attention_is_that_of_plain_operations(
         return with_gradients(context, of)
 
     torch.testing.assert_close(*both(run), rtol=torch.finfo(dtype).eps, atol=NEAR[dtype])
-
-
-class Cell(NamedTuple):
-    """A step of training: of the input, states, weights that steps share and others, and their shapes by the width."""
-
-    step: Callable[..., Tensor | tuple[Tensor, ...]]
-    terms: int  # of the input
-    states: int
-    shared: Callable[[int], list[tuple[int, ...]]]
-    others: Callable[[int], list[tuple[int, ...]]]
-
-
-CELLS = {
-    "GRU": Cell(gru.step, 3, 1, lambda h: [(h, 2 * h), (h, h)], lambda h: []),
-    "LAU": Cell(lau.step, 5, 1, lambda h: [(h, 4 * h)], lambda h: [(4 * h,)]),
-    "LSTM": Cell(lstm.step, 4, 2, lambda h: [(h, 4 * h)], lambda h: [(3, h)]),
-}
-
-
-@needs_kernels
-@pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize(("dtype", "x_dtype", "size"), one_at_a_time(DTYPES, DTYPES, ROWS))
-def test_two_steps_of_training_are_those_of_plain_operations(
-    name: str,
-    dtype: torch.dtype,
-    x_dtype: torch.dtype,
-    size: tuple[int, int],
-    both: Callable[..., tuple[Tensor, Tensor]],
-) -> None:
-    cell, (rows, width) = CELLS[name], size
-    (x,) = leaves((rows, cell.terms * width), dtype=x_dtype, scale=0.5)
-    states = leaves(*[(rows, width)] * cell.states, scale=0.5)
-    weights = leaves(*cell.shared(width), scale=0.5 / width**0.5)
-    others = leaves(*cell.others(width), scale=0.5)
-
-    def run() -> Tensor:
-        with torch.autocast("cpu", enabled=dtype == torch.bfloat16):
-            first, shared = share(states[0], *weights)
-            state = [first, *states[1:]]
-            for _ in range(2):
-                after = cell.step(x, *state, *shared, *others)
-                state = [after] if isinstance(after, Tensor) else [*after]
-            return with_gradients(torch.cat(state, dim=1), [x, *states, *weights, *others])
-
-    near = NEAR[torch.bfloat16 if torch.bfloat16 in (dtype, x_dtype) else torch.float32]
-    ours, plain = both(run)
-    torch.testing.assert_close(ours, plain, rtol=0, atol=near * max(1.0, plain.abs().max().item()))
-
-
-@needs_kernels
-@pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("reverse", [False, True])
-def test_a_sequence_in_training_is_that_of_plain_operations(
-    name: str, dtype: torch.dtype, reverse: bool, both: Callable[..., tuple[Tensor, Tensor]]
-) -> None:
-    sequence = {"GRU": gru.sequence, "LAU": lau.sequence, "LSTM": lstm.sequence}[name]
-    cell, (length, rows, width) = CELLS[name], (4, 20, 70)  # oneDNN multiplies by 96, the next multiple of 32
-    (x,) = leaves((length, rows, cell.terms * width), dtype=dtype, scale=0.5)
-    weights = leaves(*cell.shared(width), scale=0.5 / width**0.5)
-    others = leaves(*cell.others(width), *[(rows, width)] * cell.states, scale=0.5)
-    mask = torch.arange(length)[:, None] <= torch.arange(rows)
-
-    def run() -> Tensor:
-        outputs = sequence(x, *weights, *others, mask, reverse)[0]
-        return with_gradients(outputs, [x, *weights, *others])
-
-    ours, plain = both(run)
-    torch.testing.assert_close(ours, plain, rtol=0, atol=NEAR[dtype] * max(1.0, plain.abs().max().item()))
-
-
-@needs_kernels
-@pytest.mark.parametrize("cell", [gated, gru, lau, lstm, nematus])
-def test_kernels_are_trusted_wherever_the_first_tensor_comes_from(cell: ModuleType) -> None:
-    training, search = torch.autocast("cpu", dtype=torch.bfloat16), torch.inference_mode()
-    for state in (nullcontext(), training, search):
-        trusted.sound.cache_clear()
-        with state:
-            for dtype in DTYPES:
-                tensor = torch.zeros(1, dtype=dtype)
-                twin = trusted.choose(cell.PLAIN, cell._native, cell._compare, tensor)
-                assert twin is cell._native()
-
-
-def low(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return x.detach().to(dtype).requires_grad_()
-
-
-# Gradients in bfloat16 may be rounded to either neighbour.
-CLOSE = {torch.float32: {"rtol": 2e-5, "atol": 2e-5}, torch.bfloat16: {"rtol": 2**-7, "atol": 2e-5}}
-NORMALISED = {
-    "GRU": (gated.gru, 2, 3),
-    "T-GRU": (gated.gru, 2, 0),
-    "L-GRU": (gated.gru, 3, 5),
-    "LAU": (gated.lau, 3, 5),
-}
-
-
-@needs_kernels
-@pytest.mark.parametrize("kind", NORMALISED)
-@pytest.mark.parametrize(
-    ("layer_norm", "dropout", "dtype", "x_dtype", "size"),
-    one_at_a_time([True, False], [True, False], DTYPES, DTYPES, ROWS),
-)
-def test_a_step_with_normalised_gates_is_that_of_plain_operations(
-    kind: str, layer_norm: bool, dropout: bool, dtype: torch.dtype, x_dtype: torch.dtype, size: tuple[int, int],
-    both: Callable[..., tuple[Tensor, Tensor]],
-) -> None:  # fmt: skip
-    (cell, gates, parts), (rows, width) = NORMALISED[kind], size
-    shapes = [(rows, parts * width), (rows, (gates + 1) * width), (rows, width)]
-    x, s, h, gain, bias, other, keep = leaves(*shapes, (gates, width), (gates, width), (width,), (rows, width))
-    given = [
-        low(x, x_dtype) if parts else None, low(s, dtype), h, gain if layer_norm else None, bias, other,
-        keep.detach() if dropout else None,
-    ]  # fmt: skip
-    of = [y for y in given if y is not None and y.requires_grad]
-    ours, plain = both(lambda: with_gradients(cell(*given), of))
-    torch.testing.assert_close(ours, plain, **CLOSE[torch.bfloat16 if torch.bfloat16 in (dtype, x_dtype) else dtype])
-
-
-@needs_kernels
-@pytest.mark.parametrize("x_shape", ["rows", "one row", "none"])
-@pytest.mark.parametrize(
-    ("layer_norm", "with_bias", "dtype", "x_dtype", "size"),
-    one_at_a_time([True, False], [True, False], DTYPES, DTYPES, ROWS),
-)
-def test_a_step_of_nematus_is_that_of_plain_operations(
-    x_shape: str, layer_norm: bool, with_bias: bool, dtype: torch.dtype, x_dtype: torch.dtype, size: tuple[int, int],
-    both: Callable[..., tuple[Tensor, Tensor]],
-) -> None:  # fmt: skip
-    rows, width = size
-    shapes = [(3 * width,) if x_shape == "one row" else (rows, 3 * width), (rows, 3 * width), (rows, width)]
-    x, s, h, bias, *norms = leaves(*shapes, (3 * width,), *[(n * width,) for n in (2, 2, 1, 1)])
-    x, s, norms = low(x, x_dtype), low(s, dtype), norms if layer_norm else []
-    of = [s, h, *norms, *([x] if x_shape != "none" else []), *([bias] if with_bias else [])]
-    given = x if x_shape != "none" else None, s, h, bias if with_bias else None, norms
-    ours, plain = both(lambda: with_gradients(nematus.step(*given), of))
-    torch.testing.assert_close(ours, plain, **CLOSE[torch.bfloat16 if torch.bfloat16 in (dtype, x_dtype) else dtype])
-
-
-@needs_kernels
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("kind", ["LAU", "Nematus"])
-def test_what_steps_take_may_have_gaps_and_states_and_inputs_other_dtypes(
-    kind: str, dtype: torch.dtype, both: Callable[..., tuple[Tensor, Tensor]]
-) -> None:
-    def turned(*shape: int) -> Tensor:
-        return drawn(*shape).t().requires_grad_()
-
-    # PyTorch's own normalisation takes one dtype alone.
-    norms = [] if dtype != torch.float32 else [turned(n * 8, 2)[0] for n in (2, 2, 1, 1)]
-    gain, other = (None if dtype != torch.float32 else turned(8, 3)), turned(8, 2)[0]
-    of = [turned(40, 9).detach().to(dtype), turned(32, 9).detach(), turned(8, 9).detach().to(dtype)]
-    x, s, h = (y.requires_grad_() for y in of)
-
-    def run() -> Tensor:
-        if kind == "LAU":
-            new = gated.lau(x, s, h, gain, turned(8, 3), other, turned(8, 9).detach())
-        else:
-            new = nematus.step(x[:, ::5].repeat(1, 3), s[:, 8:], h, turned(24, 2)[0], norms)
-        assert new.dtype == torch.promote_types(dtype, torch.float32)
-        gradients = torch.autograd.grad(new.sum(), of)  # that of the state is one number in memory
-        assert [g.dtype for g in gradients] == [y.dtype for y in of]
-        return torch.cat([y.flatten().float() for y in (new.detach(), *gradients)])
-
-    torch.testing.assert_close(*both(run), rtol=0, atol=0.06 if dtype == torch.bfloat16 else 1e-5)
-
-
-@needs_kernels
-@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
-def test_what_is_no_number_stays_in_its_row_of_a_step_with_normalised_gates(wrong: float) -> None:
-    x, s, h, gain, bias, other = leaves((3, 200), (3, 160), (3, 40), (3, 40), (3, 40), (40,))
-    with torch.no_grad():
-        s[1, 75] = wrong  # of the gate z
-        assert gated.lau(x, s, h, gain, bias, other, None).isnan().all(dim=1).tolist() == [False, True, False]
-        norms = [gain.flatten()[:80], bias.flatten()[:80], gain[0], bias[0]]
-        new = nematus.step(x[:, :120], s[:, :120], h, None, norms)
-    assert new.isnan().all(dim=1).tolist() == [False, True, False]
 
 
 @needs_kernels

@@ -1,0 +1,141 @@
+"""Recurrent cells by a kernel each way: what a cell does besides its product with the state. Equations are in ``ops``.
+
+Arithmetic is in float32; x and s, the terms from the input and from the product, may be bfloat16. Backward is given the
+arguments and computes the gates again.
+
+Letters: N rows, H hidden, G gates. Terms of gates and candidate lie side by side.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nmtkit.kernels.arguments import CELLS, Argument, Cell
+from nmtkit.kernels.library import parts, run
+
+ROWS = {"x", "s", "h", "c", "z", "keep"}  # arguments with a row for each of the state; all others are for all rows
+
+
+def lstm(x: Tensor, s: Tensor, c: Tensor, peepholes: Tensor) -> tuple[Tensor, Tensor]:
+    """See ``ops/lstm.py``: x and s (N, 4H), c (N, H), peepholes (3, H) -> the next h and c (N, H)."""
+    new_h, new_c = _Cell.apply("lstm", x, s, c, peepholes)
+    return new_h, new_c
+
+
+def gru_gates(x: Tensor, s: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """See ``ops/gru.py``: x and s (N, 2H), h (N, H) -> r * h and z (N, H)."""
+    reset, z = _Cell.apply("gru_gates", x, s, h)
+    return reset, z
+
+
+def gru_state(x: Tensor, s: Tensor, h: Tensor, z: Tensor) -> Tensor:
+    """See ``ops/gru.py``: x, s, h and z (N, H) -> the next h (N, H)."""
+    new: Tensor = _Cell.apply("gru_state", x, s, h, z)[0]
+    return new
+
+
+def gated_gru(
+    x: Tensor | None, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, state_bias: Tensor, keep: Tensor | None
+) -> Tensor:
+    """See ``ops/gated.py``: x (N, 3H or 5H), s (N, (G+1) H), h, keep (N, H), gain, bias (G, H), state_bias (H,)."""
+    new: Tensor = _Cell.apply("gated_gru", x, s, h, gain, bias, state_bias, keep)[0]
+    return new
+
+
+def gated_lau(
+    x: Tensor, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, candidate_bias: Tensor, keep: Tensor | None
+) -> Tensor:
+    """See ``ops/gated.py``: x (N, 5H), s (N, 4H), h and keep (N, H), gain and bias (3, H), candidate_bias (H,)."""
+    new: Tensor = _Cell.apply("gated_lau", x, s, h, gain, bias, candidate_bias, keep)[0]
+    return new
+
+
+def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, *norms: Tensor | None) -> Tensor:
+    """See ``ops/nematus.py``: x (N, 3H) or (3H,), s (N, 3H), h (N, H), bias (3H,) -> the next h (N, H)."""
+    new: Tensor = _Cell.apply("nematus", x, s, h, bias, *norms)[0]
+    return new
+
+
+def forward(name: str, tensors: Sequence[Tensor | None]) -> tuple[list[Tensor | None], tuple[Tensor, ...]]:
+    """The results (N, H) of a cell's kernel, after its arguments as they were taken, which ``backward`` needs."""
+    cell = CELLS[name]
+    taken = [None if x is None else _taken(x, kind) for x, kind in zip(tensors, cell.inputs.values(), strict=True)]
+    results = tuple(torch.empty_like(cast(Tensor, taken[2])) for _ in cell.results)
+    given, s = _given(cell, taken), cast(Tensor, taken[1])
+    given.update(zip(cell.results, results, strict=True))
+    run(name, len(s), parts(len(s), s.numel()), **given)
+    return taken, results
+
+
+def backward(name: str, taken: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> list[Tensor | None]:
+    """The gradients of a cell's arguments, as ``forward`` took them, from those of its results (N, H)."""
+    cell = CELLS[name]
+    given, (x, s, *_) = _given(cell, taken), taken
+    assert s is not None
+    count, one = parts(len(s), s.numel()), cell.added and x is not None and x.dtype == s.dtype
+    for result, gradient in zip(cell.results, gradients, strict=True):
+        given[f"d_{result}"] = gradient.contiguous()
+    found: list[Tensor | None] = []
+    for which, y in zip(cell.inputs, taken, strict=True):
+        if y is None or which == "keep" or (one and y is x):
+            found.append(None)
+        elif which in ROWS and y.ndim == 2:
+            found.append(torch.empty_like(y))
+        else:  # a sum over the rows, of which each part has its own
+            found.append(y.new_zeros(count, *y.shape))
+        if which != "keep":
+            given[f"d_{which}"] = found[-1]
+    run(f"{name}_back", len(s), count, **given)
+    if one:
+        found[0] = found[1]
+    of = zip(cell.inputs, found, strict=True)
+    return [y if y is None or (which in ROWS and y.ndim == 2) else y.sum(0) for which, y in of]
+
+
+class _Cell(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, name: str, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        taken, results = forward(name, tensors)
+        ctx.name = name
+        ctx.save_for_backward(*taken)
+        return results
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        return None, *backward(ctx.name, ctx.saved_tensors, gradients)
+
+
+def _taken(x: Tensor, kind: Argument) -> Tensor:
+    """An argument as kernels take it; what all rows share in float32, in which its gradient is added up."""
+    if x.dtype not in kind.dtypes or x.ndim == 1:
+        x = x.float()
+    return x if x.is_contiguous() or (kind.gaps and x.stride(-1) == 1) else x.contiguous()
+
+
+def _given(cell: Cell, tensors: Sequence[Tensor | None]) -> dict[str, Any]:
+    """What both kernels of a cell are given: its inputs, as ``_taken`` makes them, and sizes."""
+    given: dict[str, Any] = dict(zip(cell.inputs, tensors, strict=True))
+    width = cast(Tensor, tensors[2]).shape[1]
+    for size in cell.sizes:
+        if size == "width":
+            given[size] = width
+        elif size == "gates":
+            given[size] = given["s"].shape[1] // width - 1
+        else:  # by how many numbers a row begins after the one before it, 0 where all rows share one
+            x = given[size.removesuffix("_step")]
+            given[size] = 0 if x is None or x.ndim == 1 else x.stride(0)
+    for name in cell.neutral:
+        if given[name] is None:
+            given[name] = _row(float(name == "keep"), 5 * width)
+    return given
+
+
+@cache
+def _row(value: float, width: int) -> Tensor:
+    """A row of so many equal numbers, in place of an argument that is left out."""
+    return torch.full((width,), value)
