@@ -129,7 +129,7 @@ def beam_search(
             state = select(state, sent(parents, src.device))
 
     if not all(endings):
-        raise UserError("the model gives every continuation the probability zero; is it trained?")
+        raise UserError("every continuation has probability zero; is the model trained?")
     ranked = [sorted(ended, key=lambda ending: -ending.score)[:n_best] for ended in endings]
     looks = None if history[0].attention is None else block
     return [[_trace(history, e, length, looks) for e in ended] for ended, length in zip(ranked, lengths, strict=True)]
@@ -265,7 +265,7 @@ def coverage(attention: Iterable[Floats]) -> float:
 def _coverage(history: list[_Step], row: int, length: int) -> float:
     """The coverage of the hypothesis that ends with this row of the last step; length: S of its source."""
     if history[-1].attention is None:
-        raise UserError("the coverage penalty needs attention, and this model does not look at single source words")
+        raise UserError("the coverage penalty needs attention, and this model has none")
     path = [(step.attention, row) for step, row in _path(history, row)]
     return coverage([attention[row, : length - 1] for attention, row in path if attention is not None])
 

@@ -128,7 +128,7 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     Raises UserError for models that cannot be combined, and for a folder that has something in it.
     """
     if output.exists() and any(output.iterdir()):
-        raise UserError(f"{output}: is there already; give another `output` folder, or remove it")
+        raise UserError(f"{output}: exists already; choose another `output` folder, or remove it")
     # On the CPU: a check must not need the GPU that somebody else may be using.
     load(folders, "cpu", combine, weights, "float32")  # every check that translating makes
     # With a number, because two runs in different places may have the same name.
@@ -148,7 +148,7 @@ def check_target(first: Path, other: Path) -> None:
         name = next(field.name for field in fields(ours) if getattr(ours, field.name) != getattr(theirs, field.name))
         raise UserError(
             f"{first} and {other} cannot be combined: their target {name} is {getattr(ours, name)} and "
-            f"{getattr(theirs, name)}, so their next words are not the same thing"
+            f"{getattr(theirs, name)}; train them on one data folder"
         )
     a, b = (Vocabulary.load(TextFiles(folder).vocabulary("tgt")).words for folder in (first, other))
     for number, (word, another) in enumerate(itertools.zip_longest(a, b), 1):

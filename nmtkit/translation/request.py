@@ -17,7 +17,7 @@ UnkOrigin = Literal["matched", "papers"]
 MOST = 10_000  # translations of a line; as many as the widest beam of Search has
 MAX_INPUT_LENGTH = 250  # tokens; the longest sentence, in words, that nmtkit prep leaves in a training text by default
 
-# The fields of a Request that have no effect where references are scored, and where translations are sampled.
+# The fields of a Request that have no effect when references are scored, and when translations are sampled.
 WITHOUT_SEARCH = (
     "n_best", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length", "beam_size",
     "max_len_a", "max_len_b", "stop",
@@ -79,13 +79,13 @@ class Request:
             raise UserError(f"`{name}`{complaint}")
         if self.n_best is not None and self.n_best > MOST:
             raise UserError(f"`n_best`: {self.n_best} is not between 1 and {MOST}")
-        # Fields that exclude each other are refused, because nobody would notice if one were ignored.
+        # Fields that exclude each other are refused: ignoring one silently would mislead.
         if self.unk_origin is not None and not self.replace_unk:
-            raise UserError("`unk_origin`: is for unknown words that are replaced; add `replace_unk`")
+            raise UserError("`unk_origin`: has no effect without `replace_unk`; add it")
         if self.references:
-            self._exclude(WITHOUT_SEARCH, "`references` are whole translations, which are scored and not searched for")
+            self._exclude(WITHOUT_SEARCH, "`references`: these are scored without a search")
         if self.seed is not None:
-            self._exclude(WITHOUT_BEAM, "`seed`: what is drawn at random has no prefix, no beam and no attention")
+            self._exclude(WITHOUT_BEAM, "`seed`: sampling does not support prefixes, beam settings or attention")
 
     def _exclude(self, names: Sequence[str], reason: str) -> None:
         """Raise UserError if one of the fields ``names`` is asked for. A coverage penalty of 0 is none."""
@@ -109,6 +109,6 @@ class Request:
         settings = replace(own, **{name: value for name, value in asked.items() if value is not None})
         if self.alpha is not None and settings.length_penalty not in ("gnmt", "power"):
             raise UserError(
-                f"`alpha`: `length_penalty` {settings.length_penalty} has none; it belongs to gnmt and power"
+                f"`alpha`: `length_penalty` {settings.length_penalty} does not use it; only gnmt and power do"
             )
         return settings

@@ -99,13 +99,13 @@ class Writer:
         blind = bool(tokens) and hypothesis.attention is None
         # Only known when the first hypothesis is there: whether a model looks is nowhere in its configuration.
         if blind and (request.alignment or request.attention):
-            raise UserError("this model cannot align: it has no attention, so it does not look at single source words")
+            raise UserError("this model cannot align words: it has no attention")
         links = look_alignment(hypothesis) if request.alignment else []
         if request.replace_unk:
             if blind and not self.tgt_vocab.annotated:
                 raise UserError(
-                    "this model cannot replace unknown words: it has no attention, so it does not say where they come "
-                    "from; train it on a data folder whose vocabulary says so (`unkpos`)"
+                    "this model cannot replace unknown words: it has no attention to find their source words; "
+                    "train it on a data folder whose vocabulary marks these (`unkpos`)"
                 )
             words, replaced = self.unknown_words.replace(
                 tokens, len(given), hypothesis.attention, source, written, request.unk_origin

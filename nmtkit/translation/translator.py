@@ -187,9 +187,9 @@ class Translator:
         if request.shortlist is None:
             return
         if self.lexicon is None:
-            raise UserError(f"`shortlist`: {self.name} has no lexicon; give one of nmtkit align as `lexicon`")
+            raise UserError(f"`shortlist`: {self.name} has no lexicon; give one made by nmtkit align as `lexicon`")
         if self.sources[0].pipeline.segmenter is not None and self._writer.unknown_words.lexicon_has_pieces:
-            raise UserError(f"{self.lexicon.name}: is of pieces of words; a shortlist takes whole words")
+            raise UserError(f"{self.lexicon.name}: has pieces of words; a shortlist needs whole words")
 
     def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
         """The log-probabilities (T + 1,) of the tokens and the end mark of each candidate of every line."""

@@ -288,7 +288,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
     write_folder(folder / "blind")
     status, out, err = filtered(b"a\n", "--alignment", "-m", "blind")
     assert (status, out) == (1, "")
-    assert "this model cannot align: it has no attention" in err
+    assert "this model cannot align words: it has no attention" in err
 
 
 @pytest.mark.parametrize(
@@ -297,18 +297,18 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--n-best", "4"], "4 best translations need a beam size of at least 4, not 3"),
         (["--sample", "--n-best", "10001"], "--n-best: 10001 is not between 1 and 10000"),
         (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
-        (["--score-reference", "x", "--n-best", "2"], "--score-reference are whole translations"),
+        (["--score-reference", "x", "--n-best", "2"], "--score-reference: these are scored without a search"),
         (["--lexicon", "other"], "--lexicon: is for unknown words or a shortlist; add --replace-unk or"),
-        (["--unk-origin", "papers"], "--unk-origin: is for unknown words that are replaced; add --replace-unk"),
-        (["--score-reference", "x", "--shortlist", "9"], "not searched for; leave --shortlist out"),
-        (["--score-reference", "x", "-b", "9"], "not searched for; leave --beam-size out"),
-        (["--shortlist", "9"], "--shortlist: run has no lexicon; give one of nmtkit align as --lexicon"),
+        (["--unk-origin", "papers"], "--unk-origin: has no effect without --replace-unk; add it"),
+        (["--score-reference", "x", "--shortlist", "9"], "scored without a search; leave --shortlist out"),
+        (["--score-reference", "x", "-b", "9"], "scored without a search; leave --beam-size out"),
+        (["--shortlist", "9"], "--shortlist: run has no lexicon; give one made by nmtkit align as --lexicon"),
         (["--score-reference", "x", "--replace-unk", "--alignment"], "leave --alignment and --replace-unk out"),
-        (["--sample", "--replace-unk"], "--sample: what is drawn at random has no prefix, no beam and no attention"),
-        (["--sample", "--alignment", "--prefix", "x"], "no attention; leave --prefix and --alignment out"),
-        (["--sample", "-b", "7"], "no attention; leave --beam-size out"),
-        (["--sample", "--stop", "first"], "no prefix, no beam and no attention; leave --stop out"),
-        (["--score-reference", "x", "--stop", "all"], "not searched for; leave --stop out"),
+        (["--sample", "--replace-unk"], "--sample: sampling does not support prefixes, beam settings or attention"),
+        (["--sample", "--alignment", "--prefix", "x"], "or attention; leave --prefix and --alignment out"),
+        (["--sample", "-b", "7"], "or attention; leave --beam-size out"),
+        (["--sample", "--stop", "first"], "prefixes, beam settings or attention; leave --stop out"),
+        (["--score-reference", "x", "--stop", "all"], "scored without a search; leave --stop out"),
         (["--seed", "7"], "--seed: is for --sample; add that, or leave it out"),
         (
             ["--seed", "-1", "--sample"],
@@ -320,7 +320,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["-m", "run", "-m", "run", "--weights", "1,0"], "--weights: 0 is not a number above 0"),
         (["--weights", "1"], "--combine and --weights are for an ensemble; name several models"),
         (["-m", "run", "-m", "run", "--weights", "1"], "--weights: 1 of them for 2 models; give one for each"),
-        (["--alpha", "0.5"], "--alpha: --length-penalty none has none; it belongs to gnmt and power"),
+        (["--alpha", "0.5"], "--alpha: --length-penalty none does not use it; only gnmt and power do"),
         (["--max-len-a", "inf"], "--max-len-a: inf is not between 0 and 1000"),
         (["--device", "toaster"], "--device toaster: cannot be used here"),
         (["--device", "meta"], "--device meta: cannot be used here"),
@@ -398,7 +398,7 @@ def test_a_process_reports_what_it_cannot_do(start: Callable[..., Any], folder: 
     (folder / "in").write_text("\n" * 700 + "a\n" * 700)  # a blank line needs no looking
     out, err = start("-i", "in", "-m", "blind", "--jobs", "2", "--alignment").communicate()
     assert out.count(b"\n") < 1400
-    assert err.startswith(b"nmtkit: error: this model cannot align: it has no attention")
+    assert err.startswith(b"nmtkit: error: this model cannot align words: it has no attention")
 
 
 def test_ctrl_c_ends_quietly(start: Callable[..., Any]) -> None:

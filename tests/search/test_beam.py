@@ -371,7 +371,7 @@ def test_probabilities_that_are_not_numbers_are_an_error(bad: float) -> None:
 
 
 def test_a_model_without_any_continuation_is_an_error() -> None:
-    with pytest.raises(UserError, match="every continuation the probability zero"):
+    with pytest.raises(UserError, match="every continuation has probability zero"):
         search(Constant(0.5, 0.5, 0, 0, 0), CONFIG, [4])
 
 

@@ -79,7 +79,7 @@ def test_everything_about_a_translation_is_there_if_it_is_asked_for(start: Start
         ({"text": "a", "n_best": 0}, "`n_best`: 0 is less than 1"),
         ({"text": "a", "beam_size": 50}, "`beam_size`: 50 is more than this server's limit of 20"),
         ({"text": "a", "model": "x"}, "`model`: there is no 'x'; there are run, blind"),
-        ({"text": "a", "model": "blind", "attention": True}, "this model cannot align"),
+        ({"text": "a", "model": "blind", "attention": True}, "this model cannot align words"),
         ({"text": "\ud800"}, "`text`: character 0 is half of a surrogate pair"),
         ({"lines": ["a"], "prefixes": ["a\udfff"]}, "`prefixes`: character 1 is half of a surrogate pair"),
         ({"lines": ["a"], "prefixes": ["a", "b"]}, "the request: `prefixes`: give one for each of the `lines`"),
@@ -130,8 +130,8 @@ def test_the_servers_own_settings_hold_as_far_as_they_mean_something_beside_what
     [
         ({"seed": 1, "beam_size": 2}, "leave `beam_size` out"),
         ({"references": ["a"], "n_best": 2}, "leave `n_best` out"),
-        ({"replace_unk": False, "unk_origin": "papers"}, "add `replace_unk`"),
-        ({"length_penalty": "none", "alpha": 0.5}, "`alpha`: `length_penalty` none has none"),
+        ({"replace_unk": False, "unk_origin": "papers"}, "without `replace_unk`; add it"),
+        ({"length_penalty": "none", "alpha": 0.5}, "`alpha`: `length_penalty` none does not use it"),
     ],
 )
 def test_what_a_client_combines_wrongly_is_refused_whatever_the_servers_settings(

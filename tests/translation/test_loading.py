@@ -61,7 +61,7 @@ def test_models_that_write_other_words_cannot_be_combined(models: list[Path], tm
     prep = (models[2] / "prep.yaml").read_text()
     words = prep.replace("segmentation: bpe", "segmentation: words")
     (models[2] / "prep.yaml").write_text(prep[: prep.index("tgt:")] + words[words.index("tgt:") :])
-    with pytest.raises(UserError, match="their target segmentation is bpe and words, so their next words are not the"):
+    with pytest.raises(UserError, match="their target segmentation is bpe and words; train them on one"):
         loading.write_ensemble([models[0], models[2]], tmp_path / "ens", "prob", None)
     assert not (tmp_path / "ens").exists()
 
@@ -70,7 +70,7 @@ def test_an_ensemble_cannot_be_where_one_model_is_needed(models: list[Path], tmp
     loading.write_ensemble(models, tmp_path / "ens", "prob", None)
     with pytest.raises(UserError, match="ens: an ensemble, where one model is needed; its members are in"):
         loading.load([tmp_path / "ens", models[0]], "cpu")
-    with pytest.raises(UserError, match="ens: is there already; give another `output` folder, or remove it"):
+    with pytest.raises(UserError, match="ens: exists already; choose another `output` folder, or remove it"):
         loading.write_ensemble(models, tmp_path / "ens", "prob", None)
 
 

@@ -22,15 +22,15 @@ from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
         ({"stop": "last"}, "`stop` last: not one of all, bound, first"),
         ({"shortlist": -1}, "`shortlist`: -1 is less than 0"),
         ({"max_input_length": 0}, "`max_input_length`: 0 is less than 1"),
-        ({"seed": 1, "prefixes": True}, "no attention; leave `prefixes` out"),
-        ({"seed": 1, "alignment": True, "attention": True}, "no attention; leave `alignment` and `attention` out"),
+        ({"seed": 1, "prefixes": True}, "or attention; leave `prefixes` out"),
+        ({"seed": 1, "alignment": True, "attention": True}, "or attention; leave `alignment` and `attention` out"),
         ({"seed": 1, "beam_size": 2, "coverage_penalty": 0.1}, "leave `beam_size` and `coverage_penalty` out"),
-        ({"references": True, "n_best": 1}, "scored and not searched for; leave `n_best` out"),
+        ({"references": True, "n_best": 1}, "scored without a search; leave `n_best` out"),
         ({"references": True, "seed": 0, "shortlist": 0}, "leave `seed` and `shortlist` out"),
         ({"references": True, "prefixes": True}, "leave `prefixes` out"),
-        ({"seed": 1, "stop": "first"}, "no attention; leave `stop` out"),
-        ({"references": True, "stop": "all"}, "scored and not searched for; leave `stop` out"),
-        ({"unk_origin": "papers"}, "is for unknown words that are replaced; add `replace_unk`"),
+        ({"seed": 1, "stop": "first"}, "or attention; leave `stop` out"),
+        ({"references": True, "stop": "all"}, "scored without a search; leave `stop` out"),
+        ({"unk_origin": "papers"}, "has no effect without `replace_unk`; add it"),
         ({"references": True, "max_input_length": 9}, "leave `max_input_length` out"),
     ],
 )
@@ -72,7 +72,7 @@ def test_search_settings_are_the_models_but_for_those_asked_for() -> None:
 def test_search_settings_that_cannot_be_are_refused_by_name() -> None:
     with pytest.raises(UserError, match=r"^`beam_size`: 0 is not between 1 and 10000$"):
         Request(beam_size=0).search(Search())
-    with pytest.raises(UserError, match=r"^`alpha`: `length_penalty` avg has none; it belongs to gnmt and power$"):
+    with pytest.raises(UserError, match=r"^`alpha`: `length_penalty` avg does not use it; only gnmt and power do$"):
         Request(alpha=0.5).search(Search(length_penalty="avg"))
 
 

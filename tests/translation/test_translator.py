@@ -83,7 +83,7 @@ def test_a_model_without_attention_says_that_it_cannot_align(tmp_path: Path, mon
     monkeypatch.setattr(loading, "load_model", load_echo)
     blind = nmtkit.load(write_folder(tmp_path / "blind"), device="cpu")
     assert list(blind.translate(["a"])) == ["a"]
-    with pytest.raises(UserError, match="this model cannot align: it has no attention"):
+    with pytest.raises(UserError, match="this model cannot align words: it has no attention"):
         blind.answer(["a"], Request(alignment=True))
 
 
@@ -282,7 +282,7 @@ def test_no_translation_changes_that_has_no_unknown_word_and_no_name(
 def test_a_model_that_cannot_say_where_words_come_from_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "load_model", load_echo)
     blind = nmtkit.load(write_folder(tmp_path / "blind"), device="cpu")
-    with pytest.raises(UserError, match=r"cannot replace unknown words: it has no attention, .* \(`unkpos`\)"):
+    with pytest.raises(UserError, match=r"cannot replace unknown words: it has no attention .* \(`unkpos`\)"):
         with_lexicon(blind, {}).answer(["a"], REPLACING)
     assert with_lexicon(blind, {}).answer([""], REPLACING)[0][0].text == ""
 
@@ -382,9 +382,11 @@ def test_a_lexicon_is_read_when_it_is_clear_that_it_is_needed(
 def test_a_lexicon_of_pieces_makes_no_shortlist(translator: Translator, tmp_path: Path) -> None:
     (tmp_path / "pieces.tsv").write_text("a\ta\t1\t1\nlow@@\tlow@@\t1\t1\n")
     of_pieces = nmtkit.load(tmp_path / "run", "cpu", lexicon=tmp_path / "pieces.tsv")
-    with pytest.raises(UserError, match=r"pieces.tsv: is of pieces of words; a shortlist takes whole words"):
+    with pytest.raises(UserError, match=r"pieces.tsv: has pieces of words; a shortlist needs whole words"):
         of_pieces.answer(["a"], Request(shortlist=0))
-    with pytest.raises(UserError, match=r"`shortlist`: .*run has no lexicon; give one of nmtkit align as `lexicon`"):
+    with pytest.raises(
+        UserError, match=r"`shortlist`: .*run has no lexicon; give one made by nmtkit align as `lexicon`"
+    ):
         translator.answer(["a"], Request(shortlist=0))
 
 
@@ -413,15 +415,15 @@ def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(tm
         (lambda t: t.answer(["a", b"b"], Request()), "`lines`: number 2 is b'b', not text"),
         (lambda t: t.answer(["a"], Request(n_best=0)), "`n_best`: 0 is less than 1"),
         (lambda t: t.answer(["a"], Request(seed=-1)), "`seed`: -1 is less than 0"),
-        (lambda t: t.answer(["a"], Request(seed=1, prefixes=True), ["a"]), "no attention; leave `prefixes` out"),
-        (lambda t: t.answer(["a"], Request(alignment=True, seed=1)), "no attention; leave `alignment` out"),
+        (lambda t: t.answer(["a"], Request(seed=1, prefixes=True), ["a"]), "or attention; leave `prefixes` out"),
+        (lambda t: t.answer(["a"], Request(alignment=True, seed=1)), "or attention; leave `alignment` out"),
         (lambda t: t.answer(["a", "b"], PREFIXED, ["a"]), "`prefixes`: 1 of them for 2 lines; give one for each"),
         (lambda t: t.answer(["a"], PREFIXED, ["a", "b"]), "`prefixes`: 2 of them for 1 lines; give one for each"),
         (lambda t: forced(t, ["a"], []), "`references`: 0 of them for 1 lines; give one for each"),
         (lambda t: t.answer(["a"], Request(), ["b"]), "`prefixes`: given, but not asked for"),
         (lambda t: t.answer(["a"], Request(references=True)), "`references`: missing"),
         (lambda t: t.translate(["a"], beam_size=0), "`beam_size`: 0 is not between 1 and"),
-        (lambda t: t.translate(["a"], Request(seed=1), beam_size=2), "`seed`: what is drawn at random has no prefix"),
+        (lambda t: t.translate(["a"], Request(seed=1), beam_size=2), "`seed`: sampling does not support prefixes"),
         (lambda t: t.answer(["a"], Request(n_best=4)), "4 best translations need a beam size of at least 4, not 3"),
         (lambda t: t.answer([], Request(max_len_b=0)), "`max_len_b`: 0 is not between 1 and 1000000"),
     ],
