@@ -12,15 +12,24 @@ from typing import TYPE_CHECKING, Literal
 from nmtkit.errors import UserError
 from nmtkit.translation.request import Request
 from nmtkit.version import __version__
+from nmtkit.workflow.average import average
+from nmtkit.workflow.contrast import contrast
+from nmtkit.workflow.inspect import gradient_flows, inspect
 from nmtkit.workflow.prep import prep
+from nmtkit.workflow.report import report
 from nmtkit.workflow.score import score
 from nmtkit.workflow.train import train
+from nmtkit.workflow.translate import translate
+from nmtkit.workflow.tune import tune
 from nmtkit.workflow.vocab import vocab
 
 if TYPE_CHECKING:
     from nmtkit.translation.translator import Translator
 
-__all__ = ["Request", "__version__", "load", "prep", "score", "train", "vocab"]
+__all__ = [
+    "Request", "__version__", "average", "contrast", "gradient_flows", "inspect", "load", "prep", "report", "score",
+    "train", "translate", "tune", "vocab",
+]  # fmt: skip
 
 # oneDNN, which multiplies for PyTorch, caches a program of a megabyte or two for each shape of a product in bfloat16:
 # up to 1,024 in each of two caches, and hardly two batches have the same shape. With a limit of 128, the programs of

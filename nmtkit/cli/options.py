@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-AsJson = Annotated[bool, Option("Print JSON, for scripts.", names="--json")]
+AS_JSON = Option("Print JSON, for scripts.", names="--json")
+AsJson = Annotated[bool, AS_JSON]
 Checkpoint = Annotated[str | None, shared.CHECKPOINT]
 Combine = Annotated[Literal["prob", "logprob"] | None, shared.COMBINE]
 DataFolder = Annotated[Path, shared.DATA]
