@@ -4,7 +4,6 @@ From Python: ``for text in nmtkit.load("run").translate(["Hello!"]): print(text)
 else: ``nmtkit.load("run").translate(lines, nmtkit.Request(beam_size=10, replace_unk=True))``.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -30,15 +29,6 @@ __all__ = [
     "Request", "__version__", "average", "contrast", "gradient_flows", "inspect", "load", "prep", "report", "score",
     "train", "translate", "tune", "vocab",
 ]  # fmt: skip
-
-# oneDNN, which multiplies for PyTorch, caches a program of a megabyte or two for each shape of a product in bfloat16:
-# up to 1,024 in each of two caches, and hardly two batches have the same shape. With a limit of 128, the programs of
-# one update are still compiled only once, and memory stays flat. oneDNN reads the limit at its first product, so it is
-# set here, where every process passes in time. A value that the user has set is kept.
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", os.environ.get("DNNL_PRIMITIVE_CACHE_CAPACITY", "128"))
-os.environ.setdefault("LRU_CACHE_CAPACITY", "128")
-# With this, PyTorch asks Linux for huge pages for tensors of 2 MB and more: fewer page faults and TLB misses.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
 def load(

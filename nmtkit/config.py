@@ -13,13 +13,31 @@ import typing
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 
 from nmtkit.errors import UserError
 
 T = TypeVar("T")
+
+
+Resume = Literal["free", "learnt with", "fixed"]
+# Of a field, whether a run that goes on may change it: it may where the field ends the run or bounds its memory, and it
+# learns with another value where that decides neither the order of the data nor the shape of anything.
+FREE, LEARNT_WITH, FIXED = {"resume": "free"}, {"resume": "learnt with"}, {"resume": "fixed"}
+
+
+def free(default: T) -> T:
+    """A field of a dataclass that a run that goes on may change."""
+    made: T = dataclasses.field(default=default, metadata=FREE)
+    return made
+
+
+def learnt_with(default: T) -> T:
+    """A field of a dataclass that a run that goes on may change, and learns with from then on."""
+    made: T = dataclasses.field(default=default, metadata=LEARNT_WITH)
+    return made
 
 
 class _Loader(yaml.SafeLoader):
@@ -260,7 +278,7 @@ def convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
             return value
         problems.append(f"{path}: expected {_NAMES[kind]} or {', '.join(words)}; found {_describe(value)}")
         return None
-    if origin is typing.Literal:
+    if origin is Literal:
         if value in arguments and not isinstance(value, bool):  # True equals 1, but is not meant by it
             return value
         problems.append(f"{path}: expected one of {', '.join(map(str, arguments))}; found {_describe(value)}")

@@ -97,10 +97,7 @@ def _print_estimate(found: Inspection) -> None:
         ["gradients and optimiser", f"{costs.optimizer / 2**30:.2f} GiB"],
         [f"a pass of {found.experiment.training.pass_tokens:,} words", f"{costs.activations / 2**30:.2f} GiB"],
         ["together", f"{total / 2**30:.2f} GiB"],
-        [
-            f"on {found.device}, {SENTENCES} sentences of {LENGTH} words",
-            f"{costs.words_per_second:,.0f} target words/s",
-        ],
+        [timed, f"{costs.words_per_second:,.0f} target words/s"],
     ]
     print()
     print_table("training in float32, estimated from one small update", ["what", "estimate"], rows)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,7 @@ from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, copy_file, locked
 from nmtkit.machine.threads import choose_threads
-from nmtkit.models.base import Seq2Seq, count_parameters
+from nmtkit.models.base import Seq2Seq, count_parameters, is_dropout
 from nmtkit.ops.native import library
 from nmtkit.ops.precision import TrainingPrecision, dtype_of
 from nmtkit.text.manifest import read_json
@@ -29,16 +28,9 @@ from nmtkit.text.pipeline import copy_prep
 from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run, sample_pairs
+from nmtkit.training.settings import on_resume
 
 log = logging.getLogger(__name__)
-
-# What a run that goes on may change; everything else must be as it was. That has a name in the paper, ends the run or
-# bounds its memory ...
-FREE = re.compile(r"(paper|data|search)\..*|training\.(max_updates|max_epochs|patience|min_lr|valid_every|keep_best|"
-                  r"keep_last|save_every|pass_tokens|precision)")  # fmt: skip
-# ... and this is learnt with, but decides neither the order of the data nor the shape of anything.
-LEARNT_WITH = re.compile(r"model\.(\w+_)?dropout|training\.(optimizer\.(?!name$)\w+|groups\.\w+\.(lr|decay)|"
-                         r"schedule\.\w+|loss|label_smoothing|clip_norm|clip_factor|dropout_seed)")  # fmt: skip
 
 
 def run_experiment(
@@ -182,7 +174,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
     fixed = []  # reported all at once, as a table: one at a time would take as many attempts
     for row in changed:
-        if FREE.fullmatch(row[0]) or LEARNT_WITH.fullmatch(row[0]):
+        if _on_resume(row[0]) != "fixed":
             log.info("changed since the last start: %s %s -> %s", *row)
         else:
             fixed.append(row)
@@ -195,7 +187,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
         if then.words != now.words:
             fixed.append((path.name, _summary(then), _summary(now)))
     if not fixed:
-        if any(LEARNT_WITH.fullmatch(key) for key, _, _ in changed):
+        if any(_on_resume(key) == "learnt with" for key, _, _ in changed):
             log.info("from update %d on it learns with these settings: the same, bit for bit, as any run that changes "
                      "them after this update, and not as one made in one go", folder.updates()[-1])  # fmt: skip
         return
@@ -206,6 +198,16 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
         f"{folder}: the run there was made with other settings, see above: {', '.join(row[0] for row in fixed)}; "
         "put them back, or train into another folder"
     )
+
+
+def _on_resume(key: str) -> configs.Resume:
+    """Whether a run that goes on may change this key of the configuration."""
+    part, _, name = key.partition(".")
+    if part == "training":
+        return on_resume(name)
+    if part == "model":
+        return "learnt with" if is_dropout(name) else "fixed"
+    return "free" if part in ("paper", "data", "search") else "fixed"
 
 
 def _summary(vocabulary: Vocabulary) -> str:
