@@ -1,7 +1,7 @@
 """Neural machine translation with recurrent and convolutional models.
 
-From Python: ``for text in nmtkit.load("run").translate(["Hello!"]): print(text)``. A ``Request`` says everything
-else: ``nmtkit.load("run").translate(lines, nmtkit.Request(beam_size=10, replace_unk=True))``.
+``for text in nmtkit.load("run").translate(["Hello!"]): print(text)`` translates; options go into a ``Request``:
+``nmtkit.load("run").translate(lines, nmtkit.Request(beam_size=10, replace_unk=True))``.
 """
 
 from collections.abc import Sequence
@@ -41,14 +41,14 @@ def load(
     lexicon: Path | str | None = None,
     checkpoint: str | int | None = None,
 ) -> "Translator":
-    """The translator in a model or ensemble folder, or the ensemble of several folders.
+    """Load a model or ensemble folder, or an ensemble of several folders.
 
-    device: auto (a GPU if there is one), cpu, cuda, cuda:1, ... combine, weights: of an ensemble, see ``Ensemble``.
-    precision: of the products in search; auto is bfloat16 where the device multiplies it faster, else float32. Given
-    translations are scored in float32 unless another precision is named. lexicon: a file written by nmtkit align, used
-    for unknown words and shortlists instead of the model's own. checkpoint: best, last or the number of an update; by
-    default it is the best, or the one whose folder is given, such as run/checkpoints/step-876. Raises UserError for
-    folders that cannot be loaded or combined, and for a device or precision that cannot be used.
+    device: auto (a GPU if there is one), cpu, cuda, cuda:1, ... combine, weights: see ``Ensemble``. precision: of the
+    matrix products in search; auto is bfloat16 if the device multiplies it faster than float32. Given translations are
+    scored in float32 unless a precision is named. lexicon: a file of nmtkit align for unknown words and shortlists,
+    instead of the model's own. checkpoint: best (the default), last or the number of an update; a folder such as
+    run/checkpoints/step-876 also selects one. Raises UserError if the folders cannot be loaded or combined, or if the
+    device or precision is not available.
     """
     from nmtkit.folders import at_checkpoint
     from nmtkit.translation import loading  # torch takes seconds to import; `nmtkit --help` does without

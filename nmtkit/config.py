@@ -22,21 +22,21 @@ from nmtkit.errors import UserError
 T = TypeVar("T")
 
 
-Resume = Literal["free", "learnt with", "fixed"]
-# Of a field, whether a run that goes on may change it: it may where the field ends the run or bounds its memory, and it
-# learns with another value where that decides neither the order of the data nor the shape of anything.
-FREE, LEARNT_WITH, FIXED = {"resume": "free"}, {"resume": "learnt with"}, {"resume": "fixed"}
+Resume = Literal["free", "hyperparameter", "fixed"]
+# Of a field, whether it may change when a run is resumed: it may if it ends the run or bounds its memory (free), and a
+# hyperparameter may that affects neither the order of the data nor any shape.
+FREE, HYPERPARAMETER, FIXED = {"resume": "free"}, {"resume": "hyperparameter"}, {"resume": "fixed"}
 
 
 def free(default: T) -> T:
-    """A field of a dataclass that a run that goes on may change."""
+    """A field of a dataclass that may change when a run is resumed."""
     made: T = dataclasses.field(default=default, metadata=FREE)
     return made
 
 
-def learnt_with(default: T) -> T:
-    """A field of a dataclass that a run that goes on may change, and learns with from then on."""
-    made: T = dataclasses.field(default=default, metadata=LEARNT_WITH)
+def hyperparameter(default: T) -> T:
+    """A field of a dataclass that may change when a run is resumed, and applies from then on."""
+    made: T = dataclasses.field(default=default, metadata=HYPERPARAMETER)
     return made
 
 

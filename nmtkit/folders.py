@@ -1,4 +1,4 @@
-"""What lies where in a data folder (``TextFiles``) and in a model folder (``ModelFolder``), and its checksums."""
+"""The files of data folders (``TextFiles``) and model folders (``ModelFolder``), and their checksums."""
 
 import json
 import os
@@ -15,17 +15,16 @@ from nmtkit.config import dump_yaml
 from nmtkit.errors import UserError
 from nmtkit.lines import FULL, atomic_write, real_path, report_write_errors, sync
 
-# Goes up when an earlier nmtkit would misread a folder instead of refusing it; nmtkit then reads both. A new setting in
-# the configuration is no reason: who does not know it says so.
+# Increased when an older nmtkit would misread a new folder without an error; nmtkit then reads both formats. A new
+# configuration key is no reason, because older versions reject unknown keys.
 FORMAT_VERSION = "1"
 
-# Damage is noticed when a file is loaded, not in the translations. CRC-32 notices every single wrong bit, and all but
-# one in four thousand million other changes; it guards against worn disks and cut copies, not against deceit.
+# CRC-32 of every file is verified when it is loaded. It protects against bad disks and truncated copies, not attacks.
 CHECKSUMS = "checksums.json"
-_BLOCK = 1 << 20  # bytes: what stays in a core's cache is summed up four times as fast
+_BLOCK = 1 << 20  # bytes; a block that fits into the core's cache is four times as fast
 
-_CHECKPOINT = re.compile("step-(0|[1-9][0-9]{0,17})")  # the name of a checkpoint's folder
-_SHOWN = 20  # checkpoints in a message
+_CHECKPOINT = re.compile("step-(0|[1-9][0-9]{0,17})")
+_SHOWN = 20  # checkpoints listed in an error message
 
 
 SideName = Literal["src", "tgt"]
@@ -35,86 +34,96 @@ SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class TextFiles:
-    """The places of the files by which text becomes numbers and back, in a data folder and in a model's alike."""
+    """Paths of the files of text processing, the same in data folders and model folders."""
 
     folder: Path
 
     @property
     def settings(self) -> Path:
-        """The settings that ``nmtkit prep`` was called with, as YAML."""
+        """The settings of ``nmtkit prep``."""
         return self.folder / "prep.yaml"
 
     def merges(self, side: SideName) -> Path:
-        """The merges of BPE, in subword-nmt's format; not there when a side is split into words."""
+        """BPE merges in subword-nmt's format, if the side uses BPE."""
         return self.folder / f"bpe.{side}"
 
     def sentencepieces(self, side: SideName) -> Path:
-        """The unigram model of SentencePiece; not there unless a side is split by it."""
+        """The SentencePiece unigram model, if the side uses SentencePiece."""
         return self.folder / f"sentencepiece.{side}"
 
     def truecasing(self, side: SideName) -> Path:
-        """The usual case of each word, in Moses' format; not there unless a side is truecased."""
+        """The truecasing model in Moses' format, if the side is truecased."""
         return self.folder / f"truecase.{side}"
 
     def vocabulary(self, side: SideName) -> Path:
-        """The words of a side by number."""
+        """The vocabulary of a side, one word per line."""
         return self.folder / f"vocab.{side}"
 
     @property
     def lexicon(self) -> Path:
-        """Translations of single words, of ``nmtkit align``; not there unless that was run."""
+        """The bilingual lexicon of ``nmtkit align``, if there is one."""
         return self.folder / "lexicon.tsv"
 
     def learnt(self, side: SideName) -> tuple[Path, ...]:
-        """What ``nmtkit prep`` learns from the text of a side, there or not."""
+        """The models that ``nmtkit prep`` may learn from the text of a side."""
         return self.merges(side), self.sentencepieces(side), self.truecasing(side)
 
     def prepared(self) -> Iterator[Path]:
-        """The files that ``nmtkit prep`` makes, there or not."""
+        """The files that ``nmtkit prep`` may write."""
         yield self.settings
         yield from map(self.merges, SIDES)
         yield from map(self.sentencepieces, SIDES)
         yield from map(self.truecasing, SIDES)
 
     def all(self) -> Iterator[Path]:
-        """All of them, there or not."""
+        """All files of text processing, existing or not."""
         yield from self.prepared()
         yield from map(self.vocabulary, SIDES)
         yield self.lexicon
 
 
-# What ``nmtkit align`` makes; it is of one text, so that ``prep`` takes it away.
+# Written by ``nmtkit align``; prep deletes them because they belong to one text.
 ALIGN_FILES = ("dev.align", TextFiles(Path()).lexicon.name, "train.align")
+
+
+class _File:
+    """An attribute of a ModelFolder: the path of the file or folder with this name in it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "ModelFolder", owner: type) -> Path:
+        return folder.path / self._name
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The names of a model folder's files, and what can be said of it without reading a weight.
+    """The file names of a model folder, and what can be read from it without loading weights.
 
-    A run, an average and a member of an ensemble have ``config``, ``text`` and ``checkpoint``; a run has its history
-    besides. An ensemble has ``bundle`` and ``members`` instead.
+    A run, an average and a member of an ensemble have ``config``, ``text`` and ``checkpoint``; a run also has its
+    history. An ensemble has ``bundle`` and ``members`` instead.
     """
 
     path: Path
-    update: int | None = None  # of the checkpoint that is meant; None: the best one
+    update: int | None = None  # of the selected checkpoint; None: the best one
 
     def __str__(self) -> str:
         return str(self.named)
 
     @classmethod
     def at(cls, path: Path, checkpoint: str | None = None) -> "ModelFolder":
-        """The model at ``path``: a model folder, or the folder of a checkpoint in one, as run/checkpoints/step-876.
+        """The model at ``path``: a model folder, or a checkpoint's folder in it such as run/checkpoints/step-876.
 
-        checkpoint: best, last or the number of an update. Raises UserError, with the checkpoints that there are, for
-        one that is not there.
+        checkpoint: best, last or the number of an update. Raises UserError listing the existing checkpoints if it does
+        not exist.
         """
-        real = real_path(path)  # of a link, and of step-876 in the folder of the checkpoints
+        real = real_path(path)  # resolves links and a relative step-876
         folder = cls(path)
         match = _CHECKPOINT.fullmatch(real.name) if real.parent.name == folder.checkpoints.name else None
         if match and not folder.config.exists():
             if checkpoint is not None:
                 raise UserError(f"{path}: is a checkpoint itself; leave `checkpoint` {checkpoint} out")
-            # As it was typed, where that says it all.
+            # Keep the path as it was typed if it contains the model folder.
             folder = cls(path.parent.parent if path.parent.name == real.parent.name else real.parent.parent)
             return cls(folder.path, folder._existing(int(match[1]), str(path)))
         if checkpoint is None:
@@ -130,122 +139,74 @@ class ModelFolder:
         return cls(path, folder._existing(update, f"`checkpoint` {checkpoint}"))
 
     def _existing(self, update: int | None, wanted: str) -> int:
-        """``update`` if there is a checkpoint of it; raises UserError about what was ``wanted`` if there is none."""
+        """``update`` if it has a checkpoint; otherwise raises a UserError that begins with ``wanted``."""
         updates = self.updates()
         best = self.best_update()
         if update is None or update not in updates:
             shown = ", ".join(map(str, updates[-_SHOWN:]))
             more = "..., " if len(updates) > _SHOWN else ""
             raise UserError(
-                f"{wanted}: not there; the checkpoints of {self.path} are {more}{shown}, the best one {best}"
+                f"{wanted}: does not exist; the checkpoints of {self.path} are {more}{shown}, the best is {best}"
             )
         return update
 
+    config = _File("config.yaml")  # the experiment with every value resolved
+    format_version = _File("format_version")
+    corpus = _File("data.json")  # hashes of the training data
+    origin = _File("origin.json")  # the checkpoint that initialised the weights, if any
+    ranking = _File("best")  # the best checkpoints with their metric, best first
+    metrics = _File("metrics.jsonl")  # the history of a run, one JSON record per line
+    tensorboard = _File("tensorboard")  # the same for TensorBoard
+    log = _File("train.log")
+    lock = _File(".lock")  # held by the training process
+    bundle = _File("ensemble.yaml")  # the members of an ensemble and how they are combined
+    members = _File("members")  # the model folders of an ensemble
+    checkpoints = _File("checkpoints")
+
     @property
     def named(self) -> Path:
-        """The path by which ``at`` finds the same again."""
+        """The path from which ``at`` makes the same ModelFolder."""
         return self.path if self.update is None else self.checkpoint(self.update)
 
     @property
-    def config(self) -> Path:
-        """The experiment with every value resolved, as YAML."""
-        return self.path / "config.yaml"
-
-    @property
-    def format_version(self) -> Path:
-        """The version of the form of the folder, see ``FORMAT_VERSION``."""
-        return self.path / "format_version"
-
-    @property
     def text(self) -> TextFiles:
-        """Vocabularies, merges and whatever else the model reads and writes text by."""
+        """Vocabularies, merges and the other files of text processing."""
         return TextFiles(self.path)
 
-    @property
-    def corpus(self) -> Path:
-        """The hashes of the texts that the run is trained on, as JSON."""
-        return self.path / "data.json"
-
-    @property
-    def origin(self) -> Path:
-        """The checkpoint whose weights the run began with, as JSON; not there if they were random."""
-        return self.path / "origin.json"
-
-    @property
-    def ranking(self) -> Path:
-        """The best checkpoints with their metric, best first."""
-        return self.path / "best"
-
-    @property
-    def metrics(self) -> Path:
-        """The history of a run, a JSON record in each line."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def tensorboard(self) -> Path:
-        """The history of a run once more, for TensorBoard."""
-        return self.path / "tensorboard"
-
-    @property
-    def log(self) -> Path:
-        """The lines that a run has logged on the screen, each with its time."""
-        return self.path / "train.log"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the process that trains here."""
-        return self.path / ".lock"
-
     def translations(self, split: Literal["dev", "test"]) -> Path:
-        """A set of the data folder as this model translates it."""
+        """This model's translation of a set of the data folder."""
         return self.named / f"{split}.hyp"
 
-    @property
-    def bundle(self) -> Path:
-        """The members of an ensemble and how they are combined, as YAML."""
-        return self.path / "ensemble.yaml"
-
-    @property
-    def members(self) -> Path:
-        """The folder of an ensemble's model folders."""
-        return self.path / "members"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of the folders of checkpoints."""
-        return self.path / "checkpoints"
-
     def checkpoint(self, update: int) -> Path:
-        """The folder of the checkpoint that was saved after so many updates."""
+        """The folder of the checkpoint saved after ``update`` updates."""
         return self.checkpoints / f"step-{update}"
 
     def weights(self, update: int) -> Path:
-        """The weights of a checkpoint, as safetensors."""
+        """The weights of a checkpoint (safetensors)."""
         return self.checkpoint(update) / "model.safetensors"
 
     def trainer(self, update: int) -> Path:
-        """The state that training needs beside the weights to go on; an average has none."""
+        """The optimizer's and the loop's state of a checkpoint; an average has none."""
         return self.checkpoint(update) / "trainer.pt"
 
     def validated(self, update: int) -> Path:
-        """The progress after the validation of a checkpoint; not there before it, nor where there is none."""
+        """The progress after a checkpoint's validation, if it was validated."""
         return self.checkpoint(update) / "validated.pt"
 
     def updates(self) -> list[int]:
-        """The updates after which there is a complete checkpoint, oldest first."""
-        # A folder that somebody has renamed or put there is none of the run's.
+        """The updates that have a complete checkpoint, in ascending order."""
         matches = (_CHECKPOINT.fullmatch(path.name) for path in self.checkpoints.glob("step-*"))
         return sorted(int(match[1]) for match in matches if match)
 
     def best_updates(self) -> list[int]:
-        """The updates of the checkpoints that were best when validated, as far as they were kept, best first."""
+        """The updates of the kept best checkpoints, best first."""
         # The ranking may name checkpoints that were deleted by hand.
-        there = {f"step-{update}": update for update in self.updates()}
+        existing = {f"step-{update}": update for update in self.updates()}
         names = [line.partition("\t")[0] for line in read_text(self.ranking).splitlines()]
-        return [there[name] for name in names if name in there]
+        return [existing[name] for name in names if name in existing]
 
     def best_update(self) -> int:
-        """The update of the best checkpoint, or of the last when nothing was validated. Raises UserError for none."""
+        """The update of the best checkpoint, or the last if none was validated. Raises UserError if there is none."""
         # An average has one checkpoint and no ranking.
         updates = self.best_updates() or self.updates()[::-1]
         if not updates:
@@ -253,14 +214,14 @@ class ModelFolder:
         return updates[0]
 
     def chosen_weights(self) -> Path:
-        """The weights that are meant: those of the checkpoint that was named, or else of the best one."""
+        """The weights of the selected checkpoint, by default the best one."""
         self.check()
         return self.weights(self.best_update() if self.update is None else self.update)
 
     def check(self) -> None:
-        """Raise UserError when this is not the folder of one model, whole and in a form that this version reads.
+        """Raise UserError unless this is an undamaged folder of a single model in a format that this version reads.
 
-        Weights are checked when they are loaded.
+        Weights are verified when they are loaded.
         """
         if self.members.is_dir():
             raise UserError(f"{self.path}: an ensemble, where one model is needed; its members are in {self.members}")
@@ -274,29 +235,29 @@ class ModelFolder:
         self.check_sums()
 
     def check_sums(self) -> None:
-        """Raise UserError when a file that translations depend on is not as it was written."""
+        """Raise UserError if a file has changed since its checksum was written."""
         if changed := changed_file(self.path):
             raise UserError(
-                f"{changed}: not as it was written: damaged, changed or gone; copy it again from where it came, or, if "
-                f"the change is meant, delete {self.path / CHECKSUMS}"
+                f"{changed}: does not match its checksum: damaged, changed or missing; copy it again, or, if the "
+                f"change is intended, delete {self.path / CHECKSUMS}"
             )
 
     def seal(self) -> None:
-        """Keep the checksums of every file, weights left out, that translations or the way on depend on."""
+        """Write the checksums of all files except weights that translation or resuming depends on."""
         write_checksums(self.path, self._sums())
 
     def unseal(self) -> None:
-        """Forget the checksums before files are written, so that a process that is killed leaves no wrong ones."""
+        """Delete the checksums before files are rewritten, so that a killed process leaves no wrong ones."""
         (self.path / CHECKSUMS).unlink(missing_ok=True)
 
     def _sums(self) -> dict[str, int]:
-        """The CRC-32 of each file that ``seal`` is about, by its name."""
+        """The CRC-32 of each file that ``seal`` covers, by name."""
         files = (self.config, self.corpus, self.origin, self.bundle, *self.text.all())
         return {file.name: crc32(file) for file in files if file.is_file()}
 
     def write_config(self, values: Any) -> None:
-        """Write the resolved values of the experiment, and the version of everything else; ``seal`` comes after it."""
-        # The old checksums go first: between the two writes they would call the folder damaged.
+        """Write the resolved configuration and the format version; call ``seal`` afterwards."""
+        # The old checksums would be wrong between the two writes.
         self.unseal()
         with atomic_write(self.config) as file:
             file.write(dump_yaml(values))
@@ -304,29 +265,29 @@ class ModelFolder:
             file.write(FORMAT_VERSION + "\n")
 
     def write_ranking(self, best: Sequence[Sequence[float]]) -> None:
-        """``best``: update and metric of the best checkpoints, best first."""
+        """Write the ranking; ``best`` has the update and metric of each checkpoint, best first."""
         with atomic_write(self.ranking) as file:
             file.writelines(f"step-{int(update)}\t{metric:.6g}\n" for update, metric, *_ in best)
 
     def copy_settings(self, output: "ModelFolder") -> None:
-        """Copy every file but weights and history to ``output``. Raises UserError for one that cannot be copied."""
+        """Copy every file but weights and history to ``output``. Raises UserError if a file cannot be copied."""
         translations = (self.translations("dev"), self.translations("test"))
         history = (self.checkpoints, self.ranking, self.metrics, self.log, *translations, self.lock)
         left_out = {CHECKSUMS, *(path.name for path in history)}
         output.path.mkdir(parents=True, exist_ok=True)
         for file in self.path.iterdir():
-            # By what is left out, so that files of the user's beside the model's are copied, too. No folder is a part
-            # of a model but its checkpoints: one may be TensorBoard's, or ``output`` itself.
+            # A blacklist, so that the user's own files are copied too. No subfolder but checkpoints belongs to a model:
+            # it may be TensorBoard's, or ``output`` itself.
             if file.name in left_out or file.is_dir():
                 continue
             try:
                 shutil.copy2(file, output.path)
             except OSError as error:
                 raise UserError(f"{file}: cannot be copied: {error.strerror or error}") from None
-        write_checksums(output.path, self._sums())  # of what was read: a copy that went wrong is noticed
+        write_checksums(output.path, self._sums())  # of the source, so that a damaged copy is detected
 
     def copy_model(self, output: "ModelFolder") -> None:
-        """Put into ``output`` what translates: everything but history, with the weights that are meant only."""
+        """Copy all files needed for translation to ``output``, with the weights of the selected checkpoint only."""
         weights = self.chosen_weights()
         self.copy_settings(output)
         target = output.checkpoints / weights.parent.name
@@ -336,29 +297,29 @@ class ModelFolder:
 
     @contextmanager
     def replaced(self) -> Iterator["ModelFolder"]:
-        """A folder beside this one to write a model to, which takes this one's place when it is whole.
+        """A temporary folder to write a model to; it replaces this model folder when the block ends.
 
-        What is there that no model writes stays there. An error leaves nothing of the new one, and the old one as it
-        was. Raises UserError where there is no room.
+        Files that are no part of a model stay. On an error the old model is unchanged and the new one is deleted.
+        Raises UserError if the disk is full.
         """
-        # Where a link leads: the rename must stay on one disk, and the link should still point to the model.
+        # Follow links: the rename must stay on one disk, and a link to the model must survive.
         final = real_path(self.path)
         new = ModelFolder(final.with_name(f".{final.name}.{os.getpid()}.tmp"))
         with report_write_errors(self.path):
             new.path.mkdir(parents=True)
         try:
-            # Only a full disk is surely about this folder; anything else may be about a file that is read inside.
+            # Other errors than a full disk may come from files that the caller reads.
             with report_write_errors(self.path, only=FULL):
                 yield new
             with report_write_errors(self.path):
                 final.mkdir(exist_ok=True)
                 self.unseal()
-                # What an older model has that the new one may not have: it would be taken for a part of the new one.
-                for gone in (self.checkpoints, self.members):
-                    shutil.rmtree(gone, ignore_errors=True)
+                # Delete files of the old model that the new one may lack.
+                for old in (self.checkpoints, self.members):
+                    shutil.rmtree(old, ignore_errors=True)
                 for file in self.text.all():
                     file.unlink(missing_ok=True)
-                # Weights come last: a process that is killed here leaves a folder that says it has none.
+                # Weights last: if the process is killed here, the folder has no checkpoint.
                 for entry in sorted(new.path.iterdir(), key=lambda entry: entry.name == self.checkpoints.name):
                     os.replace(entry, final / entry.name)
                 sync(final)
@@ -367,17 +328,17 @@ class ModelFolder:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that may be missing (then nothing) or damaged (then with U+FFFD for what is no UTF-8)."""
+    """The text of a file, with U+FFFD for invalid UTF-8; empty if the file does not exist."""
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def at_checkpoint(folders: Iterable[Path | str], checkpoint: str | None) -> list[Path]:
-    """The models in ``folders``, each at that checkpoint, by the paths that stand for them; see ``ModelFolder.at``."""
+    """The paths of ``folders`` with the checkpoint selected in each; see ``ModelFolder.at``."""
     return [ModelFolder.at(Path(folder), checkpoint).named for folder in folders]
 
 
 def crc32(path: Path) -> int:
-    """The CRC-32 of a file, whatever its size, without holding it in memory."""
+    """The CRC-32 of a file, read block by block."""
     crc, block = 0, memoryview(bytearray(_BLOCK))
     with path.open("rb", buffering=0) as file:
         while size := file.readinto(block):
@@ -386,23 +347,23 @@ def crc32(path: Path) -> int:
 
 
 def write_checksums(folder: Path, sums: Mapping[str, int]) -> None:
-    """Keep the CRC-32 of files of ``folder`` by their name."""
+    """Write the CRC-32 of files in ``folder``, by name."""
     with atomic_write(folder / CHECKSUMS) as file:
         file.write(json.dumps({name: f"{crc:08x}" for name, crc in sums.items()}, indent=1) + "\n")
 
 
 def changed_file(folder: Path) -> Path | None:
-    """The first file of ``folder`` that is gone or not what its checksum was made of; None if all are.
+    """The first file of ``folder`` that is missing or differs from its checksum; None if all match.
 
-    Folders without checksums, such as nmtkit 0.1 wrote, pass. Raises UserError for checksums that cannot be read.
+    Folders without checksums (nmtkit 0.1) pass. Raises UserError if the checksums cannot be read.
     """
     path = folder / CHECKSUMS
     if not path.exists():
         return None
     try:
         sums = json.loads(path.read_bytes())
-        # The name alone: a file from elsewhere must not lead out of its folder.
+        # The base name only: a path in a downloaded file must not leave the folder.
         files = {folder / Path(name).name: int(crc, 16) for name, crc in sums.items()}
     except (ValueError, RecursionError, TypeError, AttributeError):
-        raise UserError(f"{path}: damaged; copy it from where it came, or delete it to do without checks") from None
+        raise UserError(f"{path}: damaged; copy it again, or delete it to skip the checks") from None
     return next((file for file, crc in files.items() if not file.is_file() or crc32(file) != crc), None)

@@ -1,7 +1,4 @@
-"""Lines in and out, files that are written whole or not at all, and folders into which one program at a time writes.
-
-A line ends at \\n and nowhere else.
-"""
+"""Reading lines, atomic writes, and locked folders. A line ends at \\n and nowhere else."""
 
 import codecs
 import errno
@@ -30,45 +27,45 @@ _COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
 
-# Windows has no such locks, cannot be asked to write a folder to the disk, and waits for no pipe.
+# Windows has no flock, no fsync of folders and no select on pipes.
 POSIX = find_spec("fcntl") is not None
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the system's errors for a disk without room
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full
 
 
 def raw_lines(path: Path | str) -> Iterator[bytes]:
-    """Each line of a file as bytes, \\n included. "-" is standard input; .gz and .zst are unpacked.
+    """The lines of a file as bytes, \\n included. "-" is standard input; .gz and .zst files are decompressed.
 
-    FILE.tsv:2, or FILE.tsv.gz:2, is the second column of FILE.tsv. Raises UserError for a file that cannot be read, is
-    damaged, or has no such column in a line.
+    FILE.tsv:2, or FILE.tsv.gz:2, is the second column of FILE.tsv. Raises UserError if the file cannot be read, is
+    damaged, or has a line without that column.
     """
     file, column = file_of(path)
     return _lines_of_file(file) if column is None else _column(file, column)
 
 
 def check_read_once(paths: Iterable[Path | str]) -> None:
-    """Raise UserError if standard input is named more than once: only its first reader would get lines."""
+    """Raise UserError if standard input is named more than once."""
     if list(map(str, paths)).count("-") > 1:
-        raise UserError("-: is standard input, which can be read once; name a file in the other place")
+        raise UserError("-: standard input can be read only once; name a file instead of the other -")
 
 
 def file_of(path: Path | str) -> tuple[Path, int | None]:
-    """The file of a name as ``raw_lines`` takes it, and the column, from 1, if the name has one."""
+    """The file and the column (from 1, or None) of a path as ``raw_lines`` accepts it."""
     match = _COLUMN.fullmatch(str(path))
     return (Path(match[1]), int(match[2])) if match else (Path(path), None)
 
 
 def _column(path: Path, column: int) -> Iterator[bytes]:
-    """One column of a table, from 1, as the lines of a file. Raises UserError for a line that has too few."""
+    """A column (from 1) of a table as lines. Raises UserError for a line that has too few columns."""
     for number, line in enumerate(_lines_of_file(path), 1):
         columns = _content(line).split(b"\t")
         if len(columns) < column:
-            raise UserError(f"{path}:{number}: no column {column} among {len(columns)}; mend the line, or name another")
+            raise UserError(f"{path}:{number}: has {len(columns)} columns, not {column}; fix the line")
         yield columns[column - 1] + b"\n"
 
 
 def _lines_of_file(path: Path) -> Iterator[bytes]:
-    """The lines of a file, unpacked by its suffix. Raises UserError for a file that cannot be read, or is damaged."""
+    """The lines of a file, decompressed by suffix. Raises UserError if it cannot be read or is damaged."""
     suffix = path.suffix
     try:
         if str(path) == "-":
@@ -84,14 +81,14 @@ def _lines_of_file(path: Path) -> Iterator[bytes]:
             with open(path, "rb") as file:
                 yield from file
     except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-        raise UserError(f"{path}: damaged or cut short ({error}); fetch or pack it again") from None
+        raise UserError(f"{path}: damaged or truncated ({error}); download or compress it again") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _zstd_lines(path: Path) -> Iterator[bytes]:
-    """Reads frame by frame, because zstandard's own file object takes a file that is cut short for a whole one."""
-    rest, frame = b"", None  # the beginning of a line that goes on in the next block
+    """Decompresses frame by frame, because zstandard's file object accepts truncated files."""
+    rest, frame = b"", None  # rest: an unfinished line
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
             while block:
@@ -102,23 +99,23 @@ def _zstd_lines(path: Path) -> Iterator[bytes]:
                 if frame.eof:
                     frame = None
     if frame is not None:
-        raise EOFError("the last frame has no end")
+        raise EOFError("the last frame is incomplete")
     if rest:
         yield rest
 
 
 def read_lines(path: Path | str) -> Iterator[str]:
-    """Each line of a UTF-8 file without its \\n or \\r\\n; the last one counts even without \\n.
+    """The lines of a UTF-8 file without \\n or \\r\\n, and without a byte order mark at the start of the file.
 
-    A byte order mark at the start is left out. Raises UserError for a file that cannot be read, and with file and line
-    for bytes that are not UTF-8.
+    A last line without \\n counts. Raises UserError if the file cannot be read, and with file and line if it is not
+    UTF-8.
     """
     for number, raw in enumerate(raw_lines(path), 1):
         yield parse_line(raw, path, number)
 
 
 def parse_line(raw: bytes, path: Path | str, number: int) -> str:
-    """Line ``number`` of ``path`` as text; raises UserError where it is not UTF-8."""
+    """Line ``number`` of ``path`` as text; raises UserError if it is not UTF-8."""
     content = _content(raw)
     try:
         line = content.decode("utf-8")
@@ -131,31 +128,31 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
 
 
 def conversion(line: bytes) -> str:
-    """Advice on how to convert a file with this line, best its first, to UTF-8.
+    """How to convert a file to UTF-8, judged by a line of it, preferably the first.
 
-    UTF-16 begins with a byte order mark, and in Latin script half of its bytes are zeros; all else counts as Latin-1.
+    A byte order mark, or zeros in more than a quarter of the bytes, means UTF-16; anything else is taken for Latin-1.
     """
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
     return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'latin1'} -t utf-8"
 
 
 def decode_line(raw: bytes, number: int) -> str:
-    """Line ``number`` for a filter, which has to answer every one: bytes that are not UTF-8 become U+FFFD."""
+    """Line ``number`` as text, with U+FFFD for invalid UTF-8: filters answer every line."""
     return _without_mark(_content(raw).decode("utf-8", errors="replace"), number)
 
 
 def _without_mark(line: str, number: int) -> str:
-    """Line ``number`` without a byte order mark, which only the first line of a file can have."""
+    """Removes the byte order mark of the first line."""
     return line.removeprefix("\ufeff") if number == 1 else line
 
 
 def _content(raw: bytes) -> bytes:
-    """A line without its end."""
+    """A line without its line end."""
     return raw.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def count_lines(path: Path | str) -> int:
-    """The number of lines in a file; the last one counts even without \\n."""
+    """The number of lines in a file; a last line without \\n counts."""
     return sum(1 for _ in raw_lines(path))
 
 
@@ -164,32 +161,31 @@ def atomic_write(path: Path | str, mode: Literal["w"] = "w") -> AbstractContextM
 @overload
 def atomic_write(path: Path | str, mode: Literal["wb"]) -> AbstractContextManager[BinaryIO]: ...
 def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractContextManager[IO[Any]]:
-    """A file that appears under its name only when it is complete and on disk; an error leaves no trace of it.
+    """A file that appears under its name when it is complete and on disk; an error leaves nothing behind.
 
-    Text is UTF-8 with \\n, compressed if the name ends in .gz or .zst. A link stays, and its target is replaced. The
-    mode of an existing file is kept. A device or a named pipe is written to directly. Raises UserError where the file
-    cannot be written.
+    Text is UTF-8 with \\n; .gz and .zst are compressed. The target of a symbolic link is replaced, the mode of an
+    existing file kept. Devices and named pipes are written directly. Raises UserError if the file cannot be written.
     """
     path = Path(path)
-    # /dev/stdout may be a file, and only the shell knows whether it meant to replace it.
+    # /dev/stdout may be redirected to a file, which must not be replaced.
     streams = path.parent in _DEVICES or (path.exists() and not path.is_file() and not path.is_dir())
     return _stream(path, mode) if streams else _atomic_write(real_path(path) if path.is_symlink() else path, mode)
 
 
 def copy_file(source: Path, copy: Path) -> None:
-    """Write the content of ``source`` to ``copy`` as ``atomic_write`` does. Raises UserError where it cannot."""
+    """Copy a file with ``atomic_write``. Raises UserError if it cannot be written."""
     with atomic_write(copy, "wb") as file:
         file.write(source.read_bytes())
 
 
 def real_path(path: Path) -> Path:
-    """Where a path leads, links followed. Unlike ``resolve`` it does not raise for links that form a cycle."""
+    """The path with links resolved; unlike ``Path.resolve`` it does not raise on a cycle of links."""
     return Path(os.path.realpath(path))
 
 
 @contextmanager
 def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
-    """A device or pipe, written to directly; opened to append, since /dev/stdout may hold output of other programs."""
+    """A device or pipe, opened for appending because /dev/stdout may be a file with other output."""
     with report_write_errors(path):
         opened = open(path, "ab") if mode == "wb" else _open_text(path, path.suffix, "at")  # noqa: SIM115
     with report_write_errors(path, only=FULL), opened as file:
@@ -198,17 +194,17 @@ def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
 
 @contextmanager
 def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
-    """A file beside ``path`` that takes its place in the end: a rename in one folder is done whole or not at all."""
-    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"  # of "." too, which has no name
+    """A temporary file beside ``path`` that replaces it at the end, by a rename within one folder."""
+    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"  # with_name fails for "."
     with report_write_errors(path):
         opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix, "wt")  # noqa: SIM115
     try:
-        if path.exists():  # before anything is in it: who may read the old file may read the new one, and nobody else
+        if path.exists():  # before writing, so that the new file is never readable by more users than the old one
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         with report_write_errors(path, only=FULL), opened as file:
             yield file
         with report_write_errors(path):
-            # The content first, then the name: after a power cut the name must not stand for an empty file.
+            # Content before name: a power failure must not leave an empty file.
             sync(temporary)
             os.replace(temporary, path)
             sync(path.parent)
@@ -218,7 +214,7 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
 
 
 def _open_text(path: Path, suffix: str, mode: Literal["wt", "at"]) -> TextIO:
-    """A text file in UTF-8 with \\n, compressed according to ``suffix``, which is that of the final name."""
+    """A UTF-8 text file with \\n, compressed according to ``suffix``, the suffix of the final name."""
     if suffix == ".gz":
         return cast(TextIO, gzip.open(path, mode, encoding="utf-8", newline="\n"))
     if suffix == ".zst":
@@ -227,7 +223,7 @@ def _open_text(path: Path, suffix: str, mode: Literal["wt", "at"]) -> TextIO:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, is on disk; where a system can be asked for it."""
+    """Flush a file, or a folder's list of names, to disk (fsync)."""
     if not POSIX:
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -239,7 +235,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def report_write_errors(path: Path, only: tuple[int, ...] = ()) -> Iterator[None]:
-    """Turns an OSError in writing ``path`` into a UserError (``only`` those with these error numbers, if given)."""
+    """Turn an OSError while writing ``path`` into a UserError; ``only``: just these error numbers."""
     try:
         yield
     except OSError as error:
@@ -250,14 +246,11 @@ def report_write_errors(path: Path, only: tuple[int, ...] = ()) -> Iterator[None
 
 @contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """A new temporary folder inside ``folder``, which is created if need be.
-
-    The folders of processes that were killed are deleted first.
-    """
+    """A new temporary folder inside ``folder``, which is created if needed; folders of killed processes are deleted."""
     with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(".new-*") if POSIX else ():
-            with suppress(UserError), locked(old, "program"):  # which a living process holds
+            with suppress(UserError), locked(old, "program"):  # fails while its process is alive
                 shutil.rmtree(old, ignore_errors=True)
         staging = tempfile.TemporaryDirectory(prefix=".new-", dir=folder)
     with locked(Path(staging.name), "program"), staging, report_write_errors(folder, only=FULL):
@@ -265,10 +258,10 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 
 
 def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
-    """Move the finished files ``names`` of ``staging`` into ``folder``; those that were not made are removed there.
+    """Move the finished files ``names`` from ``staging`` to ``folder``; names missing from ``staging`` are deleted.
 
-    The last of them marks a complete folder: it is removed first and moved last, so that a folder left half-way counts
-    as unfinished instead of mixing old and new files.
+    The last name marks a complete folder: it is deleted first and moved last, so that an interrupted move leaves an
+    unfinished folder, not a mixture.
     """
     (folder / names[-1]).unlink(missing_ok=True)
     for name in names:
@@ -282,11 +275,11 @@ def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
 
 @contextmanager
 def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
-    """Keep other programs out of ``folder``, which is created if need be, while this one writes there.
+    """Lock ``folder``, which is created if needed, against other programs that write there.
 
-    With ``shared``, other processes may hold the lock as well if they share it, too. The lock is on the file ``.lock``,
-    which its holder may delete together with the folder; the system releases the lock of a dead process. Raises
-    UserError naming the ``program`` and its process where the lock is taken.
+    shared: other processes may hold the lock too if they share it. The lock is an flock on the file ``.lock``; its
+    holder may delete it with the folder, and the system releases it when a process dies. Raises UserError with
+    ``program`` and its process id if the lock is taken.
     """
     path = folder / ".lock"
     with report_write_errors(folder):
@@ -301,20 +294,20 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-            # Its last holder may have deleted the file since it was opened here.
+            # The previous holder may have deleted the file after it was opened here.
             free = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
         except BlockingIOError:
             free = False
         except OSError as error:  # some network file systems have no locks
-            log.warning("%s: cannot be locked (%s); start nothing else that writes there", folder, error.strerror)
+            log.warning("%s: cannot be locked (%s); start no other program that writes there", folder, error.strerror)
             free = True
         if not free:
             file.seek(0)
             raise UserError(
-                f"{folder}: another {program} (process {file.read().decode() or '?'}) is at work there; wait for its "
-                "end, stop it, or choose another folder"
+                f"{folder}: another {program} (process {file.read().decode() or '?'}) is writing there; wait until it "
+                "ends, stop it, or choose another folder"
             )
-        with suppress(OSError):  # the process number only serves the message, and the disk may be full
+        with suppress(OSError):  # the process id is for the message only, and the disk may be full
             file.truncate(0)
             file.write(str(os.getpid()).encode())
         yield

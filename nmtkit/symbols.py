@@ -1,9 +1,9 @@
-"""The symbols that open vocabularies, with ids and spellings that never change."""
+"""The special symbols at the start of every vocabulary; ids and spellings never change."""
 
 PAD, BOS, EOS, UNK = range(4)
 SPELLINGS = ("<pad>", "<s>", "</s>", "<unk>")
 
-# These follow in the target vocabulary of an annotated corpus (Luong et al. 2015): unkpos_d is an unknown word at
-# position j that is aligned to the source word at position i = j - d, null one without a link or with a longer one.
+# PosUnk (Luong et al. 2015): an annotated corpus has these next in the target vocabulary. unkpos_d is an unknown word
+# at position j aligned to the source word at i = j - d; null has no link, or one with |d| > 7.
 FARTHEST = 7
 UNKPOS = (*(f"<unkpos_{d}>" for d in range(-FARTHEST, FARTHEST + 1)), "<unkpos_null>")

@@ -1,3 +1,3 @@
-"""The version of nmtkit, below every other module: prep starts over where another version was at work."""
+"""The version of nmtkit, in a module without imports; prep restarts from scratch after a version change."""
 
 __version__ = "0.2.0"

@@ -91,6 +91,30 @@ tatoeba() {
     collect_sets valid test
 }
 
+# train_seeds N: run-$model-SEED on $data for each of ${seeds[@]} and, if N is above 1, averaged-$model-SEED, the mean of its
+# last N checkpoints (under SCALE=tiny of its 3). The models to translate with are then in ${systems[@]}.
+train_seeds() {
+    local last=$1 seed
+    if [ "$last" -gt 1 ] && [ "${SCALE:-full}" = tiny ]; then
+        last=3
+        tiny_training+=(--set training.valid_every=1)
+    fi
+    systems=()
+    for seed in "${seeds[@]}"; do
+        nmtkit train --model "$model" --data $data --output "run-$model-$seed" --seed "$seed" "${tiny_training[@]}"
+        systems+=("run-$model-$seed")
+        if [ "$last" -gt 1 ]; then
+            systems[-1]=averaged-$model-$seed
+            [ -e "${systems[-1]}" ] || nmtkit average --model "run-$model-$seed" --last "$last" --output "${systems[-1]}"
+        fi
+    done
+}
+
+# split_compounds LANGUAGE: plain text tokenised as Moses does, with compounds split, rich ##AT##-##AT## text.
+split_compounds() {
+    sacremoses -q -l "$1" tokenize | sed 's/\([^ ]\)-\([^ ]\)/\1 ##AT##-##AT## \2/g'
+}
+
 # segments FILE: the sentences of an SGML or XML test set, one a line.
 segments() {
     sed -n '/<seg /{s/.*<seg [^>]*>[[:space:]]*//; s/[[:space:]]*<\/seg>.*//; p}' "$1"

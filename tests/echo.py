@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
+from nmtkit.align.lexicon import Lexicon
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import build_experiment
@@ -25,6 +26,9 @@ from nmtkit.symbols import SPELLINGS, UNK
 from nmtkit.text.settings import Prep, Side
 from nmtkit.training import checkpoint
 from nmtkit.translation import loading
+from nmtkit.translation.request import Request
+from nmtkit.translation.translation import Translation
+from nmtkit.translation.translator import Translator
 
 WORDS = (*SPELLINGS, *"abcdefgh", "low@@", "er")
 
@@ -86,6 +90,16 @@ def write_model(folder: Path, preset: str, seed: int = 0) -> Path:
 def load_echo(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace]:
     """Instead of ``experiment.model.load_model``."""
     return Echo(folder.name != "blind"), SimpleNamespace(search=Search(beam_size=3, length_penalty="none"))
+
+
+def with_lexicon(translator: Translator, words: dict[str, str]) -> Translator:
+    """The translator with another lexicon, which has one translation of each word."""
+    return replace(translator, lexicon=Lexicon("`lexicon`", lambda: {word: {to: 1.0} for word, to in words.items()}))
+
+
+def forced(translator: Translator, lines: list[str], references: list[str]) -> list[Translation]:
+    """The references as if they had been found."""
+    return [reference for [reference] in translator.answer(lines, Request(references=True), references)]
 
 
 if __name__ in ("__main__", "__mp_main__"):  # the command, and a worker process of it

@@ -58,18 +58,18 @@ def test_a_checkpoint_that_is_not_there_is_told_which_are(
 ) -> None:
     with pytest.raises(UserError) as refused:
         ModelFolder.at(Path(path), checkpoint)
-    assert str(refused.value) == f"{wanted}: not there; the checkpoints of run are 10, 20, 30, the best one 20"
+    assert str(refused.value) == f"{wanted}: does not exist; the checkpoints of run are 10, 20, 30, the best is 20"
 
 
 def test_a_checkpoint_with_a_number_beyond_all_numbers_is_not_there(run: ModelFolder) -> None:
-    with pytest.raises(UserError, match=r"^`checkpoint` 9+: not there; the checkpoints of run are"):
+    with pytest.raises(UserError, match=r"^`checkpoint` 9+: does not exist; the checkpoints of run are"):
         ModelFolder.at(Path("run"), "9" * 5_000)
 
 
 def test_of_many_checkpoints_the_newest_are_named(run: ModelFolder) -> None:
     for update in range(100, 130):
         run.checkpoint(update).mkdir()
-    with pytest.raises(UserError, match=r"are \.\.\., 110, 111, .* 128, 129, the best one 20"):
+    with pytest.raises(UserError, match=r"are \.\.\., 110, 111, .* 128, 129, the best is 20"):
         ModelFolder.at(Path("run"), "40")
 
 

@@ -62,7 +62,7 @@ def test_a_column_of_a_table_is_a_text(
 def test_a_line_without_the_column_is_named(tmp_path: Path) -> None:
     table = tmp_path / "text.tsv"
     table.write_text("a\tb\na b\n")
-    with pytest.raises(UserError, match=r"text\.tsv:2: no column 2 among 1; mend the line, or name another"):
+    with pytest.raises(UserError, match=r"text\.tsv:2: has 1 columns, not 2; fix the line"):
         list(read_lines(f"{table}:2"))
 
 
@@ -116,7 +116,7 @@ def test_a_packed_file_that_is_cut_short_is_not_taken_for_whole(
     tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
 ) -> None:
     (tmp_path / name).write_bytes(pack(os.urandom(300_000))[:-9])
-    with pytest.raises(UserError, match=r"damaged or cut short .* fetch or pack it again"):
+    with pytest.raises(UserError, match=r"damaged or truncated .* download or compress it again"):
         count_lines(tmp_path / name)
 
 
@@ -264,7 +264,7 @@ def test_a_staging_folder_needs_a_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_text_in_utf_16_is_told_how_to_convert_it(tmp_path: Path, encoding: str) -> None:
+def test_for_text_in_utf_16_the_conversion_is_suggested(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "text").write_bytes("one\ntwo\ncafé\n".encode(encoding))
     with pytest.raises(UserError, match=r"text:\d: byte 0x.. is not UTF-8; convert .*iconv -f utf-16 -t utf-8"):
         list(read_lines(tmp_path / "text"))
@@ -284,7 +284,7 @@ def test_who_may_read_a_file_is_as_before_when_it_is_replaced(tmp_path: Path) ->
 def test_a_lock_is_held_by_one_or_shared_by_several(tmp_path: Path) -> None:
     with locked(tmp_path / "new", "baker"):
         for shared in (False, True):
-            with pytest.raises(UserError, match=rf"new: another cook \(process {os.getpid()}\) is at work there; wait"):
+            with pytest.raises(UserError, match=rf"new: another cook \(process {os.getpid()}\) is writing there; wait"):
                 locked(tmp_path / "new", "cook", shared).__enter__()
     cooks = [locked(tmp_path / "new", "cook", True) for _ in range(2)]
     with cooks[0], cooks[1], pytest.raises(UserError, match="another baker"):
@@ -297,7 +297,7 @@ def test_a_lock_that_went_with_its_folder_is_not_taken(tmp_path: Path, monkeypat
         shutil.rmtree(tmp_path / "folder")
 
     monkeypatch.setattr("fcntl.flock", wait_until_the_other_is_done)
-    with pytest.raises(UserError, match=r"another prep \(process \?\) is at work there"):
+    with pytest.raises(UserError, match=r"another prep \(process \?\) is writing there"):
         locked(tmp_path / "folder", "prep").__enter__()
 
 
@@ -309,4 +309,4 @@ def test_where_there_are_no_locks_a_warning_says_so(
 
     monkeypatch.setattr("fcntl.flock", flock)
     with locked(tmp_path, "prep"):
-        assert "cannot be locked (No locks available); start nothing else that writes there" in caplog.text
+        assert "cannot be locked (No locks available); start no other program that writes there" in caplog.text

@@ -1,17 +1,23 @@
 """The papers' claims in miniature: the plan builds, the runner survives a kill, the page judges rightly."""
 
+import hashlib
 import importlib
 import json
+import math
 import os
+import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -20,25 +26,33 @@ from tests.test_quickstart_corpus import grammar
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "miniature"
 PLAN = yaml.safe_load((RECIPE / "plan.yaml").read_text())
+LEDGER = [json.loads(line) for line in (RECIPE / "results.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
-def scripts() -> Iterator[tuple[ModuleType, ModuleType]]:
-    """run.py and page.py, which finds the other beside it."""
+def scripts() -> Iterator[dict[str, ModuleType]]:
+    """The recipe's modules, which find each other beside them."""
+    names = ("run", "judge", "forest", "page")
     sys.path.insert(0, str(RECIPE))
-    yield importlib.import_module("run"), importlib.import_module("page")
+    yield {name: importlib.import_module(name) for name in names}
     sys.path.remove(str(RECIPE))
-    del sys.modules["run"], sys.modules["page"]
+    for name in names:
+        del sys.modules[name]
 
 
 @pytest.fixture
-def run(scripts: tuple[ModuleType, ModuleType]) -> ModuleType:
-    return scripts[0]
+def run(scripts: dict[str, ModuleType]) -> ModuleType:
+    return scripts["run"]
 
 
 @pytest.fixture
-def page(scripts: tuple[ModuleType, ModuleType]) -> ModuleType:
-    return scripts[1]
+def judge(scripts: dict[str, ModuleType]) -> ModuleType:
+    return scripts["judge"]
+
+
+@pytest.fixture
+def page(scripts: dict[str, ModuleType]) -> ModuleType:
+    return scripts["page"]
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +70,10 @@ def tiny_plan() -> dict[str, Any]:
     """Two rows of RNNsearch that differ in width, two seeds, a claim."""
     sizes = {"model.embedding": 8, "model.attention": 8, "model.maxout": 8}
     return {
+        "floor": 15,
+        "papers": {"tiny": {"title": "Tiny et al.", "subject": "width", "measure": "BLEU", "claims": [
+            {"table": 1, "text": "wide beats narrow", "paper": [2, 1], "compare": [["tiny", "wide", "narrow"]]},
+        ]}},
         "corpora": {"made": {"source": "en", "target": "fr", "steps": [
             ["prep", "--src-lang", "en", "--tgt-lang", "fr", "--bpe", "50"], ["vocab"],
         ]}},
@@ -69,9 +87,6 @@ def tiny_plan() -> dict[str, Any]:
                 "narrow": {"preset": "rnnsearch", "set": {"model.hidden": 8}},
                 "wide": {"preset": "rnnsearch", "set": {"model.hidden": 16}},
             },
-            "claims": [
-                {"table": "1", "text": "wide beats narrow", "better": "wide", "worse": "narrow", "paper": [2, 1]},
-            ],
         }},
     }  # fmt: skip
 
@@ -79,29 +94,79 @@ def tiny_plan() -> dict[str, Any]:
 # The plan
 
 
-def test_every_claim_compares_two_rows_of_its_group_that_see_the_same_words(run: ModuleType) -> None:
+def test_every_comparison_is_of_two_rows_of_one_group_and_stands_once(run: ModuleType) -> None:
     planned = run.jobs(PLAN)
-    pairs = run.claims(PLAN, planned)  # a row that does not exist is a KeyError
-    assert len(pairs) > 80
-    for better, worse in pairs:
-        assert better.row != worse.row
-        assert better.settings["data"] == worse.settings["data"]
-        for key in PLAN["budgets"]["six"]:
-            assert better.settings["set"][key] == worse.settings["set"][key]
+    comparisons = run.comparisons(PLAN)
+    assert len(set(comparisons)) == len(comparisons) > 69
+    for group, better, worse in comparisons:
+        assert better != worse
+        assert {better, worse} <= PLAN["groups"][group]["rows"].keys()
+        assert PLAN["groups"][group].get("tested", True)
     assert len({job.id for job in planned}) == len(planned)
 
 
 def test_every_published_number_of_a_claim_says_what_the_claim_says() -> None:
-    for group, content in PLAN["groups"].items():
-        for claim in content.get("claims", []):
+    for paper in PLAN["papers"].values():
+        for claim in paper["claims"]:
             if "paper" in claim:
                 better, worse = claim["paper"]
-                assert better < worse if group == "miceli" else better > worse, claim  # cross-entropies there
+                assert better < worse if paper["measure"] == "cross-entropy" else better > worse, claim
 
 
 def test_every_comparison_has_two_seeds_at_least_and_what_chooses_settings_never_sees_the_test_set() -> None:
     for content in PLAN["groups"].values():
         assert content.get("tested", True) == (len(content["seeds"]) > 1)
+
+
+def test_headline_claims_have_five_seeds_from_the_start_and_every_row_a_search_of_as_many_passes(
+    run: ModuleType,
+) -> None:
+    headline = {name: content for name, content in PLAN["groups"].items() if name.startswith("headline-")}
+    compared = {group for group, *_ in run.comparisons(PLAN)}
+    for name, content in headline.items():
+        if content.get("tested", True):
+            assert name in compared
+            assert all(run.seeds(content, row) == [11, 12, 13, 14, 15] for row in content["rows"].values())
+            search = PLAN["groups"][f"{name.removesuffix('-tatoeba')}-search"]
+            assert search["budget"] == "eighteen"
+            for row, of_row in content["rows"].items():
+                tried = [other for key, other in search["rows"].items() if key.rpartition("-")[0] == row]
+                assert len(tried) > 1, row
+                assert {other["preset"] for other in tried} == {of_row["preset"]}
+                assert {other.get("family") for other in tried} == {of_row.get("family")}
+
+
+def test_a_claim_is_judged_by_the_settings_that_the_development_set_prefers(run: ModuleType, page: ModuleType) -> None:
+    results = page.Results(PLAN, LEDGER)
+
+    def entropy(group: str, row: str) -> float:
+        lines = results.of(group, row).values()
+        return statistics.mean(line["passes"][-1]["cross_entropy"] for line in lines)
+
+    def passes(group: str) -> int:
+        budget = PLAN["budgets"][PLAN["groups"][group]["budget"]]
+        return int(budget["training.max_epochs"])
+
+    for claim in results.claims():
+        if claim.judge.verdict == "not run":
+            continue
+        listed = [tuple(rows) for rows in claim.content["compare"]]
+        done = [rows for rows in listed if all(results.of(rows[0], row) for row in rows[1:])]
+        longest = [rows for rows in done if passes(rows[0]) == max(passes(group) for group, *_ in done)]
+        judging = (claim.judge.group, claim.judge.better, claim.judge.worse)
+        for side in (1, 2):
+            best = min(entropy(rows[0], rows[side]) for rows in longest)
+            assert entropy(judging[0], judging[side]) == best, claim.content["text"]
+
+
+def test_every_line_of_the_ledger_has_the_id_of_its_settings_and_old_f_f_rows_say_which_reading_they_are() -> None:
+    for line in LEDGER:
+        if "settings" in line:
+            content = json.dumps([line[key] for key in ("group", "row", "seed", "settings")], sort_keys=True)
+            assert line["id"] == hashlib.sha256(content.encode()).hexdigest()[:10]
+            if line["settings"]["preset"] == "deep-gru-ff":
+                parametric = "parametric" in line["row"]
+                assert line["settings"]["set"].get("model.connections") == (None if parametric else "fast_forward")
 
 
 @pytest.mark.slow
@@ -219,115 +284,300 @@ def test_a_row_whose_settings_change_is_another_row(run: ModuleType) -> None:
 # The page
 
 
-def made_ledger(run: ModuleType, narrow: list[float], wide: list[float], p: float) -> list[dict[str, Any]]:
-    """What the runner would have written had the two rows had these BLEU by seed, and every test over sentences p."""
-    planned = run.jobs(tiny_plan())
-    scores = {"narrow": dict(enumerate(narrow, 1)), "wide": dict(enumerate(wide, 1))}
-    done = [job for job in planned if job.seed in scores[job.row]]
-    lines: list[dict[str, Any]] = [
+def made_ledger(
+    run: ModuleType, narrow: list[float], wide: list[float], plan: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """What the runner would have written had the two rows had these BLEU by seed; half of it is chrF2, and the
+    cross-entropy of the last pass is 100 over it."""
+    scores = {"narrow": narrow, "wide": wide}
+    return [
         {
             "id": job.id, "group": job.group, "row": job.row, "seed": job.seed, "commit": "abc", "parameters": 0.1,
             "precision": "float32", "machine": "a processor", "words": 1_000_000, "seconds": 60,
-            "passes": [{"cross_entropy": 3.0, "bleu": 1.0}, {"cross_entropy": 2.0, "bleu": 2.0}],
-            "BLEU": scores[job.row][job.seed], "chrF": 50.0, "signature": "s", "settings": job.settings,
+            "passes": [{"cross_entropy": 9.0, "bleu": 1.0}, {"cross_entropy": 100 / bleu, "bleu": 2.0}],
+            "BLEU": bleu, "chrF": bleu / 2, "signature": "s", "settings": job.settings,
         }
-        for job in done
+        for row, values in scores.items()
+        for job, bleu in zip([job for job in run.jobs(plan or tiny_plan()) if job.row == row], values, strict=False)
     ]  # fmt: skip
-    for better, worse in run.claims(tiny_plan(), planned):
-        if better in done and worse in done:
-            lines.append({"id": f"{better.id}-{worse.id}", "p": p, "signature": "s"})
-    return lines
+
+
+EACH_VERDICT = [  # the paper's difference is 1 BLEU
+    ([20.0, 20.2], [21.0, 21.3], "reproduced"),
+    ([20.0, 20.2], [25.0, 25.3], "larger"),
+    ([20.0, 20.02], [20.5, 20.52], "smaller"),
+    ([20.0, 24.0], [23.0, 22.5], "undecided"),
+    ([20.0, 20.2], [19.9, 20.1], "excluded"),
+    ([25.0, 25.3], [20.0, 20.2], "reversed"),
+    ([14.0, 14.2], [25.0, 25.3], "did not train"),
+    ([20.0, 20.2], [14.9, 15.0], "did not train"),
+    ([20.0], [25.0], "not run"),
+    ([20.0, 20.2], [25.0], "not run"),
+    ([], [], "not run"),
+]
+
+
+@pytest.mark.parametrize(("narrow", "wide", "expected"), EACH_VERDICT)
+def test_a_claim_gets_the_verdict_of_its_interval(
+    run: ModuleType, judge: ModuleType, page: ModuleType, narrow: list[float], wide: list[float], expected: str
+) -> None:
+    results = page.Results(tiny_plan(), made_ledger(run, narrow, wide))
+    [claim] = results.claims()
+    assert claim.judge.verdict == expected
+    if claim.difference:
+        low, high = claim.difference.interval
+        assert (low > 0 or high < 0) == (expected in ("reproduced", "larger", "smaller", "reversed"))
+        assert (low <= 1 <= high) == (expected in ("reproduced", "undecided"))
+    row = ["Tiny et al.: width", "1", *("1" if name == expected else "" for name in judge.VERDICTS)]
+    text = page.summary(results, [claim])
+    assert f"| {' | '.join(row)} |" in text
+    assert f"| **{expected}** |" in text
 
 
 @pytest.mark.parametrize(
-    ("narrow", "wide", "p", "verdict"),
-    [
-        ([20.0, 20.2], [25.0, 25.3], 0.001, "seen"),
-        ([25.0, 25.3], [20.0, 20.2], 0.001, "opposite"),
-        ([20.0, 24.0], [23.0, 22.5], 0.001, "not seen"),  # the seeds differ more than the rows
-        ([20.0, 20.2], [25.0, 25.3], 0.6, "not seen"),  # the sentences might be chance
-        ([20.0, 20.0], [20.0, 20.0], 1.0, "not seen"),
-        ([20.0], [25.0], 0.001, "not run yet"),
-        ([20.0, 20.2], [], 0.001, "not run yet"),
-        ([], [], 0.001, "not run yet"),
-    ],
-)
-def test_the_page_says_what_the_ledger_shows(
-    run: ModuleType, page: ModuleType, narrow: list[float], wide: list[float], p: float, verdict: str
+    ("narrow", "wide", "expected"),
+    [([20.0, 20.2], [25.0, 25.3], "reproduced"), ([20.0, 24.0], [23.0, 22.5], "undecided"),
+     ([25.0, 25.3], [20.0, 20.2], "reversed")],
+)  # fmt: skip
+def test_a_claim_without_a_number_is_one_about_the_sign(
+    run: ModuleType, page: ModuleType, narrow: list[float], wide: list[float], expected: str
 ) -> None:
-    results = page.Results(tiny_plan(), made_ledger(run, narrow, wide, p))
-    text = page.page(tiny_plan(), results)
-    counts = {"seen": 0, "not seen": 0, "opposite": 0, "not run yet": 0} | {verdict: 1}
-    for name, count in counts.items():
-        assert f"- **{name}** ({count})" in text
-    assert f"| **{verdict}** |" in text
-    assert "| 2, 1 | +1.00 |" in text
+    plan = tiny_plan()
+    del plan["papers"]["tiny"]["claims"][0]["paper"]
+    [claim] = page.Results(plan, made_ledger(run, narrow, wide)).claims()
+    assert claim.judge.verdict == expected
+
+
+def test_lower_cross_entropy_is_a_gain_and_the_papers_is_taken_in_proportion(run: ModuleType, page: ModuleType) -> None:
+    plan = tiny_plan()
+    plan["papers"]["tiny"]["measure"] = "cross-entropy"
+    plan["papers"]["tiny"]["claims"][0]["paper"] = [45.0, 50.0]  # a tenth less, in another unit
+    [claim] = page.Results(plan, made_ledger(run, [25.0, 25.0], [25.0, 25.5])).claims()
+    assert claim.difference.mean == pytest.approx(4 - (4 + 100 / 25.5) / 2)
+    assert claim.judge.paper == pytest.approx(0.4)
+
+
+def test_seeds_added_later_count_and_are_marked_and_the_verdict_without_them_stands_beside(
+    run: ModuleType, page: ModuleType
+) -> None:
+    plan = tiny_plan()
+    narrow, wide = [20.0, 20.8, 20.1], [21.4, 21.5, 21.3]
+    plan["groups"]["tiny"]["later"] = [3]
+    [claim] = page.Results(plan, made_ledger(run, narrow, wide, plan)).claims()
+    assert (claim.judge.verdict, claim.judge.planned, claim.judge.counts) == ("reproduced", "undecided", (3, 3))
+    assert claim.judge.marks == "†"
+    plan["groups"]["tiny"]["rows"]["wide"]["after"] = True
+    for part in (plan["groups"]["tiny"], plan["groups"]["tiny"]["rows"]["narrow"]):
+        part["defect"] = "too few words"
+        [claim] = page.Results(plan, made_ledger(run, narrow, wide, plan)).claims()
+        assert claim.judge.marks == "† ‡ §"
+        del part["defect"]
+    [claim] = page.Results(plan, made_ledger(run, narrow[:2], wide, plan)).claims()
+    assert claim.judge.verdict == "not run", "two of three seeds are no result to look at"
+
+
+def test_the_first_comparison_that_has_been_run_judges_and_one_beside_never(run: ModuleType, page: ModuleType) -> None:
+    plan = tiny_plan()
+    plan["groups"]["better"] = {**plan["groups"]["tiny"], "seeds": [4, 5]}
+    [content] = plan["papers"]["tiny"]["claims"]
+    ledger = made_ledger(run, [20.0, 20.2], [25.0, 25.3])  # of the group tiny
+    content["compare"] = [["better", "wide", "narrow"], ["tiny", "wide", "narrow"]]
+    [claim] = page.Results(plan, ledger).claims()
+    assert (claim.judge.group, claim.judge.verdict) == ("tiny", "larger")
+    assert [other.verdict for other in claim.others] == ["not run"]
+    content["compare"], content["beside"] = content["compare"][:1], content["compare"][1:]
+    [claim] = page.Results(plan, ledger).claims()
+    assert (claim.judge.group, claim.judge.verdict) == ("better", "not run")
+    assert [other.verdict for other in claim.others] == ["larger"]
+
+
+def test_holms_correction_takes_away_what_many_claims_bring_by_chance(run: ModuleType, page: ModuleType) -> None:
+    plan, ledger = tiny_plan(), made_ledger(run, [20.0, 20.2], [21.0, 21.3])
+    assert page.corrected(page.Results(plan, ledger).claims()) == ["undecided"]  # p 0.038 against 0, of two tests
+    ledger = made_ledger(run, [20.0, 20.001], [21.0, 21.001])
+    assert page.corrected(page.Results(plan, ledger).claims()) == ["reproduced"]
+    plan["papers"]["tiny"]["claims"] *= 20
+    ledger = made_ledger(run, [20.0, 20.2], [25.0, 25.3])
+    assert [claim.judge.verdict for claim in page.Results(plan, ledger).claims()] == ["larger"] * 20
+    assert page.corrected(page.Results(plan, ledger).claims()) == ["undecided"] * 20
 
 
 def test_a_result_of_other_settings_is_not_shown(run: ModuleType, page: ModuleType) -> None:
     plan = tiny_plan()
-    ledger = made_ledger(run, [20.0, 20.2], [25.0, 25.3], 0.001)
+    ledger = made_ledger(run, [20.0, 20.2], [25.0, 25.3])
     plan["groups"]["tiny"]["rows"]["wide"]["set"]["model.hidden"] = 32
-    assert page.Results(plan, ledger).finding("tiny", "wide", "narrow").verdict == "not run yet"
+    [claim] = page.Results(plan, ledger).claims()
+    assert claim.judge.verdict == "not run"
 
 
-def test_the_page_keeps_what_stands_above_its_mark_and_draws_every_row(
+def test_the_page_keeps_what_stands_outside_its_marks_and_draws_every_claim(
     run: ModuleType, page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = made_ledger(run, [20.0, 20.2], [25.0, 25.3], 0.001)
+    ledger = made_ledger(run, [20.0, 20.2], [25.0, 25.3])
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(tiny_plan(), sort_keys=False))
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ledger))
-    (tmp_path / "README.md").write_text(f"# A head\n\n{page.MARK}\n\nold tables\n")
+    (tmp_path / "README.md").write_text(f"# A head\n\n{page.BEGIN}\n\nold tables\n{page.END}\n\n## A foot\n")
     options = [f"--{name}={tmp_path / file}" for name, file in
                [("plan", "plan.yaml"), ("ledger", "results.jsonl"), ("readme", "README.md")]]  # fmt: skip
     monkeypatch.setattr("sys.argv", ["page.py", *options])
     page.main()
-    text = (tmp_path / "README.md").read_text()
-    assert text.startswith(f"# A head\n\n{page.MARK}\n\n## Effect by effect")
-    assert "old tables" not in text
-    assert "25.15 ± 0.21, 20.10 ± 0.14 | +5.05" in text
-    drawing = (tmp_path / "curves.svg").read_text()
-    assert all(row in drawing for row in ("narrow", "wide", "tiny"))
+    names = ("README.md", "RESULTS.md", "forest.svg")
+    readme, everything, drawing = made = [(tmp_path / name).read_text() for name in names]
+    assert readme.startswith(f"# A head\n\n{page.BEGIN}\n\n| paper |")
+    assert readme.endswith(f"{page.END}\n\n## A foot\n")
+    assert "old tables" not in readme
+    assert "25.15, 20.10 | +1.00 | +5.05 [" in everything
+    assert "25.15 ± 0.21" in everything
+    assert all(text in drawing for text in ("wide beats narrow", "larger", "Tiny et al."))
     page.main()
-    assert (tmp_path / "README.md").read_text() == text
-    assert (tmp_path / "curves.svg").read_text() == drawing
+    assert [(tmp_path / name).read_text() for name in names] == made
 
 
-def test_the_committed_page_is_that_of_the_committed_ledger(run: ModuleType, page: ModuleType) -> None:
-    results = page.Results(PLAN, run.read_ledger(RECIPE / "results.jsonl"))
-    made = (RECIPE / "README.md").read_text().partition(f"{page.MARK}\n\n")[2]
-    assert made == page.page(PLAN, results)
+def test_the_committed_pages_are_those_of_the_committed_ledger(page: ModuleType) -> None:
+    results = page.Results(PLAN, LEDGER)
+    claims = results.claims()
+    readme = (RECIPE / "README.md").read_text()
+    assert readme.partition(f"{page.BEGIN}\n\n")[2].partition(f"\n{page.END}")[0] == page.summary(results, claims)
+    assert (RECIPE / "RESULTS.md").read_text() == "\n".join(page.details(results, claims))
+    assert len(readme.splitlines()) <= 200
+
+
+def test_the_counts_of_the_page_are_those_of_verdicts_made_by_other_means(judge: ModuleType, page: ModuleType) -> None:
+    """From the rows' scores by the definitions of the README, with t from an integral and Welch's formulas in NumPy."""
+    results = page.Results(PLAN, LEDGER)
+    recounted: Counter[tuple[str, str]] = Counter()
+    for name, paper in PLAN["papers"].items():
+        for claim in paper["claims"]:
+            recounted[name, recomputed(results, claim, paper["measure"])] += 1
+    readme = (RECIPE / "README.md").read_text()
+    for name, paper in PLAN["papers"].items():
+        row = re.search(rf"^\| {re.escape(paper['title'])}: .*? \| (\d+) \| (.*) \|$", readme, re.MULTILINE)
+        assert row
+        assert int(row[1]) == len(paper["claims"])
+        counts = [int(cell.strip() or 0) for cell in row[2].split("|")]
+        assert counts == [recounted[name, verdict] for verdict in judge.VERDICTS]
+
+
+def test_the_sentences_of_the_page_count_as_its_table_does(page: ModuleType) -> None:
+    claims = page.Results(PLAN, LEDGER).claims()
+    counts = Counter(claim.judge.verdict for claim in claims)
+    left = Counter(page.corrected(claims))
+    readme = " ".join((RECIPE / "README.md").read_text().partition(page.BEGIN)[0].split())
+    words = "no one two three four five six seven eight nine ten".split()
+    assert f"{sum('settings' in line for line in LEDGER)} trainings" in readme
+    assert f"Of {len(claims)} distinct claims {words[counts['reproduced']]} are reproduced" in readme
+    reversed_, excluded = words[counts["reversed"]].capitalize(), words[counts["excluded"]]
+    assert f"{reversed_} claims are reversed and {excluded} exclude the paper's effect" in readme
+    assert f"only {words[left['excluded']]} exclusion is left after Holm" in readme
+    assert left["reproduced"] + left["reversed"] == 0
+    defects = sum("§" in claim.judge.marks for claim in claims)
+    assert f"For {defects} of the {len(claims)} a side has a known defect" in readme
+
+
+def recomputed(results: Any, claim: dict[str, Any], measure: str) -> str:
+    for group, *rows in claim["compare"]:
+        content = PLAN["groups"][group]
+        lines = [list(results.of(group, row).values()) for row in rows]
+        wanted = [
+            len(of_row.get("seeds", content["seeds"])) + len(of_row.get("later", content.get("later", [])))
+            for of_row in (content["rows"][row] for row in rows)
+        ]
+        if [len(of_row) for of_row in lines] != wanted:
+            continue
+        if min(np.mean([line["BLEU"] for line in of_row]) for of_row in lines) < 15:
+            return "did not train"
+        effect = claim["paper"][0] - claim["paper"][1] if "paper" in claim else None
+        if measure == "BLEU":
+            better, worse = (np.array([line["BLEU"] for line in of_row]) for of_row in lines)
+        else:
+            better, worse = (
+                -np.array([min(one["cross_entropy"] for one in line["passes"]) for line in of_row]) for of_row in lines
+            )
+            effect = worse.mean() * effect / claim["paper"][1] if effect else None
+        low, high = welch_interval(better, worse)
+        if high < 0:
+            return "reversed"
+        if low <= 0:
+            return "excluded" if effect is not None and effect > high else "undecided"
+        if effect is None or low <= effect <= high:
+            return "reproduced"
+        return "larger" if effect < low else "smaller"
+    return "not run"
+
+
+def welch_interval(first: Any, second: Any) -> tuple[float, float]:
+    a, b = first.var(ddof=1) / len(first), second.var(ddof=1) / len(second)
+    freedom = (a + b) ** 2 / (a**2 / (len(first) - 1) + b**2 / (len(second) - 1))
+    low, high = 0.0, 1.0  # of the angle whose tangent is t / sqrt(freedom), in right angles
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if integrated_tail(middle * math.pi / 2, freedom) > 0.05 else (low, middle)
+    half = math.tan(low * math.pi / 2) * math.sqrt(freedom * (a + b))
+    return first.mean() - second.mean() - half, first.mean() - second.mean() + half
+
+
+def integrated_tail(angle: float, freedom: float) -> float:
+    """Two-sided p of t = sqrt(freedom) tan(angle), whose density in the angle is proportional to cos^(freedom - 1)."""
+
+    def area(start: float) -> float:
+        # The substitution angle = pi/2 - u^4 makes the integrand smooth at its end.
+        steps = (np.arange(4000) + 0.5) / 4000 * (math.pi / 2 - start) ** 0.25
+        return float(np.mean(np.sin(steps**4) ** (freedom - 1) * 4 * steps**3) * (math.pi / 2 - start) ** 0.25)
+
+    return area(angle) / area(0.0)
 
 
 # The statistics
 
 
-@pytest.mark.parametrize(
-    ("t", "freedom", "p"), [(12.706, 1, 0.05), (4.303, 2, 0.05), (2.228, 10, 0.05), (3.169, 10, 0.01)]
-)
-def test_the_t_test_agrees_with_the_tables(page: ModuleType, t: float, freedom: int, p: float) -> None:
-    assert page.t_test(t, 1.0, (2, 2), freedom) == pytest.approx(p, rel=1e-3)  # sqrt(1/2 + 1/2) = 1
-    assert page.t_test(-t, 1.0, (2, 2), freedom) == pytest.approx(p, rel=1e-3)
+@pytest.mark.parametrize("t", [0.0, 1e-9, 0.3, 1.0, 4.303, 12.706, 1e6])
+def test_students_t_with_one_and_two_degrees_of_freedom_is_that_of_its_closed_forms(
+    judge: ModuleType, t: float
+) -> None:
+    assert judge.t_tail(t, 1) == pytest.approx(2 / math.pi * math.atan2(1, t), rel=1e-9)
+    assert judge.t_tail(-t, 2) == pytest.approx(2 / (math.sqrt(2 + t * t) * (math.sqrt(2 + t * t) + t)), rel=1e-9)
 
 
-def test_the_t_test_without_spread_is_sure(page: ModuleType) -> None:
-    assert page.t_test(1.0, 0.0, (2, 2), 2) == 0
-    assert page.t_test(0.0, 0.0, (2, 2), 2) == 1
+@pytest.mark.parametrize("freedom", [1.0, 1.03, 1.7, 2.38, 3.9, 11.5])
+def test_students_t_of_broken_degrees_of_freedom_is_the_integral_of_its_density(
+    judge: ModuleType, freedom: float
+) -> None:
+    for angle in (0.1, 0.7, 1.2, 1.5):
+        t = math.sqrt(freedom) * math.tan(angle)
+        assert judge.t_tail(t, freedom) == pytest.approx(integrated_tail(angle, freedom), rel=1e-4)
 
 
-def test_fishers_method_keeps_one_p_and_strengthens_two(page: ModuleType) -> None:
-    assert page.fisher([0.2]) == pytest.approx(0.2)
-    assert page.fisher([0.05, 0.05]) == pytest.approx(0.01748, rel=1e-3)  # chi-squared of 11.98 with 4 degrees
+@pytest.mark.parametrize(("freedom", "t"), [(1, 12.706), (2, 4.303), (3, 3.182), (10, 2.228), (30, 2.042)])
+def test_quantiles_are_those_of_the_tables(judge: ModuleType, freedom: int, t: float) -> None:
+    assert judge.t_quantile(freedom) == pytest.approx(t, abs=5e-4)
 
 
-def test_seeds_that_differ_in_opposite_directions_weaken_each_other(page: ModuleType) -> None:
-    together = page.sentence_test([0.01, 0.01], [1.0, 1.2])
-    against = page.sentence_test([0.01, 0.01], [1.0, -0.8])
-    assert together < 0.01 < against
-    assert page.sentence_test([0.3], [1.0]) == pytest.approx(0.3)
+def test_welchs_interval_of_unequal_variances_is_that_worked_out_by_hand(judge: ModuleType) -> None:
+    # Variances 4 and 0.625 of 3 and 5 values: 4/3 + 1/8 = 1.458333, whose root is 1.207615; freedom
+    # 1.458333^2 / ((4/3)^2 / 2 + (1/8)^2 / 4) = 2.382110. Pooled, they would have six degrees.
+    found = judge.welch([10.0, 12.0, 14.0], [7.0, 7.5, 8.0, 8.5, 9.0])
+    assert found.mean == pytest.approx(4)
+    assert found.error == pytest.approx(1.207615, rel=1e-6)
+    assert found.freedom == pytest.approx(2.382110, rel=1e-6)
+    low, high = found.interval
+    assert low == pytest.approx(8 - high)
+    assert found.p(low) == pytest.approx(0.05)
+    assert found.p(8) == pytest.approx(found.p(0))
+    assert found.p(-1) < 0.05 < found.p(0)
 
 
-def test_the_pooled_deviation_is_that_within_the_rows(page: ModuleType) -> None:
-    deviation, freedom = page.pooled([[1.0, 3.0], [11.0, 13.0], [7.0], []])
-    assert freedom == 2
-    assert deviation == pytest.approx(2**0.5)
+def test_welchs_test_of_equal_variances_and_sizes_is_students(judge: ModuleType) -> None:
+    found = judge.welch([1.0, 3.0], [11.0, 13.0])
+    assert (found.freedom, found.error) == (2, pytest.approx(2**0.5))
+
+
+def test_a_difference_without_spread_is_sure(judge: ModuleType) -> None:
+    assert judge.welch([21.0, 21.0], [20.0, 20.0]).interval == (1, 1)
+    assert [judge.welch([21.0, 21.0], [20.0, 20.0]).p(value) for value in (0, 1)] == [0, 1]
+
+
+def test_holms_correction_is_that_worked_out_by_hand(judge: ModuleType) -> None:
+    # In order: 0.005 * 4, 0.01 * 3, 0.03 * 2, and 0.04 * 1, which may not be smaller than the one before.
+    assert judge.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert judge.holm([0.6, 0.7]) == [1, 1]
+    assert judge.holm([]) == []

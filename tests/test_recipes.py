@@ -211,8 +211,18 @@ def test_wmt14_en_fr_of_36m_pairs_runs_end_to_end(serve: Serve, recipe: Recipe, 
     assert len(translations.read_text().splitlines()) == 20
 
 
-@pytest.mark.slow
-def test_wmt14_en_de_runs_end_to_end_and_goes_on_where_it_stopped(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+def test_compounds_are_split_as_in_the_scores_of_vaswani_et_al() -> None:
+    plain = 'Ein "Rich-Text-Format" - so.\n\nS-Bahn-Hof, 5-6 km; -5 Grad\n'
+    command = f'source {RECIPES}/lib.sh; PATH="{Path(sys.executable).parent}:$PATH"; split_compounds de'
+    done = subprocess.run(["bash", "-euc", command], check=True, input=plain, stdout=subprocess.PIPE, text=True)
+    hyphen = "##AT##-##AT##"
+    assert done.stdout.splitlines() == [
+        f"Ein &quot; Rich {hyphen} Text {hyphen} Format &quot; - so .", "",
+        f"S {hyphen} Bahn {hyphen} Hof , 5 {hyphen} 6 km ; -5 Grad",
+    ]  # fmt: skip
+
+
+def serve_wmt14_en_de(serve: Serve) -> None:
     serve({
         "wmt13/training-parallel-europarl-v7.tgz": texts("train", "training/europarl-v7.de-en.{en,de}"),
         "wmt13/training-parallel-commoncrawl.tgz": texts("train", "commoncrawl.de-en.{en,de}"),
@@ -221,7 +231,39 @@ def test_wmt14_en_de_runs_end_to_end_and_goes_on_where_it_stopped(serve: Serve, 
         "wmt13/test.tgz": texts_of_year(2013, "de"),
         "wmt14/test-full.tgz": sgml("test", *(f"test-full/newstest2014-deen-{x}.sgm" for x in ("src.en", "ref.de"))),
     })  # fmt: skip
-    recipe("wmt14-en-de", "deep-lau-ende")
+
+
+WHOLE, SPLIT = "compounds as they are", "compounds split (rich ##AT##-##AT## text)"
+COMPARABLE = ", to compare with the paper's figure"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["transformer-base", "densenmt-ende-15"])
+def test_wmt14_en_de_is_scored_both_ways_of_the_mean_of_checkpoints_where_the_paper_took_it(
+    preset: str, serve: Serve, recipe: Recipe, tmp_path: Path
+) -> None:
+    serve_wmt14_en_de(serve)
+    printed = recipe("wmt14-en-de", preset)
+    titles = [line for line in printed.splitlines() if line.startswith("newstest2014")]
+    assert titles == [f"newstest2014, {WHOLE}", f"newstest2014, {SPLIT}{COMPARABLE}"]
+    whole, split = re.findall(r"^system +multi-bleu .*\n\S+ +([0-9.]+)", printed, re.MULTILINE)[-2:]
+    assert float(whole) >= 0 <= float(split)
+    [prep] = (tmp_path / "work").glob("data-*/prep.yaml")
+    assert ("aggressive_hyphens: true" in prep.read_text()) == (preset == "densenmt-ende-15")
+    means = {path.name for path in (tmp_path / "work").glob("averaged-*")}
+    assert means == ({"averaged-transformer-base-1"} if preset == "transformer-base" else set())
+    assert ("mean of step-3, step-2, step-1" in printed) == bool(means)
+
+
+@pytest.mark.slow
+def test_wmt14_en_de_runs_end_to_end_and_goes_on_where_it_stopped(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+    serve_wmt14_en_de(serve)
+    printed = recipe("wmt14-en-de", "deep-lau-ende")
+    titles = [line for line in printed.splitlines() if line.startswith("newstest2014")]
+    assert titles == [
+        f"newstest2014, {WHOLE}{COMPARABLE}", f"newstest2014, {SPLIT}",
+        f"newstest2014 +PosUnk, {WHOLE}{COMPARABLE}", f"newstest2014 +PosUnk, {SPLIT}",
+    ]  # fmt: skip
     work = tmp_path / "work"
     for name in ("test.run-deep-lau-ende-1.de", "test.run-deep-lau-ende-1.posunk.de"):
         assert len((work / name).read_text().splitlines()) == 20
@@ -354,6 +396,7 @@ def test_miniature_finds_the_text_of_both_corpora_and_does_a_row(serve: Serve, r
     plan = yaml.safe_load((RECIPES / "miniature" / "plan.yaml").read_text())
     plan["budgets"]["six"] |= {"training.max_updates": 3}
     row = {"preset": "rnnsearch", "set": {"model.hidden": 8, "model.attention": 8}}
+    plan["papers"] = {}
     plan["groups"] = {
         corpus: {"corpus": corpus, "budget": "six", "family": "rnnsearch", "seeds": [1], "rows": {"small": row}}
         for corpus in plan["corpora"]
@@ -361,7 +404,7 @@ def test_miniature_finds_the_text_of_both_corpora_and_does_a_row(serve: Serve, r
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
     recipe("miniature", f"--plan={tmp_path / 'plan.yaml'}", f"--ledger={tmp_path / 'ledger.jsonl'}")
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
-    assert [line["group"] for line in lines] == ["multi30k", "tatoeba"]
+    assert [line["group"] for line in lines] == ["multi30k", "tatoeba", "tatoeba-bpe"]
 
 
 @pytest.mark.slow
@@ -371,9 +414,7 @@ def test_fine_tuning_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path: Pat
     serve_multi30k(tmp_path / "served")
     printed = recipe("fine-tuning")
     assert "starting with the weights of run/checkpoints/step-3" in printed
-    assert re.search(
-        r"vocab\.src: ([0-9,]+) of \1 words are the model's, 0 are new; 0 of the model's are left out", printed
-    )
+    assert re.search(r"vocab\.src: ([0-9,]+) of \1 words are in the model, 0 are new; 0 are dropped", printed)
     for name in ("run.general", "run-tuned.general", "run.domain", "run-tuned.domain"):
         assert len((tmp_path / "work" / f"{name}.de").read_text().splitlines()) == 20
 

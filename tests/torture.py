@@ -71,7 +71,7 @@ def torture(folder: Path, kills: int, updates: int, processes: int, choose: rand
             assert "Traceback" not in shown, shown
             if -signal.SIGKILL in codes:
                 counted, others = (counted + 1, others) if newest(war) > before else (counted, others + 1)
-            resumed += "going on from update" in shown
+            resumed += "resuming from update" in shown
         assert summary(war) == summary(folder / "peace"), f"run {runs} ended otherwise"
     return (
         f"{counted} kills after a new checkpoint and {others} others in {runs} runs of {updates} updates with "

@@ -1,4 +1,4 @@
-"""The aligner eflomal (Östling & Tiedemann 2016), run as the separate program that it is."""
+"""The word aligner eflomal (Östling & Tiedemann 2016), run as a separate program."""
 
 import os
 import shutil
@@ -13,25 +13,24 @@ _PROGRAM = "eflomal-align"
 
 
 def align_with_eflomal(src: Path, tgt: Path, forward: Path, reverse: Path) -> None:
-    """Align two files of words line by line, into a Pharaoh file for each direction.
+    """Align two parallel files of words into a Pharaoh file for each direction.
 
-    It samples, so that a second run differs a little; it ignores case, and skips lines of more than 1,024 words.
+    eflomal samples, so results vary slightly between runs; it ignores case and skips lines of more than 1,024 words.
     Raises UserError if it is not installed or fails.
     """
-    beside_python = str(Path(sys.executable).parent)  # where pip puts it, also if that environment is not activated
+    beside_python = str(Path(sys.executable).parent)  # pip's folder, even if the environment is not activated
     program = shutil.which(_PROGRAM, path=os.pathsep.join([beside_python, os.environ.get("PATH", os.defpath)]))
     if program is None:
         raise UserError(
             f"the aligner {_PROGRAM} is not installed; install it with `pip install 'nmtkit[align]'` (it needs a C "
-            "compiler), or align with any other program and give its output as `pharaoh`"
+            "compiler), or use any other aligner and pass its output as `pharaoh`"
         )
-    # Without standard input, and with its output kept: it prints its progress, of which only the last line is of use.
     command = [program, "--overwrite", *map(str, ("-s", src, "-t", tgt, "-f", forward, "-r", reverse))]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     lines = count_lines(src)
     if done.returncode or any(not path.exists() or count_lines(path) != lines for path in (forward, reverse)):
         last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
         raise UserError(
-            f"{program} failed with status {done.returncode}: {last or 'it says no more'}; "
-            "mend that, or give another aligner's output as `pharaoh`"
+            f"{program} failed with status {done.returncode}: {last or 'no message'}; "
+            "fix that, or pass another aligner's output as `pharaoh`"
         )

@@ -1,7 +1,7 @@
-"""Translations of single words, counted from alignment links (Luong et al. 2015).
+"""A bilingual lexicon of single words, counted from alignment links (Luong et al. 2015).
 
-A line of the file is ``source<TAB>target<TAB>probability<TAB>count``: how often the two words are linked, and what
-share that is of all links of the source word.
+A line is ``source<TAB>target<TAB>probability<TAB>count``: the number of links between the two words, and its share of
+all links of the source word.
 """
 
 import heapq
@@ -17,22 +17,21 @@ from nmtkit.lines import atomic_write, read_lines
 
 WordPair = tuple[str, str]
 
-TRANSLATIONS = 20  # the most of a source word that are kept in memory (K' in the shortlists of Jean et al. 2015)
+TRANSLATIONS = 20  # per source word in memory (K' in the shortlists of Jean et al. 2015)
 
 
 def count_links(src: Sequence[str], tgt: Sequence[str], links: Iterable[Link]) -> Counter[WordPair]:
-    """Count how often each source word of a sentence pair is linked to each target word."""
+    """The number of links between each source and target word of a sentence pair."""
     return Counter((src[s], tgt[t]) for s, t in links)
 
 
 def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
-    """Write the pairs that are linked more than ``threshold`` times, a word's best first; return how many they are."""
-    # Over all links, those of rare pairs too: the probability must not depend on the threshold.
+    """Write the pairs with more than ``threshold`` links, best first for each word; return their number."""
+    # Over all links, so that probabilities do not depend on the threshold.
     totals: Counter[str] = Counter()
     for (src, _), count in counts.items():
         totals[src] += count
     frequent = [(src, tgt, count) for (src, tgt), count in counts.items() if count > threshold]
-    # By word, then count, then alphabet: the file is the same in every run, and can be read with ``less``.
     frequent.sort(key=lambda entry: (entry[0], -entry[2], entry[1]))
     with atomic_write(path) as file:
         file.writelines(f"{src}\t{tgt}\t{count / totals[src]:.6g}\t{count}\n" for src, tgt, count in frequent)
@@ -42,13 +41,13 @@ def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
 def load_translations(path: Path, most: int) -> dict[str, dict[str, float]]:
     """The ``most`` most probable translations of each source word with their probabilities, best first.
 
-    Raises UserError for a line that is none.
+    Raises UserError for any other line.
     """
     entries: dict[str, list[tuple[float, str]]] = {}
     for number, line in enumerate(read_lines(path), 1):
         try:
             src, tgt, probability, count = line.split("\t")
-            # Neither word may be empty or have white space in it; joined and split they would not be the same two.
+            # Neither word may be empty or contain white space.
             if [src, tgt] != f"{src} {tgt}".split() or not 0 < float(probability) <= 1 or int(count) < 1:
                 raise ValueError
         except ValueError:
@@ -56,7 +55,6 @@ def load_translations(path: Path, most: int) -> dict[str, dict[str, float]]:
                 f"{path}:{number}: expected source word, target word, probability and count with tabs between, "
                 f"as nmtkit align writes them; found {line!r}"
             ) from None
-        # Sorted here and not trusted to be: a lexicon may have been edited, or be of another tool.
         entries.setdefault(src, []).append((float(probability), tgt))
     return {
         src: {tgt: probability for probability, tgt in heapq.nlargest(most, translations, key=itemgetter(0))}
@@ -65,14 +63,14 @@ def load_translations(path: Path, most: int) -> dict[str, dict[str, float]]:
 
 
 class Lexicon:
-    """Translations of single words, best first; ``read`` gives them, with probabilities, when they are first needed."""
+    """Translations of single words with probabilities, best first; ``read`` loads them at first use."""
 
     def __init__(self, name: str, read: Callable[[], Mapping[str, Mapping[str, float]]]) -> None:
         self.name, self._read = name, read
 
     @classmethod
     def load(cls, path: Path) -> "Lexicon":
-        """The lexicon in a file, which is read when it is first needed, as ``load_translations`` does."""
+        """The lexicon of a file, read at first use by ``load_translations``."""
         return cls(str(path), partial(load_translations, path, TRANSLATIONS))
 
     @cached_property
@@ -82,7 +80,7 @@ class Lexicon:
 
     @cached_property
     def best(self) -> Mapping[str, str]:
-        """The first translation of each word."""
+        """The most probable translation of each word."""
         return {word: next(iter(translations)) for word, translations in self.translations.items()}
 
 

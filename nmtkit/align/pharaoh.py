@@ -1,4 +1,4 @@
-"""Word alignments as text: a line per sentence pair, with links ``source-target`` counted from 0 ("0-0 1-2")."""
+"""Word alignments in Pharaoh format: a line per sentence pair with links ``source-target``, from 0 ("0-0 1-2")."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,20 +10,20 @@ from nmtkit.lines import read_lines
 
 Link = tuple[int, int]  # source word, target word
 
-# Nine digits at most: no sentence has more words, and Python refuses to read a number of thousands of digits.
+# At most nine digits: Python refuses to parse numbers of thousands of digits.
 _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 _GOLD_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
 
 
 class Gold(NamedTuple):
-    """The links of a sentence pair in a gold standard. Sure links are possible ones, too."""
+    """The gold links of a sentence pair. Sure links are also possible ones."""
 
     sure: set[Link]
     possible: set[Link]
 
 
 def format_links(links: Iterable[Link]) -> str:
-    """The links of a sentence pair as the file has them."""
+    """The links of a sentence pair as a line."""
     return " ".join(f"{src}-{tgt}" for src, tgt in links)
 
 
@@ -39,17 +39,17 @@ def parse_links(line: str, path: Path | str, number: int) -> list[Link]:
 
 
 def check_links(links: Iterable[Link], src: int, tgt: int, path: Path | str, number: int) -> None:
-    """Raise UserError for a link that is outside a pair of ``src`` and ``tgt`` words."""
+    """Raise UserError for a link outside a sentence pair of ``src`` and ``tgt`` words."""
     for s, t in links:
         if s >= src or t >= tgt:
             raise UserError(
                 f"{path}:{number}: the link {s}-{t} is outside its pair of {src} and {tgt} words; "
-                "align these very words, and count from 0"
+                "align the same words, and count from 0"
             )
 
 
 def read_alignment(path: Path) -> Iterator[list[Link]]:
-    """The links of each sentence pair. Raises UserError for a line that has anything else."""
+    """The links of each sentence pair. Raises UserError for a line with anything else."""
     for number, line in enumerate(read_lines(path), 1):
         yield parse_links(line, path, number)
 
@@ -63,7 +63,6 @@ def read_gold(path: Path) -> Iterator[Gold]:
             if not match:
                 raise UserError(f"{path}:{number}: expected sure links as 1-2 and possible ones as 1p2; found {text!r}")
             link = int(match[1]), int(match[3])
-            # A sure link is possible as well, which the error rate relies on.
             gold.possible.add(link)
             if match[2] == "-":
                 gold.sure.add(link)

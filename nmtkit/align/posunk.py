@@ -1,7 +1,7 @@
-"""Unknown words: where in the source they come from, and what to replace them by (PosUnk, Luong et al. 2015).
+"""Unknown words: their source positions and replacements (PosUnk, Luong et al. 2015).
 
-An unknown target word at place j that is aligned to the source word at place i is ``unkpos_d`` with d = j - i, if
-that is at most 7 places away; else ``unkpos_null``. Places are those of words, counted over the sentence.
+An unknown target word at position j aligned to the source word at i is ``unkpos_d`` with d = j - i if |d| <= 7, else
+``unkpos_null``. Positions count words of the sentence.
 """
 
 import math
@@ -23,19 +23,19 @@ UNKNOWN = frozenset((SPELLINGS[UNK], *UNKPOS))  # every spelling of an unknown w
 _DISTANCES = {spelling: d for d, spelling in enumerate(UNKPOS[:-1], -FARTHEST)}
 _NULL = UNKPOS[-1]
 
-LEAST = 0.02  # of a look, for a source word to be where an unknown word comes from
-_LEAST_WEIGHT = 0.055  # of a source word whose links all go to known words: links may be wrong
-_NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance; what is farther away from a named place is not meant
+LEAST = 0.02  # minimum attention weight for a source word to be a candidate
+_LEAST_WEIGHT = 0.055  # minimum weight of a source word; even if it is linked to known words only, links may be wrong
+_NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance from an explicit position
 
 _SENTENCE_END = frozenset(".?!")
-_OPENING = frozenset("([\"'“‘„‚«‹»›¿¡")  # what may stand before the first word of a sentence
+_OPENING = frozenset("([\"'“‘„‚«‹»›¿¡")  # may precede the first word of a sentence
 
 # Numbers, dates and times; e-mail addresses; URLs.
 _AS_TYPED = re.compile(r"[+-]?\d+(?:[.,:/’'-]\d+)*%?|[^@\s]+@[^@\s]+\.[^@\s]+|(?:[a-z]+://|www\.)\S+", re.IGNORECASE)
 
 
 class Unknown(NamedTuple):
-    """How many unknown words of a text were replaced, and how."""
+    """Numbers of unknown words by kind of replacement."""
 
     translated: int  # by the lexicon
     copied: int  # from the source
@@ -43,34 +43,34 @@ class Unknown(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """What became of one unknown word."""
+    """The replacement of one unknown word."""
 
-    target: int  # its place
-    source: int | None  # the place of the source word that it comes from; None: it comes from nowhere and is left
-    translated: bool  # by the lexicon; otherwise the source word was copied
+    target: int  # position
+    source: int | None  # position of its source word; None: there is none, and <unk> is left
+    translated: bool  # by the lexicon; otherwise copied
 
 
 def counts(replacements: Iterable[Replacement]) -> Unknown:
-    """How many unknown words were translated, copied and left."""
+    """The numbers of unknown words translated, copied and left."""
     every = list(replacements)
     placed = [each.translated for each in every if each.source is not None]
     return Unknown(sum(placed), len(placed) - sum(placed), len(every) - len(placed))
 
 
 def nearest(links: Iterable[Link]) -> dict[int, int]:
-    """One source word for each linked target word: the nearest place, or of two equally near the left (our choice)."""
-    # Of equal keys the last one stays in a dictionary, so the nearest comes last.
+    """One source word for each linked target word: the nearest position, the left one of a tie (our choice)."""
+    # The last entry of a key wins, so the nearest comes last.
     return dict(sorted(((t, s) for s, t in links), key=lambda link: (-abs(link[0] - link[1]), -link[1])))
 
 
 def annotate(ids: Sequence[int], links: Iterable[Link]) -> list[int]:
-    """The ids of a target sentence in which every UNK says where it comes from."""
+    """The ids of a target sentence with every UNK replaced by the symbol of its source position."""
     source = nearest(links)
     return [_annotation(t, source.get(t)) if id == UNK else id for t, id in enumerate(ids)]
 
 
 def _annotation(t: int, s: int | None) -> int:
-    """The id of the symbol for an unknown word at place t that comes from the source word at place s, if from any."""
+    """The id of the symbol for an unknown word at position t whose source word is at s, or has none."""
     if s is None or abs(t - s) > FARTHEST:
         return len(SPELLINGS) + UNKPOS.index(_NULL)
     return len(SPELLINGS) + FARTHEST + t - s
@@ -83,11 +83,10 @@ def replace_unknown(
     written: Sequence[str],
     lexicon: Mapping[str, str],
 ) -> tuple[list[str], list[Replacement]]:
-    """``target`` with its unknown words replaced by the translation, else by a copy, of the source word of each.
+    """Replace each unknown word of ``target`` by the lexicon's translation of its source word, else by a copy of it.
 
-    An ``unkpos_d`` says itself where that is, a plain ``<unk>`` has it from ``links``: the papers' rule. ``read`` are
-    the source words as the lexicon spells them, ``written`` as the user did. Where there is no such place, ``<unk>``
-    stays.
+    The papers' rule: ``unkpos_d`` gives the source position, a plain ``<unk>`` takes it from ``links``; without one,
+    ``<unk>`` stays. ``read``: source words as in the lexicon; ``written``: as the user typed them.
     """
     named = _named(target, links, len(read))
     entries = {s: lexicon[read[s]] for s in named.values() if read[s] in lexicon}
@@ -97,30 +96,29 @@ def replace_unknown(
 
 @dataclass(frozen=True)
 class Matcher:
-    """Replaces unknown words as ``replace_unknown``, but from where they can come from.
+    """Replaces unknown words like ``replace_unknown``, but matches them to source words that they can come from.
 
-    An unknown target word cannot come from a source word that becomes one of the known target words: the model
-    could have written it. A recurrent encoder tells a word's neighbour as much of it as the word itself, so attention
-    is often one place off. Where no other source word is left, one whose best translation is known may have another
-    that is not: it counts by the share of its links that go to unknown words. Numbers and addresses are copied as
-    typed. A word that begins a sentence of the source, and that the lexicon does not have, is looked up without its
-    capital.
+    An unknown target word cannot come from a source word whose translation is a known target word: the model would have
+    written that. With a recurrent encoder, attention is often off by one word. If no other source word is left, one
+    whose best translation is known may have others that are unknown; it is weighted by the share of its links that go
+    to unknown words. Numbers and addresses are copied. The first word of a source sentence is looked up in lower case
+    if the lexicon lacks it.
     """
 
     lexicon: Lexicon
     known: Container[str]  # target words
-    capitals: bool  # sentences of the target begin with one, and so do translations by the lexicon there
+    capitals: bool  # target sentences begin with a capital, so translations there get one
 
     @cached_property
     def _explained(self) -> Set[str]:
-        """The source words whose best translation is known: most words of most sentences, so it is worth a set."""
+        """The source words whose best translation is known."""
         return {word for word, translation in self.lexicon.best.items() if (translation or word) in self.known}
 
     @cached_property
     def weights(self) -> Mapping[str, float]:
-        """The weight of each source word of the lexicon, by the share of its links that go to unknown words.
+        """The weight of each source word of the lexicon: the square root of the share of its links to unknown words.
 
-        Under the square root, because attention is the surer sign of the two; that was chosen on development text.
+        The square root, because attention is more reliable; chosen on development text.
         """
         shares = {
             word: 1 - sum(probability for translation, probability in translations.items() if translation in self.known)
@@ -138,22 +136,22 @@ class Matcher:
     ) -> tuple[list[str], list[Replacement]]:
         """``target`` with its unknown words replaced. links, read and written: as in ``replace_unknown``.
 
-        looks: the attention weights (S + 1,) of unknown words, by their places, with the end-of-sentence mark's last.
-        The others are named a place by a symbol of ``UNKPOS`` or by ``links``.
+        looks: attention weights (S + 1,) of unknown words by target position, the end-of-sentence mark last. The
+        positions of other unknown words come from symbols of ``UNKPOS`` or from ``links``.
         """
-        # This is done for every line: what is asked of most of its words is a look into a set or a dictionary.
+        # Runs for every line, so most words cost one set or dictionary lookup.
         best, explained = self.lexicon.best, self._explained
         unknown = [t for t, word in enumerate(target) if word in UNKNOWN]
         free = [s for s, word in enumerate(read) if word not in explained and self._free(read, s)]
-        # Where a model or an alignment has named a place instead, only its neighbourhood is searched.
+        # Given a position instead of attention, only its neighbourhood is searched.
         nearby = looks if len(looks) == len(unknown) else nearness(target, links, len(read)) | dict(looks)
         origins = match(nearby, dict.fromkeys(free, 1.0))
         if len(origins) < len(unknown):
-            weights, taken = self.weights, set(origins.values())
+            weights, used = self.weights, set(origins.values())
             likely = {
                 s: weights.get(word) or weights.get(self._key(read, s), _LEAST_WEIGHT)
                 for s, word in enumerate(read)
-                if s not in taken
+                if s not in used
             }
             origins |= match({t: row for t, row in looks.items() if t not in origins}, likely)
         if len(origins) < len(unknown):
@@ -166,32 +164,32 @@ class Matcher:
         return _replaced(target, {t: origins.get(t) for t in unknown}, entries, written, self.capitals)
 
     def _key(self, read: Sequence[str], s: int) -> str:
-        """The word at place s of a source, as it is looked up."""
+        """The lexicon's key for the source word at position s."""
         word = read[s]
         return word if word in self.lexicon.best or not _begins(read, s) else word[:1].lower() + word[1:]
 
     def _free(self, read: Sequence[str], s: int) -> bool:
-        """True if an unknown word can come from place s of a source: what that becomes is not known."""
+        """True if an unknown word can come from source position s, because its best translation is not known."""
         return (self.lexicon.best.get(self._key(read, s)) or read[s]) not in self.known
 
 
 def match(looks: Mapping[int, Sequence[float]], weights: Mapping[int, float]) -> dict[int, int]:
-    """The place of the source word that each unknown target word comes from, as far as there are enough of them.
+    """The source position of each unknown target word, as far as there are enough candidates.
 
-    Pairs are matched by falling look times weight, each source word at most once, among the places that have a weight,
-    and at least ``LEAST`` of the look.
+    Greedy matching by decreasing attention weight times ``weights``; each source word is used at most once, and only
+    with an attention weight of at least ``LEAST``.
     """
     pairs = [(-row[s] * w, t, s) for t, row in looks.items() for s, w in weights.items() if row[s] >= LEAST]
-    origins, taken = dict[int, int](), set[int]()
+    origins, used = dict[int, int](), set[int]()
     for _, t, s in sorted(pairs):
-        if t not in origins and s not in taken:
+        if t not in origins and s not in used:
             origins[t] = s
-            taken.add(s)
+            used.add(s)
     return origins
 
 
 def _begins(words: Sequence[str], place: int) -> bool:
-    """True if a sentence begins at that place: at the first of the words, or after a mark that ends one."""
+    """True if a sentence begins at this position: the first word, or after sentence-final punctuation."""
     while place and words[place - 1] in _OPENING:
         place -= 1
     return place == 0 or words[place - 1] in _SENTENCE_END
@@ -205,32 +203,31 @@ def respelled(
     split: Sequence[bool],
     lexicon: Lexicon,
 ) -> dict[int, tuple[int, int]]:
-    """The names of a source (S words) that a model of word pieces spelled wrong, and where each should be copied to.
+    """Names of a source (S words) misspelled by a subword model, with the target range (end excluded) to copy them to.
 
-    A name is a word with a capital that is ``split`` (S,) into pieces and that the lexicon does not have: the model has
-    hardly seen it, and its spelling of it is a guess, often of another word. Its copy belongs to the target word that
-    looks at it most, and to the neighbours of that which look at it, too: a range of places, end excluded. Words that
-    the lexicon has as translations of other words of the source stay.
+    A name is a capitalised word that is ``split`` (S,) into subwords and not in the lexicon: the model has hardly seen
+    it and guesses its spelling. Its copy replaces the target word with the highest attention weight on it, and the
+    neighbours that attend to it too. Words that are lexicon translations of other source words stay, and names that are
+    already in the target are skipped.
 
-    looks (T, S): attention weights of target words to source words. read, written (S,): as in ``replace_unknown``. A
-    name that stands in the target is right already.
+    looks (T, S): attention weights. read, written (S,): as in ``replace_unknown``.
     """
     best = lexicon.best
     names = [s for s, word in enumerate(written) if split[s] and word[0].isupper() and word not in target]
     names = [s for s in names if read[s] not in best and read[s].lower() not in best]
     if not names:
         return {}
-    said = {translation for word in read for translation in lexicon.translations.get(word, ())}
-    free = [word not in said and any(map(str.isalnum, word)) for word in target]
+    translations = {translation for word in read for translation in lexicon.translations.get(word, ())}
+    free = [word not in translations and any(map(str.isalnum, word)) for word in target]
     places = dict[int, tuple[int, int]]()
     for s in names:
-        able = [may_be and look >= LEAST for may_be, look in zip(free, looks[:, s].tolist(), strict=True)]
-        if any(able):
-            start = max((t for t, may_be in enumerate(able) if may_be), key=lambda t: looks[t, s])
+        candidate = [unused and weight >= LEAST for unused, weight in zip(free, looks[:, s].tolist(), strict=True)]
+        if any(candidate):
+            start = max((t for t, possible in enumerate(candidate) if possible), key=lambda t: looks[t, s])
             end = start + 1
-            while start and able[start - 1]:
+            while start and candidate[start - 1]:
                 start -= 1
-            while end < len(able) and able[end]:
+            while end < len(candidate) and candidate[end]:
                 end += 1
             places[s] = start, end
             free[start:end] = [False] * (end - start)
@@ -238,15 +235,15 @@ def respelled(
 
 
 def most_looked_at(looks: Mapping[int, Sequence[float]]) -> list[Link]:
-    """The target words with these attention weights (S + 1,), each with the source word that it looks at most.
+    """Links from target words to their source words of highest attention weight; ``looks`` has the weights (S + 1,).
 
-    There is no link where that is the end-of-sentence mark, whose weight comes last.
+    There is no link if the highest weight is on the end-of-sentence mark, which comes last.
     """
     return [(s, t) for t, row in looks.items() if (s := row.index(max(row))) < len(row) - 1]
 
 
 def nearness(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, list[float]]:
-    """Looks (S,) of the unknown words of a model that names places, or of an alignment: 1 there, less beside it."""
+    """Pseudo-attention (S,) of unknown words with an explicit position: 1 there, less beside it."""
     places = [(t, s) for s, t in links if target[t] == SPELLINGS[UNK]]
     places += [(t, _place(word, t)) for t, word in enumerate(target) if word in _DISTANCES]
     looks = dict[int, list[float]]()
@@ -258,7 +255,7 @@ def nearness(target: Sequence[str], links: Iterable[Link], words: int) -> dict[i
 
 
 def _named(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, int]:
-    """The place of each unknown target word's source word, where there is one, as the papers have it."""
+    """The source position of each unknown target word that has one, by the papers' rule."""
     source = nearest((s, t) for s, t in links if target[t] == SPELLINGS[UNK])
     places = {
         t: source.get(t, -1) if word == SPELLINGS[UNK] else _place(word, t)
@@ -275,9 +272,9 @@ def _replaced(
     written: Sequence[str],
     capitals: bool,
 ) -> tuple[list[str], list[Replacement]]:
-    """``target`` with the lexicon's entries, or else what is written (S,), at the origins of all unknown words.
+    """``target`` with every unknown word replaced by the lexicon's entry of its origin, else by the word as typed.
 
-    entries: by places in the source. capitals: an entry gets a capital where it begins a sentence.
+    entries: by source position. capitals: an entry gets a capital at the start of a sentence.
     """
     words, replacements = list(target), list[Replacement]()
     for t, s in origins.items():
@@ -293,5 +290,5 @@ def _replaced(
 
 
 def _place(symbol: str, t: int) -> int:
-    """The place in the source that a symbol of ``UNKPOS`` at place t names; it may be outside the sentence."""
+    """The source position that a symbol of ``UNKPOS`` at position t means; it may be outside the sentence."""
     return -1 if symbol == _NULL else t - _DISTANCES[symbol]

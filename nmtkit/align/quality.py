@@ -1,4 +1,4 @@
-"""The quality of an alignment against a gold standard made by people (Och & Ney 2003)."""
+"""Alignment quality against a manual gold standard (Och & Ney 2003)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from nmtkit.align.pharaoh import Gold, Link
 class Quality(NamedTuple):
     """Figures over all sentence pairs: A are the links of the alignment, S the sure gold links, P the possible ones.
 
-    Every sure link is a possible one.
+    S is a subset of P.
     """
 
     precision: float  # |A & P| / |A|
@@ -18,11 +18,8 @@ class Quality(NamedTuple):
 
 
 def measure(alignments: Iterable[Iterable[Link]], golds: Iterable[Gold]) -> Quality:
-    """The quality of alignments, pair by pair, beside the gold ones, of which there must be as many.
-
-    Without any link there is no precision, which is then 0.
-    """
-    # Counted over the whole set and divided once: a mean over sentences would weigh short ones as much as long ones.
+    """The quality of alignments against as many gold ones; precision is 0 without links."""
+    # Summed over the whole set; a mean over sentences would overweight short ones.
     links = sure = right_sure = right_possible = 0
     for alignment, gold in zip(map(set, alignments), golds, strict=True):
         links += len(alignment)

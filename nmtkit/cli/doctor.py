@@ -34,6 +34,8 @@ def doctor(
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.experiment.size import examine_memory
+    from nmtkit.kernels import door
+    from nmtkit.ops.plain import PLAIN
     from nmtkit.text.raw import find_raw
 
     files, src, tgt = find_raw(raw, src_lang, tgt_lang)
@@ -58,6 +60,7 @@ def doctor(
     else:
         for finding in findings:
             typer.echo(finding)
+    log.info(door.report(PLAIN))
     # The summary is on stderr, so that stdout has the findings and nothing else.
     log.info(f"{len(findings)} findings" if findings else "nothing found")
     if any(finding.fatal for finding in findings):

@@ -3,16 +3,14 @@
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from nmtkit.cli.options import AsJson
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
+from nmtkit.lines import atomic_write
 from nmtkit.options import Option
-from nmtkit.workflow.inspect import FlowOptions, Inspection, compare_flows, examine
-
-if TYPE_CHECKING:
-    from nmtkit.evaluation.gradients import Layer
+from nmtkit.workflow.inspect import Flow, FlowOptions, Inspection, compare_flows, examine
 
 
 def inspect(
@@ -22,22 +20,25 @@ def inspect(
         "Show the norms of activations and gradients on a batch of the data folder instead.",
         before="compare")] = False,
     plot: Annotated[Path | None, Option(
-        "With --gradients, also draw them to this file (.svg, .png or .pdf).", before="data")] = None,
+        "With --gradients, also draw them on this page of HTML (.html).", before="data")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Show the parts of a model, its parameters beside the paper's, and the memory and speed to expect of training.
 
     Sizes are computed for the vocabularies of the data folder, if it has any. --gradients takes a preset with the
     initial weights of a training run, and a model folder with those of a checkpoint. The gradients are those of the
-    mean cross-entropy of some training pairs, without dropout; the norms are over the whole batch.
+    mean cross-entropy of some training pairs, without dropout; the norms are over the whole batch. Attention that
+    begins with most of its tanh units near -1 or 1 hardly learns: --gradients shows their share, too.
 
       nmtkit inspect deep-att
       nmtkit inspect run --shapes
-      nmtkit inspect deep-att --gradients --compare model.fast_forward=none --plot flow.svg
+      nmtkit inspect deep-att --gradients --compare model.fast_forward=none --plot flow.html
       nmtkit inspect deep-gru-ff --gradients --compare model.connections=none
     """
     if not gradients and (options.compare or plot):
         raise UserError("--compare and --plot go with --gradients")
+    if plot and plot.suffix != ".html":
+        raise UserError(f"--plot {plot}: draws a page of HTML; choose a name that ends in .html")
     if not gradients:
         found = examine(options)
         if as_json:
@@ -48,13 +49,19 @@ def inspect(
         return
     flows = compare_flows(options)
     if as_json:
-        print(json.dumps({name: [layer._asdict() for layer in layers] for name, layers in flows.items()}, indent=2))
+        shown = {
+            name: {key: [each._asdict() for each in found] for key, found in flow._asdict().items()}
+            for name, flow in flows.items()
+        }
+        print(json.dumps(shown, indent=2))
     else:
         _print_flows(flows)
     if plot:
-        from nmtkit.evaluation.plots import plot_flows
+        from nmtkit.evaluation.gradients import flow_page
 
-        plot_flows(flows, plot)
+        drawn = flow_page({name: flow.layers for name, flow in flows.items()})
+        with atomic_write(plot) as file:
+            file.write(drawn)
 
 
 def _print_parts(found: Inspection, shapes: bool) -> None:
@@ -103,16 +110,26 @@ def _print_estimate(found: Inspection) -> None:
     print_table("training in float32, estimated from one small update", ["what", "estimate"], rows)
 
 
-def _print_flows(flows: "dict[str, list[Layer]]") -> None:
-    """Print the norms of every model's layers, then what is left of the gradient at the bottom of each stack."""
+def _print_flows(flows: dict[str, Flow]) -> None:
+    """Print the norms of every model's layers and the state of its attention, then the gradient below each stack."""
     from nmtkit.evaluation.gradients import ratios
 
-    for name, layers in flows.items():
-        rows = [[layer.label, *(_norm(value) for value in layer[1:])] for layer in layers]
+    for name, flow in flows.items():
+        rows = [[layer.label, *(_norm(value) for value in layer[1:])] for layer in flow.layers]
         print_table(name, ["layer", "|h|", "|dL/dh|", "|dL/dW|"], rows)
         print()
+    # A model without additive attention has no line here.
+    attentions = [
+        [name, found.name, _norm(found.keys), f"{100 * found.share:.1f} %"]
+        for name, flow in flows.items()
+        for found in flow.attention
+    ]
+    if attentions:
+        print_table("additive attention: standard deviation of its keys, units whose tanh is above 0.99 in magnitude",
+                    ["model", "attention", "keys", "saturated"], attentions)  # fmt: skip
+        print()
     # A model of single layers has no stacks, and then there is no table.
-    cells = [[name, r.stack, str(r.layers), _norm(r.gradient)] for name, f in flows.items() for r in ratios(f)]
+    cells = [[name, r.stack, str(r.layers), _norm(r.gradient)] for name, f in flows.items() for r in ratios(f.layers)]
     if cells:
         print_table("gradient at the bottom of a stack, divided by that at its top",
                     ["model", "stack", "layers", "ratio"], cells)  # fmt: skip

@@ -1,4 +1,4 @@
-"""``nmtkit align``: a data folder's words aligned, and a lexicon of single words counted from the links."""
+"""``nmtkit align``: word alignment of a data folder, and a lexicon counted from the links."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from nmtkit.text.bpe import join_pieces
 from nmtkit.text.sentencepieces import join_sentencepieces
 from nmtkit.text.settings import Prep, Segmentation, load_prep
 
-# From the tokens of a segmentation back to words.
+# Joins the tokens of a segmentation to words.
 JOIN: dict[Segmentation, Callable[[list[str]], list[str]]] = {
     "bpe": join_pieces,
     "sentencepiece": join_sentencepieces,
@@ -27,7 +27,7 @@ JOIN: dict[Segmentation, Callable[[list[str]], list[str]]] = {
 
 
 class Aligned(NamedTuple):
-    """The counts of one split."""
+    """Statistics of one split."""
 
     pairs: int
     links: int
@@ -37,11 +37,11 @@ class Aligned(NamedTuple):
 
 @dataclass(frozen=True)
 class AlignmentReport:
-    """The result of an alignment; ``str`` of it is for people."""
+    """The result of an alignment; ``str`` formats it for people."""
 
     folder: Path
     splits: dict[str, Aligned]
-    word_pairs: int  # different ones that are linked
+    word_pairs: int  # distinct linked pairs
     entries: int  # of the lexicon
     threshold: int
 
@@ -58,49 +58,47 @@ class AlignmentReport:
 def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> AlignmentReport:
     """Align the training and development text of a data folder with eflomal, and count a lexicon from the links.
 
-    ``threshold``: a pair of words is in the lexicon if it is linked more often than that. Raises UserError where
-    eflomal is not installed, or fails.
+    The lexicon has the pairs linked more than ``threshold`` times. Raises UserError if eflomal is missing or fails.
     """
     prep = load_prep(folder)
     splits = [split for split in ("train", "dev") if split == "train" or (folder / "dev.src").is_file()]
     with staging_folder(folder) as staging:
-        # Both sets in one file: the aligner learns from all pairs that it aligns, and dev is too small by itself.
+        # Both sets in one file, because dev is too small to be aligned by itself.
         src, tgt, forward, reverse = (staging / name for name in ("src", "tgt", "forward", "reverse"))
         with open(src, "w", encoding="utf-8") as src_file, open(tgt, "w", encoding="utf-8") as tgt_file:
             for split in splits:
                 for src_words, tgt_words in _sentences(folder, split, prep):
                     src_file.write(" ".join(src_words) + "\n")
                     tgt_file.write(" ".join(tgt_words) + "\n")
-        with progress("aligning with eflomal, which takes its time"):
+        with progress("aligning with eflomal"):
             align_with_eflomal(src, tgt, forward, reverse)
-        # Lazily, a sentence pair at a time: the links of a large corpus do not fit into memory.
+        # Lazily, because the links of a large corpus do not fit into memory.
         links = map(HEURISTICS[heuristic], read_alignment(forward), read_alignment(reverse))
         return _write(folder, staging, prep, splits, links, forward, threshold)
 
 
 def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentReport:
-    """Take the alignment of the training text from a Pharaoh file, and count a lexicon as ``align_with_program`` does.
+    """Read the alignment of the training text from a Pharaoh file, and count a lexicon as ``align_with_program`` does.
 
-    Raises UserError if it is not one of that text.
+    Raises UserError if it does not fit the text.
     """
     prep = load_prep(folder)
     if not pharaoh.is_file():
         raise UserError(f"{pharaoh}: no such file")
-    # Counted first: a shift of one line would give a lexicon of nonsense, not an error.
     aligned, pairs = count_lines(pharaoh), count_lines(folder / "train.src")
     if aligned != pairs:
         raise UserError(
             f"{pharaoh} has {aligned} lines but {folder / 'train.src'} has {pairs}; align the text of that folder, "
-            "which is without the pairs that nmtkit prep left out"
+            "which excludes the pairs that nmtkit prep left out"
         )
     with staging_folder(folder) as staging:
         return _write(folder, staging, prep, ["train"], read_alignment(pharaoh), pharaoh, threshold)
 
 
 def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str], list[str]]]:
-    """The pairs of a split as words, whatever they were split into: aligners and lexicons know words only.
+    """The pairs of a split as whole words, for aligners and lexicons.
 
-    Raises UserError where the two files do not correspond.
+    Raises UserError if the two files have different lengths.
     """
     paths = [folder / f"{split}.{side}" for side in ("src", "tgt")]
     lines = [count_lines(path) for path in paths]
@@ -120,9 +118,9 @@ def _write(
     origin: Path,
     threshold: int,
 ) -> AlignmentReport:
-    """Put SPLIT.align and the lexicon into the folder; ``links`` are those of all splits, one after the other.
+    """Write SPLIT.align and the lexicon to the folder; ``links`` are those of all splits in order.
 
-    ``origin`` is the file that they come from, for messages. Raises UserError for a link to a word that is not there.
+    origin: their file, for messages. Raises UserError for a link outside its sentence pair.
     """
     counts: Counter[WordPair] = Counter()
     aligned = {}
@@ -138,9 +136,8 @@ def _write(
                 file.write(format_links(sentence) + "\n")
                 number += len(sentence)
                 words += len(tgt)
-                # A target word with several links counts once.
                 linked += len({t for _, t in sentence})
-                # The lexicon is part of the model, which must know nothing of the text that it is evaluated on.
+                # The lexicon is part of the model and must not contain evaluation data.
                 if split == "train":
                     counts.update(count_links(src, tgt, sentence))
                 advance(1)

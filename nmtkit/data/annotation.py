@@ -1,4 +1,4 @@
-"""Encoded target text in which every unknown word says where in the source it comes from (Luong et al. 2015)."""
+"""Encoded target text with the source positions of unknown words (PosUnk, Luong et al. 2015)."""
 
 import hashlib
 from itertools import repeat
@@ -18,36 +18,33 @@ from nmtkit.text.settings import load_prep
 
 
 def check_annotation(folder: Path, tgt_size: int | None) -> None:
-    """Raise UserError for a data folder that cannot be annotated, or a target vocabulary too small for the symbols."""
+    """Raise UserError if a data folder cannot be annotated, or the target vocabulary is too small for the symbols."""
     prep = load_prep(folder)
     if {prep.src.segmentation, prep.tgt.segmentation} != {"words"}:
-        raise UserError(f"`unkpos`: {folder} has pieces of words, so none is unknown; prepare it anew with whole words")
+        raise UserError(f"`unkpos`: {folder} has subwords, so no word is unknown; prepare it again with whole words")
     if not (folder / "train.align").is_file():
-        raise UserError(f"{folder / 'train.align'}: not there, and `unkpos` needs it; make it with nmtkit align")
+        raise UserError(f"{folder / 'train.align'}: not found, and `unkpos` needs it; make it with nmtkit align")
     if tgt_size is not None and tgt_size <= len(ALL_SYMBOLS):
-        raise UserError(f"`tgt_size` {tgt_size}: with `unkpos`, {len(ALL_SYMBOLS)} rows are symbols; give it more")
+        raise UserError(f"`tgt_size` {tgt_size}: with `unkpos`, {len(ALL_SYMBOLS)} rows are symbols; use a larger one")
 
 
 def annotate_file(path: Path, text: Encoded, alignment: Path) -> str:
-    """Rewrite every UNK among the ids of a text as a symbol of UNKPOS, and return the SHA-256 of the alignment.
+    """Replace every UNK in encoded text by a symbol of UNKPOS, in place, and return the SHA-256 of the alignment.
 
-    ``path`` is that of the ids without their suffix. ``alignment`` is a Pharaoh file with the links of each of its
-    lines; where there is none, every unknown word becomes the symbol that names no place. Raises UserError for an
-    alignment of another number of lines.
+    path: the ids without their suffix. alignment: a Pharaoh file; without it, every unknown word gets the symbol
+    without a position. Raises UserError for an alignment with another number of lines.
     """
     lines = text.lines
     if alignment.is_file() and count_lines(alignment) != lines:
         raise UserError(f"{alignment} has {count_lines(alignment)} lines but the text {lines}; run nmtkit align again")
-    # Without an alignment, as for a test set, each line has no links.
     links = read_lines(alignment) if alignment.is_file() else repeat("", lines)
     offsets = np.memmap(f"{path}.offsets", OFFSET, "r")
     ids: Ids = np.memmap(f"{path}.ids", text.dtype, "r+") if text.tokens else np.empty(0, text.dtype)
     digest = hashlib.sha256()
     with progress(f"annotating {path.name}", lines) as advance:
         for number, line in enumerate(links):
-            # Over the lines as they were read, so that a folder's annotations are known to be of this alignment.
             digest.update(f"{line}\n".encode())
-            sentence = ids[offsets[number] : offsets[number + 1]]  # a view: what is assigned goes into the file
+            sentence = ids[offsets[number] : offsets[number + 1]]  # a view of the file
             if (sentence == UNK).any():
                 sentence[:] = annotate(sentence.tolist(), parse_links(line, alignment, number + 1))
             advance(1)

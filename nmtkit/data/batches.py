@@ -11,23 +11,23 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.ops.padding import pad
 from nmtkit.symbols import PAD
 
-ROW = np.uint32  # the number of a sentence: 4 bytes, because an order holds one for each
-Rows = np.ndarray  # of such numbers
+ROW = np.uint32  # a sentence index; 4 bytes, because an epoch holds one per sentence
+Rows = np.ndarray  # of sentence indices
 
-WINDOW = 100  # batches: sentences are shuffled over the corpus, then sorted by length inside windows of this many
-_BLOCK = 1_000_000  # sentences that are looked at together
+WINDOW = 100  # batches; sentences are shuffled over the corpus, then sorted by length within windows
+_BLOCK = 1_000_000  # sentences per NumPy operation
 
 
 class Batch(NamedTuple):
-    """Padded ids that end with EOS, src (B, S) and tgt (B, T), and what the host computes from them.
+    """Padded ids that end with EOS, src (B, S) and tgt (B, T), with a mask and indices computed on the host.
 
-    A GPU could compute it later, but the host would have to wait until the GPU has done all its work.
+    Computing those on the GPU would make the host wait for it.
     """
 
     src: Tensor
-    mask: Tensor  # (B, S) True at real source words
+    mask: Tensor  # (B, S) False at padding
     tgt: Tensor
-    words: Tensor  # (R,) the places of the R real words among the B * T of tgt
+    words: Tensor  # (R,) indices of the R non-padding words in the flattened tgt (B * T,)
 
     @classmethod
     def of(cls, src: Tensor, tgt: Tensor) -> "Batch":
@@ -35,21 +35,20 @@ class Batch(NamedTuple):
         return cls(src, src != PAD, tgt, (tgt != PAD).flatten().nonzero().squeeze(1))
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch on another device; on a GPU it arrives while the host goes on."""
-        beside = device.type == "cuda" and self.src.device.type == "cpu"
-        # Only from pinned memory is a copy made beside the host's work.
-        return Batch(*(x.pin_memory().to(device, non_blocking=True) if beside else x.to(device) for x in self))
+        """The batch on another device; the copy to a GPU is asynchronous."""
+        to_gpu = device.type == "cuda" and self.src.device.type == "cpu"
+        # Only copies from pinned memory are asynchronous.
+        return Batch(*(x.pin_memory().to(device, non_blocking=True) if to_gpu else x.to(device) for x in self))
 
 
 def collate(corpus: Corpus, rows: np.ndarray) -> Batch:
-    """The pairs with the numbers ``rows`` (B,), padded: src (B, S) and tgt (B, T), both with end marks."""
-    # ``pad`` adds the end marks, which the corpus does not hold.
+    """The pairs ``rows`` (B,) as padded src (B, S) and tgt (B, T), both ending with EOS."""
     return Batch.of(*(pad([side(int(row)) for row in rows]) for side in (corpus.src, corpus.tgt)))
 
 
 def within(corpus: Corpus, max_length: int | None) -> Rows:
-    """Numbers of the pairs that can be trained on: neither side empty, neither longer than ``max_length``."""
-    # In blocks: the lengths of 36 million pairs at once would take far more memory than their numbers.
+    """Indices of the pairs to train on: no side empty or longer than ``max_length``."""
+    # In blocks, because the lengths of a large corpus take more memory than its indices.
     kept = [np.empty(0, ROW)]
     for start in range(0, len(corpus), _BLOCK):
         rows = np.arange(start, min(start + _BLOCK, len(corpus)), dtype=ROW)
@@ -62,18 +61,19 @@ def within(corpus: Corpus, max_length: int | None) -> Rows:
 
 
 def cut(lengths: np.ndarray, sentences: int | None, tokens: int | None) -> list[slice]:
-    """Consecutive runs of at most ``sentences``, or at most ``tokens`` padded words, and never empty."""
+    """Consecutive non-empty slices of at most ``sentences``, or at most ``tokens`` words padding included.
+
+    A sentence longer than ``tokens`` is a slice of its own.
+    """
     if sentences is not None:
         return [slice(i, min(i + sentences, len(lengths))) for i in range(0, len(lengths), sentences)]
     assert tokens is not None
     runs, start = [], 0
     while start < len(lengths):
-        # No run has more sentences than would fit if none were longer than its first one.
+        # An upper bound: no sentence longer than the first.
         most = max(1, tokens // int(lengths[start]))
         longest = np.maximum.accumulate(lengths[start : start + most])
-        # The padded size of a run grows with each sentence, so that the longest run that fits can be searched for.
-        padded = longest * np.arange(1, len(longest) + 1)
-        # A sentence that is longer than the budget by itself is a run of one.
+        padded = longest * np.arange(1, len(longest) + 1)  # monotonic, so binary search works
         end = start + max(1, int(np.searchsorted(padded, tokens, side="right")))
         runs.append(slice(start, end))
         start = end
@@ -81,9 +81,9 @@ def cut(lengths: np.ndarray, sentences: int | None, tokens: int | None) -> list[
 
 
 class Epoch:
-    """The batches of one epoch in their order; each is an array of sentence numbers.
+    """The batches of one epoch in order, each an array of sentence indices.
 
-    ``padding``: the share of padding in the batches, over both sides and before they are split.
+    padding: the fraction of padding in the global batches, over both sides.
     """
 
     def __init__(self, rows: Rows, starts: np.ndarray, order: np.ndarray, padding: float) -> None:
@@ -104,13 +104,13 @@ class Epoch:
 def epoch_batches(
     corpus: Corpus, rows: Rows, *, sentences: int | None, tokens: int | None, seed: int, epoch: int
 ) -> Epoch:
-    """One epoch over ``rows`` in global batches of similar lengths; memory holds one number for each pair.
+    """The global batches of one epoch over ``rows``, of similar lengths; memory holds one index per pair.
 
-    The batch size is counted in ``sentences`` or in ``tokens`` (sentences times the longest side, EOS included).
+    Batch size is in ``sentences``, or in ``tokens`` (sentences times the longest side, EOS included).
     """
-    random = np.random.default_rng((seed, epoch))  # so that a run resumed within an epoch draws the same order
+    random = np.random.default_rng((seed, epoch))  # a run resumed within an epoch gets the same order
     rows = random.permutation(rows)
-    # Windows of about as many batches, whichever way batches are counted.
+    # Sentences per batch, on average.
     size = sentences if sentences is not None else max(1, int((tokens or 1) // max(1.0, _mean_length(corpus, rows))))
     starts, words, places = [0], 0, 0
     for start in range(0, len(rows), WINDOW * size):
@@ -118,19 +118,18 @@ def epoch_batches(
         src, tgt = corpus.lengths(window)
         longest = np.maximum(src, tgt) + 1
         order = np.lexsort((src, tgt, longest))  # by the longest side, then target, then source: least padding
-        # In place, because a window is a view of ``rows``: no second order of the whole corpus is held.
-        window[:] = window[order]
+        window[:] = window[order]  # in place: window is a view of ``rows``
         runs = cut(longest[order], sentences, tokens)
         starts += [start + run.stop for run in runs]
         for lengths in (src[order] + 1, tgt[order] + 1):
             words += int(lengths.sum())
             places += sum(int(lengths[run].max()) * (run.stop - run.start) for run in runs)
-    # Batches of similar length stand together in a window; in this order they would not come at random.
+    # Shuffled again, because batches of similar length are adjacent.
     return Epoch(rows, np.array(starts), random.permutation(len(starts) - 1), 1 - words / max(1, places))
 
 
 def _mean_length(corpus: Corpus, rows: Rows) -> float:
-    """The mean length of the longer sides, EOS included."""
+    """The mean length of the longer side, EOS included."""
     total = 0
     for start in range(0, len(rows), _BLOCK):
         src, tgt = corpus.lengths(rows[start : start + _BLOCK])
@@ -139,7 +138,7 @@ def _mean_length(corpus: Corpus, rows: Rows) -> float:
 
 
 def parts(corpus: Corpus, rows: Rows, tokens: int) -> Iterator[Rows]:
-    """A global batch in pieces of at most ``tokens`` padded words, for gradient accumulation."""
+    """A global batch in micro-batches of at most ``tokens`` padded words, for gradient accumulation."""
     src, tgt = corpus.lengths(rows)
     for run in cut(np.maximum(src, tgt) + 1, None, tokens):
         yield rows[run]

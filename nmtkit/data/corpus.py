@@ -1,7 +1,7 @@
-"""The text of a data folder as memory-mapped arrays of word ids, so that no corpus is held in memory.
+"""Encoded text of a data folder as memory-mapped arrays of ids.
 
-The files are written by encoding.py. SPLIT.SIDE.ids has all sentences one after the other, SPLIT.SIDE.offsets where
-each of them begins, and the end of the last. Numbers are little-endian; ids.json has their size and hashes of the text.
+encoding.py writes the files: SPLIT.SIDE.ids has the concatenated sentences, SPLIT.SIDE.offsets their starts and the end
+of the last. Numbers are little-endian; ids.json has sizes and hashes.
 """
 
 import json
@@ -25,21 +25,21 @@ FILES = (
     *(TextFiles(Path()).vocabulary(side).name for side in SIDES),
     *(f"{split}.{side}.{part}" for split in SPLITS for side in SIDES for part in ("ids", "offsets")),
     HEADER,
-)  # all that encoding.py writes; the last one says that the others are there
+)  # written by encoding.py, the last one last
 
 Ids = NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """The entry of ids.json about a file: how it was encoded, and of what, so that a change since then is noticed."""
+    """The entry of ids.json for a file: its form, and hashes of what it was made from."""
 
-    dtype: Literal["<u2", "<u4"]  # of an id: little-endian, two or four bytes
+    dtype: Literal["<u2", "<u4"]  # of ids
     lines: int
     tokens: int
-    text: str  # SHA-256 of the file of tokens, as in the manifest
+    text: str  # SHA-256 of the tokenised text, as in the manifest
     vocab: str  # fingerprint of the vocabulary
-    alignment: str | None = None  # SHA-256 of the alignment by which unknown words were annotated
+    alignment: str | None = None  # SHA-256 of the alignment used to annotate unknown words
 
     def __post_init__(self) -> None:
         if min(self.lines, self.tokens) < 0:
@@ -55,26 +55,26 @@ class _Header:
 
 
 class Corpus:
-    """Pairs of sentences as arrays of ids, numbered from 0. The ids do not include BOS and EOS."""
+    """Sentence pairs as arrays of ids without BOS and EOS, numbered from 0."""
 
     def __init__(self, src: "_Sentences", tgt: "_Sentences") -> None:
         self._src, self._tgt = src, tgt
 
     @classmethod
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
-        """Map a corpus, which is quick whatever its size.
+        """Memory-map a corpus.
 
-        Raises UserError if files are missing or cut short, or were made of another text or with another vocabulary than
-        the folder has now.
+        Raises UserError if files are missing or truncated, or were made from another text or vocabulary than the
+        folder's.
         """
-        # Hashes of the text are compared with the manifest's, not with the text, which would have to be read for that.
+        # Compares hashes with the manifest, without reading the text.
         header, manifest = read_header(folder), read_manifest(folder)
         if f"{split}.src" not in header or f"{split}.tgt" not in header:
-            draw = " (`dev_size` draws it from the training text)" if split == "dev" else ""
-            raise UserError(f"{folder}: has no {split} set; give nmtkit prep one{draw}, then run nmtkit vocab")
+            hint = " (`dev_size` samples it from the training text)" if split == "dev" else ""
+            raise UserError(f"{folder}: has no {split} set; give nmtkit prep one{hint}, then run nmtkit vocab")
         for side in SIDES:
             if header[f"{split}.{side}"].text != manifest.get(f"{split}.{side}", {}).get("sha256"):
-                raise UserError(f"{folder}/{split}.{side}: prepared anew since it was encoded; run nmtkit vocab again")
+                raise UserError(f"{folder}/{split}.{side}: changed since it was encoded; run nmtkit vocab again")
         src, tgt = (_Sentences.open(folder, split, side, header[f"{split}.{side}"]) for side in SIDES)
         if len(src) != len(tgt):
             raise UserError(f"{folder / HEADER}: {split} has sides of different lengths; run nmtkit vocab again")
@@ -85,23 +85,23 @@ class Corpus:
         return len(self._src)
 
     def lengths(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The numbers of words in the source (P,) and the target (P,) of the pairs ``rows`` (P,)."""
+        """The source and target lengths, (P,) each, of the pairs ``rows`` (P,)."""
         return self._src.lengths(rows), self._tgt.lengths(rows)
 
     def src(self, number: int) -> Ids:
-        """The ids (S,) of a source sentence. Raises UserError where a file was damaged."""
+        """The ids (S,) of a source sentence. Raises UserError if the file is damaged."""
         return self._src[number]
 
     def tgt(self, number: int) -> Ids:
-        """The ids (T,) of a target sentence. Raises UserError where a file was damaged."""
+        """The ids (T,) of a target sentence. Raises UserError if the file is damaged."""
         return self._tgt[number]
 
 
 class _Sentences:
-    """One side of a corpus: the ids of all sentences (N,), and where each begins (sentences + 1,).
+    """One side of a corpus: concatenated ids (N,) and the offsets of sentences (sentences + 1,).
 
-    ``words`` is the size of the vocabulary. Each sentence is checked as it is read, since to look at all ids would
-    read the whole file into memory.
+    Ids are checked against the vocabulary size ``words`` when a sentence is read, because checking all of them would
+    read the whole file.
     """
 
     def __init__(self, path: Path, ids: Ids, offsets: Ids, words: int) -> None:
@@ -111,11 +111,11 @@ class _Sentences:
 
     @classmethod
     def open(cls, folder: Path, split: str, side: SideName, entry: Encoded) -> "_Sentences":
-        """Map one side of a split. Raises UserError for another vocabulary than it was encoded with."""
+        """Map one side of a split. Raises UserError if the vocabulary has changed."""
         vocabulary_path = TextFiles(folder).vocabulary(side)
         vocabulary = Vocabulary.load(vocabulary_path)
         if entry.vocab != vocabulary.fingerprint:
-            raise UserError(f"{vocabulary_path}: not the one that the text was encoded with; run nmtkit vocab")
+            raise UserError(f"{vocabulary_path}: the text was encoded with another vocabulary; run nmtkit vocab")
         path = folder / f"{split}.{side}"
         ids = _map(Path(f"{path}.ids"), np.dtype(entry.dtype), entry.tokens)
         return cls(path, ids, _map(Path(f"{path}.offsets"), OFFSET, entry.lines + 1), len(vocabulary))
@@ -124,39 +124,38 @@ class _Sentences:
         return len(self._offsets) - 1
 
     def lengths(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """The numbers of words of the sentences ``rows`` (P,)."""
+        """The lengths of the sentences ``rows`` (P,)."""
         lengths: NDArray[np.int64] = (self._offsets[1:][rows] - self._offsets[:-1][rows]).astype(np.int64)
         return lengths
 
     def __getitem__(self, number: int) -> Ids:
         ids = self._ids[self._offsets[number] : self._offsets[number + 1]]
-        # An id beyond the table would end a training on a GPU with an error that names nothing.
+        # On a GPU, an id out of range would crash without a useful message.
         if len(ids) and ids.max() >= self._words:
             raise UserError(
-                f"{self._path}.ids: sentence {number + 1}: no word has number {ids.max()}; run nmtkit vocab again"
+                f"{self._path}.ids: sentence {number + 1}: id {ids.max()} is out of range; run nmtkit vocab again"
             )
         return ids
 
 
 def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
-    """A file of ``size`` numbers as an array (size,); raises UserError for a file of any other length."""
-    # A missing file has 0 bytes: one message for what is cut short and what is not there.
-    there = path.stat().st_size if path.is_file() else 0
-    if there != size * dtype.itemsize:
-        raise UserError(f"{path}: has {there} bytes instead of {size * dtype.itemsize}; run nmtkit vocab again")
-    # An empty file cannot be mapped. As a plain array, because slices of a memmap are slow to make.
+    """Memory-map a file of ``size`` numbers; raises UserError if it has another length."""
+    found = path.stat().st_size if path.is_file() else 0
+    if found != size * dtype.itemsize:
+        raise UserError(f"{path}: has {found} bytes instead of {size * dtype.itemsize}; run nmtkit vocab again")
+    # An empty file cannot be mapped. asarray, because slicing an np.memmap is slow.
     return np.asarray(np.memmap(path, dtype, "r")) if size else np.empty(0, dtype)
 
 
 def read_header(folder: Path) -> dict[str, Encoded]:
-    """The entries of all encoded files. Raises UserError for anything that ``write_header`` does not write."""
+    """The entries of all encoded files. Raises UserError if ids.json is missing or invalid."""
     values = read_json(folder / HEADER, "make it with nmtkit vocab")
     return build(_Header, values, f"{folder / HEADER} (which nmtkit vocab makes)").files
 
 
 def write_header(folder: Path, texts: Mapping[str, Encoded]) -> None:
-    """Write the entries that ``read_header`` reads."""
-    # An entry that is None is left out, as it was before there were annotations.
+    """Write ids.json."""
+    # Without None, as in version 0.1.
     entries = {
         name: {key: value for key, value in asdict(text).items() if value is not None} for name, text in texts.items()
     }

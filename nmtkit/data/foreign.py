@@ -1,7 +1,7 @@
-"""Vocabularies of other toolkits, as lists of words in the order of their numbers.
+"""Vocabulary files of other toolkits, as word lists in the order of ids, without special symbols.
 
-fairseq's dict.txt has a word and a count in each line, OpenNMT's too with a tab between; OpenNMT-tf's and JoeyNMT's
-have a word; Marian's .yml, Nematus' and Sockeye's .json have each word's number. Their symbols are left out.
+fairseq's dict.txt has a word and a count per line, OpenNMT's the same with a tab; OpenNMT-tf and JoeyNMT have a word
+per line; Marian's .yml and Nematus' and Sockeye's .json map words to ids.
 """
 
 import json
@@ -15,16 +15,16 @@ import yaml
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
 
-# fairseq fills its table up with words of the last kind.
+# fairseq pads its table with madeupwords.
 _SYMBOL = re.compile(r"<s>|</s>|<unk>|<pad>|<blank>|<bos>|<eos>|<EOS>|<GO>|<mask>|madeupword[0-9]{4}")
-_NEMATUS = ("eos", "UNK")  # have the numbers 0 and 1; elsewhere these are words
-_FLAG = "#fairseq:overwrite"  # ends lines that come again
+_NEMATUS = ("eos", "UNK")  # symbols if their ids are 0 and 1, else words
+_FLAG = "#fairseq:overwrite"  # at the end of a line that replaces an earlier one
 
 
 def read_words(path: Path) -> list[str]:
-    """The words of a vocabulary, first to last, without symbols.
+    """The words of a vocabulary file in order, without symbols.
 
-    Raises UserError for a file that is none of the kinds above, and for one that has a word twice.
+    Raises UserError for a file of another kind, or with a duplicate word.
     """
     numbered = path.suffix in (".json", ".yml", ".yaml")
     words: list[str] = []
@@ -32,11 +32,10 @@ def read_words(path: Path) -> list[str]:
     for number, word in _numbered_words(path) if numbered else _listed_words(path):
         if _SYMBOL.fullmatch(word) or (numbered and number < 2 and word in _NEMATUS):
             continue
-        # A token never contains white space (see text.py), so that such a word could never be found in a text.
         if word.split() != [word]:
-            raise UserError(f"{path}: {word!r} is not a word, as no text has it; take it out of the vocabulary")
+            raise UserError(f"{path}: {word!r} is no token, because of its white space; remove it from the vocabulary")
         if word in seen:
-            raise UserError(f"{path}: has the word {word!r} twice; take one of them out")
+            raise UserError(f"{path}: has the word {word!r} twice; remove one of them")
         seen.add(word)
         words.append(word)
     if not words:
@@ -45,13 +44,13 @@ def read_words(path: Path) -> list[str]:
 
 
 def _listed_words(path: Path) -> Iterator[tuple[int, str]]:
-    """Number of the line, and word, of a file with a word in each line, or with a word and its count."""
+    """Line number and word of a file with one word, or a word and its count, per line."""
     counted = None
     for number, line in enumerate(read_lines(path), 1):
-        # Not ``split()``, for which other white space, which may be a part of a word, would be a separator, too.
+        # Not ``split()``: words may contain other white space.
         fields = re.split("[ \t]", line.removesuffix(f" {_FLAG}"))
         has_count = len(fields) == 2 and bool(re.fullmatch("-?[0-9]+", fields[1]))
-        if counted is None:  # the first line says what the others must be
+        if counted is None:  # the first line decides
             counted = has_count
         if len(fields) != 1 + counted or has_count != counted or not fields[0]:
             kind = "a word and a count" if counted else "a word"
@@ -60,12 +59,12 @@ def _listed_words(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _numbered_words(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbers and words of a JSON or YAML file ``word: number``, in the order of the numbers."""
+    """Ids and words of a JSON or YAML file ``word: id``, in the order of ids."""
     try:
         text = "\n".join(read_lines(path))
-        # The base loader makes text of everything: in others' vocabularies "no" and "1" are words.
+        # BaseLoader keeps everything as text: "no" and "1" are words.
         values: Any = json.loads(text) if path.suffix == ".json" else yaml.load(text, yaml.BaseLoader)  # noqa: S506
         entries = sorted((int(number), word) for word, number in values.items())
     except (ValueError, OverflowError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
-        raise UserError(f"{path}: expected each word with its number, as Marian and Nematus write them") from None
+        raise UserError(f"{path}: expected a map of words to ids, as Marian and Nematus write it") from None
     yield from entries

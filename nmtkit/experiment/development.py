@@ -1,4 +1,4 @@
-"""The development set of a data folder, and how a run is validated with it."""
+"""The development set of a data folder, and validation on it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,21 +24,21 @@ from nmtkit.training.validation import Validation, teacher_forced
 
 @dataclass(frozen=True)
 class DevelopmentSet:
-    """The pairs on which a model is validated, and what turns its output back into text."""
+    """The pairs for validation, and the vocabulary and pipeline that turn output into text."""
 
     corpus: Corpus
-    pairs: np.ndarray  # (P,): those with words on both sides
-    references: list[list[str]]  # one or more translations of all lines, raw
+    pairs: np.ndarray  # (P,) indices of the pairs with words on both sides
+    references: list[list[str]]  # one or more raw references of all lines
     vocabulary: Vocabulary
     pipeline: TextPipeline
 
     @property
     def lowercase(self) -> bool:
-        """True if a model of this data folder writes lower case only, so that BLEU must ignore case."""
+        """True if the target side is lower-cased, so that BLEU ignores case."""
         return self.pipeline.side.lowercase
 
     def describe_bleu(self) -> str:
-        """A description of BLEU here: "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
+        """The kind of BLEU: "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
         case = ", without case" if self.lowercase else ""
         number = len(self.references)
         return f"BLEU of the development set: sacreBLEU 13a{case}, {number} reference{'s' if number > 1 else ''}"
@@ -47,44 +47,43 @@ class DevelopmentSet:
     def load(cls, data: Path) -> "DevelopmentSet":
         """The development set of a data folder.
 
-        Raises UserError for one that has none, one in which no pair has words on both sides, and references that have
-        another number of lines.
+        Raises UserError if there is none, if no pair has words on both sides, or if references have other numbers of
+        lines.
         """
         corpus = Corpus.open(data, "dev")
         pairs = batches.within(corpus, None)
         if not len(pairs):
             raise UserError(
-                f"{data}/dev.src and dev.tgt: no pair of the development set has words on both sides, so that there is "
-                "nothing to validate with; give nmtkit prep a real one, then run nmtkit vocab"
+                f"{data}/dev.src and dev.tgt: no pair of the development set has words on both sides; "
+                "give nmtkit prep another one, then run nmtkit vocab"
             )
         files = reference_files(data, "dev")
         references = [list(read_lines(path)) for path in files]
         for path, lines in zip(files, references, strict=True):
             if len(lines) != len(corpus):
                 raise UserError(
-                    f"{path}: has {len(lines)} lines, but the development set {len(corpus)}; make the folder anew with "
-                    "nmtkit prep"
+                    f"{path}: has {len(lines)} lines, but the development set {len(corpus)}; "
+                    "make the folder again with nmtkit prep"
                 )
         vocabulary = Vocabulary.load(TextFiles(data).vocabulary("tgt"))
         return cls(corpus, pairs, references, vocabulary, TextPipeline.load(data, "tgt"))
 
 
 def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Search) -> Validation:
-    """Cross-entropy and token errors by teacher forcing, and BLEU of translations by beam search.
+    """Cross-entropy and token errors by teacher forcing, and BLEU by beam search, on the development set.
 
-    BLEU uses all references, and ignores case where the data folder is lower-cased. ``seen`` (P,) are numbers of
-    training pairs, on which token errors are measured as well. The processes share the work, and all of them get the
-    result.
+    BLEU uses all references, and ignores case if the data folder is lower-cased. ``seen`` (P,) are indices of training
+    pairs whose token errors are measured as well. The processes share the work, and all of them get the result.
     """
     dev, max_tokens = development.corpus, run.settings.pass_tokens
     cross_entropy, errors = teacher_forced(run.model, dev, development.pairs, max_tokens, run.dtype)
-    # Beside the error on the development set it shows how much the model has memorised.
+    # The difference to the development set shows overfitting.
     _, train_errors = teacher_forced(run.model, run.corpus, seen, max_tokens, run.dtype)
     shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
     scorer = run.model.for_search("bfloat16" if run.dtype == torch.bfloat16 else "float32")
-    found = sorted(translate_each(scorer, shared, search, device=run.device))  # by number of the sentence
+    found = sorted(translate_each(scorer, shared, search, device=run.device))  # by sentence number
     translations = distributed.gather([beam[0].ids for _, beam in found])
-    # As plain text, so that BLEU is comparable between segmentations, and with what ``score`` prints.
+    # Detokenised, so that BLEU is comparable between segmentations and with ``score``.
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
     bleu = detokenized_bleu(texts, development.references, lowercase=development.lowercase)
     return Validation(cross_entropy, errors, bleu, train_errors)

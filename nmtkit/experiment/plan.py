@@ -1,4 +1,4 @@
-"""A planned training compared with its text: what can hardly work is found before hours are spent on it."""
+"""Checks of a planned training against its data, before hours are spent on it."""
 
 from math import ceil
 from pathlib import Path
@@ -15,31 +15,32 @@ MANY_PARAMETERS = 100
 
 
 def examine_plan(experiment: Experiment, data: Path) -> list[str]:
-    """What in a plan can hardly work with the training text of a data folder, in a phrase each; empty for a sound one.
+    """Warnings about a plan that is unlikely to work with a data folder, one phrase each.
 
-    Raises UserError for a folder whose text was not encoded.
+    Raises UserError for a folder whose text is not encoded.
     """
     header = read_header(data)
     src, tgt = header["train.src"], header["train.tgt"]
     findings = []
     updates = planned_updates(experiment.training, src, tgt)
     if updates is not None and updates < FEW_UPDATES:
-        findings.append(f"{updates:,} updates in all, where fewer than {FEW_UPDATES:,} hardly teach anything")
+        findings.append(f"only {updates:,} updates; fewer than {FEW_UPDATES:,} are rarely enough")
     words = tgt.tokens + tgt.lines  # with end-of-sentence marks
     parameters = parameters_by_part(experiment, *vocabulary_sizes(experiment, data))["total"]
     share = parameters / max(1, words)
     if share > MANY_PARAMETERS:
         findings.append(
-            f"{parameters / 1e6:.1f} M parameters for {words:,} target words, {share:,.0f} for each, "
-            f"where more than {MANY_PARAMETERS} memorise them"
+            f"{parameters / 1e6:.1f} M parameters for {words:,} target words, {share:,.0f} per word; "
+            f"more than {MANY_PARAMETERS} overfit"
         )
     return findings
 
 
 def planned_updates(training: Training, src: Encoded, tgt: Encoded) -> int | None:
-    """The most updates that a run on this text makes; None where nothing but its progress ends it.
+    """The maximum number of updates of a run on this text; None if only early stopping ends it.
 
-    src, tgt: both sides of the training text. Batches counted in tokens are taken as full, so that it may be more.
+    src, tgt: both sides of the training text. With batches in tokens this is a lower bound, because batches are not
+    always full.
     """
     per_epoch = None
     if training.batch_sentences is not None:

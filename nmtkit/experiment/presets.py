@@ -1,9 +1,9 @@
-"""Presets: the published systems as plain values, from one file in ``nmtkit/presets`` for each of ``nmtkit/models``.
+"""Presets: the published systems as plain values, one YAML file in ``nmtkit/presets`` for each of ``nmtkit/models``.
 
 A file reads like its paper's tables. ``base`` is a complete experiment, every value with its section; each of
-``systems`` is a row of a table and only what differs from the base, which is merged into it as ``--config`` would be.
-Every system has a small form for 10,000 to 200,000 pairs, called NAME-small: the system with the values of the file's
-``small`` in their place, and then those of its own ``small``. The former makes no size of a model larger.
+``systems`` is a row of a table with what differs from the base, merged into it like ``--config``. Every system has a
+small form for 10,000 to 200,000 pairs, NAME-small: the system with the file's ``small`` merged in, then its own
+``small``. The file's ``small`` never enlarges a size of the model.
 """
 
 import copy
@@ -18,16 +18,16 @@ from typing import Any
 from nmtkit import config as configs
 from nmtkit.errors import UserError
 
-# What a system says of its row in the paper; ``task`` names one of the file's ``tasks``.
+# Keys of a system that describe its row in the paper; ``task`` is one of the file's ``tasks``.
 _ROW = ("section", "task", "score", "parameters", "small")
 # The parts of an experiment in which a system may differ from its base.
 _PARTS = ("model", "data", "training", "search")
-# The parts of a file, and of its base; neither has one that may be left out.
+# The required keys of a file and of its base.
 _FILE = ("paper", "tasks", "base", "small", "systems")
 _BASE = ("task", "architecture", *_PARTS)
 
-SMALL = "-small"  # ends the name of a small form
-# The block ``paper`` of a small form has these as its task. Its score is ours, and null where it was not trained.
+SMALL = "-small"  # suffix of a small form's name
+# ``paper.task`` of a small form. Its score is ours, and null if it was not trained.
 TRAINED = (
     "Multi30k English-German, 29,000 pairs, trained here (recipes/multi30k/README.md); test2016, sacreBLEU 13a, cased"
 )
@@ -36,28 +36,28 @@ UNTRAINED = "10,000 to 200,000 pairs; not trained here"
 
 @dataclass(frozen=True)
 class Preset:
-    """A published system as its file has it: the base, and what it has in its place."""
+    """A published system: the base and its changes."""
 
-    file: str  # name of the file, dtmt.yaml
-    paper: dict[str, Any]  # the block ``paper`` of an experiment
-    base: dict[str, Any]  # the other blocks, complete, as the file's base has them
-    changes: dict[str, Any]  # what this system has in their place
-    small: "Preset | None"  # the system's small form; a small form has none
+    file: str  # dtmt.yaml
+    paper: dict[str, Any]
+    base: dict[str, Any]  # the file's base, without ``paper``
+    changes: dict[str, Any]  # merged into the base
+    small: "Preset | None"  # the small form; None for a small form
 
 
 def preset_names() -> list[str]:
-    """The names of all published systems, paper by paper, in the order of the tables; each has a small form, too."""
+    """The names of all published systems, in the order of files and tables, without their small forms."""
     return list(_presets())
 
 
 def find_preset(name: str) -> Preset:
-    """The preset of this name. Raises UserError with the nearest names where there is none."""
+    """The preset of this name. Raises UserError with similar names if there is none."""
     presets = _presets()
     system = presets.get(name.removesuffix(SMALL))
     if system is not None and system.small is not None and name.endswith(SMALL):
         return system.small
     if name not in presets:
-        # Names like the whole of it, else names that it is a part of: rnnsearch is too long to be like rnn.
+        # Similar names, else names that contain it: difflib finds rnnsearch too long to be similar to rnn.
         inside = [other for other in presets if len(name) > 2 and name in other]
         like = difflib.get_close_matches(name.removesuffix(SMALL), presets, n=3)
         near = [other + SMALL * name.endswith(SMALL) for other in like] or inside[:3]
@@ -67,17 +67,16 @@ def find_preset(name: str) -> Preset:
 
 
 def load_preset(name: str) -> dict[str, Any]:
-    """The plain values of an experiment, which the caller may change. Raises UserError as ``find_preset`` does."""
+    """The plain values of a preset as a new dictionary. Raises UserError as ``find_preset`` does."""
     preset = find_preset(name)
-    # A copy, because the files are read only once.
     return copy.deepcopy({"paper": preset.paper, **configs.merge(preset.base, preset.changes)})
 
 
 def describe_preset(name: str) -> str:
-    """The whole preset as YAML, which ``load_preset`` would give as values, with the comments of its file.
+    """The complete preset as YAML, with the comments of its file; it parses to the values of ``load_preset``.
 
-    ``(base: VALUE)`` in a comment marks a value that differs from the base, whose lines and comments these are, and
-    ``(new)`` one that the base has not. Where the file's ``small`` has a comment on a value of a small form, it counts.
+    ``(base: VALUE)`` in a comment marks a value that differs from the base, ``(new)`` one that the base lacks. A
+    comment in the file's ``small`` replaces the base's.
     """
     preset, small = find_preset(name), name.endswith(SMALL)
     text = _text(preset.file)
@@ -90,22 +89,22 @@ def describe_preset(name: str) -> str:
         text = _insert(text, key, value, next((c for k, c in comments.items() if f"{k}.".startswith(f"{key}.")), ""))
     changes = {k: v for k, v in configs.flatten(preset.changes).items() if k in configs.flatten(preset.base)}
     places = {key.removeprefix("base."): place for key, place in configs.places(text).items() if key[:5] == "base."}
-    # The base's own lines; from the last change to the first, so that the places before it stay where they are.
+    # Last change first, so that earlier places stay valid.
     for key in sorted(changes, key=lambda key: places[key].start, reverse=True):
         place = places[key]
         begin, end = text.rindex("\n", 0, place.start) + 1, text.index("\n", place.stop)
-        # What may follow the value on its line: the brace of {kind: constant}, and the comment.
+        # The rest of the line: perhaps the brace of {kind: constant}, and the comment.
         rest, _, comment = text[place.stop : end].partition("#")
         comment = comments.get(key) or comment
         line = f"{text[begin : place.start]}{configs.inline_yaml(changes[key])}{rest}".rstrip()
         text = f"{text[:begin]}{line:<31}  # (base: {text[place]}){comment}{text[end:]}"
-    # From the line after ``task`` to the next one that is not indented.
+    # From the line after ``task`` to the end of the base.
     [base] = re.findall(r"(?ms)^base:\n  task: .*?\n(.*?)^\S", text)
     return configs.dump_yaml({"paper": preset.paper}) + re.sub(r"(?m)^  ", "", base).rstrip() + "\n"
 
 
 def _additions(changes: Mapping[str, Any], base: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted key and the value of everything in ``changes`` that ``base`` has not."""
+    """Dotted key and value of everything in ``changes`` that is not in ``base``."""
     for key, value in changes.items():
         if key not in base:
             yield path + key, value
@@ -114,11 +113,11 @@ def _additions(changes: Mapping[str, Any], base: Mapping[str, Any], path: str = 
 
 
 def _insert(text: str, key: str, value: Any, comment: str) -> str:
-    """The text of a file with another value in its base: at the end of the mapping that the key is to stand in."""
+    """The text of a file with a value added to its base, at the end of the mapping that the key belongs to."""
     parent, _, name = f"base.{key}".rpartition(".")
     last = max(place.stop for other, place in configs.places(text).items() if other.startswith(f"{parent}."))
     begin, end = text.rindex("\n", 0, last) + 1, text.index("\n", last)
-    # A mapping within braces goes on within them, any other one on a line of its own.
+    # Inside the braces of a flow mapping, else on a new line.
     if f"{parent.rpartition('.')[2]}: {{" in text[begin:last]:
         return f"{text[:last]}, {name}: {configs.inline_yaml(value)}{text[last:]}"
     line = f"{'  ' * key.count('.')}  {name}: {configs.inline_yaml(value)}"
@@ -127,26 +126,25 @@ def _insert(text: str, key: str, value: Any, comment: str) -> str:
 
 @cache
 def _presets() -> dict[str, Preset]:
-    """Every preset by its name, in the order of the files and of the systems in them. The files are read once."""
+    """Every preset by name, in the order of files and systems."""
     files = sorted(file.name for file in resources.files("nmtkit.presets").iterdir() if file.name.endswith(".yaml"))
     return {name: preset for file in files for name, preset in read_presets(file, _text(file))}
 
 
 def _text(file: str) -> str:
-    """The text of a preset file by its name."""
     return resources.files("nmtkit.presets").joinpath(file).read_text(encoding="utf-8")
 
 
 def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
     """The systems in a preset file.
 
-    Raises UserError with the file for a part that it lacks, and with the system for a key that the base does not have.
+    Raises UserError for missing parts, and for keys of a system that the base does not have.
     """
     content = configs.parse_yaml(text, file)
     missing = [key for key in _FILE if not content.get(key)]
     missing += [f"base.{key}" for key in _BASE if not missing and not content["base"].get(key)]
     if missing:
-        raise UserError(f"{file}: {', '.join(missing)}: missing; every file of presets has {', '.join(_FILE)}")
+        raise UserError(f"{file}: {', '.join(missing)}: missing; every preset file has {', '.join(_FILE)}")
     base = {key: value for key, value in content["base"].items() if key != "task"}
     for name, system in content["systems"].items():
         if not isinstance(system, Mapping):
@@ -159,7 +157,6 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
         if task not in content["tasks"]:
             raise UserError(f"{file}: {name}: task: {task} is not one of {', '.join(content['tasks'])}")
         section, own = system.get("section"), system.get("small", {})
-        # What a paper does not say is null, as in the schema.
         paper = {
             "title": content["paper"], "section": section, "task": content["tasks"][task],
             "score": system.get("score"), "parameters": system.get("parameters"),
@@ -175,32 +172,32 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
 
 
 def _shrink(values: Mapping[str, Any], small: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a system's small form: with those of ``small``, and then those of its own, in their place."""
+    """The values of a system's small form: ``small`` merged in, then its own."""
     sizes = {key: value for key, value in small.get("model", {}).items() if type(value) is int}
-    # What the system has not, as Deep-ED its attention, stays null.
+    # What the system lacks, such as Deep-ED's attention, stays null.
     kept = {key: (old := values["model"][key]) and min(old, most) for key, most in sizes.items()}
     shrunk = configs.merge(configs.merge(configs.merge(values, small), {"model": kept}), own)
     groups = shrunk["training"].get("groups")
-    # null: of a group of parameters that this system has not.
+    # null removes a parameter group that this system lacks.
     if groups is not None:
         shrunk["training"]["groups"] = {name: group for name, group in groups.items() if group is not None}
     return shrunk
 
 
 def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be merged into ``base`` to give ``values``."""
+    """The changes that, merged into ``base``, give ``values``."""
     changes = {}
     for key, value in values.items():
         old = base.get(key)
         if isinstance(value, Mapping) and isinstance(old, Mapping):
-            value, old = _difference(value, old), {}  # a difference that is empty is none
+            value, old = _difference(value, old), {}  # an empty difference is dropped
         if key not in base or value != old:
             changes[key] = value
     return changes
 
 
 def _unknown(values: Mapping[str, Any], known: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """A message for each key of ``values`` that ``known``, or the mapping at its place in it, does not have."""
+    """A message for each key of ``values`` that ``known`` lacks, recursively."""
     for key, value in values.items():
         if key not in known:
             yield configs.unknown_key(path, key, known)

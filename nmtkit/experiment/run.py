@@ -1,4 +1,4 @@
-"""Train an experiment in a folder, from the start or from where it stopped."""
+"""Train an experiment in a model folder, from the start or from its newest checkpoint."""
 
 import json
 import logging
@@ -17,11 +17,12 @@ from nmtkit.experiment.development import DevelopmentSet, validate
 from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.experiment.warm_start import Origin, check_origin, take_weights, write_origin
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
+from nmtkit.kernels import door
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, copy_file, locked
 from nmtkit.machine.threads import choose_threads
 from nmtkit.models.base import Seq2Seq, count_parameters, is_dropout
-from nmtkit.ops.native import library
+from nmtkit.ops.plain import PLAIN
 from nmtkit.ops.precision import TrainingPrecision, dtype_of
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import copy_prep
@@ -36,36 +37,35 @@ log = logging.getLogger(__name__)
 def run_experiment(
     experiment: Experiment, data: Path, path: Path, device: torch.device, start: Path | None = None
 ) -> Progress:
-    """Train in the folder ``path`` on the data folder ``data``, from the start or from where an earlier run stopped.
+    """Train on the data folder ``data`` in the model folder ``path``, from the start or from its newest checkpoint.
 
-    start: a model whose weights a new run begins with, see warm_start.py.
+    start: a model whose weights initialise a new run, see warm_start.py.
     """
     folder, config = ModelFolder(path), experiment.training
     if folder.members.is_dir():
-        raise UserError(f"{path}: an ensemble, which a run would spoil; train into another folder")
+        raise UserError(f"{path}: is an ensemble; train into another folder")
     corpus, development = Corpus.open(data, "train"), DevelopmentSet.load(data)
     vocabularies = {side: Vocabulary.load(TextFiles(data).vocabulary(side)) for side in SIDES}
-    # Before the model is built, whose parts draw their initial values as they are made.
     torch.manual_seed(config.seed_of(config.init_seed))
     model = experiment.build(len(vocabularies["src"]), len(vocabularies["tgt"]))
     if isinstance(model.embedding["src"], SharedEmbedding) and vocabularies["src"].words != vocabularies["tgt"].words:
         raise UserError(
-            f"{data}: the model has one table for the words of both sides, which have two vocabularies here; "
-            "make one of both with nmtkit vocab (`joint`), or set model.tied: target"
+            f"{data}: the model shares one embedding between both sides, but the vocabularies differ; "
+            "make a joint one with nmtkit vocab (`joint`), or set model.tied: target"
         )
     optimizers.initialise(model, config.groups)
     model.to(device)
     optimizer = optimizers.build_optimizer(model, config.optimizer, config.groups)
 
-    # As many training pairs as the development set has, for the training errors that are shown beside its own.
+    # As many training pairs as the development set has, to measure training errors.
     seen = sample_pairs(corpus, config.max_length, len(development.pairs))
-    # From here on something is written; of many processes the first one holds the lock for all.
+    # The first process holds the lock for all.
     with nullcontext() if distributed.rank() else locked(path, "training"):
         experiment = _with_budget_of_run(experiment, folder)
         progress = _resume(experiment, data, folder, model, optimizer, None if start is None else ModelFolder.at(start))
         dtype = _precision(config.precision, progress, device)
         progress.precision = str(dtype).removeprefix("torch.")
-        # On a GPU the processor's threads hardly matter; several processes have shared the cores (distributed.py).
+        # Several processes have already divided the cores (distributed.py).
         if device.type == "cpu" and distributed.size() == 1:
             progress.threads = choose_threads(progress.threads)
         run = Run(model, optimizer, experiment.training, corpus, folder, progress, dtype)
@@ -74,14 +74,14 @@ def run_experiment(
             experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
             device, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
-        if device.type == "cpu" and not library.helps():
-            log.info("no kernels in C, which train faster: %s", library.remedy())
+        if device.type == "cpu":
+            log.info(door.report(PLAIN))
         log.info(development.describe_bleu())
         if run.settings.batch_tokens == "auto":
             run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))
             log.info("training.batch_tokens: auto is %s here", f"{run.settings.batch_tokens:,}")
             if not distributed.rank():
-                # The number stands in for ``auto`` from now on, so that the run goes on with the same batches.
+                # Replaces ``auto`` in the configuration, so that the resumed run has the same batches.
                 folder.write_config(configs.to_dict(replace(experiment, training=run.settings)))
                 folder.seal()
         loop.train(run, partial(validate, run, development, seen, experiment.search))
@@ -89,12 +89,12 @@ def run_experiment(
 
 
 def _with_budget_of_run(experiment: Experiment, folder: ModelFolder) -> Experiment:
-    """``experiment`` with the ``batch_tokens`` that ``auto`` was when the run in ``folder`` began, if one has."""
+    """``experiment`` with the ``batch_tokens`` that ``auto`` resolved to when the run in ``folder`` began."""
     if experiment.training.batch_tokens != "auto" or not folder.updates():
         return experiment
     began = load_experiment(folder)
     if began.training.batch_tokens is None:
-        return experiment  # which cannot go on, and is told so
+        return experiment  # check_unchanged refuses it
     return replace(experiment, training=replace(experiment.training, batch_tokens=began.training.batch_tokens))
 
 
@@ -106,7 +106,7 @@ def _resume(
     optimizer: torch.optim.Optimizer,
     start: ModelFolder | None,
 ) -> Progress:
-    """Make ``folder`` ready, and put back the newest checkpoint in it, or else the weights of ``start``, if any."""
+    """Prepare ``folder`` and restore its newest checkpoint, or else the weights of ``start``."""
     first, saved_steps = distributed.rank() == 0, folder.updates()
     if first and saved_steps:
         if start is not None:
@@ -120,33 +120,31 @@ def _resume(
     if saved_steps:
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
         progress.finished = progress.end(experiment.training)
-        log.info("going on from update %d in %s", progress.update, folder)
-    # A process that sees another folder has restored another state, and would go on without any error.
+        log.info("resuming from update %d in %s", progress.update, folder)
+    # A process that sees another folder would train from another state without an error.
     if distributed.highest(progress.update) != progress.update:
-        raise UserError(f"{folder}: not the folder that the first process sees; it must be one that all machines share")
+        raise UserError(f"{folder}: differs between processes; it must be on a disk that all machines share")
     if first:
         folder.write_ranking(progress.best)
-        # A run that was killed has logged updates after its last checkpoint, which are now made again.
+        # A killed run has logged updates after its last checkpoint, which are now repeated.
         metrics.rewind_metrics(folder, progress)
     return progress
 
 
 def _precision(wanted: TrainingPrecision, progress: Progress, device: torch.device) -> torch.dtype:
-    """The number format of the products. A run keeps what ``auto`` chose when it began; the first process chooses."""
+    """The number format of products: what ``auto`` chose when the run began, else the first process's choice."""
     if wanted == "auto" and progress.precision:
-        # Else a run could change its number format half-way, where the processor was measured at another moment.
         wanted = "bfloat16" if progress.precision == "bfloat16" else "float32"
     low = distributed.rank() == 0 and dtype_of(wanted, device) == torch.bfloat16
     return torch.bfloat16 if distributed.highest(low) else torch.float32
 
 
 def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, origin: Origin | None) -> None:
-    """Make ``folder`` self-contained: the resolved configuration, vocabularies and everything prep decided.
+    """Make ``folder`` self-contained: resolved configuration, vocabularies, and everything prep learnt.
 
-    origin: what a new run begins with, if not with random weights.
+    origin: the checkpoint that initialises a new run, if any.
     """
     folder.path.mkdir(parents=True, exist_ok=True)
-    # Files change from here on, and hashes of the old ones would call them damaged.
     folder.unseal()
     source, copy = TextFiles(data), folder.text
     copy_prep(data, folder.path)
@@ -154,49 +152,51 @@ def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, orig
         Vocabulary.load(source.vocabulary(side)).save(copy.vocabulary(side))
     if source.lexicon.is_file():
         copy_file(source.lexicon, copy.lexicon)
-    elif not folder.updates():  # of other data, on which a run ended before its first checkpoint
+    elif not folder.updates():  # left by a run without a checkpoint
         copy.lexicon.unlink(missing_ok=True)
     with atomic_write(folder.corpus) as file:
         file.write(json.dumps(_texts(data)))
     if origin is not None:
         write_origin(folder, origin)
-    elif not folder.updates():  # of a run that ended before its first checkpoint
+    elif not folder.updates():  # left by a run without a checkpoint
         folder.origin.unlink(missing_ok=True)
     folder.write_config(configs.to_dict(experiment))
     folder.seal()
 
 
 def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> None:
-    """Raise UserError with old and new values when a run in ``folder`` cannot go on as ``experiment``."""
+    """Raise UserError with old and new values if the run in ``folder`` cannot be resumed as ``experiment``."""
     folder.check()
     began = load_experiment(folder)
     old, new = configs.flatten(configs.to_dict(began)), configs.flatten(configs.to_dict(experiment))
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
-    fixed = []  # reported all at once, as a table: one at a time would take as many attempts
+    fixed = []  # reported all at once, as a table
     for row in changed:
         if _on_resume(row[0]) != "fixed":
             log.info("changed since the last start: %s %s -> %s", *row)
         else:
             fixed.append(row)
-    ours, theirs = _read_texts(folder.corpus), _texts(data)
-    fixed += [(f"text {name}", ours.get(name, "none")[:12], theirs.get(name, "none")[:12])
-              for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]  # fmt: skip
+    remedy = "restore it from a backup, or train again"
+    old_texts = {name: str(text) for name, text in read_json(folder.corpus, remedy).items()}
+    new_texts = _texts(data)
+    fixed += [(f"text {name}", old_texts.get(name, "none")[:12], new_texts.get(name, "none")[:12])
+              for name in {**old_texts, **new_texts} if old_texts.get(name) != new_texts.get(name)]  # fmt: skip
     for side in SIDES:
         path = folder.text.vocabulary(side)
         then, now = Vocabulary.load(path), Vocabulary.load(TextFiles(data).vocabulary(side))
         if then.words != now.words:
             fixed.append((path.name, _summary(then), _summary(now)))
     if not fixed:
-        if any(_on_resume(key) == "learnt with" for key, _, _ in changed):
-            log.info("from update %d on it learns with these settings: the same, bit for bit, as any run that changes "
-                     "them after this update, and not as one made in one go", folder.updates()[-1])  # fmt: skip
+        if any(_on_resume(key) == "hyperparameter" for key, _, _ in changed):
+            log.info("the new settings apply from update %d on; a run that had them from the start would differ",
+                     folder.updates()[-1])  # fmt: skip
         return
     widths = [max(map(len, column)) for column in zip(*fixed, ("", "in the run", ""), strict=True)]
     for key, before, after in [("", "in the run", "now"), *fixed]:
         log.error("%s  %s  %s", key.ljust(widths[0]), before.ljust(widths[1]), after)
     raise UserError(
-        f"{folder}: the run there was made with other settings, see above: {', '.join(row[0] for row in fixed)}; "
-        "put them back, or train into another folder"
+        f"{folder}: the run there has other settings, see above: {', '.join(row[0] for row in fixed)}; "
+        "restore them, or train into another folder"
     )
 
 
@@ -206,22 +206,17 @@ def _on_resume(key: str) -> configs.Resume:
     if part == "training":
         return on_resume(name)
     if part == "model":
-        return "learnt with" if is_dropout(name) else "fixed"
+        return "hyperparameter" if is_dropout(name) else "fixed"
     return "free" if part in ("paper", "data", "search") else "fixed"
 
 
 def _summary(vocabulary: Vocabulary) -> str:
-    """A vocabulary in a few words, by which two can be told apart."""
+    """A short description that distinguishes vocabularies."""
     return f"{len(vocabulary):,} words, {vocabulary.fingerprint[:12]}"
 
 
 def _texts(data: Path) -> dict[str, str]:
-    """The hash of every text, and alignment, that a data folder's ids were made of, but for the test set's."""
+    """Hashes of the tokenised texts and alignments that a data folder's ids were made from, without the test set."""
     entries = {name: entry for name, entry in read_header(data).items() if not name.startswith("test")}
     texts = {name: entry.text for name, entry in entries.items()}
     return texts | {f"{name}, annotated": entry.alignment for name, entry in entries.items() if entry.alignment}
-
-
-def _read_texts(path: Path) -> dict[str, str]:
-    """The hashes that ``_texts`` gave when the run began."""
-    return {name: str(text) for name, text in read_json(path, "copy it from a backup, or train anew").items()}

@@ -1,4 +1,4 @@
-"""An experiment as a value: paper, architecture and sizes, training and search; made from plain values, checked."""
+"""The schema of an experiment: paper, architecture, model, data, training and search."""
 
 import importlib
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from nmtkit.training.settings import Training
 
 @dataclass(frozen=True)
 class Paper:
-    """The publication of a system and the figures reported there (null: the paper does not say)."""
+    """The publication of a system and its reported figures; null if the paper does not state one."""
 
     title: str
     section: str  # tables and sections that define the system
@@ -28,10 +28,10 @@ class Paper:
 
 @dataclass(frozen=True)
 class Data:
-    """The data of the paper. A run takes its vocabulary sizes from its own data folder."""
+    """The data of the paper. A run takes vocabulary sizes from its own data folder."""
 
     segmentation: str
-    src_vocab: int  # rows of the table, the four symbols included
+    src_vocab: int  # with the four symbols
     tgt_vocab: int
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Experiment:
-    """All that a run needs to know but its data. Presets, dry runs and a model folder's config.yaml have this form.
+    """All settings of a run except its data; the form of presets, dry runs and config.yaml.
 
     ``model`` is the Config of the architecture file ``models/<architecture>.py``.
     """
@@ -58,34 +58,33 @@ class Experiment:
     search: Search
 
     def build(self, src_words: int, tgt_words: int) -> Seq2Seq:
-        """The model with PyTorch's random initial values; use the meta device to only count it."""
+        """The model with PyTorch's random initialisation; on the meta device it has shapes only."""
         try:
             model: Seq2Seq = _architecture(self.architecture).build(self.model, src_words, tgt_words)
         except (RuntimeError, MemoryError) as error:
             if not is_full(error):
                 raise
-            raise UserError(f"model: too large for this machine; take smaller sizes ({str(error)[:200]})") from None
+            raise UserError(f"model: too large for this machine; use smaller sizes ({str(error)[:200]})") from None
         return model
 
 
 def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
-    """An experiment from plain values, checked against every schema; ``where`` names them in errors."""
+    """An experiment from plain values, checked against every schema; ``where`` is for errors."""
     architecture = values.get("architecture")
     if architecture is None:
-        raise UserError(f"{where}: architecture: missing; presets have one")
+        raise UserError(f"{where}: architecture: missing; copy it from a preset")
     return configs.build(Experiment, values, where, {"model": _architecture(architecture).Config})
 
 
 def load_experiment(folder: ModelFolder) -> Experiment:
-    """The experiment of a model folder. Raises UserError for a configuration that training does not write."""
+    """The experiment of a model folder. Raises UserError if its configuration is invalid."""
     return build_experiment(configs.load_yaml(folder.config), str(folder.config))
 
 
 def _architecture(name: Any) -> Any:
-    """The module models/<name>.py."""
-    # The files are the list: a new architecture is a new file, and nothing has to be told of it.
-    here = Path(__file__).parents[1] / "models"
-    known = sorted(path.stem for path in here.glob("*.py") if path.stem not in ("__init__", "base"))
+    """The module models/<name>.py; the files are the list of architectures."""
+    folder = Path(__file__).parents[1] / "models"
+    known = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "base"))
     if name not in known:
         raise UserError(f"architecture: {name!r} is not one of {', '.join(known)}")
     return importlib.import_module(f"nmtkit.models.{name}")

@@ -1,4 +1,4 @@
-"""The size of an experiment's model: its parameters, and the memory that its training needs."""
+"""The size of an experiment's model: parameters, and memory for training."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from nmtkit.models.base import count_parameters
 
 
 def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
-    """The sizes of the source and target vocabularies of the data folder, or the paper's if it has none yet."""
+    """The sizes of the vocabularies of the data folder, or the paper's if it has none yet."""
     text = TextFiles(data)
     if not text.vocabulary("src").exists():
         return experiment.data.words
@@ -21,9 +21,9 @@ def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
 
 
 def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:
-    """The number of parameters of each part of the model and, under "total", of all; tied ones count once.
+    """The number of parameters of each part of the model and, as "total", of all; tied ones count once.
 
-    Nothing is computed: the model is built on the meta device, where tensors have shapes but no data.
+    The model is built on the meta device, without data.
     """
     with torch.device("meta"):
         model = experiment.build(src_words, tgt_words)
@@ -39,12 +39,12 @@ def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -
 
 
 def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Finding]:
-    """A finding if weights, gradients and the optimiser's state do not fit into the free memory.
+    """A finding if weights, gradients and optimizer state exceed the free memory of the GPU or the machine.
 
-    That is the GPU's if there is one. A batch takes further memory, which training.pass_tokens bounds.
+    Activations need further memory, which training.pass_tokens bounds.
     """
     config = experiment.training.optimizer
-    # Each moment is as large as the weights, as are the gradients.
+    # Weights, gradients and each moment have the same size.
     moments = int(config.momentum > 0) if config.name in ("sgd", "nag") else 2
     needed = 4 * (2 + moments) * parameters_by_part(experiment, *vocabulary_sizes(experiment, data))["total"]
     free = free_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))

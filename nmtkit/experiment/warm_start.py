@@ -1,7 +1,7 @@
-"""A warm start: a new run begins with the weights of a model instead of random ones, to be fine-tuned, say.
+"""Warm start: a new run is initialised with the weights of a model, for example for fine-tuning.
 
-Words keep their rows by their spelling, so that the vocabularies may differ; those that the model does not know keep
-their initial values. The optimiser, the learning rate's schedule and the random numbers begin anew.
+Embedding rows are matched by the spelling of words, so vocabularies may differ; new words keep their random
+initialisation. Optimizer state, learning rate schedule and random numbers start afresh.
 """
 
 import json
@@ -24,100 +24,100 @@ from nmtkit.text.manifest import read_json
 from nmtkit.text.settings import Side, load_prep
 from nmtkit.training.checkpoint import load_weights
 
-_NAMED = 5  # new words in the report
+_NAMED = 5  # new words listed in the log
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The checkpoint that a run began with: the content of origin.json."""
+    """The checkpoint that initialised a run: the content of origin.json."""
 
-    model: str  # the path of its model folder
+    model: str  # path of its model folder
     update: int
     crc32: str  # of its weights
-    taken: dict[SideName, int]  # words whose rows were taken, symbols included
-    new: dict[SideName, int]  # words that the model does not know
+    taken: dict[SideName, int]  # words whose rows were copied, symbols included
+    new: dict[SideName, int]  # words that the model lacks
 
 
 class _Words(NamedTuple):
-    """The words of a side, in a model and in the data folder that is trained on."""
+    """The vocabularies of a side, in the initial model and in the data folder."""
 
-    theirs: Vocabulary
-    ours: Vocabulary
-    here: list[int]  # rows of the words, symbols included, that both have ...
-    there: list[int]  # ... and the same words' rows in the model
-    new: list[str]  # words that the model does not have
+    model: Vocabulary
+    data: Vocabulary
+    data_rows: list[int]  # of the common words, symbols included
+    model_rows: list[int]  # of the same words
+    new: list[str]  # words that the model lacks
 
     @classmethod
     def load(cls, start: ModelFolder, data: Path, side: SideName) -> "_Words":
-        """The words of a side. Raises UserError if the model and the data folder have none in common."""
-        theirs, ours = (Vocabulary.load(text.vocabulary(side)) for text in (start.text, TextFiles(data)))
-        rows = {word: row for row, word in enumerate(theirs.words)}
-        here = [row for row, word in enumerate(ours.words) if word in rows]
-        if here[-1] < ours.symbols:
+        """The vocabularies of a side. Raises UserError if they have no word in common."""
+        old, new = (Vocabulary.load(text.vocabulary(side)) for text in (start.text, TextFiles(data)))
+        rows = {word: row for row, word in enumerate(old.words)}
+        common = [row for row, word in enumerate(new.words) if word in rows]
+        if common[-1] < new.symbols:
             raise UserError(
                 f"`start` {start}: no word of its vocab.{side} is in {TextFiles(data).vocabulary(side)}; prepare the "
-                "text as the model's (`like`)"
+                "text like the model's (`like`)"
             )
-        new = [word for word in ours.words if word not in rows]
-        return cls(theirs, ours, here, [rows[ours.words[row]] for row in here], new)
+        added = [word for word in new.words if word not in rows]
+        return cls(old, new, common, [rows[new.words[row]] for row in common], added)
 
 
 def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: ModelFolder) -> Origin:
-    """Put the weights of ``start`` into a model that was built for the data folder ``data``, and log what was taken.
+    """Copy the weights of ``start`` into a model built for the data folder ``data``, and log the vocabularies' overlap.
 
-    Raises UserError for another architecture or other sizes, and for vocabularies that have no word in common.
+    Raises UserError for another architecture or sizes, and for vocabularies without a common word.
     """
     path = start.chosen_weights()
     _check_same_model(load_experiment(start), experiment, start)
     words = {side: _Words.load(start, data, side) for side in SIDES}
     weights, sides = load_weights(path), sides_of_words(experiment)
-    for name, tensor in model.state_dict().items():  # which share their memory with the model
+    for name, tensor in model.state_dict().items():  # in-place: they share the model's memory
         if name in sides:
-            shared = words[sides[name]]
-            tensor[shared.here] = weights[name][shared.there].to(tensor.device)
+            vocabulary = words[sides[name]]
+            tensor[vocabulary.data_rows] = weights[name][vocabulary.model_rows].to(tensor.device)
         else:
             tensor.copy_(weights[name])
-    _log_taken(path.parent, words)
+    _log_overlap(path.parent, words)
     for side in SIDES:
         if _preparation(start.path, side) != _preparation(data, side):
             log.warning(
-                "%s.%s was prepared in another way than the text of %s: the same words may be split or spelled "
-                "differently; nmtkit prep --like %s prepares it alike",
+                "%s.%s was prepared with other settings than the text of %s: the same words may be segmented or "
+                "spelled differently; use nmtkit prep --like %s",
                 data / "train", side, start.path, start.path,
             )  # fmt: skip
     return Origin(
         model=str(real_path(start.path)),
         update=int(path.parent.name.removeprefix("step-")),
         crc32=_sum_of(path),
-        taken={side: len(words[side].here) for side in SIDES},
+        taken={side: len(words[side].data_rows) for side in SIDES},
         new={side: len(words[side].new) for side in SIDES},
     )
 
 
 def _sum_of(weights: Path) -> str:
-    """The CRC-32 of a file of weights as origin.json has it."""
+    """The CRC-32 of a weights file as in origin.json."""
     return f"{crc32(weights):08x}"
 
 
 def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) -> None:
-    """Raise UserError unless the two models compute the same; dropout is for training to choose."""
-    there, here = (flatten({"architecture": e.architecture, "model": to_dict(e.model)}) for e in (theirs, ours))
+    """Raise UserError unless the two models compute the same; dropout may differ."""
+    old, new = (flatten({"architecture": e.architecture, "model": to_dict(e.model)}) for e in (theirs, ours))
     different = [
-        f"{key} is {there.get(key)} there and {here.get(key)} here"
-        for key in {**there, **here}
-        if there.get(key) != here.get(key) and not key.endswith("dropout")
+        f"{key} is {old.get(key)} there and {new.get(key)} here"
+        for key in {**old, **new}
+        if old.get(key) != new.get(key) and not key.endswith("dropout")
     ]
     if different:
         raise UserError(
-            f"`start` {start}: another model: {'; '.join(different)}; leave out what changes it, or train from nothing"
+            f"`start` {start}: another model: {'; '.join(different)}; use the same settings, or train from scratch"
         )
 
 
 def sides_of_words(experiment: Experiment) -> dict[str, SideName]:
-    """The parameters that have a row for each word, with the side whose words these are."""
-    # Seen, not looked up by name: what grows with a vocabulary is of its words, in whatever architecture.
+    """The parameters with a row for each word, and the side of the vocabulary."""
+    # Found by shape, for any architecture: they grow with the vocabulary.
     with torch.device("meta"):
         few, source, target = (
             {name: tensor.shape for name, tensor in experiment.build(*words).state_dict().items()}
@@ -127,38 +127,37 @@ def sides_of_words(experiment: Experiment) -> dict[str, SideName]:
     return sides | {name: "tgt" for name in few if target[name] != few[name]}
 
 
-def _log_taken(checkpoint: Path, words: Mapping[SideName, _Words]) -> None:
-    """Say whose weights they are, how many words have theirs, and which are new."""
+def _log_overlap(checkpoint: Path, words: Mapping[SideName, _Words]) -> None:
     log.info("starting with the weights of %s", checkpoint)
     for side in SIDES:
-        theirs, ours, here, _, new = words[side]
+        model, data, common, _, new = words[side]
         names = f" ({', '.join(new[:_NAMED])}{', ...' if len(new) > _NAMED else ''})" if new else ""
-        left = len(theirs) - len(here)
-        log.info(f"vocab.{side}: {len(here):,} of {len(ours):,} words are the model's, {len(new):,} are new{names}; "
-                 f"{left:,} of the model's are left out")  # fmt: skip
+        dropped = len(model) - len(common)
+        log.info(f"vocab.{side}: {len(common):,} of {len(data):,} words are in the model, {len(new):,} are new{names}; "
+                 f"{dropped:,} are dropped")  # fmt: skip
 
 
 def _preparation(folder: Path, side: SideName) -> tuple[Side, list[bytes]]:
-    """Everything that decides how a side's raw text becomes tokens."""
+    """Everything that determines how a side's raw text is tokenised."""
     prep, text = load_prep(folder), TextFiles(folder)
     learnt = [path.read_bytes() for path in text.learnt(side) if path.is_file()]
     return prep.src if side == "src" else prep.tgt, learnt
 
 
 def write_origin(folder: ModelFolder, origin: Origin) -> None:
-    """Keep in a run's folder what it began with."""
+    """Write origin.json."""
     with atomic_write(folder.origin) as file:
         file.write(json.dumps(asdict(origin), indent=1) + "\n")
 
 
 def check_origin(folder: ModelFolder, start: ModelFolder) -> None:
-    """Raise UserError unless the run in ``folder`` began with the model ``start``."""
+    """Raise UserError unless the run in ``folder`` was initialised with ``start``."""
     began = "with random weights"
     if folder.origin.exists():
-        values = read_json(folder.origin, "copy it from a backup, or train anew")
-        # By its place, where another checkpoint may be the best by now, or by its weights, wherever they are now.
+        values = read_json(folder.origin, "restore it from a backup, or train again")
+        # The same path, where the best checkpoint may have changed, or the same weights at any path.
         same_place = values.get("model") == str(real_path(start.path)) and start.update in (None, values.get("update"))
         if same_place or (start.path.is_dir() and values.get("crc32") == _sum_of(start.chosen_weights())):
             return
         began = f"with step {values.get('update')} of {values.get('model')}"
-    raise UserError(f"{folder}: the run there began {began}; leave `start` out to go on, or train into another folder")
+    raise UserError(f"{folder}: the run there began {began}; leave `start` out to resume it, or use another folder")

@@ -6,6 +6,19 @@ from torch import Tensor, nn
 from nmtkit.layers.linear import Linear
 from nmtkit.ops import attention
 from nmtkit.ops.attention import Additive
+from nmtkit.ops.precision import Products
+
+
+class ExponentialKeys(nn.Module):
+    """Keys as the exponentials that ``quick_additive`` takes, computed once for each sentence."""
+
+    def __init__(self, key: nn.Module):
+        super().__init__()
+        self.key = key
+
+    def forward(self, annotations: Tensor) -> Tensor:
+        """Annotations (B, S, D) -> exp(2 keys) (B, S, A) in float32."""
+        return attention.exponential(self.key(annotations))
 
 
 class AdditiveAttention(nn.Module):
@@ -17,7 +30,7 @@ class AdditiveAttention(nn.Module):
     def __init__(self, query: int, key: int, width: int):
         super().__init__()
         self.query = Linear(query, width, bias=False)  # W_a
-        self.key = Linear(key, width)  # U_a, b
+        self.key: nn.Module = Linear(key, width)  # U_a, b
         self.additive: Additive = attention.additive
         self.v = nn.Parameter(torch.empty(width))
         nn.init.normal_(self.v, std=width**-0.5)
@@ -28,6 +41,12 @@ class AdditiveAttention(nn.Module):
         query (N, Q), keys (B, S, A) already through ``key``, values (B, S, D), mask (B, S) True at real words.
         """
         return self.additive(self.query(query), keys, values, self.v, mask)
+
+    def for_search(self, precision: Products) -> "AdditiveAttention":
+        """``converted.Convertible.for_search``: from exponentials in low precision."""
+        if precision != "float32":
+            self.additive, self.key = attention.quick_additive, ExponentialKeys(self.key)
+        return self
 
 
 class MultiHeadAdditiveAttention(nn.Module):
@@ -41,7 +60,7 @@ class MultiHeadAdditiveAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.query = Linear(query, width, bias=False)  # W_q
-        self.key = Linear(key, width, bias=False)  # W_k
+        self.key: nn.Module = Linear(key, width, bias=False)  # W_k
         self.v = nn.Parameter(torch.empty(width // heads))
         self.out = Linear(key, key)  # W_out
         self.additive: Additive = attention.additive
@@ -63,3 +82,9 @@ class MultiHeadAdditiveAttention(nn.Module):
         context, weights = self.additive(rows, keys.flatten(0, 1), values.flatten(0, 1), self.v, masks)
         context, weights = (x.unflatten(0, split.transpose(1, 2).shape[:3]) for x in (context, weights))
         return self.out(context.transpose(1, 2).flatten(2).flatten(0, 1)), weights.mean(dim=1).flatten(0, 1)
+
+    def for_search(self, precision: Products) -> "MultiHeadAdditiveAttention":
+        """``converted.Convertible.for_search``: from exponentials in low precision."""
+        if precision != "float32":
+            self.additive, self.key = attention.quick_additive, ExponentialKeys(self.key)
+        return self

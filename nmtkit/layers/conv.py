@@ -6,8 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmtkit.layers.converted import Affine, affine
 from nmtkit.ops.linear import linear
 from nmtkit.ops.pointwise import dropout
+from nmtkit.ops.precision import Products
 from nmtkit.symbols import BOS, EOS
 
 
@@ -38,6 +40,12 @@ class NormedLinear(nn.Module):
         """The factors g / |v| (E,) of the product with v."""
         scale: Tensor = self.g / self.v.norm(dim=1)
         return scale
+
+    def for_search(self, precision: Products, results: torch.dtype = torch.float32) -> Affine:
+        """``converted.Convertible.for_search``: the scale is computed once; results: as in ``affine``."""
+        if precision == "float32":
+            return Affine(self.v.t(), self.scale(), self.bias)
+        return affine(self.weight, self.bias, precision, results)
 
 
 class GatedConv(nn.Module):

@@ -1,49 +1,31 @@
-"""A part of a model prepared for search: a copy whose products are in one precision, with weights converted once."""
+"""Search's form of a model: a copy whose products are in one precision, with weights converted once.
+
+A module that search wants in another form says so in ``for_search``; all others are copied as they are.
+"""
 
 import copy
+from collections.abc import Iterable
 from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.layers.conv import NormedLinear
-from nmtkit.layers.embedding import OutputLayer, TiedOutputLayer
-from nmtkit.ops import attention
 from nmtkit.ops.matrix import Matrix, convert, product
 from nmtkit.ops.precision import Products
 
-Part = TypeVar("Part", bound=nn.Module)
+Module = TypeVar("Module", bound=nn.Module)
 
 
 @runtime_checkable
-class Multiplying(Protocol):
-    """A module that multiplies by its own parameters, with ``product``."""
+class Convertible(Protocol):
+    """A module that has another form for search."""
 
-    MATRICES: tuple[str, ...]  # the names of these parameters, (D, E) each
+    def for_search(self, precision: Products) -> nn.Module:
+        """This module for products in ``precision``: a new one, or itself with converted weights.
 
-
-@runtime_checkable
-class Chaining(Protocol):
-    """A module with layers whose outputs only enter other products, so that bfloat16 suffices for them."""
-
-    CHAINED: tuple[str, ...]  # the names of these layers
-
-
-@runtime_checkable
-class Attending(Protocol):
-    """A module whose ``additive`` attends to the output of its ``key``."""
-
-    additive: attention.Additive
-    key: nn.Module
-
-
-class Exponential(nn.Module):
-    """Maps keys to the exponentials that ``quick_additive`` takes."""
-
-    def forward(self, keys: Tensor) -> Tensor:
-        """exp(2 keys) for keys (..., A)."""
-        return attention.exponential(keys)
+        It is called on a copy. The children of what it returns are visited afterwards.
+        """
 
 
 class Affine(nn.Module):
@@ -64,25 +46,22 @@ class Affine(nn.Module):
         return result if self.bias is None else result.add_(self.bias)
 
 
-def affine(
-    layer: nn.Linear | NormedLinear | OutputLayer | TiedOutputLayer,
-    precision: Products,
-    outputs: Tensor | None = None,
-    results: torch.dtype = torch.float32,
-) -> Affine:
-    """A layer for search, with all of its outputs or only ``outputs`` (C,); results: their dtype if it is converted.
-
-    The scale of a weight-normalised layer, which training computes in every product, is computed once.
-    """
-    if outputs is not None:
-        weight, bias = layer.weight[outputs], layer.bias[outputs]
-        return Affine(convert(weight.t(), bias, precision, results), None, bias)
-    if precision == "float32" and isinstance(layer, NormedLinear):
-        return Affine(layer.v.t(), layer.scale(), layer.bias)
-    return Affine(convert(layer.weight.t(), layer.bias, precision, results), None, layer.bias)
+def affine(weight: Tensor, bias: Tensor | None, precision: Products, results: torch.dtype = torch.float32) -> Affine:
+    """x W^T + b for search: weight (E, D), bias (E,); results: the dtype of the products if the weight is converted."""
+    return Affine(convert(weight.t(), bias, precision, results), None, bias)
 
 
-def for_search(part: Part, precision: Products) -> Part:
+def with_converted(module: Module, weights: Iterable[Tensor], precision: Products) -> Module:
+    """The module with these parameters of its own, (D, E) each, converted in their places."""
+    own = {id(parameter): name for name, parameter in module.named_parameters(recurse=False)}
+    for weight in weights:
+        name = own[id(weight)]
+        delattr(module, name)  # a parameter's place takes nothing else
+        setattr(module, name, convert(weight, None, precision))
+    return module
+
+
+def for_search(part: Module, precision: Products) -> Module:
     """A copy of ``part`` that multiplies in this precision and shares all else; in float32 its results are the same.
 
     It supports ``forward`` and ``step``. Code that reads a layer's weight itself, as ``Decoder.unroll`` may to compute
@@ -91,17 +70,13 @@ def for_search(part: Part, precision: Products) -> Part:
     # The copy shares the parameters of the part, but without gradients, which the conversions could not compute.
     shared = {id(each): nn.Parameter(each.detach(), requires_grad=False) for each in part.parameters()}
     twin = copy.deepcopy(part, shared).eval()
-    for module in list(twin.modules()):
-        chained = module.CHAINED if isinstance(module, Chaining) else ()
-        for name, child in list(module.named_children()):
-            if isinstance(child, nn.Linear | NormedLinear):
-                results = torch.bfloat16 if name in chained else torch.float32
-                setattr(module, name, affine(child, precision, results=results))
-        if isinstance(module, Multiplying):
-            for name in module.MATRICES:
-                weight = convert(getattr(module, name), None, precision)
-                delattr(module, name)  # a parameter's place takes nothing else
-                setattr(module, name, weight)
-        if isinstance(module, Attending) and precision != "float32":
-            module.additive, module.key = attention.quick_additive, nn.Sequential(module.key, Exponential())
+    _convert_children(twin, precision)
     return twin
+
+
+def _convert_children(module: nn.Module, precision: Products) -> None:
+    for name, child in list(module.named_children()):
+        if isinstance(child, Convertible):
+            child = child.for_search(precision)
+            setattr(module, name, child)
+        _convert_children(child, precision)

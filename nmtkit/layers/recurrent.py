@@ -11,8 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from nmtkit.layers.converted import with_converted
 from nmtkit.ops import gru, lau, lstm
 from nmtkit.ops.matrix import Matrix
+from nmtkit.ops.precision import Products
 
 
 class LSTMState(NamedTuple):
@@ -29,8 +31,6 @@ class LSTMState(NamedTuple):
 
 class PeepholeLSTM(nn.Module):
     """The LSTM of Zhou et al. 2016, eq. 4, with peepholes and without an input matrix."""
-
-    MATRICES = ("weight",)
 
     def __init__(self, width: int):
         super().__init__()
@@ -57,11 +57,13 @@ class PeepholeLSTM(nn.Module):
         outputs, last, _ = lstm.sequence(f, self.weight, self.peepholes, first.h, first.s, mask, reverse)
         return outputs, last
 
+    def for_search(self, precision: Products) -> "PeepholeLSTM":
+        """``converted.Convertible.for_search``."""
+        return with_converted(self, self.weights(), precision)
+
 
 class GRU(nn.Module):
     """The GRU of Bahdanau et al. 2015, A.1.1: the reset gate acts before the product."""
-
-    MATRICES = "gates", "weight"
 
     def __init__(self, width: int):
         super().__init__()
@@ -82,14 +84,16 @@ class GRU(nn.Module):
         """A whole sequence: x (T, B, 3H), first state (B, H), mask (T, B) -> h (T, B, H) in the dtype of x."""
         return gru.sequence(x, self.gates, self.weight, first, mask, reverse)[0]
 
+    def for_search(self, precision: Products) -> "GRU":
+        """``converted.Convertible.for_search``."""
+        return with_converted(self, self.weights(), precision)
+
 
 class LAU(nn.Module):
     """The linear associative unit of Wang et al. 2017, eqs. 6 to 8: a GRU with a gated linear path for its input.
 
     f_t is 1 - r_t, as there. The biases are held here, because that of the candidate stands outside r_t and f_t.
     """
-
-    MATRICES = ("weight",)
 
     def __init__(self, width: int):
         super().__init__()
@@ -112,3 +116,7 @@ class LAU(nn.Module):
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
         """A whole sequence: x (T, B, 5H), first state (B, H), mask (T, B) -> h (T, B, H) in the dtype of x."""
         return lau.sequence(x, self.weight, self.bias, first, mask, reverse)[0]
+
+    def for_search(self, precision: Products) -> "LAU":
+        """``converted.Convertible.for_search``."""
+        return with_converted(self, self.weights(), precision)

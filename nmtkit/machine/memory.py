@@ -1,4 +1,4 @@
-"""How much memory is left, reusing what was freed, and recognising the errors that PyTorch raises for want of it."""
+"""Free memory, recovering from out-of-memory errors, and keeping freed memory in the process."""
 
 import ctypes
 import os
@@ -14,20 +14,20 @@ import torch
 
 from nmtkit.errors import UserError
 
-# In the messages of the CPU's allocators, of cuBLAS and of oneDNN, and for sizes that 64 bits cannot count; only the
-# allocator for GPUs raises a class of its own.
+# Out-of-memory messages of the CPU allocators, cuBLAS and oneDNN, and of sizes that overflow 64 bits; only the CUDA
+# allocator raises a class of its own.
 _SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
 
-_MEMINFO = Path("/proc/meminfo")  # of Linux
-_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))  # of a container
+_MEMINFO = Path("/proc/meminfo")  # Linux only
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))  # cgroup v2, v1
 
-# Of mallopt(3): the size from which memory comes from the system for one tensor alone, and how much may lie unused.
+# mallopt(3): allocations above the first threshold are mapped separately; free memory above the second is returned.
 _MMAP_THRESHOLD, _LARGEST_THRESHOLD = -3, 2**25
 _TRIM_THRESHOLD, _ANY_AMOUNT = -1, 2**31 - 1
 
 
 class Rows(Protocol):
-    """Rows of a batch, as a list or an array of their numbers."""
+    """The rows of a batch, as a list or an array of indices."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, part: slice, /) -> Any: ...
@@ -38,37 +38,36 @@ R = TypeVar("R")
 
 
 def is_full(error: BaseException) -> bool:
-    """True if ``error`` says that a GPU or the machine ran out of memory."""
+    """True if ``error`` is an out-of-memory error of a GPU or of the machine."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
 
 
 def unless_full(work: Callable[[], R]) -> R | None:
-    """What ``work`` gives, or None if memory does not suffice for it, which then holds nothing of it any more."""
+    """The result of ``work``, or None if it runs out of memory; its tensors are freed then."""
     try:
         return work()
     except (RuntimeError, MemoryError) as error:
-        # Anything else is a bug and keeps its traceback.
         if not is_full(error):
             raise
     return None  # outside the handler, whose traceback would keep the tensors alive
 
 
 def in_halves(batch: B, work: Callable[[B], R], too_large: Callable[[B], str]) -> Iterator[tuple[B, R]]:
-    """A batch and what ``work`` makes of it, or, if memory does not hold it, its halves, each likewise.
+    """Pairs of a batch and its result; a batch that does not fit into memory is split in half, recursively.
 
-    Raises UserError with what ``too_large`` says of a single row that memory does not hold.
+    Raises UserError with the message ``too_large(row)`` if a single row does not fit.
     """
-    waiting = [batch]
-    while waiting:
-        rows = waiting.pop()
-        made = unless_full(partial(work, rows))
-        if made is not None:
-            yield rows, made
+    stack = [batch]
+    while stack:
+        rows = stack.pop()
+        result = unless_full(partial(work, rows))
+        if result is not None:
+            yield rows, result
         elif len(rows) > 1:
             half = len(rows) // 2
-            waiting += [rows[half:], rows[:half]]  # the last one comes next
+            stack += [rows[half:], rows[:half]]
         else:
             raise UserError(too_large(rows))
 
@@ -76,7 +75,7 @@ def in_halves(batch: B, work: Callable[[B], R], too_large: Callable[[B], str]) -
 def free_memory(device: torch.device) -> int:
     """The memory in bytes that can still be allocated on a device.
 
-    On a CPU, Linux says how much, and counts what it uses to cache files; elsewhere it is all the memory there is.
+    On a CPU this is MemAvailable of Linux, which counts the page cache as free; elsewhere all installed memory.
     """
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
@@ -85,7 +84,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def installed_memory() -> int:
-    """The computer's memory in bytes, or the share that its container may use; no limit if neither is known."""
+    """The machine's memory in bytes, or the container's limit; ``sys.maxsize`` if neither is known."""
     sizes = [int(size) for limit in _LIMITS if limit.exists() and (size := limit.read_text("utf-8").strip()).isdigit()]
     if hasattr(os, "sysconf"):  # not on Windows
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -93,10 +92,9 @@ def installed_memory() -> int:
 
 
 def keep() -> None:
-    """Make this process, and those forked from it, reuse the memory that they free, where the C library is glibc.
+    """With glibc, keep freed memory in this process and its forks instead of returning it to the system.
 
-    By default glibc returns it to the system and asks for it again: search allocates the same few megabytes in every
-    step, and mapping new pages takes longer than a small product.
+    Search allocates the same few megabytes in every step, and mapping new pages takes longer than a small product.
     """
     if platform.libc_ver()[0] == "glibc":
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""A function over many lines: in several processes, in order, a few chunks in memory at a time."""
+"""A pool of worker processes that maps functions over chunks of lines, in order and with bounded memory."""
 
 import gc
 import multiprocessing
@@ -26,22 +26,22 @@ from nmtkit.lines import raw_lines
 A = TypeVar("A")
 B = TypeVar("B")
 
-COPIES = sys.platform == "linux"  # whether processes are forked; on macOS the system's libraries do not support it
+CAN_FORK = sys.platform == "linux"  # True where fork is safe; on macOS the system's libraries break after a fork
 
 
 class WorkerLost(UserError):
-    """A worker process was killed, and what it was doing is lost."""
+    """A worker process was killed while it had an item."""
 
 
 class Chunk(NamedTuple):
-    """Consecutive lines of a file as bytes, \\n included, and the number of the first (from 1)."""
+    """Consecutive lines of a file as bytes, \\n included, and the line number of the first, from 1."""
 
     first: int
     lines: list[bytes]
 
 
 def chunks(path: Path, size: int) -> Iterator[Chunk]:
-    """The lines of a file, ``size`` at a time, the last chunk with what is left."""
+    """The lines of a file in chunks of ``size``; the last one may be shorter."""
     lines = raw_lines(path)
     first = 1
     while chunk := list(islice(lines, size)):
@@ -50,39 +50,39 @@ def chunks(path: Path, size: int) -> Iterator[Chunk]:
 
 
 class Workers:
-    """Processes to map functions with, by default one per core; with a count of 1, everything stays in this one.
+    """A pool of processes, by default one per core; a count of 1 runs everything in the calling process.
 
-    The functions must be importable and cache by themselves what is costly to make. Each process has its own pipe and
-    one item at a time, which a thread sends before it waits for the answer. Nothing is shared, so a process may be
-    killed at any moment (the standard library's pool would then wait for ever, and leave semaphores behind).
+    Functions must be importable. Each process has a pipe of its own and one item at a time, sent by a thread that then
+    waits for the result. Processes share no queue or semaphore, so any of them may be killed at any time;
+    ``multiprocessing.Pool`` would then hang and leak semaphores.
     """
 
-    def __init__(self, count: int | None, *, helping: bool = False, copies: bool = False) -> None:
-        """helping: this process is one of the ``count``: it does items of ``map`` instead of waiting for results.
+    def __init__(self, count: int | None, *, helping: bool = False, fork: bool = False) -> None:
+        """helping: the calling process is one of the ``count`` and computes items of ``map`` while it waits.
 
-        copies: the processes begin as copies of this one, at once and with all that it has loaded, where the system has
-        that (``COPIES``). No other thread may hold a lock then that they need, and PyTorch must be set to one thread.
+        fork: fork instead of spawn where that is safe (``CAN_FORK``): workers start at once with everything loaded.
+        No other thread may hold a lock that they need, and PyTorch must be set to one thread.
         """
         count = available_cores() if count is None else count
         if count < 1:
-            raise UserError(f"`jobs` {count}: at least one process has to do the work")
-        self.count, self._helping, self._copies = count, helping, copies and COPIES
+            raise UserError(f"`jobs` {count}: at least one process is needed")
+        self.count, self._helping, self._fork = count, helping, fork and CAN_FORK
         self._processes: list[BaseProcess] = []
         self._threads: ThreadPoolExecutor | None = None
-        self._ending = False  # no answer is wanted any more
-        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()  # pipes to processes without an item
+        self._ending = False  # workers are being terminated
+        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()  # pipes to idle processes
 
     def __enter__(self) -> "Workers":
-        """Start the processes. Raises UserError, and leaves none of them, where the system does not allow so many."""
+        """Start the processes. If the system cannot start them all, stops those it has started and raises UserError."""
         if self.count > 1:
             wanted = self.count - self._helping
             pipes: list[Connection] = []
             try:
                 with _signals_later():
                     for _ in range(wanted):
-                        pipes.append(self._copied(pipes) if self._copies else self._started())
+                        pipes.append(self._forked(pipes) if self._fork else self._spawned())
                         self._idle.put(pipes[-1])
-            except OSError as error:  # files or processes are limited, or there is no memory
+            except OSError as error:  # a limit on files or processes, or out of memory
                 self._terminate()
                 self._join()
                 started = f"only {len(pipes)} of {wanted} processes could be started"
@@ -100,61 +100,61 @@ class Workers:
         self._join()
 
     def _terminate(self) -> None:
-        """End the processes: nobody wants their answers, and waiting for a slow item would delay the error message."""
+        """Kill the processes: waiting for a slow item would delay the error message."""
         for process in self._processes:
             process.terminate()
 
     def _join(self) -> None:
-        """Wait for the end of the processes that are waiting for an item."""
+        """Close the pipes of idle processes and wait for all processes to exit."""
         while not self._idle.empty():
-            self._idle.get().close()  # which ends such a process
+            self._idle.get().close()  # the process reads end of file and exits
         for process in self._processes:
             process.join()
 
     def map(
         self, function: Callable[[A], B], items: Iterable[A], at_hand: Callable[[], bool] = lambda: True
     ) -> Iterator[B]:
-        """The results in the order of the items, of which a few are taken ahead. Raises UserError if a process dies.
+        """The results in the order of the items, with a few items read ahead. Raises UserError if a process dies.
 
-        When ``at_hand`` says that the next item would have to be waited for, all results so far come first.
+        If ``at_hand()`` is False, reading the next item would block, so all pending results are yielded first.
         """
         if self._threads is None:
             yield from map(function, items)
             return
-        waiting: deque[tuple[Future[B], A]] = deque()
-        # Four items for each process, so that none is idle while a slow one is waited for, and memory stays bounded.
+        pending: deque[tuple[Future[B], A]] = deque()
+        # Four items per process keep all of them busy while one item is slow, and bound memory.
         for item in items:
-            waiting.append((self._threads.submit(self.call, function, item), item))
-            while len(waiting) > 4 * self.count or (waiting and not at_hand()):
-                yield self._next(function, waiting)
-        while waiting:
-            yield self._next(function, waiting)
+            pending.append((self._threads.submit(self.call, function, item), item))
+            while len(pending) > 4 * self.count or (pending and not at_hand()):
+                yield self._next(function, pending)
+        while pending:
+            yield self._next(function, pending)
 
-    def _next(self, function: Callable[[A], B], waiting: deque[tuple[Future[B], A]]) -> B:
-        """The result of the first item, which is removed. With ``helping``, does other items until it is there."""
-        while self._helping and not waiting[0][0].done():
-            # What can be cancelled has not been begun.
-            place = next((place for place, (future, _) in enumerate(waiting) if future.cancel()), None)
+    def _next(self, function: Callable[[A], B], pending: deque[tuple[Future[B], A]]) -> B:
+        """Remove the first item and return its result. With ``helping``, compute other items until it is there."""
+        while self._helping and not pending[0][0].done():
+            # A future that can be cancelled has not started.
+            place = next((place for place, (future, _) in enumerate(pending) if future.cancel()), None)
             if place is None:
                 break
             mine = Future[B]()
-            mine.set_result(function(waiting[place][1]))
-            waiting[place] = mine, waiting[place][1]
-        return waiting.popleft()[0].result()
+            mine.set_result(function(pending[place][1]))
+            pending[place] = mine, pending[place][1]
+        return pending.popleft()[0].result()
 
     def call(self, function: Callable[[A], B], item: A) -> B:
-        """``function(item)``, done by the next process that is idle; may be called by many threads at once.
+        """``function(item)``, computed by the next idle process; thread-safe.
 
-        Raises WorkerLost if that process dies. Another one has its place then.
+        Raises WorkerLost if that process dies; it is replaced.
         """
         if self._threads is None:
             return function(item)
         connection = self._idle.get()
         try:
-            # Pickled by name: the process imports the function, which is why it must be importable.
+            # The function is pickled by name.
             try:
                 connection.send((function, item))
-            except ConnectionError:  # it was killed while it was idle, for which the item cannot be the reason
+            except ConnectionError:  # killed while idle, so the item is not to blame
                 connection = self._replaced(connection)
                 connection.send((function, item))
             result, error, where = connection.recv()
@@ -164,60 +164,60 @@ class Workers:
         finally:
             self._idle.put(connection)
         if error is not None:
-            # The place in the other process would be lost, since a traceback cannot be sent.
+            # Tracebacks cannot be pickled.
             raise error from RuntimeError(f"in a worker process:\n{where}")
         answer: B = result
         return answer
 
     def _replaced(self, connection: Connection) -> Connection:
-        """The pipe to a process in the place of one that was killed; the same one, closed, if that was on purpose."""
+        """The pipe to a replacement for a killed process; if the pool is shutting down, the old pipe, closed."""
         connection.close()
-        return connection if self._ending else self._started()
+        return connection if self._ending else self._spawned()
 
-    def _started(self) -> Connection:
-        """The pipe to a new process, which begins from nothing."""
-        # Spawned, not forked: a fork copies locks that another thread may hold.
+    def _spawned(self) -> Connection:
+        """The pipe to a new spawned process."""
+        # A fork would copy locks that another thread may hold.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         with theirs:  # closed here, so that the pipe breaks when the process ends
-            self._begin(context.Process(target=_work, args=(theirs, [])))
+            self._start(context.Process(target=_work, args=(theirs, [])))
         return ours
 
-    def _copied(self, pipes: list[Connection]) -> Connection:
-        """The pipe to a new process, which is a copy of this one; ``pipes`` are those to the copies before it."""
+    def _forked(self, pipes: list[Connection]) -> Connection:
+        """The pipe to a new forked process; ``pipes`` are those to earlier forks."""
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
         with theirs, warnings.catch_warnings():
-            # Of other threads: PyTorch's, whom a process with one thread never asks, and a progress line's, whose locks
-            # belong to what a copy never writes.
+            # It warns of other threads: PyTorch's, unused by a process with one thread, and the progress bar's, whose
+            # locks a fork never takes.
             warnings.simplefilter("ignore", DeprecationWarning)
-            # Until the copy has let go of this process's handler, which would answer in its place.
+            # Blocked until the fork has reset this process's signal handler.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
-                self._begin(context.Process(target=_work, args=(theirs, [*pipes, ours])))
+                self._start(context.Process(target=_work, args=(theirs, [*pipes, ours])))
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return ours
 
-    def _begin(self, process: BaseProcess) -> None:
+    def _start(self, process: BaseProcess) -> None:
         process.start()
         self._processes.append(process)
 
 
 def _work(connection: Connection, others: list[Connection]) -> None:
-    """In a worker process: answer each function and item with a result, or an exception and where it came from.
+    """Main loop of a worker: answers each (function, item) with (result, exception or None, traceback).
 
-    others: ends of pipes that a copy has as well, and that only the other process is to hold.
+    others: inherited ends of the parent's pipes, which a fork must close.
     """
     for other in others:
         other.close()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a copy has the handler of the other process
-    if COPIES:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork inherits the parent's handler
+    if CAN_FORK:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     threading.Thread(target=_follow_parent, daemon=True).start()
     while True:
         try:
-            with loading():  # which the import of the function is at first
+            with loading():  # the first item imports the function's module
                 function, item = connection.recv()
         except EOFError:
             return
@@ -230,20 +230,19 @@ def _work(connection: Connection, others: list[Connection]) -> None:
 
 
 def _follow_parent() -> None:
-    """Ends this process when the one that started it is gone, however that came about, with its item unfinished."""
+    """Exit when the parent process is gone, for whatever reason."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
-    # At once, without cleaning up: other threads may be waiting for what never comes.
+    # No cleanup: other threads may be blocked forever.
     os._exit(1)
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Turn the garbage collector off while modules and models are loaded: they make a million objects, and all stay.
+    """Pause the garbage collector while modules and models are loaded, and restore its previous state.
 
-    The collector would look through all of them again and again, which is a quarter of the time that loading takes. A
-    caller who has turned it off finds it off afterwards.
+    Loading creates a million objects that all stay; collecting takes a quarter of the loading time.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -256,11 +255,11 @@ def loading() -> Iterator[None]:
 
 @contextmanager
 def _signals_later() -> Iterator[None]:
-    """Ignore Ctrl-C for a moment, and answer SIGTERM after it: a process half started would complain when it is left.
+    """Defer SIGTERM and ignore Ctrl-C: a worker interrupted while it starts would print a traceback.
 
-    The processes that are started meanwhile ignore Ctrl-C for good: it is for this one to answer. SIGTERM ends them.
+    Workers started meanwhile inherit the ignored SIGINT, so that only this process handles Ctrl-C; SIGTERM kills them.
     """
-    if threading.current_thread() is not threading.main_thread():  # only that one may set signal handlers
+    if threading.current_thread() is not threading.main_thread():  # no other may set signal handlers
         yield
         return
     terminated = list[int]()
@@ -276,5 +275,5 @@ def _signals_later() -> Iterator[None]:
 
 
 def available_cores() -> int:
-    """The processors this process may use, which in a container are fewer than the machine has."""
+    """The number of cores this process may use; in a container often fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Progress of long work, on stderr: a bar on a terminal, elsewhere a line now and then."""
+"""Progress of long work on stderr: a bar on a terminal, a log line every half minute elsewhere."""
 
 import datetime
 import logging
@@ -13,16 +13,13 @@ from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 30.0
 
-log = logging.getLogger("nmtkit.progress")  # whoever wants no bars disables it
+log = logging.getLogger("nmtkit.progress")  # disable it to switch progress off
 
 
 @contextmanager
 def progress(task: str, total: int | None = None, unit: str = "lines") -> Iterator[Callable[[int], None]]:
-    """Shows on stderr how far ``task`` is; the function it gives is told how many more lines are done.
-
-    A bar on a terminal; elsewhere, if it takes long, a line in the log every half minute.
-    """
-    console = Console(file=sys.stderr)  # this very one: who silences a library puts another in its place for a while
+    """Show the progress of ``task``; yields a function to call with the number of lines just finished."""
+    console = Console(file=sys.stderr)  # looked up now, so that redirected stderr is respected
     if log.disabled or not (sys.stderr.isatty() and console.is_terminal):
         yield _logged_progress(task, total, unit)
         return
@@ -33,7 +30,7 @@ def progress(task: str, total: int | None = None, unit: str = "lines") -> Iterat
 
 
 class _Rate(ProgressColumn):
-    """The lines a second, or whatever ``unit`` is, by which the bar has moved lately."""
+    """The recent speed in ``unit`` per second."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()
@@ -44,14 +41,13 @@ class _Rate(ProgressColumn):
 
 
 def _logged_progress(task: str, total: int | None, unit: str) -> Callable[[int], None]:
-    """Progress as lines in the log, of which short work has none; without a total it is announced at once."""
+    """Log progress every half minute; work without a total is also announced at its start."""
     if total is None:
         log.info(task)
     start = last = time.monotonic()
     done = 0
 
     def advance(lines: int) -> None:
-        """Note that so many more lines are done."""
         nonlocal done, last
         done += lines
         now = time.monotonic()

@@ -1,8 +1,7 @@
-"""The number of threads for training: PyTorch's own, or fewer where other processes keep the cores busy.
+"""The number of threads for training: PyTorch's default, or fewer if other processes keep the cores busy.
 
-Threads share every operation and wait for the slowest of them, which is late again and again where another process uses
-one of the cores: with two threads on two cores, one of them busy, small operations take several times as long as with
-one thread, which is not affected.
+The threads of an operation wait for the slowest one. If another process uses one of two cores, small operations on two
+threads take several times as long as on one thread.
 """
 
 import logging
@@ -13,16 +12,16 @@ import torch
 
 log = logging.getLogger(__name__)
 
-LATE = 2.0  # times as long as with one thread: threads that are in each other's way; they never are on idle cores
-ROWS, WIDTH = 80, 512  # of a step of a usual recurrence
+LATE = 2.0  # times the time of one thread; never reached on idle cores
+ROWS, WIDTH = 80, 512  # of a typical recurrent step
 
 
 def choose_threads(began_with: int) -> int:
-    """Sets and returns how many threads this process computes with.
+    """Set and return this process's number of threads.
 
-    ``began_with``: of the run that goes on, which keeps its number because sums in another order round differently; 0
-    where a run begins. Then it is what PyTorch has, halved until operations do not take twice as long as with one
-    thread (a tenth of a second each to measure). ``OMP_NUM_THREADS`` in the environment is obeyed, always.
+    ``began_with`` is the number of threads of a resumed run, which is kept because the order of sums affects rounding,
+    or 0 for a new run. A new run starts from PyTorch's number and halves it until a recurrence takes less than twice as
+    long as on one thread (0.1 s per measurement). ``OMP_NUM_THREADS`` in the environment always wins.
     """
     count = torch.get_num_threads()
     if "OMP_NUM_THREADS" in os.environ or count == 1:
@@ -34,14 +33,14 @@ def choose_threads(began_with: int) -> int:
         while chosen > 1 and _seconds(chosen) > LATE * alone:
             chosen //= 2
         if chosen < count:
-            log.info("%d of %d threads: other processes keep this machine busy; OMP_NUM_THREADS says otherwise",
+            log.info("%d of %d threads: other processes keep this machine busy; set OMP_NUM_THREADS to override",
                      chosen, count)  # fmt: skip
     torch.set_num_threads(chosen)
     return chosen
 
 
 def _seconds(threads: int) -> float:
-    """The seconds that a recurrence takes with so many threads: the least of three, which no passing task stretches."""
+    """The seconds of a recurrence on so many threads, best of three."""
     torch.set_num_threads(threads)
     state, weight = torch.zeros(ROWS, WIDTH), torch.zeros(WIDTH, 2 * WIDTH)
     times = []

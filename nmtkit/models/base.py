@@ -180,7 +180,10 @@ def _logits(
     output: OutputLayer | TiedOutputLayer | NormedLinear, precision: Products, words: Tensor | None = None
 ) -> Affine:
     """The output layer for search, over all words or ``words`` (C,); the softmax widens logits in bfloat16."""
-    return affine(output, precision, words, torch.bfloat16 if precision == "bfloat16" else torch.float32)
+    results = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    if words is None:
+        return output.for_search(precision, results)
+    return affine(output.weight[words], output.bias[words], precision, results)
 
 
 def rows_of(memory: Tensor, rows: int) -> Tensor:

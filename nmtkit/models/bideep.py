@@ -15,7 +15,7 @@ authors' configuration files do not say). The encoder's chains are concatenated 
 
 Loss and gradients equal those of the authors' code in fifteen systems, see ``tests/README.md``.
 
-Beyond the paper: dropout (0 there) on embeddings and readout, which small corpora need.
+Beyond the paper: dropout (0 there) on embeddings, annotations and readout, which small corpora need.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,12 +26,15 @@ import torch
 from torch import Tensor, nn
 
 from nmtkit.config import require_counts, require_fraction
+from nmtkit.layers.attention import ExponentialKeys
+from nmtkit.layers.converted import with_converted
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops import attention, nematus
 from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.pointwise import dropout
+from nmtkit.ops.precision import Products
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,6 @@ class Map(nn.Module):
     and any other from N(0, 0.01^2). The result is normalised in parts of the widths ``norms``.
     """
 
-    MATRICES = ("weight",)
-
     def __init__(self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: bool):
         super().__init__()
         blocks = [torch.empty(rows, columns) for columns in matrices]
@@ -99,6 +100,10 @@ class Map(nn.Module):
             return terms
         parts = zip(self.norms, terms.split(self.widths, dim=-1), strict=True)
         return torch.cat([norm(part) for norm, part in parts], dim=-1)
+
+    def for_search(self, precision: Products) -> "Map":
+        """``converted.Convertible.for_search``."""
+        return with_converted(self, [self.weight], precision)
 
 
 def gates(rows: int, width: int, *, bias: bool, layer_norm: bool) -> Map:
@@ -163,6 +168,7 @@ class Encoder(nn.Module):
         super().__init__()
         width, transitions, layer_norm = config.hidden, config.encoder_transitions, config.layer_norm
         rows = [config.embedding] + [width] * (config.bidirectional_layers - 1)
+        self.dropout = config.dropout
         self.chains = nn.ModuleList(
             nn.ModuleList(DeepTransition(n, width, transitions, layer_norm=layer_norm) for n in rows) for _ in range(2)
         )
@@ -184,7 +190,7 @@ class Encoder(nn.Module):
         c = torch.cat(tops, dim=-1)
         for level in cast(list[DeepTransition], self.above):
             c = c + level.run(c, steps, reverse=False)
-        return c.transpose(0, 1).contiguous()
+        return dropout(c.transpose(0, 1).contiguous(), self.dropout, self.training)
 
 
 class ConditionalGRU(nn.Module):
@@ -251,7 +257,8 @@ class AttentionGRU(nn.Module):
     def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
         super().__init__()
         self.cell = ConditionalGRU(rows, width, transitions, layer_norm=layer_norm)
-        self.key = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c
+        keys = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c, b_c
+        self.key: nn.Module = keys
         self.query = Map(width, [2 * width], [2 * width], bias=False, layer_norm=layer_norm)  # W_q
         self.v = nn.Parameter(torch.empty(2 * width))
         self.additive: attention.Additive = attention.additive
@@ -264,6 +271,12 @@ class AttentionGRU(nn.Module):
         s = self.cell.before(self.cell.input(y), h, first)
         c, weights = self.additive(self.query(s), memory.keys[k], memory.annotations, self.v, memory.mask)
         return self.cell.after(self.cell.context(c), s, states), c, weights
+
+    def for_search(self, precision: Products) -> "AttentionGRU":
+        """``converted.Convertible.for_search``: from exponentials in low precision."""
+        if precision != "float32":
+            self.additive, self.key = attention.quick_additive, ExponentialKeys(self.key)
+        return self
 
     def attend_all(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor]:
         """All steps of training: y (T, B, D), first h (B, H) -> h (T, B, H) and contexts c (T, B, 2H)."""

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
+from nmtkit.layers.converted import with_converted
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
 from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
@@ -34,6 +35,7 @@ from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.pointwise import dropout, dropout_mask
 from nmtkit.ops.positions import sinusoid
+from nmtkit.ops.precision import Products
 from nmtkit.symbols import BOS
 
 
@@ -86,8 +88,6 @@ def _keep(h: Tensor, dropout: float, *, training: bool) -> Tensor | None:
 class TGRU(nn.Module):
     """The transition GRU of eqs. 10 to 13, which reads only the state."""
 
-    MATRICES = ("weight",)
-
     def __init__(self, config: Config):
         super().__init__()
         self.dropout = config.candidate_dropout
@@ -100,6 +100,10 @@ class TGRU(nn.Module):
         keep = _keep(h, self.dropout, training=self.training)
         return gated.gru(None, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
 
+    def for_search(self, precision: Products) -> "TGRU":
+        """``converted.Convertible.for_search``."""
+        return with_converted(self, [self.weight], precision)
+
 
 class Cell(nn.Module):
     """A cell that reads an input: the terms of its G gates and of the candidate, then H(x) where there is one.
@@ -108,8 +112,6 @@ class Cell(nn.Module):
     lgru  eqs. 14 to 16: r, z, l, candidate, H(x); a GRU whose candidate has l * H(x) beside the tanh
     lau   Wang et al. 2017 with this paper's normalised gates and candidate dropout: r, z, g, candidate, H(x)
     """
-
-    MATRICES = ("weight",)
 
     def __init__(self, kind: Literal["gru", "lau", "lgru"], inputs: int, config: Config):
         super().__init__()
@@ -125,6 +127,10 @@ class Cell(nn.Module):
         """Terms of the input x (N, 3H or 5H) and state h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
         return self.next_state(x, product(h, weight), h, self.norm.gain, self.norm.bias, self.bias, keep)
+
+    def for_search(self, precision: Products) -> "Cell":
+        """``converted.Convertible.for_search``."""
+        return with_converted(self, [self.weight], precision)
 
 
 class Module(nn.Module):

@@ -76,8 +76,6 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
     attention's weighted mean is C c_i and C_o c_i side by side.
     """
 
-    CHAINED = ("context", "readout_context")
-
     def __init__(self, embedding: int, hidden: int, attention: int, maxout: int, *, dropout: float):
         super().__init__()
         self.hidden, self.dropout = hidden, dropout
@@ -85,11 +83,11 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         self.initial = Linear(hidden, hidden)  # W_s
         self.attention = AdditiveAttention(hidden, 2 * hidden, attention)
         self.word = Linear(embedding, 3 * hidden)  # W_r, W_z, W
-        self.context = Linear(2 * hidden, 3 * hidden, bias=False)  # C_r, C_z, C
+        self.context = Linear(2 * hidden, 3 * hidden, bias=False, chained=True)  # C_r, C_z, C
         self.recurrent = GRU(hidden)
         self.readout_state = Linear(hidden, 2 * maxout)  # U_o
         self.readout_word = Linear(embedding, 2 * maxout, bias=False)  # V_o
-        self.readout_context = Linear(2 * hidden, 2 * maxout, bias=False)  # C_o
+        self.readout_context = Linear(2 * hidden, 2 * maxout, bias=False, chained=True)  # C_o
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, Tensor]:
         """Annotations (B, S, 2n) and mask (B, S) -> memory, and s_0 (B, n) from the backward state at word 1."""

@@ -45,8 +45,8 @@ class Config:
         require_fraction(self, "dropout")
 
 
-def _linear(inputs: int, outputs: int, *, bias: bool) -> Linear:
-    layer = Linear(inputs, outputs, bias=bias)
+def _linear(inputs: int, outputs: int, *, bias: bool, chained: bool = False) -> Linear:
+    layer = Linear(inputs, outputs, bias=bias, chained=chained)
     nn.init.xavier_uniform_(layer.weight)
     if bias:
         nn.init.zeros_(layer.bias)
@@ -56,12 +56,11 @@ def _linear(inputs: int, outputs: int, *, bias: bool) -> Linear:
 class Attention(nn.Module):
     """Multi-head attention (section 3.2.2) in its parts, because keys and values are kept."""
 
-    CHAINED = ("query", "key", "value")
-
     def __init__(self, width: int, heads: int):
         super().__init__()
         self.heads = heads
-        self.query, self.key, self.value, self.out = (_linear(width, width, bias=False) for _ in range(4))
+        self.query, self.key, self.value = (_linear(width, width, bias=False, chained=True) for _ in range(3))
+        self.out = _linear(width, width, bias=False)
 
     def queries(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, h, T, D / h)."""
@@ -113,12 +112,10 @@ class Sublayer(nn.Module):
 class FeedForward(nn.Module):
     """The feed-forward network of eq. 2 with its residual connection."""
 
-    CHAINED = ("inner",)
-
     def __init__(self, config: Config):
         super().__init__()
         self.around = Sublayer(config)
-        self.inner = _linear(config.width, config.feed_forward, bias=True)
+        self.inner = _linear(config.width, config.feed_forward, bias=True, chained=True)
         self.outer = _linear(config.feed_forward, config.width, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 ``additive`` is for search: any number of query rows for each sentence, in plain operations. ``quick_additive`` computes
 the same from exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one
 query row for each sentence, and keys, values and v that all steps share. On a CPU it is one
-kernel in each direction, ``native/attention.py``.
+kernel in each direction, ``kernels/attention.py``.
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.kernels import attention as native
+from nmtkit.kernels.door import kernel
 from nmtkit.ops.loop import Shared, share
-from nmtkit.ops.native import attention as native
-from nmtkit.ops.native import library, search
 
 Additive: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]  # as ``additive``
 LARGEST = 40.0  # exponent: the product of two such exponentials is within float32
@@ -47,20 +47,19 @@ def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask:
     tanh x = 1 - 2 / (1 + exp(2x)), and exp(2 (query + keys)) is a product of two exponentials: where ``additive`` has
     an exponential for every query, position and unit, this has a product and a reciprocal. The softmax cancels the 1.
     The scores are equal to within rounding unless a query or a key exceeds 20 in magnitude. Sentences are processed in
-    parts that fit into the processor's cache. From values in bfloat16 the kernels compute a context in float32.
+    parts that fit into the processor's cache. From values in bfloat16 a kernel computes a context in float32.
     """
     queries, factors = exponential(query).unflatten(0, (len(keys), -1)), -2 * v.float()  # (B, K, A), (A,)
-    quick = library.helps(queries, keys)
-    weights = _weights((search.scores if quick else _quick_scores)(queries, keys, factors), mask)
-    if quick and values.dtype == torch.bfloat16:
-        context = search.weighted(weights, values)  # (B, K, D)
-    else:
-        context = weights.to(values.dtype) @ values
+    weights = _weights(kernel("scores", quick_scores, queries, keys)(queries, keys, factors), mask)
+    context = kernel("weighted", weighted, values)(weights, values)  # (B, K, D)
     return context.flatten(0, 1), weights.flatten(0, 1)
 
 
-def _quick_scores(queries: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
-    """``search.scores`` in plain operations: queries (B, K, A), keys (B, S, A), factors (A,) -> (B, K, S)."""
+def quick_scores(queries: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
+    """The sum over a of factors_a / (1 + query_a key_a): queries (B, K, A), keys (B, S, A), factors (A,) -> (B, K, S).
+
+    All are float32.
+    """
     queries = queries.unsqueeze(2)
     scores = queries.new_empty(*queries.shape[:2], keys.shape[1])  # (B, K, S)
     part = max(1, PART // scores[0].numel() // len(factors))  # sentences
@@ -68,6 +67,11 @@ def _quick_scores(queries: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
     for q, k, out in zip(queries.split(part), keys.unsqueeze(1).split(part), scores.split(part), strict=True):
         torch.matmul(torch.addcmul(one, q, k).reciprocal_(), factors, out=out)
     return scores
+
+
+def weighted(weights: Tensor, values: Tensor) -> Tensor:
+    """The sums (B, K, D) of values (B, S, D) under weights (B, K, S), in the dtype of the values."""
+    return weights.to(values.dtype) @ values
 
 
 def _weights(scores: Tensor, mask: Tensor) -> Tensor:
@@ -129,13 +133,12 @@ class _Additive(torch.autograd.Function):
         ctx: Any, query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
         ctx.shared = keys, values, v
-        ctx.quick = library.helps(keys.value, values.value, dtypes=library.BOTH)
+        ctx.quick = kernel("attention", there_and_back, keys.value, values.value) is not there_and_back
         if ctx.quick:
             query = query.to(keys.value.dtype).contiguous()
-            context, weights = native.attend(query, keys, values, v, mask)
+            context, weights = native.attend(query, keys.value, values.value, v.wide(), mask)
         else:
-            weights = _scores(query, keys.wide(), v.value, mask).softmax(dim=-1)
-            context = torch.bmm(weights.to(values.value.dtype).unsqueeze(1), values.value).squeeze(1)
+            context, weights = _attend(query, keys, values, v, mask)
         ctx.save_for_backward(query, weights)
         ctx.mark_non_differentiable(weights)
         return context, weights
@@ -145,11 +148,21 @@ class _Additive(torch.autograd.Function):
     def backward(ctx: Any, grad_context: Tensor, _: Tensor) -> tuple[Any, ...]:
         query, weights = ctx.saved_tensors
         keys, values, v = ctx.shared
-        back = native.back if ctx.quick else _back
-        d_query = back(grad_context.contiguous(), query, keys, values, v, weights)
+        if ctx.quick:
+            shared = keys.value, values.value, v.wide()
+            d_query, d_v = native.back(grad_context.contiguous(), query, *shared, weights, keys.sum())
+            v.add(d_v)
+        else:
+            d_query = _back(grad_context, query, keys, values, v, weights)
         # The values' gradient is one product at the end.
         values.note(weights.to(values.value.dtype).unsqueeze(1), grad_context.unsqueeze(1))
         return d_query, None, None, None, None
+
+
+def _attend(query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The context (B, D) and the weights (B, S) of a query (B, A)."""
+    weights = _scores(query, keys.wide(), v.value, mask).softmax(dim=-1)
+    return torch.bmm(weights.to(values.value.dtype).unsqueeze(1), values.value).squeeze(1), weights
 
 
 def _back(d_context: Tensor, query: Tensor, keys: Shared, values: Shared, v: Shared, weights: Tensor) -> Tensor:
@@ -168,3 +181,13 @@ def _back(d_context: Tensor, query: Tensor, keys: Shared, values: Shared, v: Sha
     # The keys' gradient is a sum over the steps, made in the slope's memory.
     keys.add_scaled(slope, d_scores.unsqueeze(-1), four_v)
     return d_query
+
+
+def there_and_back(
+    query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, d_context: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Context (B, D), weights (B, S) and the gradients of query, keys and v: what the kernels are tried beside."""
+    shared = of_keys, of_values, of_v = Shared(keys), Shared(values), Shared(v)
+    context, weights = _attend(query, *shared, mask)
+    d_query = _back(d_context, query, *shared, weights)
+    return context, weights, d_query, of_keys.gradient(), of_v.gradient()

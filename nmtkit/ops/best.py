@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from nmtkit.ops.native import library, search
-from nmtkit.ops.native.search import GROUP
+from nmtkit.kernels.door import kernel
+from nmtkit.kernels.search import GROUP
 
 
 class Logits(NamedTuple):
@@ -22,43 +22,72 @@ LogProbs: TypeAlias = Tensor | Logits  # (N, V)
 
 
 def softmax_of(logits: Tensor) -> LogProbs:
-    """The log-probabilities of logits (N, V); where there are kernels for it, they are normalised later."""
-    if library.helps(logits, dtypes=library.BOTH):
-        return Logits(logits)
-    return logits.float().log_softmax(dim=-1)
+    """The log-probabilities of logits (N, V); where there is a kernel for it, they are normalised later."""
+    quick = kernel("best_log_softmax", best_log_softmax, logits) is not best_log_softmax
+    return Logits(logits) if quick else whole(Logits(logits))
 
 
 def whole(log_probs: LogProbs) -> Tensor:
     """All log-probabilities (N, V), normalised, in float32."""
-    return log_probs if isinstance(log_probs, Tensor) else search.log_softmax(log_probs.values)
+    if isinstance(log_probs, Tensor):
+        return log_probs
+    return kernel("log_softmax", log_softmax, log_probs.values)(log_probs.values)
 
 
 def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
     """The k best of every row, sorted, and their columns, both (N, k); NaN comes first, as with ``topk``.
 
-    Columns before ``first`` do not count; k is less if fewer others remain. On a CPU ``topk`` compares one value at a
-    time, while a maximum is taken over many at once: the k best lie in the k groups of columns with the highest maxima,
-    because each of those groups has a value at least as good as any value of the others.
+    Of equal values the last column comes first, so that EOS, whose id is low, does not win ties; a GPU breaks ties
+    arbitrarily, as ``topk`` does. Columns before ``first`` do not count; k is less if fewer others remain.
     """
     if isinstance(log_probs, Logits):
-        return search.best_log_softmax(log_probs.values, min(k, log_probs.values.shape[1] - first), first)
-    k = min(k, log_probs.shape[1] - first)
-    if library.helps(log_probs) and log_probs.stride(1) == 1:
-        return search.best(log_probs, k, first)
-    found, columns = _best(log_probs[:, first:], k)
-    return found, columns + first
+        logits = log_probs.values
+        return kernel("best_log_softmax", best_log_softmax, logits)(logits, min(k, logits.shape[1] - first), first)
+    find = kernel("best", best_values, log_probs) if log_probs.stride(1) == 1 else best_values
+    return find(log_probs, min(k, log_probs.shape[1] - first), first)
 
 
-def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best of every row of values (N, V) in plain operations."""
-    groups = values.shape[1] // GROUP
-    if values.device.type != "cpu" or groups < 4 * k:
-        return values.topk(k)
-    groups_of = values[:, : groups * GROUP].unflatten(1, (groups, GROUP))  # (N, groups, GROUP)
-    chosen = groups_of.amax(dim=2).topk(k, sorted=False).indices  # (N, k)
-    columns = (chosen.unsqueeze(2) * GROUP + torch.arange(GROUP)).flatten(1)  # (N, k GROUP)
-    # The columns after the last whole group are all candidates.
-    rest = torch.arange(groups * GROUP, values.shape[1]).expand(len(values), -1)
-    columns = torch.cat([columns, rest], dim=1)
-    found, places = values.gather(1, columns).topk(k)
-    return found, columns.gather(1, places)
+def log_softmax(logits: Tensor) -> Tensor:
+    """The log softmax (N, V) in float32 of logits (N, V) in float32 or bfloat16."""
+    return logits.float().log_softmax(dim=-1)
+
+
+def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
+    """``best_values`` (N, k) of the log softmax of logits (N, V)."""
+    return best_values(log_softmax(logits), k, first)
+
+
+def best_values(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
+    """The k best of each row of float32 values (N, V) from column ``first`` on, sorted, and their columns: (N, k) each.
+
+    On a CPU ``topk`` compares one value at a time, while a maximum is taken over many at once: the k best lie in the k
+    best groups of columns by their maxima, because each of those groups has a value that comes before the others'.
+    """
+    values = values[:, first:]
+    if values.device.type != "cpu":
+        found, columns = values.topk(k)
+        return found, columns + first
+    groups, columns = values.shape[1] // GROUP, torch.arange(values.shape[1])
+    if groups < 4 * k:
+        best = _best_columns(values, columns, k)
+    else:
+        maxima = values[:, : groups * GROUP].unflatten(1, (groups, GROUP)).amax(dim=2)  # (N, groups)
+        chosen = _best_columns(maxima, columns[:groups], k)
+        # The columns after the last whole group are all candidates.
+        rest = columns[groups * GROUP :].expand(len(values), -1)
+        candidates = torch.cat([(chosen.unsqueeze(2) * GROUP + columns[:GROUP]).flatten(1), rest], dim=1)
+        best = _best_columns(values.gather(1, candidates), candidates, k)
+    return values.gather(1, best), best + first
+
+
+def _best_columns(values: Tensor, columns: Tensor, k: int) -> Tensor:
+    """The columns (N, k) of the k best values (N, C), whose columns are (N, C) or (C,).
+
+    ``topk`` breaks ties arbitrarily, so it sorts int64 keys that are all different: the value in the upper half, the
+    column in the lower. The values are integers in the order of the numbers, NaN of either sign above all, as in
+    ``kernels/functions.h``.
+    """
+    bits = values.view(torch.int32)
+    ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)) - 0x7FFFFF
+    keys: Tensor = torch.add(columns, ordered, alpha=1 << 32)
+    return keys.topk(k).values & 0xFFFFFFFF

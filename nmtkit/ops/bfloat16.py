@@ -1,6 +1,6 @@
 """Products with weights in bfloat16, for search: up to seven times as fast as float32 where the processor has them.
 
-A weight is converted once and, on a CPU, laid out once: for the processor's tiles if it has any (``native/tiles.py``),
+A weight is converted once and, on a CPU, laid out once: for the processor's tiles if it has any (``kernels/tiles.py``),
 or else in oneDNN's format, which oneDNN would otherwise produce in every product. Rows that are not in bfloat16 are
 converted in every product. The results are rounded to bfloat16, except those of tiles, and returned in float32, or in
 bfloat16 where they only enter another product.
@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from nmtkit.kernels import tiles
+from nmtkit.kernels.door import kernel
 from nmtkit.ops.blocks import LARGEST, by_blocks
-from nmtkit.ops.native import tiles
 
 
 class Low(NamedTuple):
@@ -51,9 +52,20 @@ class LaidOut(NamedTuple):
 
 def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Low | LaidOut | tiles.Tiled:
     """A weight (D, E) and a bias (E,) of any floating dtype, converted once for many products."""
-    if tiles.takes(weight):
-        return tiles.lay_out(weight.detach(), bias, results)
-    low = weight.detach().t().bfloat16().contiguous()
+    lay_out = kernel("tiles", pack_plain, weight) if tiles.fits(weight) else pack_plain
+    return lay_out(weight.detach(), bias, results)
+
+
+def tiled(weight: Tensor, bias: Tensor | None = None) -> tiles.Tiled | None:
+    """A weight (D, E) and a bias (E,) laid out for the processor's tiles; None if it has none or they do not fit."""
+    if not tiles.fits(weight) or kernel("tiles", pack_plain, weight) is pack_plain:
+        return None
+    return tiles.lay_out(weight, bias, torch.bfloat16)
+
+
+def pack_plain(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Low | LaidOut | tiles.Tiled:
+    """``pack`` without tiles."""
+    low = weight.t().bfloat16().contiguous()
     bias = None if bias is None else bias.detach().bfloat16()
     if weight.device.type == "cpu":
         try:

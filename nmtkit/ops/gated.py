@@ -26,7 +26,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops import recurrence, trusted
+from nmtkit.kernels import trusted
+from nmtkit.ops import recurrence
 from nmtkit.ops.pointwise import layer_norm_backward, sigmoid_backward, tanh_, tanh_backward
 
 EPSILON = 1e-6  # of the layer normalisations
@@ -96,7 +97,7 @@ PLAIN: Cells = Plain()
 
 
 def _native() -> Cells:
-    from nmtkit.ops.native import gated
+    from nmtkit.kernels import gated
 
     return gated
 

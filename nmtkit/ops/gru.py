@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops import recurrence, trusted
+from nmtkit.kernels import library, search, trusted
+from nmtkit.ops import recurrence
 from nmtkit.ops.loop import Shared, scan
 from nmtkit.ops.matrix import Matrix, is_packed, product, repeated
-from nmtkit.ops.native import library, search
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total
 
 

@@ -2,7 +2,7 @@
 
 A weight has a scale for each of its outputs, computed once. The other factor has one for each of its rows, computed in
 every product, so that a row's result does not depend on the rows beside it. Processors without VNNI add the products
-up in pairs, in 16 bits: they have a kernel of ours (``native/pairs.py``); where there is none, or for weights that it
+up in pairs, in 16 bits: they have a kernel of ours (``kernels/pairs.py``); where there is none, or for weights that it
 does not take, oneDNN multiplies there as well, with the largest integers such that no pair overflows.
 
 A packed weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
+from nmtkit.kernels import pairs
+from nmtkit.kernels.door import kernel
 from nmtkit.ops.blocks import LARGEST, by_blocks
-from nmtkit.ops.native import library, pairs, search
 
 NARROW, WIDE = pairs.LARGEST, 127  # the largest integer of either factor; 2 * (90 + 90) * 90 < 2 ** 15
 
@@ -39,34 +40,44 @@ class Packed(NamedTuple):
 
     def _multiply(self, rows: Tensor, place: Tensor) -> None:
         """Writes the products of the first R of the rows (P, D) to ``place`` (R, E)."""
-        quick = library.helps(rows, place, dtypes=library.BOTH)
-        unsigned, scale = search.quantise(rows, self.largest) if quick else self._rounded(rows)
+        unsigned, scale = kernel("quantise", quantise, rows)(rows, self.largest)
         # oneDNN takes the input unsigned and subtracts ``largest`` again. Its one scale is 1: each row's comes after.
         result = torch.ops.onednn.qlinear_pointwise(
             unsigned, 1.0, self.largest, self.weight, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
-        if quick:
-            search.dequantise(result, scale, self.bias, place)
-        elif self.bias is None:
-            torch.mul(result[: len(place)], scale[: len(place)], out=place)
-        else:
-            torch.addcmul(self.bias, result[: len(place)], scale[: len(place)], out=place)
+        kernel("dequantise", dequantise, place)(result, scale, self.bias, place)
 
-    def _rounded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """``search.quantise`` in plain operations: integers (P, D) and scales (P, 1) of rows (P, D)."""
-        rows = rows.float()  # mixed dtypes take far longer
-        scale = (rows.abs().amax(dim=1, keepdim=True) / self.largest).clamp_(min=pairs.TINY)
-        rounded = (rows * scale.reciprocal()).round_().to(torch.int8)
-        # An unsigned sum is that of a signed number; PyTorch is slow at making unsigned numbers of floating ones.
-        return rounded.view(torch.uint8).add_(self.largest), scale
+
+def quantise(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+    """Rows (N, D) in float32 or bfloat16 as integers from 0 to 2 ``largest``, the latter being 0; and scales (N, 1)."""
+    rows = rows.float()  # mixed dtypes take far longer
+    scale = (rows.abs().amax(dim=1, keepdim=True) / largest).clamp_(min=pairs.TINY)
+    rounded = (rows * scale.reciprocal()).round_().to(torch.int8)
+    # An unsigned sum is that of a signed number; PyTorch is slow at making unsigned numbers of floating ones.
+    return rounded.view(torch.uint8).add_(largest), scale
+
+
+def dequantise(sums: Tensor, scales: Tensor, bias: Tensor | None, place: Tensor) -> None:
+    """Writes sums (at least N, E) times scales (at least N, 1), plus bias (E,), to ``place`` (N, E) in its dtype."""
+    sums, scales = sums[: len(place)], scales[: len(place)]
+    if bias is None:
+        torch.mul(sums, scales, out=place)
+    else:
+        torch.addcmul(bias, sums, scales, out=place)
 
 
 def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Packed | pairs.Paired:
     """A weight (D, E) and a bias (E,) of any floating dtype, packed once for many products."""
-    if largest() == NARROW and pairs.takes(weight):
-        return pairs.lay_out(weight, bias, results)
-    return _pack(weight, bias, largest(), results)
+    if largest() == WIDE:
+        return _pack(weight, bias, WIDE, results)
+    lay_out = kernel("pairs", pack_narrow, weight) if pairs.fits(weight) else pack_narrow
+    return lay_out(weight, bias, results)
+
+
+def pack_narrow(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Packed | pairs.Paired:
+    """``pack`` for a processor that adds products up in pairs, by oneDNN."""
+    return _pack(weight, bias, NARROW, results)
 
 
 def _pack(weight: Tensor, bias: Tensor | None, largest: int, results: torch.dtype = torch.float32) -> Packed:

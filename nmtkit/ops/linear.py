@@ -2,8 +2,8 @@
 
 oneDNN, which multiplies for PyTorch there, compiles a program for every shape of a product. That takes 1 to 3 ms, often
 longer than the product itself, and hardly two batches have the same number of words. So rows of zeros are added until
-the number of rows is a common one; they only affect the time. A processor's tiles (``native/tiles.py``) take any number
-of rows; the gradient of a weight, a sum over rows, is always computed by oneDNN.
+the number of rows is a common one; they only affect the time. A processor's tiles (``kernels/tiles.py``) take any
+number of rows; the gradient of a weight, a sum over rows, is always computed by oneDNN.
 
 Letters: R rows, P rows together with those of zeros, D inputs, E outputs.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from nmtkit.ops.native import tiles
+from nmtkit.ops.bfloat16 import tiled
 
 FEW = 128  # rows: up to so many sentences make a batch, and the steps of a loop repeat products of that shape
 BLOCK = 512  # rows: AMX is as fast with so many as with more
@@ -67,8 +67,8 @@ def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> T
 
 def _product(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
     """``times`` in the dtype of x, whatever those of weight (D, E) and bias (E,); by tiles where there are any."""
-    if x.dtype == torch.bfloat16 and tiles.takes(weight):
-        return tiles.lay_out(weight, bias).product(x[:rows])
+    if x.dtype == torch.bfloat16 and (laid_out := tiled(weight, bias)):
+        return laid_out.product(x[:rows])
     return times(x, weight.to(x.dtype), rows, None if bias is None else bias.to(x.dtype))
 
 

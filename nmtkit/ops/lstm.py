@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops import recurrence, trusted
+from nmtkit.kernels import trusted
+from nmtkit.ops import recurrence
 from nmtkit.ops.loop import Shared, scan
 from nmtkit.ops.matrix import Matrix, product, repeated
 from nmtkit.ops.recurrence import add_product, copy, divide, hand_on, total

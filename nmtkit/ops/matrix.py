@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import check_choice
+from nmtkit.kernels import pairs, tiles
 from nmtkit.ops import bfloat16, int8
-from nmtkit.ops.native import pairs, tiles
 from nmtkit.ops.precision import Precision, Products, resolve
 
 SMALL = 2**14  # elements of a weight
@@ -42,7 +42,7 @@ def product(rows: Tensor, matrix: Matrix) -> Tensor:
 
 def repeated(weight: Tensor) -> Matrix:
     """A weight (D, E) for the steps of a loop without autograd: laid out for the processor's tiles if it has any."""
-    return tiles.lay_out(weight) if weight.dtype == torch.bfloat16 and tiles.takes(weight) else weight
+    return (bfloat16.tiled(weight) if weight.dtype == torch.bfloat16 else None) or weight
 
 
 def usable(precision: Precision, device: torch.device) -> Products:

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops import recurrence, trusted
+from nmtkit.kernels import trusted
+from nmtkit.ops import recurrence
 from nmtkit.ops.pointwise import layer_norm_backward, sigmoid_backward, tanh_, tanh_backward
 
 EPSILON = 1e-5  # of both layer normalisations
@@ -54,7 +55,7 @@ PLAIN: Steps = Plain()
 
 
 def _native() -> Steps:
-    from nmtkit.ops.native import nematus
+    from nmtkit.kernels import nematus
 
     return nematus
 

@@ -1,7 +1,7 @@
-"""The API of nmtkit's own page: ``POST /v1/translate`` says everything, ``GET /v1/models`` what there is.
+"""nmtkit's own API: ``POST /v1/translate`` and ``GET /v1/models``.
 
-Places in a text are counted in Unicode code points from 0. Attention weights are rows of target tokens, each over the
-source tokens; the last row and the last column are those of the end-of-sentence marks.
+Positions in a text count Unicode code points from 0. Attention weights have a row per target token and a column per
+source token; the last row and column are the end-of-sentence marks.
 """
 
 import asyncio
@@ -23,22 +23,22 @@ from nmtkit.serving.sentences import Span, between, count_lines, sentences, whol
 from nmtkit.serving.service import Service, check_characters
 from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
 
-LONGEST = 2_000  # characters of a prefix, of a reference and of the line that belongs to it
+LONGEST = 2_000  # characters of a prefix, of a reference and of its line
 
-# Fields of a Request that are for the server to say, and those that are lists of texts here.
+# Fields of a Request that clients cannot set, and fields that are lists of texts in JSON.
 _HIDDEN, _LISTS = {"max_tokens"}, {"prefixes", "references"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The parts of a JSON request that are no fields of ``Request``."""
+    """The parts of a JSON request that are not fields of ``Request``."""
 
     model: str | None = None
-    text: str | None = None  # either this, or
-    lines: tuple[str, ...] | None = None  # these, one translation for each
-    split: bool | None = None  # whether these are split into sentences; None: a text, if the server does, lines not
-    prefixes: tuple[str, ...] | None = None  # what the translation of each line begins with
-    references: tuple[str, ...] | None = None  # the translation of each line, to be scored
+    text: str | None = None  # either a text or lines
+    lines: tuple[str, ...] | None = None
+    split: bool | None = None  # into sentences; None: the server's default for a text, False for lines
+    prefixes: tuple[str, ...] | None = None  # of the translation of each line
+    references: tuple[str, ...] | None = None  # of each line, to be scored
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.lines is None):
@@ -46,17 +46,15 @@ class Asked:
         for name in sorted(_LISTS):
             texts = getattr(self, name)
             if texts is not None and (self.lines is None or self.split or len(texts) != len(self.lines)):
-                raise ValueError(f"`{name}`: give one for each of the `lines`, which are not `split` then")
-        # Lines are cut into pieces when they are long, but not what is given beside them, nor lines that are scored.
+                raise ValueError(f"`{name}`: give one for each of the `lines`, without `split`")
+        # Long lines are translated in pieces, but prefixes, references and scored lines cannot be.
         for name in ("prefixes", "references", "lines") if self.references is not None else ("prefixes",):
             if any(len(text) > LONGEST for text in getattr(self, name) or ()):
-                raise ValueError(
-                    f"`{name}`: one of them has more than {LONGEST} characters, which is too long for this"
-                )
+                raise ValueError(f"`{name}`: one of them has more than {LONGEST} characters")
 
 
 async def models(service: Service, http: HttpRequest) -> Response:
-    """The translators that there are, and what a request may have."""
+    """The translators and the limits of requests."""
     limits = service.limits
     return JSONResponse(
         {
@@ -73,13 +71,13 @@ async def models(service: Service, http: HttpRequest) -> Response:
 
 
 async def translate(service: Service, http: HttpRequest) -> Response:
-    """A text, or lines, translated. See the README for the names."""
+    """Translate a text or lines. The README has the names."""
     began = time.monotonic()
     service.check_key(http)
     values = await service.json(http)
     asked, request = read(values, service.request, service.limits)
     model = service.description(asked.model)
-    # The translator would name a folder of this machine and ask for a file of it.
+    # Checked here, because the translator's own message would name a file of this machine.
     if request.shortlist is not None and not model.lexicon:
         raise UserError(f"`shortlist`: {model.name} has no lexicon; leave it out")
     text = asked.text if asked.text is not None else "\n".join(asked.lines or ())
@@ -87,20 +85,20 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     if asked.lines is not None and not asked.split:
         spans = whole_lines(asked.lines)
     else:
-        service.check_number(count_lines(text))  # before they are split, while all others wait
+        service.check_number(count_lines(text))  # before sentence splitting, which blocks the event loop
         spans = sentences(text, model.source, service.split if asked.split is None else asked.split)
     service.check_sentences(spans)
     sources = [text[span.start : span.end] for span in spans]
-    beside = asked.prefixes if asked.prefixes is not None else asked.references
-    answers = await service.answers(http, Kind(model.name, request, full=True), sources, beside)
+    targets = asked.prefixes if asked.prefixes is not None else asked.references
+    answers = await service.answers(http, Kind(model.name, request, full=True), sources, targets)
     content = await _written(model, text, spans, answers, began)
     return Response(content, media_type="application/json")
 
 
-def read(values: dict[str, Any], own: Request, limits: Limits) -> tuple[Asked, Request]:
-    """What a JSON object asks for. own: the server's request, of which it says what is different.
+def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Asked, Request]:
+    """Parse a JSON request; ``default`` is the server's Request.
 
-    Raises UserError for keys that there are not, for values that cannot be, and for those beyond the limits.
+    Raises UserError for unknown keys, invalid values, and values beyond the limits.
     """
     names = {field.name for field in fields(Asked)}
     settings = [field.name for field in fields(Request) if field.name not in _HIDDEN | _LISTS]
@@ -113,35 +111,35 @@ def read(values: dict[str, Any], own: Request, limits: Limits) -> tuple[Asked, R
             check_characters(name, text)
     changed = {key: value for key, value in values.items() if key in settings}
     lists = {name: getattr(asked, name) is not None for name in _LISTS}
-    wishes = {**changed, **lists}
-    request = build(Request, {**_kept(own, wishes), **wishes}, "the request")
+    options = {**changed, **lists}
+    request = build(Request, {**_defaults(default, options), **options}, "the request")
     most = {
-        "n_best": limits.beam, "beam_size": limits.beam, "max_input_length": own.limit, "max_len_a": LENGTH,
+        "n_best": limits.beam, "beam_size": limits.beam, "max_input_length": default.limit, "max_len_a": LENGTH,
         "max_len_b": 100,
     }  # fmt: skip
     for name, bound in most.items():
         value = getattr(request, name)
         if name in changed and value is not None and value > bound:
-            raise UserError(f"`{name}`: {value} is more than {bound}, which this server allows")
+            raise UserError(f"`{name}`: {value} is more than this server's limit of {bound}")
     return asked, request
 
 
-def _kept(own: Request, wishes: dict[str, Any]) -> dict[str, Any]:
-    """The server's settings that mean something beside what a client asks for; the client knows nothing of them."""
-    gone = set[str]()
-    if wishes["references"]:
-        gone.update(WITHOUT_SEARCH)
-    if wishes.get("seed") is not None:
-        gone.update(WITHOUT_BEAM)
-    if wishes.get("replace_unk") is False or "replace_unk" in gone:
-        gone.add("unk_origin")
-    if wishes.get("length_penalty") in ("none", "avg"):
-        gone.add("alpha")
-    return {field.name: getattr(own, field.name) for field in fields(Request) if field.name not in gone}
+def _defaults(default: Request, options: dict[str, Any]) -> dict[str, Any]:
+    """The server's settings without those that exclude the client's options."""
+    excluded = set[str]()
+    if options["references"]:
+        excluded.update(WITHOUT_SEARCH)
+    if options.get("seed") is not None:
+        excluded.update(WITHOUT_BEAM)
+    if options.get("replace_unk") is False or "replace_unk" in excluded:
+        excluded.add("unk_origin")
+    if options.get("length_penalty") in ("none", "avg"):
+        excluded.add("alpha")
+    return {field.name: getattr(default, field.name) for field in fields(Request) if field.name not in excluded}
 
 
 async def _written(model: Description, text: str, spans: list[Span], answers: list[Answer], began: float) -> bytes:
-    """The answer as JSON, put together of what the workers made."""
+    """The JSON answer, assembled from the workers' JSON fields."""
     best = [answer.texts[0] for answer in answers]
     gaps = between(text, spans, model.target)
     whole = "".join(part for pair in zip(gaps, [*best, ""], strict=True) for part in pair)
@@ -150,7 +148,7 @@ async def _written(model: Description, text: str, spans: list[Span], answers: li
         place = {"source": text[span.start : span.end], "start": span.start, "end": span.end, "before": before}
         parts.append(f"{_dumped(place)[:-1]},{answer.fields}}}")
         if number % 100 == 99:
-            await asyncio.sleep(0)  # others may have something to do
+            await asyncio.sleep(0)  # let other tasks run
     head = _dumped(
         {"model": model.name, "text": whole, "after": gaps[-1], "seconds": round(time.monotonic() - began, 3)}
     )
@@ -158,7 +156,7 @@ async def _written(model: Description, text: str, spans: list[Span], answers: li
 
 
 def _described(model: Description) -> dict[str, Any]:
-    """What clients are told of a translator."""
+    """A translator's entry in ``/v1/models``."""
     codes = {"source": model.source, "target": model.target}
     return {
         **model._asdict(),
@@ -168,5 +166,5 @@ def _described(model: Description) -> dict[str, Any]:
 
 
 def _dumped(value: object) -> str:
-    """JSON without unnecessary spaces."""
+    """Compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

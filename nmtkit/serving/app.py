@@ -1,4 +1,4 @@
-"""The server as an ASGI application: which address is answered by what, and how errors become answers."""
+"""The server as an ASGI application: routes, and how errors become responses."""
 
 import contextlib
 import time
@@ -19,26 +19,29 @@ from starlette.staticfiles import StaticFiles
 from nmtkit.errors import UserError
 from nmtkit.machine.processes import WorkerLost
 from nmtkit.serving import api, libre
-from nmtkit.serving.engine import Busy, Late, log_places
+from nmtkit.serving.engine import Busy, Late, log_error
 from nmtkit.serving.service import HttpError, Service
 
 Handler = Callable[[Service, HttpRequest], Awaitable[Response]]
 
-GONE = 499  # for the metrics alone: the client has closed the connection
+GONE = 499  # for the metrics only: the client has closed the connection
 
-# A browser runs and loads nothing but what this server sends, and neither inline scripts nor inline styles.
+# Browsers run and load only this server's files, and no inline scripts or styles.
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
 def make_app(service: Service, origins: Sequence[str], hosts: Sequence[str]) -> Starlette:
-    """The application. origins: of other web pages that may use it. hosts: what a Host header may name, or "*"."""
+    """The application.
+
+    origins: other origins whose web pages may use it (CORS). hosts: allowed Host headers, or "*".
+    """
     files = StaticFiles(packages=[("nmtkit.serving", "static")])
 
     def static(name: str) -> Handler:
         async def handler(service: Service, http: HttpRequest) -> Response:
             response = await files.get_response(name, http.scope)
             response.headers["Content-Security-Policy"] = POLICY
-            response.headers["Cache-Control"] = "no-cache"  # a browser keeps the file and asks whether it has changed
+            response.headers["Cache-Control"] = "no-cache"  # browsers cache but revalidate
             return response
 
         return handler
@@ -66,13 +69,13 @@ def make_app(service: Service, origins: Sequence[str], hosts: Sequence[str]) -> 
     return Starlette(
         routes=[Route(path, guarded(service, handler), methods=[method]) for path, method, handler in handlers],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)), *([cross] if origins else [])],
-        exception_handlers={HTTPException: not_there},
+        exception_handlers={HTTPException: http_error},
         lifespan=lifespan,
     )
 
 
 def guarded(service: Service, handler: Handler) -> Callable[[HttpRequest], Awaitable[Response]]:
-    """An endpoint whose errors are answered and counted."""
+    """An endpoint with error handling and metrics."""
 
     async def endpoint(http: HttpRequest) -> Response:
         began = time.monotonic()
@@ -81,7 +84,7 @@ def guarded(service: Service, handler: Handler) -> Callable[[HttpRequest], Await
         except HttpError as error:
             response = refusal(error.status, str(error))
         except WorkerLost:
-            response = refusal(500, "the search was ended from outside, perhaps for lack of memory")
+            response = refusal(500, "the search process was killed, perhaps out of memory")
         except UserError as error:
             response = refusal(400, str(error))
         except Busy as error:
@@ -92,8 +95,8 @@ def guarded(service: Service, handler: Handler) -> Callable[[HttpRequest], Await
         except ClientDisconnect:
             response = Response(status_code=GONE)
         except Exception as error:
-            log_places(error)
-            response = refusal(500, "the server made a mistake, which its log shows")
+            log_error(error)
+            response = refusal(500, "internal server error; see the server's log")
         service.metrics.answered(http.url.path, response.status_code, time.monotonic() - began)
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
@@ -104,14 +107,14 @@ def guarded(service: Service, handler: Handler) -> Callable[[HttpRequest], Await
 
 
 def refusal(status: int, reason: str) -> Response:
-    """An error as every endpoint reports it."""
-    # A value that is quoted may have half of a surrogate pair, which no answer can have.
+    """An error response, the same for all endpoints."""
+    # A quoted value may have a lone surrogate, which UTF-8 cannot encode.
     text = " ".join(reason.split()).encode("utf-8", "backslashreplace").decode()
     return JSONResponse({"error": text}, status)
 
 
-async def not_there(http: HttpRequest, error: Exception) -> Response:
-    """The answer for an address that there is not, or a method that it does not have."""
+async def http_error(http: HttpRequest, error: Exception) -> Response:
+    """The response for an unknown path or method."""
     assert isinstance(error, HTTPException)
     response = refusal(error.status_code, error.detail)
     response.headers.update(error.headers or {})
@@ -119,11 +122,11 @@ async def not_there(http: HttpRequest, error: Exception) -> Response:
 
 
 async def health(service: Service, http: HttpRequest) -> Response:
-    """What a supervisor asks, however busy the server is."""
+    """For health checks; answers even if the server is busy."""
     return JSONResponse({"status": "ok"})
 
 
 async def metrics(service: Service, http: HttpRequest) -> Response:
-    """The metrics, for Prometheus."""
+    """Metrics for Prometheus."""
     service.check_key(http)
     return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)

@@ -1,4 +1,4 @@
-"""Languages by their codes: what they are called in English, and which of them are written from right to left."""
+"""Language codes: English names and writing directions."""
 
 from typing import Literal
 
@@ -19,10 +19,10 @@ _RIGHT_TO_LEFT = {"ar", "ckb", "dv", "fa", "he", "ks", "ps", "sd", "ug", "ur", "
 
 
 def language_name(code: str) -> str:
-    """The English name of a language, or the code itself if it is not among the usual ones."""
+    """The English name of a language, or the code if it is not in the list."""
     return _NAMES.get(code, code)
 
 
 def direction(code: str) -> Literal["ltr", "rtl"]:
-    """The direction in which the language is written."""
+    """The writing direction of a language."""
     return "rtl" if code in _RIGHT_TO_LEFT else "ltr"

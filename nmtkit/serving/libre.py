@@ -1,7 +1,7 @@
-"""The API of LibreTranslate, as far as its clients need it, so that they work unchanged.
+"""LibreTranslate's API, as far as its clients need it.
 
 ``POST /translate`` takes JSON or a form: ``q``, a text or (in JSON) a list of texts, ``source``, ``target``, ``format``
-(text or html) and ``alternatives``. ``GET /languages`` and ``GET /frontend/settings`` say what there is.
+(text or html) and ``alternatives``. ``GET /languages`` and ``GET /frontend/settings`` describe the server.
 """
 
 import re
@@ -24,8 +24,8 @@ from nmtkit.serving.service import HttpError, Service
 
 _SPACE = re.compile("&(?:nbsp|#160|#xa0);", re.IGNORECASE)
 _FORM = "application/x-www-form-urlencoded"
-# What is no text in HTML, up to the end of the text if it is not closed: comments; scripts and styles, in which a > is
-# nothing special; and tags, in which a > within a value's quotes is no end. Any other < is a text's own.
+# HTML markup, closed or up to the end: comments, scripts and styles with their content, and tags, where > in a quoted
+# value does not close the tag. Any other < is text.
 _MARKUP = re.compile(
     r"""<(?: !(?=--) .*? (?: --> | \Z )
     | script .*? (?: </script\s*> | \Z )
@@ -37,12 +37,12 @@ _MARKUP = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The fields of a request that mean something here; others are ignored, as LibreTranslate does."""
+    """The supported fields of a request; others are ignored, as in LibreTranslate."""
 
     source: str
     target: str
     format: Literal["text", "html"] = "text"
-    alternatives: int = 0  # further translations of each text
+    alternatives: int = 0  # further translations
 
     def __post_init__(self) -> None:
         if self.alternatives < 0:
@@ -50,7 +50,7 @@ class Asked:
 
 
 async def translate(service: Service, http: HttpRequest) -> Response:
-    """A text, or several, translated."""
+    """Translate one or more texts."""
     values = await _values(service, http)
     service.check_key(http, values.get("api_key"))
     q = values.get("q")
@@ -62,20 +62,20 @@ async def translate(service: Service, http: HttpRequest) -> Response:
         raise UserError(f"`alternatives`: {asked.alternatives} is not less than {service.limits.beam}")
     model = _model(service, asked.source, asked.target)
     count = 1 + asked.alternatives
-    # The beam has a hypothesis for each of them: a client that asks for alternatives knows nothing of beams.
+    # The beam is at least as large as the n-best list; clients cannot set it.
     request = replace(
         service.request,
         n_best=count if count > 1 else None,
         beam_size=max(count, service.request.beam_size or model.beam_size),
     )
     texts = [q] if isinstance(q, str) else q
-    # The limits are for all of them together, so that no more can be had by asking in pieces.
+    # The limits apply to all texts together.
     service.check_number(len(texts))
     service.check_text("\n".join(texts), request)
-    # A space that HTML spells in letters is no more a text, and no more the edge of one, than any other.
+    # Treat entities of spaces as white space.
     spaced = [_SPACE.sub(lambda found: " " * len(found[0]), text) if asked.format == "html" else text for text in texts]
     pieces = [_pieces(text, asked.format) for text in spaced]
-    # Before they are split, while all others wait.
+    # Before sentence splitting, which blocks the event loop.
     service.check_number(
         sum(count_lines(text[a:b]) for text, each in zip(spaced, pieces, strict=True) for a, b in each)
     )
@@ -103,20 +103,20 @@ async def translate(service: Service, http: HttpRequest) -> Response:
 
 
 async def languages(service: Service, http: HttpRequest) -> Response:
-    """The languages that can be translated, each with those that it can be translated to."""
+    """The source languages, each with its target languages."""
     targets: dict[str, list[str]] = {}
     for model in service.models.values():
         known = targets.setdefault(model.source, [])
         if model.target not in known:
             known.append(model.target)
-    # Those that are targets only are listed, too: clients look up names here.
+    # Languages that are only targets are listed too, because clients look up names here.
     for model in service.models.values():
         targets.setdefault(model.target, [])
     return JSONResponse([{"code": code, "name": language_name(code), "targets": to} for code, to in targets.items()])
 
 
 async def settings(service: Service, http: HttpRequest) -> Response:
-    """What LibreTranslate tells its own page."""
+    """The settings that LibreTranslate's own page needs."""
     first = next(iter(service.models.values()))
     sides = {"source": first.source, "target": first.target}
     return JSONResponse(
@@ -134,7 +134,7 @@ async def settings(service: Service, http: HttpRequest) -> Response:
 
 
 async def _values(service: Service, http: HttpRequest) -> dict[str, Any]:
-    """The fields of a request, from JSON or from a form."""
+    """The fields of a request, from JSON or a form."""
     if http.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         return await service.json(http)
     try:
@@ -151,21 +151,21 @@ async def _values(service: Service, http: HttpRequest) -> dict[str, Any]:
 
 
 def _model(service: Service, source: str, target: str) -> Description:
-    """The first translator between the two languages. Source ``auto`` is the one language that there is for a target.
+    """The first translator for a language pair; ``auto`` as source works if a target has only one source language.
 
-    Raises UserError where there is none, or where several source languages would have to be told apart.
+    Raises UserError if there is none, or if the source is ambiguous.
     """
-    fitting = [each for each in service.models.values() if each.target == target and source in (each.source, "auto")]
-    if not fitting:
+    matching = [each for each in service.models.values() if each.target == target and source in (each.source, "auto")]
+    if not matching:
         pairs = ", ".join(dict.fromkeys(f"{each.source} to {each.target}" for each in service.models.values()))
         raise UserError(f"there is no model from {source[:20]} to {target[:20]}; there are: {pairs}")
-    if len({each.source for each in fitting}) > 1:
-        raise UserError("`source`: auto is not possible, since there are several source languages; name one of them")
-    return fitting[0]
+    if len({each.source for each in matching}) > 1:
+        raise UserError("`source`: auto is ambiguous, because there are several source languages; name one of them")
+    return matching[0]
 
 
 def _pieces(text: str, format: str) -> list[Span]:
-    """The parts of a text that are to be translated unless they are blank: those of HTML are between its tags."""
+    """The non-blank parts of a text to translate; in HTML, those between tags."""
     pieces = _between_tags(text) if format == "html" else [Span(0, len(text))]
     return [piece for piece in pieces if text[piece.start : piece.end].strip()]
 
@@ -180,7 +180,7 @@ def _spans(text: str, pieces: Sequence[Span], language: str, split: bool) -> lis
 
 
 def _between_tags(html: str) -> Iterator[Span]:
-    """What is text in HTML: neither tags nor comments nor what scripts and styles contain."""
+    """The spans of HTML outside of tags, comments, scripts and styles."""
     start = 0
     for markup in _MARKUP.finditer(html):
         yield Span(start, markup.start())
@@ -191,9 +191,9 @@ def _between_tags(html: str) -> Iterator[Span]:
 def _versions(
     text: str, spans: Sequence[Span], answers: Sequence[Answer], model: Description, asked: Asked
 ) -> list[str]:
-    """The whole text with the best translation of each sentence, with the second best, and so on.
+    """The whole text with the best translation of each sentence, then with the second best, and so on.
 
-    A sentence that has fewer translations than another keeps its last one.
+    Sentences with fewer translations repeat their last one.
     """
     gaps = between(text, spans, model.target)
     versions = []

@@ -1,16 +1,16 @@
-"""Limits: how much a server accepts and how long it works for a client, so that no client blocks the others."""
+"""Limits on clients, so that none of them blocks the others."""
 
 from dataclasses import dataclass
 
 from nmtkit.options import Option, option
 
-# These protect the server whatever is asked of it. Characters are Unicode code points.
-LINE = 20_000  # characters of a line or sentence, which is searched as a whole while others wait
-ATTENTION = 20_000  # characters of a text for attention weights, whose size is quadratic
-LENGTH = 4  # the largest max_len_a that a client may ask for
-QUEUE = 4_000_000  # characters in the queue; a request beyond that gets a 503
-TRANSFER = 20.0  # seconds in which a client has to send its request, and to read each part of the answer
-KEEP_ALIVE = 5  # seconds for which an idle connection stays open
+# Fixed limits. Characters are Unicode code points.
+LINE = 20_000  # characters of a line or sentence
+ATTENTION = 20_000  # characters of a text with attention weights, whose size is quadratic
+LENGTH = 4  # of max_len_a
+QUEUE = 4_000_000  # characters in the queue; beyond that, requests get a 503
+TRANSFER = 20.0  # seconds to send a request, and to read each part of the answer
+KEEP_ALIVE = 5  # seconds that an idle connection stays open
 CONNECTIONS = 1_000  # open at the same time
 
 LIMITS = "Limits"  # of the help
@@ -19,7 +19,7 @@ LIMITS = "Limits"  # of the help
 # fmt: off
 @dataclass(frozen=True)
 class Limits:
-    """The limits that an administrator sets."""
+    """Limits that an administrator can set."""
 
     characters: int = option(1_000_000, Option(
         "Most characters of a text, times the number of translations of each sentence.", LIMITS,
@@ -34,5 +34,5 @@ class Limits:
 
     @property
     def body(self) -> int:
-        """The bytes of a request: JSON may escape a character as six."""
+        """The maximum size of a request in bytes: JSON may escape a character as six."""
         return 100_000 + 6 * self.characters

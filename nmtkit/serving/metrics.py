@@ -1,14 +1,15 @@
-"""The metrics of a server for Prometheus. They contain nothing of what people send."""
+"""Prometheus metrics of a server. They contain no text of clients."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)  # the buckets of the histogram
+SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)  # histogram buckets
 
 
 class Metrics:
-    """The metrics of one server, in a registry of its own."""
+    """The metrics of one server, in a registry of their own."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
@@ -16,30 +17,24 @@ class Metrics:
         started.set_to_current_time()
         self._requests = Counter("nmtkit_requests", "Requests answered.", ["path", "status"], registry=registry)
         self._seconds = Histogram(
-            "nmtkit_request_seconds",
-            "Seconds from a request to its answer.",
-            ["path"],
-            buckets=SECONDS,
+            "nmtkit_request_seconds", "Seconds from a request to its answer.", ["path"], buckets=SECONDS,
             registry=registry,
-        )
-        self._batches = Counter("nmtkit_batches", "Batches searched.", ["model"], registry=registry)
-        self._sentences = Counter("nmtkit_sentences", "Sentences searched.", ["model"], registry=registry)
-        self._words = Counter(
-            "nmtkit_words", "Source words searched, before tokenisation.", ["model"], registry=registry
-        )
-        self._searching = Counter(
-            "nmtkit_search_seconds", "Seconds of search, summed over all workers.", ["model"], registry=registry
-        )
+        )  # fmt: skip
+        by_model = partial(Counter, labelnames=["model"], registry=registry)
+        self._batches = by_model("nmtkit_batches", "Batches searched.")
+        self._sentences = by_model("nmtkit_sentences", "Sentences searched.")
+        self._words = by_model("nmtkit_words", "Source words searched, before tokenisation.")
+        self._searching = by_model("nmtkit_search_seconds", "Seconds of search, summed over all workers.")
         self.queued_sentences = Gauge("nmtkit_queued_sentences", "Sentences in the queue.", registry=registry)
         self.queued_characters = Gauge("nmtkit_queued_characters", "Characters in the queue.", registry=registry)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """Count a request that took so many seconds."""
+        """Count a request."""
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 
     def searched(self, model: str, sentences: Sequence[str], seconds: float) -> None:
-        """Count a batch that was searched in so many seconds."""
+        """Count a batch."""
         self._batches.labels(model).inc()
         self._sentences.labels(model).inc(len(sentences))
         self._words.labels(model).inc(sum(len(sentence.split()) for sentence in sentences))

@@ -1,7 +1,6 @@
-"""What a worker does: batches of sentences in, answers out, with its own translators.
+"""The work of a search worker: batches of sentences in, answers out.
 
-A worker is a process, or the only thread that searches. What it hands back is made ready for the client, so that the
-event loop only puts pieces together.
+A worker is a process, or the only search thread. It also serialises the answers, to keep the event loop responsive.
 """
 
 import json
@@ -23,21 +22,21 @@ from nmtkit.translation.translator import Translator
 
 
 class Offer(NamedTuple):
-    """A translator that is offered: the name that clients know it by, and the models to load."""
+    """A translator to serve: its public name, and the models to load."""
 
     name: str
     models: Models
 
 
 class Description(NamedTuple):
-    """What clients are told of a translator."""
+    """What clients see of a translator."""
 
     name: str
     source: str  # language, as in ISO 639-1
     target: str
     members: int  # models of an ensemble
     megabytes: float  # of weights
-    attention: bool  # whether it says which source words it looks at
+    attention: bool  # whether it has attention weights
     beam_size: int
     lexicon: bool  # for unknown words
 
@@ -47,37 +46,37 @@ class Batch(NamedTuple):
 
     model: str
     request: Request
-    full: bool  # whether everything about each translation is asked for, or its text alone
+    full: bool  # with tokens, scores, attention ..., or text only
     sentences: Sequence[str]
-    beside: Sequence[str] | None  # a prefix or reference of each
+    targets: Sequence[str] | None  # a prefix or reference of each
 
 
 class Answer(NamedTuple):
     """The translations of a sentence."""
 
     texts: list[str]  # best first
-    fields: str  # JSON of all about the sentence but its place: `"tokens": [...], "translations": [...]`; or empty
+    fields: str  # JSON fields `"tokens": [...], "translations": [...]` if ``full``, else empty
 
 
 @lru_cache(maxsize=1)
 def translators_of(offers: tuple[Offer, ...]) -> dict[str, Translator]:
-    """The translators of this process by their names, loaded once, so that their folders may go afterwards.
+    """The translators of this process by name, loaded once.
 
     Raises UserError for models that cannot be used.
     """
-    if multiprocessing.parent_process():  # a worker, which has a core of its own
+    if multiprocessing.parent_process():  # a worker process uses one core
         torch.set_num_threads(1)
     translators = {offer.name: loading.load(*offer.models) for offer in offers}
     for translator in translators.values():
         if translator.lexicon is not None:
-            _ = translator.lexicon.best  # read now: it would be read when it is first needed
+            _ = translator.lexicon.best  # load it now; it is lazy, and the folder may be deleted
     return translators
 
 
 def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:
-    """A description of each translator, after it has translated a word.
+    """A description of each translator, after a test translation.
 
-    Raises UserError for models that cannot be used, or not for what ``request``, the server's own, asks.
+    Raises UserError for models that cannot be used, or not with the server's ``request``.
     """
     descriptions = []
     for name, translator in translators_of(offers).items():
@@ -93,7 +92,7 @@ def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:
                 translator.tgt_pipeline.side.language,
                 len(model.members) if isinstance(model, Ensemble) else 1,
                 round(translator.model_bytes / 1e6, 1),
-                _looks(translator),
+                _has_attention(translator),
                 request.search(translator.search).beam_size,
                 translator.lexicon is not None,
             )
@@ -102,16 +101,16 @@ def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:
 
 
 def search(offers: tuple[Offer, ...], batch: Batch) -> list[Answer]:
-    """The answer to each sentence of a batch. Raises UserError as ``Translator.answer`` does."""
+    """The answer to each sentence of a batch. Raises UserError like ``Translator.answer``."""
     translator = translators_of(offers)[batch.model]
     return [
         Answer([each.text for each in best], _fields(best) if batch.full else "")
-        for best in translator.answer(batch.sentences, batch.request, batch.beside)
+        for best in translator.answer(batch.sentences, batch.request, batch.targets)
     ]
 
 
-def _looks(translator: Translator) -> bool:
-    """Whether the model has attention weights, which only a translation shows."""
+def _has_attention(translator: Translator) -> bool:
+    """Whether the model has attention weights, found by a test translation."""
     try:
         [[best]] = translator.answer(["a"], Request(attention=True))
     except UserError:
@@ -120,13 +119,13 @@ def _looks(translator: Translator) -> bool:
 
 
 def _fields(best: list[Translation]) -> str:
-    """The tokens and the translations of a sentence as the inside of a JSON object."""
+    """The tokens and translations of a sentence as JSON fields."""
     values = {"tokens": best[0].source, "translations": [_values(translation) for translation in best]}
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))[1:-1]
 
 
 def _values(translation: Translation) -> dict[str, Any]:
-    """Everything about a translation. What was not asked for is not there; JSON has no infinity, which is null."""
+    """A translation with everything that was requested; JSON has no infinity, so it becomes null."""
     values: dict[str, Any] = {
         "text": translation.text,
         "score": _finite(translation.score),
@@ -136,19 +135,15 @@ def _values(translation: Translation) -> dict[str, Any]:
     }
     if translation.alignment is not None:
         values["alignment"] = translation.alignment
-    weights = translation.attention  # made anew each time that it is asked for
+    weights = translation.attention  # a property that computes it
     if weights is not None:
         values["attention"] = [[round(each, 3) for each in row] for row in weights.tolist()]
     if translation.unknown is not None:
         values["unknown"] = translation.unknown._asdict()
     if translation.replaced is not None:
+        how = {True: "translated", False: "copied"}
         values["replaced"] = [
-            {
-                "token": token,
-                "by": translation.written[token],
-                "how": "translated" if translated else "copied",
-                "source": source,
-            }
+            {"token": token, "by": translation.written[token], "how": how[translated], "source": source}
             for token, source, translated in translation.replaced
             if source is not None
         ]
@@ -156,5 +151,5 @@ def _values(translation: Translation) -> dict[str, Any]:
 
 
 def _finite(score: float) -> float | None:
-    """A score with four decimals, None for an infinite one."""
+    """A score with four decimals, None if it is infinite."""
     return round(score, 4) if math.isfinite(score) else None

@@ -1,4 +1,4 @@
-"""What all endpoints of a server share: its translators, engine and limits, and the way in and out for a text."""
+"""What all endpoints share: translators, engine, limits, and reading and checking of requests."""
 
 import asyncio
 import hmac
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class HttpError(Exception):
-    """A request that is answered with this status and one sentence."""
+    """A request that is answered with this status and reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -31,40 +31,39 @@ class HttpError(Exception):
 
 @dataclass(frozen=True)
 class Service:
-    """A server's translators, by the names that clients know them by, and how they are used."""
+    """A server's translators by name, and its settings."""
 
-    models: dict[str, Description]  # the first one is taken where none is named
+    models: dict[str, Description]  # the first one is the default
     engine: Engine
     limits: Limits
     metrics: Metrics
-    request: Request  # what is asked of a translator where the client says nothing else
-    split: bool  # whether a text is split into sentences where the client says nothing else
-    key: str | None  # that clients have to know
+    request: Request  # the default of clients
+    split: bool  # whether texts are split into sentences by default
+    key: str | None  # the API key
 
     def check_key(self, http: HttpRequest, given: object = None) -> None:
-        """Raise HttpError unless the client knows the key, in a header or as the value ``given`` in its request."""
+        """Raise HttpError unless the client sends the key, in a header or as ``given`` in the request."""
         if self.key is None:
             return
         scheme, _, token = http.headers.get("authorization", "").partition(" ")
         offered = http.headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else given)
         text = offered if isinstance(offered, str) else ""
-        # In constant time, which does not reveal how much was right. Only "surrogatepass" encodes lone surrogates.
+        # In constant time, against timing attacks; "surrogatepass" encodes lone surrogates.
         if not hmac.compare_digest(text.encode("utf-8", "surrogatepass"), self.key.encode("utf-8", "surrogatepass")):
             raise HttpError(403, "the API key is missing or wrong")
 
     async def body(self, http: HttpRequest) -> bytes:
-        """The body of a request. Raises HttpError for one that is too large, or that takes too long to come."""
+        """The body of a request. Raises HttpError if it is too large or takes too long."""
         try:
             return await asyncio.wait_for(self._body(http), TRANSFER)
         except asyncio.TimeoutError:
             raise HttpError(408, f"the request was not complete after {TRANSFER:g} seconds") from None
 
     async def _body(self, http: HttpRequest) -> bytes:
-        """The body of a request, of which no more is kept than is allowed."""
         content, size = bytearray(), 0
         async for part in http.stream():
             size += len(part)
-            # Read to its end all the same: a client that is still sending reads no answer.
+            # Read it all, because a client that is still sending reads no answer.
             if size <= self.limits.body:
                 content += part
         if size > self.limits.body:
@@ -72,30 +71,29 @@ class Service:
         return bytes(content)
 
     async def json(self, http: HttpRequest) -> dict[str, Any]:
-        """The JSON object in the body of a request. Raises HttpError where there is none."""
+        """The JSON object in the body. Raises HttpError for anything else."""
         try:
             values = json.loads((await self.body(http)).decode("utf-8"), parse_constant=_refuse_constant)
         except UnicodeDecodeError as error:
             raise HttpError(400, f"the request is not UTF-8 at byte {error.start}") from None
         except (ValueError, RecursionError) as error:
-            reason = (
-                str(error) if isinstance(error, json.JSONDecodeError) else "a value is too long or nested too deeply"
-            )
+            known = isinstance(error, json.JSONDecodeError)
+            reason = str(error) if known else "a value is too long or nested too deeply"
             raise HttpError(400, f"the request is not JSON: {reason}") from None
         if not isinstance(values, dict):
             raise HttpError(400, "the request is not a JSON object")
         return values
 
     def description(self, name: str | None) -> Description:
-        """The translator of that name, or the first. Raises UserError if there is none."""
+        """The translator of that name, by default the first. Raises UserError if there is none."""
         if name is None:
             return next(iter(self.models.values()))
         if name not in self.models:
-            raise UserError(f"`model`: there is no {_shown(name)}; there are {', '.join(self.models)}")
+            raise UserError(f"`model`: there is no {name[:60]!r}; there are {', '.join(self.models)}")
         return self.models[name]
 
     def check_text(self, text: str, request: Request) -> None:
-        """Raise HttpError for a text that is too long for what is asked, and UserError for one that is no text."""
+        """Raise HttpError for a text that is too long for the request, and UserError for invalid characters."""
         check_characters("text", text)
         limits, times = self.limits, request.n_best or 1
         for most, what in (
@@ -107,26 +105,26 @@ class Service:
                 raise HttpError(413, f"the text has {len(text)} characters{many} and may have {what}{most}")
 
     def check_sentences(self, sentences: Sequence[Span]) -> None:
-        """Raise HttpError for more lines or sentences than a request may have, and for one that is too long."""
+        """Raise HttpError for too many lines or sentences, or one that is too long."""
         self.check_number(len(sentences))
         longest = max((span.end - span.start for span in sentences), default=0)
         if longest > LINE:
             raise HttpError(413, f"a line or sentence has {longest} characters, more than {LINE}")
 
     def check_number(self, number: int) -> None:
-        """Raise HttpError for more texts, lines or sentences than a request may have."""
+        """Raise HttpError for too many texts, lines or sentences."""
         if number > self.limits.lines:
             raise HttpError(413, f"the text has {number} lines or sentences, more than {self.limits.lines}")
 
     async def answers(
-        self, http: HttpRequest, kind: Kind, sentences: Sequence[str], beside: Sequence[str] | None
+        self, http: HttpRequest, kind: Kind, sentences: Sequence[str], targets: Sequence[str] | None
     ) -> list[Answer]:
-        """The answer to each sentence. Raises ClientDisconnect when the client is gone, whose sentences are dropped."""
-        return await _unless_gone(http, self.engine.answer(kind, sentences, beside))
+        """The answer to each sentence. Raises ClientDisconnect, and cancels the search, if the client disconnects."""
+        return await _unless_gone(http, self.engine.answer(kind, sentences, targets))
 
 
 async def _unless_gone(http: HttpRequest, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled when the client is gone. Raises ClientDisconnect then."""
+    """The result of ``work``; if the client disconnects, it is cancelled and ClientDisconnect raised."""
     working, leaving = asyncio.create_task(work), asyncio.create_task(_gone(http))
     try:
         await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -140,24 +138,19 @@ async def _unless_gone(http: HttpRequest, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _gone(http: HttpRequest) -> None:
-    """Return when the client has closed the connection. Its request has been read."""
+    """Return when the client has closed the connection."""
     while (await http.receive())["type"] != "http.disconnect":
         pass
 
 
 def _refuse_constant(name: str) -> None:
-    """Raise ValueError for NaN and its like, which JSON does not have."""
-    raise json.JSONDecodeError(f"{name} is no JSON", name, 0)
+    """Reject NaN and Infinity, which are not valid JSON."""
+    raise json.JSONDecodeError(f"{name} is not valid JSON", name, 0)
 
 
 def check_characters(name: str, text: str) -> None:
-    """Raise UserError for a text that cannot be written as UTF-8: JSON can spell halves of surrogate pairs."""
+    """Raise UserError for lone surrogates, which JSON can escape but UTF-8 cannot encode."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise UserError(f"`{name}`: character {error.start} is half of a surrogate pair") from None
-
-
-def _shown(text: str) -> str:
-    """A name that a client sent, short enough to be shown."""
-    return repr(text if len(text) <= 60 else text[:60] + "...")

@@ -1,9 +1,10 @@
-"""Byte-pair encoding (Sennrich et al. 2016): merges learnt and applied by subword-nmt, so that pieces join exactly."""
+"""Byte-pair encoding (Sennrich et al. 2016) with subword-nmt, such that subwords join back exactly."""
 
 import contextlib
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
@@ -14,21 +15,21 @@ from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
 
 _JOINED = "@@"  # ends every piece of a word but the last
-_CACHED_WORDS = 200_000  # a hundred megabytes
+_CACHED_WORDS = 200_000  # about 100 MB
 
 
 class Segmenter:
-    """Splits words by BPE merges exactly as subword-nmt does, and so that pieces can be joined exactly."""
+    """Splits words by BPE merges exactly as subword-nmt does, such that they can be joined again."""
 
     def __init__(self, merges: str) -> None:
         self._bpe = BPE(io.StringIO(merges, newline="\n"))
-        self._pieces: dict[str, list[str]] = {}
+        self._split = lru_cache(_CACHED_WORDS)(self._segmented)
 
     @classmethod
     def load(cls, path: Path) -> "Segmenter":
-        """The segmenter of a file of merges, as subword-nmt writes it.
+        """The segmenter of a merges file of subword-nmt.
 
-        Raises UserError for another version, or a line that is not two symbols.
+        Raises UserError for an unknown version, or a line that is not two symbols.
         """
         lines = list(read_lines(path))
         versioned = bool(lines) and lines[0].startswith("#version:")
@@ -43,33 +44,28 @@ class Segmenter:
         return cls("\n".join(lines))
 
     def apply(self, words: Iterable[str]) -> list[str]:
-        """The pieces of all words, one after the other; all of a word but the last end in @@."""
-        # Emptied, not trimmed: frequent words are back at once, and nothing has to be kept about who was used when.
-        if len(self._pieces) > _CACHED_WORDS:
-            self._pieces.clear()
-            self._bpe.cache.clear()
-        return [piece for word in words for piece in self._pieces.get(word) or self._split(word)]
+        """The subwords of all words, concatenated; all but the last of a word end in @@."""
+        return [piece for word in words for piece in self._split(word)]
 
-    def _split(self, word: str) -> list[str]:
-        """The pieces of a word that is not in the cache."""
+    def _segmented(self, word: str) -> list[str]:
         pieces: list[str] = self._bpe.segment_tokens([word])
-        if pieces[-1].endswith(_JOINED):  # the text's own @@: cut before its last @, or joining would take it for ours
+        self._bpe.cache.clear()  # it would grow without bound
+        if pieces[-1].endswith(_JOINED):  # @@ of the text itself: split before its last @ to keep joining exact
             pieces[-1:] = [pieces[-1][:-1] + _JOINED, pieces[-1][-1]]
-        self._pieces[word] = pieces
         return pieces
 
     def join(self, pieces: Iterable[str]) -> list[str]:
-        """The words that were split into ``pieces``; see ``join_pieces``."""
+        """See ``join_pieces``."""
         return join_pieces(pieces)
 
     def numbers(self, pieces: Sequence[str]) -> list[int]:
-        """The number of the word that each piece belongs to, counted from 0."""
+        """The index of the word that each subword belongs to, from 0."""
         ends = (not piece.endswith(_JOINED) for piece in pieces[:-1])
         return list(accumulate(ends, initial=0)) if pieces else []
 
 
 def join_pieces(pieces: Iterable[str]) -> list[str]:
-    """The words that were split into ``pieces``; one that a translation leaves unfinished ends where it ends."""
+    """Words from subwords; an unfinished word at the end of a translation ends there."""
     words, word = [], ""
     for piece in pieces:
         if piece.endswith(_JOINED):
@@ -81,33 +77,31 @@ def join_pieces(pieces: Iterable[str]) -> list[str]:
 
 
 class _Merges(io.StringIO):
-    """The text that subword-nmt writes, merge by merge as it finds them; ``found`` is called for each."""
+    """The output file of subword-nmt, which writes merge by merge; ``found`` is called for each."""
 
     def __init__(self, found: Callable[[], object]) -> None:
         super().__init__()
         self._found = found
 
     def write(self, text: str) -> int:
-        """Take the next merge; what comes first is a version."""
-        if self.tell():
+        if self.tell():  # the first line is the version
             self._found()
         return super().write(text)
 
 
 def learn_merges(counts: Counter[str], merges: int, found: Callable[[], object]) -> str:
-    """BPE merges, learnt from how often each word occurs, in subword-nmt's format.
+    """BPE merges learnt from word counts, in subword-nmt's format.
 
-    ``found`` is called for each of them. There are fewer than ``merges`` when no pair of symbols is left that occurs
-    twice. Raises UserError for none at all.
+    ``found`` is called after each merge. There are fewer than ``merges`` if no pair of symbols occurs twice any more.
+    Raises UserError if there are none.
     """
-    # In one order whatever the processes did, so that nothing that follows can depend on it.
+    # Sorted, so that the result does not depend on the order of the counts.
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    # A word of one letter has nothing to merge.
     lines = [f"{word} {count}" for word, count in ordered if len(word) > 1]
     output = _Merges(found)
-    with contextlib.redirect_stderr(io.StringIO()):  # it shows a progress bar and its reason to stop
+    with contextlib.redirect_stderr(io.StringIO()):  # hides its progress bar
         if lines:
             learn_bpe(lines, output, merges, is_dict=True)
-    if output.getvalue().count("\n") < 2:  # the first line is a version
-        raise UserError("too little text to learn BPE from: no two letters follow each other twice; take whole `words`")
+    if output.getvalue().count("\n") < 2:  # the first line is the version
+        raise UserError("too little text to learn BPE: no pair of letters occurs twice; use whole `words`")
     return output.getvalue()

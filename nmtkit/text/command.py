@@ -1,4 +1,4 @@
-"""A user's program that turns each line into words: a segmenter for Chinese or Turkish, for example."""
+"""A user's program that segments lines before tokenisation, for example for Chinese or Turkish."""
 
 import os
 import select
@@ -8,12 +8,12 @@ import weakref
 
 from nmtkit.errors import UserError
 
-_SECONDS = 60.0  # that a program may take to load its dictionaries
-_PAUSE = 0.2  # seconds in which a second line would come
+_SECONDS = 60.0  # timeout for an answer; includes loading dictionaries
+_PAUSE = 0.2  # seconds to wait for unexpected output
 
 
 class Command:
-    """A program that answers every line it reads with one line, at once. It is started with the first line."""
+    """A program that answers each input line with one line at once; it is started with the first line."""
 
     def __init__(self, command: str) -> None:
         self._command = command
@@ -25,21 +25,20 @@ class Command:
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        # After a line that nobody asked for, each answer would be taken for that of the next line.
         self._check_silence(process, 0.0)
         rest, answer = memoryview(line.encode() + b"\n"), bytearray()
-        # Written and read by turns: a program may answer the beginning of a long line before it reads the end. Not by
-        # readline, which has no time limit: a program may buffer its answers until there are more of them.
+        # Reads while it writes, because a program may answer a long line before it has read all of it; and without
+        # readline, which has no timeout for programs that buffer their output.
         while rest or not answer.endswith(b"\n"):
             readable, writable, _ = select.select([process.stdout], [process.stdin] if rest else [], [], _SECONDS)
             if not readable and not writable:
                 raise UserError(
-                    f"{self._command}: no answer to a line in {_SECONDS:.0f} seconds; it has to answer each line at "
-                    "once (for example python -u, stdbuf -oL, or a tokenizer's -b)"
+                    f"{self._command}: no answer within {_SECONDS:.0f} seconds; it must answer each line at once, "
+                    "unbuffered (for example python -u, stdbuf -oL, or a tokenizer's -b)"
                 )
             if writable:
                 try:
-                    # As many bytes as a pipe takes without waiting.
+                    # PIPE_BUF bytes never block.
                     rest = rest[os.write(process.stdin.fileno(), rest[: select.PIPE_BUF]) :]
                 except BrokenPipeError:
                     raise self._ended(process) from None
@@ -52,22 +51,21 @@ class Command:
         if "\n" in text:
             raise self._too_many_lines()
         self._answers += 1
-        # After line 1, 2, 4, 8, ... and a few others: to wait after each would take longer than the program does.
+        # Only after lines 1, 2, 4, 8, ..., because waiting after each would take longer than the program.
         if self._answers.bit_count() == 1 or self._answers % 4096 == 0:
             self._check_silence(process, _PAUSE)
         return text
 
     def _check_silence(self, process: "subprocess.Popen[bytes]", seconds: float) -> None:
-        """Raise UserError if the program writes anything within some seconds."""
+        """Raise UserError if the program writes anything within ``seconds``."""
         assert process.stdout is not None
         readable, _, _ = select.select([process.stdout], [], [], seconds)
-        # Nothing but its end can be read of a program that has ended, which only a line that it has to answer makes
-        # an error.
+        # End of file is no error here; the next line will raise one.
         if readable and os.read(process.stdout.fileno(), 1 << 16):
             raise self._too_many_lines()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        """The process of the program. Raises UserError for one that is not there."""
+        """Start the program. Raises UserError if it cannot be started."""
         try:
             process = subprocess.Popen(shlex.split(self._command), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except (OSError, ValueError) as error:
@@ -76,17 +74,13 @@ class Command:
         return process
 
     def _too_many_lines(self) -> UserError:
-        """The error about a program that says more than its answer."""
-        return UserError(
-            f"{self._command}: more than one line for one (a greeting, perhaps?); it has to answer one with one"
-        )
+        return UserError(f"{self._command}: wrote more lines than it read (a greeting?); it must answer line by line")
 
     def _ended(self, process: "subprocess.Popen[bytes]") -> UserError:
-        """The error about a program that ended by itself."""
-        return UserError(f"{self._command}: ended with status {process.wait()} instead of answering a line")
+        return UserError(f"{self._command}: exited with status {process.wait()} instead of answering a line")
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Leave nothing of a program behind when nobody will ask it again."""
+    """Kill the program when its Command is garbage-collected."""
     process.kill()
     process.communicate()

@@ -1,7 +1,7 @@
-"""A development set drawn from the training text, for a text that comes without one."""
+"""A development set sampled from the training text."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, parse_line, raw_lines, read_lines
@@ -13,53 +13,49 @@ from nmtkit.text.rules import broken_rule
 from nmtkit.text.settings import Prep
 
 
-def draw(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep: Prep, dev: Files) -> None:
-    """Write ``size`` of the ``lines`` training pairs of ``raw``, drawn at random, to the files ``dev`` in their order.
+def sample_dev(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep: Prep, dev: Files) -> None:
+    """Sample ``size`` of the ``lines`` training pairs of ``raw`` and write them, in corpus order, to the files ``dev``.
 
-    Only pairs are drawn that training could use and that are not in the test set, and no two of them are equal. They
-    have to be left out of training then, and so has whatever equals them: the rule "overlap", which the settings must
-    have, does all of this. Raises UserError where there are too few.
+    Only distinct pairs that pass the cleaning rules and are not in the test set are sampled. The rule "overlap", which
+    ``prep`` must have, removes them and their duplicates from training. Raises UserError if there are too few.
     """
     train = raw["train"]
     if 2 * size > lines:
         raise UserError(
-            f"`dev_size` {size}: more than half of the {lines} pairs of {train.src} and {train.tgt}; take less"
+            f"`dev_size` {size}: more than half of the {lines} pairs of {train.src} and {train.tgt}; use fewer"
         )
-    # More than are needed, because some cannot be used; few enough to be held in memory.
+    # More than needed, because some are rejected; few enough to fit into memory.
     numbers = random.Random(seed).sample(range(1, lines + 1), min(lines, 4 * size + 1000))
-    with progress(f"drawing {size:,} pairs of train for dev", lines):
-        candidates = dict(_pairs(train, set(numbers)))
-    pipelines, seen, drawn = (TextPipeline(prep.src), TextPipeline(prep.tgt)), set[bytes](), set[int]()
-    tested = frozenset(_hashes(raw["test"], pipelines) if "test" in raw else ())
-    # In the order in which they were drawn, not of their lines: the first that can be used are a random choice.
+    wanted = set(numbers)
+    with progress(f"sampling {size:,} pairs of train for dev", lines):
+        candidates = {
+            number: (parse_line(src, train.src, number), parse_line(tgt, train.tgt, number))
+            for number, (src, tgt) in enumerate(zip(raw_lines(train.src), raw_lines(train.tgt), strict=True), 1)
+            if number in wanted
+        }
+    pipelines = TextPipeline(prep.src), TextPipeline(prep.tgt)
+
+    def tokenize(pair: Iterable[str]) -> list[list[str]]:
+        return [pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True)]
+
+    test = zip(*map(read_lines, raw["test"]), strict=True) if "test" in raw else ()
+    tested = frozenset(pair_hash(*tokenize(pair)) for pair in test)
+    seen, chosen = set[bytes](), set[int]()
+    # In random order, so that the first ``size`` usable ones are a random sample.
     for number in numbers:
         pair = candidates[number]
-        src_words, tgt_words = (pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True))
+        src_words, tgt_words = tokenize(pair)
         hashed = pair_hash(src_words, tgt_words)
         if hashed not in seen and not broken_rule("".join(pair), src_words, tgt_words, prep, tested):
-            drawn.add(number)
+            chosen.add(number)
             seen.add(hashed)
-        if len(drawn) == size:
+        if len(chosen) == size:
             break
-    if len(drawn) < size:
+    if len(chosen) < size:
         raise UserError(
-            f"`dev_size` {size}: of {len(numbers)} pairs drawn from {train.src} and {train.tgt} only {len(drawn)} "
-            "differ and could be trained on; take less"
+            f"`dev_size` {size}: only {len(chosen)} of {len(numbers)} pairs sampled from {train.src} and {train.tgt} "
+            "are distinct and pass the cleaning rules; use fewer"
         )
     for side, path in enumerate(dev):
         with atomic_write(path) as file:
-            file.writelines(candidates[number][side] + "\n" for number in sorted(drawn))
-
-
-def _hashes(files: Files, pipelines: tuple[TextPipeline, TextPipeline]) -> Iterator[bytes]:
-    """The hashes of the pairs of a text, tokenised as the training text is."""
-    for pair in zip(*map(read_lines, files), strict=True):
-        src_words, tgt_words = (pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True))
-        yield pair_hash(src_words, tgt_words)
-
-
-def _pairs(files: Files, numbers: set[int]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """The lines of these numbers (from 1) of both sides."""
-    for number, (src, tgt) in enumerate(zip(raw_lines(files.src), raw_lines(files.tgt), strict=True), 1):
-        if number in numbers:
-            yield number, (parse_line(src, files.src, number), parse_line(tgt, files.tgt, number))
+            file.writelines(candidates[number][side] + "\n" for number in sorted(chosen))

@@ -1,4 +1,4 @@
-"""Learning from the clean training text, as ``nmtkit prep`` does: truecasing models, BPE merges and SentencePiece."""
+"""Learning truecasing models, BPE merges and SentencePiece models from the clean training text."""
 
 import threading
 from collections import Counter
@@ -19,16 +19,16 @@ from nmtkit.text.settings import Prep
 from nmtkit.text.truecasing import Truecaser, count_cases, learn_truecaser
 from nmtkit.text.work import CHUNK_LINES, Work, split_lines
 
-# BPE merges by the number of training words a side. Little text cannot teach many pieces: Sennrich and Zhang 2019 take
-# a vocabulary of 2,000 for 100,000 words, and Ding et al. 2019 find at most 4,000 merges best for recurrent models.
+# BPE merges by the number of training words per side. Sennrich and Zhang 2019 use a vocabulary of 2,000 for 100,000
+# words; Ding et al. 2019 find at most 4,000 merges best for low-resource recurrent models.
 _MERGES = ((300_000, 2_000), (1_000_000, 4_000), (10_000_000, 10_000))
 _MANY_MERGES = 32_000
 
-_LEARNT_FROM = 500_000  # different words, the most frequent ones: 850 MB for subword-nmt
+_LEARNT_FROM = 500_000  # most frequent word types; 850 MB in subword-nmt
 
 
 def choose_merges(work: Work) -> tuple[int, str]:
-    """The number of BPE merges that suits the size of the clean training text, and the reason."""
+    """The number of BPE merges for the size of the clean training text, and the reason."""
     most = _MERGES[-1][0]
     words = 0
     for chunk in (chunk for shard in work.shards for side in SIDES for chunk in work.tokens(shard, side)):
@@ -40,9 +40,9 @@ def choose_merges(work: Work) -> tuple[int, str]:
 
 
 def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
-    """Learn a truecasing model for each side that asks for one, where it is not there yet.
+    """Learn the missing truecasing models of the sides that have one.
 
-    ``kept`` is how many training pairs there are to count, for the display of progress.
+    kept: the number of clean training pairs, for the progress bar.
     """
     for side, settings in zip(SIDES, (work.prep.src, work.prep.tgt), strict=True):
         model = TextFiles(work.folder).truecasing(side)
@@ -53,7 +53,7 @@ def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
 
 
 def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
-    """Learn BPE or SentencePiece on the truecased words, for both sides together or for each that asks for it."""
+    """Learn the missing BPE or SentencePiece models on the truecased words, jointly or for each side."""
     prep, files = work.prep, TextFiles(work.folder)
     assert prep.merges is not None, "chosen before"
     for kind, path, learn, amount, what in (
@@ -63,17 +63,17 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
         sides = [s for s, side in zip(SIDES, (prep.src, prep.tgt), strict=True) if side.segmentation == kind]
         if all(path(side).exists() for side in sides):
             continue
-        groups = [sides] if prep.joint else [[side] for side in sides]  # each with a model of its own
+        groups = [sides] if prep.joint else [[side] for side in sides]  # one model per group
         runs = {}
         for side in sides:
-            runs[side] = _count(work, side, "words", partial(_words, _truecase_model(work, side)), kept, pool)
-        # The counts of both sides are added up when the runs are merged: one model for both.
-        # With a file for each, whose bytes say how many merges its process has found; SentencePiece tells of nothing.
+            truecaser = files.truecasing(side) if files.truecasing(side).exists() else None
+            runs[side] = _count(work, side, "words", partial(_words, truecaser), kept, pool)
+        # A learner appends a byte to its file for each merge, for the progress bar; SentencePiece reports no progress.
         found = [work.folder / f"{kind}.{number}.found" for number in range(len(groups))]
         tasks = [([r for side in group for r in runs[side]], file) for group, file in zip(groups, found, strict=True)]
-        # Two groups may learn at the same time, and share the memory.
+        # Two groups may learn at the same time and share the memory.
         function = partial(learn, prep, _LEARNT_FROM // len(groups))
-        # In processes of their own: the memory that learning takes is free again before the next step.
+        # In new processes, which return the memory to the system when they exit.
         total = amount * len(groups) if kind == "bpe" else None
         with (
             progress(f"learning {amount:,} {what}", total, "merges") as advance,
@@ -88,9 +88,9 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
 
 
 def _learn_merges(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> bytes:
-    """Merges from counts on disk, of which the ``limit`` most frequent words are read.
+    """Merges from the ``limit`` most frequent words of the runs.
 
-    ``task``: the files of counts, and one that grows by a byte with each merge.
+    ``task``: the runs, and a file that grows by a byte per merge.
     """
     runs, path = task
     counts = Counter(dict(most_frequent(runs, limit)))
@@ -100,14 +100,14 @@ def _learn_merges(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> 
 
 
 def _learn_sentencepieces(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> bytes:
-    """A unigram model from counts on disk, of which the ``limit`` most frequent words are read."""
+    """A unigram model from the ``limit`` most frequent words of the runs."""
     counts = Counter(dict(most_frequent(task[0], limit)))
     return learn_sentencepieces(counts, prep.pieces, (prep.src.language, prep.tgt.language))
 
 
 @contextmanager
 def _watched(paths: Sequence[Path], advance: Callable[[int], None]) -> Iterator[None]:
-    """Meanwhile, tell ``advance`` twice a second how many bytes other processes have added to these files."""
+    """While the block runs, pass the growth of these files in bytes to ``advance`` twice a second."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -131,7 +131,7 @@ def _watched(paths: Sequence[Path], advance: Callable[[int], None]) -> Iterator[
 def _count(
     work: Work, side: SideName, name: str, function: Callable[[Chunk], Counter[str]], kept: int, pool: Workers
 ) -> list[Path]:
-    """Write a run (see counts.py) of what ``function`` counts in each shard, where it is not there yet."""
+    """Write the counts of ``function`` for each shard as runs (counts.py), skipping those that exist."""
     runs = {shard: work.shard_file(shard, f"{name}.{side}") for shard in work.shards}
     todo = [shard for shard, run in runs.items() if not run.exists()]
     with progress(f"counting {name} of train.{side}", kept * len(todo) // len(runs)) as advance:
@@ -145,20 +145,14 @@ def _count(
 
 
 def _cases(chunk: Chunk) -> Counter[str]:
-    """In a worker process: the forms of words, where their case says something."""
+    """Counts of the forms of words whose case is informative."""
     return count_cases(split_lines(chunk))
 
 
 def _words(truecaser: Path | None, chunk: Chunk) -> Counter[str]:
-    """In a worker process: the words of a chunk, truecased if there is a model for that."""
+    """Counts of the words of a chunk, truecased if there is a model."""
     sentences = split_lines(chunk) if truecaser is None else map(_truecaser(truecaser).apply, split_lines(chunk))
     return Counter(chain.from_iterable(sentences))
-
-
-def _truecase_model(work: Work, side: SideName) -> Path | None:
-    """The truecasing model of a side that has one."""
-    path = TextFiles(work.folder).truecasing(side)
-    return path if path.exists() else None
 
 
 # One for each side per process. The paths are in a work folder, whose name stands for their content.

@@ -1,4 +1,4 @@
-"""manifest.json: what a data folder holds, of what it was made, and which pairs were left out."""
+"""manifest.json: the files of a data folder with checksums, what they were made from, and the pairs left out."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ def is_data_file(name: str) -> bool:
 
 @dataclass(frozen=True)
 class PrepReport:
-    """The result of ``prepare``, with the content of the manifest; ``str`` of it is for people."""
+    """The result of ``prepare`` with the manifest; ``str`` formats it for people."""
 
     folder: Path
     prep: Prep
@@ -59,11 +59,11 @@ class PrepReport:
         return "\n".join(lines)
 
     def _units(self) -> str:
-        """A description of the tokens: words, or pieces of them by how many merges."""
+        """A description of the tokens: words, BPE or SentencePiece."""
         if self.prep.tgt.segmentation == "sentencepiece":
             return f"{'joint ' if self.prep.joint else ''}SentencePiece of at most {self.prep.pieces:,} pieces"
         merges = [
-            f"{self.manifest['files'][name]['lines'] - 1:,}"  # the first line is a version
+            f"{self.manifest['files'][name]['lines'] - 1:,}"  # the first line is the version
             for name in (TextFiles(self.folder).merges(side).name for side in SIDES)
             if name in self.manifest["files"]
         ]
@@ -73,30 +73,30 @@ class PrepReport:
 
 
 def describe_round_trip(language: str, trip: Mapping[str, Any]) -> str:
-    """How much of a sample of a language comes back as it was written, with the first line that does not."""
-    shares = f"  {language}: {trip['same']:,} of {trip['lines']:,} sampled lines come back as written"
+    """The share of a sample that survives tokenisation and detokenisation, and the first line that does not."""
+    shares = f"  {language}: {trip['same']:,} of {trip['lines']:,} sampled lines detokenise exactly"
     if trip["line"] is None:
         return shares
     return f"{shares}; {describe_loss(trip)}"
 
 
 def line_numbers(rule: Mapping[str, Any]) -> str:
-    """The first lines that a rule left out, by its entry in the manifest: "lines 3, 14, 15, 92, 65, ..."."""
+    """The first lines that a rule left out, from its entry in the manifest: "lines 3, 14, 15, 92, 65, ..."."""
     shown = rule["lines"][:5]
     more = ", ..." if rule["count"] > len(shown) else ""
     return f"{'lines' if rule['count'] > 1 else 'line'} {', '.join(map(str, shown))}{more}"
 
 
 def versions(prep: Prep) -> dict[str, str]:
-    """The versions of the programs whose rules decide what becomes of a text."""
+    """The versions of the packages that tokenise and segment."""
     packages = ["sacremoses", "subword-nmt"]
     if "sentencepiece" in (prep.src.segmentation, prep.tgt.segmentation):
-        packages.append(package().__name__)  # which is an extra
+        packages.append(package().__name__)  # an optional dependency
     return {name: version(name) for name in packages}
 
 
 def describe_file(path: Path) -> dict[str, Any]:
-    """The entry of the manifest about a file of the data folder: its lines, its tokens and its SHA-256."""
+    """The manifest's entry for a file: lines, tokens and SHA-256."""
     lines = tokens = 0
     digest = hashlib.sha256()
     for line in raw_lines(path):
@@ -107,51 +107,48 @@ def describe_file(path: Path) -> dict[str, Any]:
 
 
 def verify(folder: Path) -> str:
-    """Check every file of a data folder against its manifest. Raises UserError naming the first that differs."""
+    """Check every file of a data folder against its manifest. Raises UserError for the first that differs."""
     files = read_manifest(folder)
     for name, expected in files.items():
         if not (folder / name).is_file():
-            raise UserError(f"{folder / name}: in the manifest, but not there; make the folder anew with nmtkit prep")
+            raise UserError(f"{folder / name}: in the manifest, but missing; make the folder again with nmtkit prep")
         actual = describe_file(folder / name)
         if actual != expected:
             raise UserError(
                 f"{folder / name}: changed since prep wrote it: {actual['lines']:,} lines with SHA-256 "
                 f"{actual['sha256'][:12]}..., not {expected['lines']:,} with {expected['sha256'][:12]}...; "
-                "make the folder anew with nmtkit prep"
+                "make the folder again with nmtkit prep"
             )
     return f"{folder}: all {len(files)} files are as prep wrote them"
 
 
 def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """The manifest's entries for the files that prep made, by name. Raises UserError where there is no sound one."""
+    """The manifest's entries of files, by name. Raises UserError if there is no valid manifest."""
     path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
     files = read_json(path, remedy).get("files")
-    # Only what others rely on is looked at: later versions may write more.
-    if not isinstance(files, dict) or not all(map(_describes_file, files.values())):
+    # Only the keys that are used: later versions may write more.
+    if not isinstance(files, dict) or not all(
+        isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
+        for entry in files.values()
+    ):
         raise UserError(f"{path}: damaged; {remedy}")
     return files
 
 
-def _describes_file(entry: Any) -> bool:
-    """True if an entry has what others rely on."""
-    return isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
-
-
 def reference_files(folder: Path, split: Literal["dev", "test"]) -> list[Path]:
-    """The raw translations of a set: SPLIT.raw.tgt, then SPLIT.raw.tgt1 and so on where there are several."""
+    """The raw references of a set: SPLIT.raw.tgt, then SPLIT.raw.tgt1, SPLIT.raw.tgt2, ..."""
     first = folder / f"{split}.raw.tgt"
-    # Numbered without a gap, so that the first one that is not there is the end.
     others = (first.with_name(f"{first.name}{number}") for number in count(1))
     return [first, *takewhile(Path.is_file, others)]
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """The object in a JSON file. Raises UserError with the remedy where there is none."""
+    """The object in a JSON file. Raises UserError with ``remedy`` if there is none."""
     if not path.is_file():
-        raise UserError(f"{path}: not there; {remedy}")
+        raise UserError(f"{path}: not found; {remedy}")
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):  # no UTF-8 or no JSON; brackets in brackets without end
+    except (ValueError, RecursionError):  # invalid UTF-8 or JSON, or too deeply nested
         values = None
     if not isinstance(values, dict):
         raise UserError(f"{path}: damaged; {remedy}")

@@ -1,7 +1,6 @@
-"""Raw text to the tokens that a model sees, and back, for one side of a language pair.
+"""The text pipeline of one side: raw text to tokens and back.
 
-Tokens never contain white space of any kind, so that a line of tokens joined by single spaces is one line
-wherever it is read.
+Tokens contain no white space of any kind, so a line of tokens joined by single spaces is always one line.
 """
 
 import os
@@ -23,7 +22,7 @@ from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.text.settings import MOSES, Side, load_prep
 from nmtkit.text.truecasing import Truecaser
 
-# A tab, a line separator and their like are white space to Python's split; these are not, and nobody can see them.
+# Invisible characters that are not white space to str.split.
 CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 
 RUN_COMMANDS = "NMTKIT_RUN_COMMANDS"
@@ -33,11 +32,11 @@ _LINE_BREAKS = re.compile("[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _WIDE = "\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 _CHARACTER = re.compile(f"([{_WIDE}])")
 _AROUND_CHARACTERS = re.compile(f"(?<=[{_WIDE}]) | (?=[{_WIDE}])")
-_PLACE = "THISISPROTECTED"  # stands for what is protected while Moses' rules look at the rest; their own word for it
+_PLACE = "THISISPROTECTED"  # placeholder for protected text, the same as in Moses
 
 
 class TextPipeline:
-    """Raw lines to tokens and back, as prep.yaml says. ``load`` it from a data or model folder."""
+    """Raw lines to tokens and back, by the settings of prep.yaml. ``load`` it from a data or model folder."""
 
     def __init__(
         self, side: Side, truecaser: Truecaser | None = None, segmenter: Segmenter | SentencePieces | None = None
@@ -55,18 +54,17 @@ class TextPipeline:
 
     @classmethod
     def load(cls, folder: Path, side: SideName, trusted: bool = False) -> "TextPipeline":
-        """The pipeline of a folder.
+        """The pipeline of a data or model folder.
 
-        Raises UserError for one without prep.yaml, or without a file that prep.yaml asks for. A command in prep.yaml is
-        run only if the folder is ``trusted`` or the environment says so: a folder that comes from elsewhere could name
-        any program.
+        Raises UserError if prep.yaml, or a file that it needs, is missing. A command in prep.yaml is run only if the
+        folder is ``trusted`` or NMTKIT_RUN_COMMANDS=1 is set: a downloaded folder could name any program.
         """
         prep, files = load_prep(folder), TextFiles(folder)
         settings = prep.src if side == "src" else prep.tgt
         if settings.command and not trusted and os.environ.get(RUN_COMMANDS) != "1":
             raise UserError(
-                f"{files.settings}: wants to run {settings.command!r}; "
-                f"if that is yours, say so with {RUN_COMMANDS}=1 in the environment"
+                f"{files.settings}: would run {settings.command!r}; "
+                f"if you trust this command, set {RUN_COMMANDS}=1 in the environment"
             )
         segmenter: Segmenter | SentencePieces | None = None
         if settings.segmentation == "bpe":
@@ -77,32 +75,29 @@ class TextPipeline:
         return cls(settings, truecaser, segmenter)
 
     def tokens(self, line: str) -> list[str]:
-        """The tokens of a raw line, words that the model does not know included. A blank line gives []."""
+        """The tokens of a raw line, unknown words included; [] for a blank line."""
         return self.read(self.written(line))
 
     def read(self, written: list[str]) -> list[str]:
-        """The tokens of the words that ``written`` gives."""
+        """The tokens of the words returned by ``written``."""
         return self.segment(self.truecase(self._lowercase(written)))
 
     def tokenize(self, line: str) -> list[str]:
-        """The words of a raw line, lower-cased if the settings say so, but neither truecased nor split."""
+        """The words of a raw line, lower-cased if set, but neither truecased nor segmented."""
         return self._lowercase(self.written(line))
 
     def _lowercase(self, words: list[str]) -> list[str]:
-        """The words in lower case, if the settings say so."""
         return [word.lower() for word in words] if self.side.lowercase else words
 
     def written(self, line: str) -> list[str]:
-        """The words of a raw line in the user's own spelling: before lower-casing, truecasing and BPE."""
-        if not line.isprintable():  # most lines are, and that is quick to see
-            # Line breaks within a line become spaces, so that words stay apart; what nobody can see goes.
+        """The words of a raw line as the user spelt them, before lower-casing, truecasing and segmentation."""
+        if not line.isprintable():  # a fast test that most lines pass
             line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")
         if self._normalizations:
-            line += "\n"  # which Moses' rules see
+            line += "\n"  # some rules match it
             for pattern, replacement in self._normalizations:
                 line = pattern.sub(replacement, line)
             line = line.removesuffix("\n")
-        # A blank line has no words to be found.
         if self._command is not None and line.strip():
             line = self._command.answer(line)
         if self._tokenizer is not None:
@@ -110,14 +105,13 @@ class TextPipeline:
         return reversible.tokenize(line) if self.side.tokenizer == "reversible" else line.split()
 
     def _moses(self, tokenizer: Any, line: str) -> list[str]:
-        """Words by Moses' rules, around what is protected."""
+        """Words by Moses' rules, except protected text."""
         kept = []
-        # In a text that has the placeholder itself, nothing is protected: one could not be told from the other.
+        # Nothing is protected in a line that contains the placeholder.
         if self._protected and _PLACE not in line:
             end = 0
             parts = []
-            # Of two matches that overlap, the first is protected, or that of the first expression. An empty one, as \d*
-            # has everywhere, would only cut the word in which it stands.
+            # Of overlapping matches the first wins; empty ones (\d*) are skipped.
             for match in sorted((m for p in self._protected for m in p.finditer(line) if m[0]), key=Match.start):
                 if match.start() >= end:
                     parts.append(line[end : match.start()])
@@ -125,35 +119,33 @@ class TextPipeline:
                     end = match.end()
             line = f" {_PLACE} ".join([*parts, line[end:]])
         if self.side.tokenizer == "characters":
-            # Spaces around every character make it a word for Moses' rules.
             line = _CHARACTER.sub(r" \1 ", line)
         words: list[str] = tokenizer.tokenize(
             line, aggressive_dash_splits=self.side.aggressive_hyphens, escape=self.side.escape
         )
         if kept:
-            # Placeholders come back in the order of what they stand for.
             texts = iter(tokenizer.escape_xml(text) if self.side.escape else text for text in kept)
             words = [part for word in words for part in (next(texts).split() if word == _PLACE else [word])]
         return words
 
     def truecase(self, words: list[str]) -> list[str]:
-        """The words with the case that they usually have, if there is a truecasing model."""
+        """The words with their usual case, if there is a truecasing model."""
         return words if self.truecaser is None else self.truecaser.apply(words)
 
     def segment(self, words: list[str]) -> list[str]:
-        """The pieces that BPE or SentencePiece splits the words into, if one of them does."""
+        """The subwords of the words, if there is a BPE or SentencePiece model."""
         return words if self.segmenter is None else self.segmenter.apply(words)
 
     def words(self, tokens: list[str]) -> list[str]:
-        """The words that the tokens are pieces of: what tokenised BLEU is counted on."""
+        """The words of the subwords; tokenised BLEU is computed on these."""
         return tokens if self.segmenter is None else self.segmenter.join(tokens)
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
-        """The number of the word to which each token belongs, counted from 0."""
+        """The index of the word that each token belongs to, from 0."""
         return [*range(len(tokens))] if self.segmenter is None else self.segmenter.numbers(tokens)
 
     def text(self, tokens: list[str]) -> str:
-        """Plain text for a reader: words joined, truecasing undone, punctuation back at its words."""
+        """Detokenised text: subwords joined, truecasing undone, punctuation attached."""
         words = self.words(tokens)
         if self.truecaser is not None:
             words = self._detruecaser.detruecase(" ".join(words))
@@ -161,7 +153,7 @@ class TextPipeline:
             return reversible.join(words) if self.side.tokenizer == "reversible" else " ".join(words)
         try:
             text = str(self._detokenizer.detokenize(words, unescape=self.side.escape))
-        except TypeError:  # sacremoses 0.2 fails on Czech "x' - li"; a line is never lost
+        except TypeError:  # sacremoses 0.2 fails on Czech "x' - li"
             text = " ".join(words)
         return _AROUND_CHARACTERS.sub("", text) if self.side.tokenizer == "characters" else text
 
@@ -172,7 +164,7 @@ def letters(token: str) -> str:
 
 
 def copy_learnt(source: Path, target: Path) -> None:
-    """Give a folder what another has learnt from its text: merges, SentencePiece's and truecasing models."""
+    """Copy the learnt models (BPE, SentencePiece, truecasing) of one folder to another."""
     for side in SIDES:
         for path in TextFiles(source).learnt(side):
             if path.is_file():
@@ -180,7 +172,7 @@ def copy_learnt(source: Path, target: Path) -> None:
 
 
 def copy_prep(data_folder: Path, model_folder: Path) -> None:
-    """Give a model folder the settings, and what was learnt from the text, that it needs to read raw text by itself."""
+    """Copy prep.yaml and the learnt models to a model folder, so that it can read raw text by itself."""
     for source, copy in zip(TextFiles(data_folder).prepared(), TextFiles(model_folder).prepared(), strict=True):
         if source.is_file():
             copy_file(source, copy)

@@ -1,8 +1,8 @@
 """``nmtkit prep``: raw parallel text to a data folder that training, translation and scoring read.
 
-Training text is tokenised and cleaned, models of case and subwords are learnt on it, and it is written as tokens.
-Development and test text keep every line, as tokens and, for scoring, as they were.
-A run that is ended goes on where it was: see work.py.
+Training text is tokenised and cleaned, truecasing and subword models are learnt from it, and it is written as tokens.
+Development and test text keep every line, as tokens and, for scoring, raw. An interrupted run can be resumed; see
+work.py.
 """
 
 import json
@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
@@ -39,7 +39,7 @@ from nmtkit.text.round_trip import round_trip, sample
 from nmtkit.text.settings import TWO_FILES, Cleaning, Development, Drop, Prep, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines
 
-_CHARACTERS = ("zh", "yue", "ja")  # of which the reversible tokenizer takes each character for a word
+_CHARACTERS = ("zh", "yue", "ja")  # the reversible tokenizer makes each character a token
 _WITHOUT_SPACES = (*_CHARACTERS, "th", "lo", "km", "my")
 
 log = logging.getLogger(__name__)
@@ -55,33 +55,31 @@ def prepare(
     development: Development = TWO_FILES,
     like: Path | None = None,
 ) -> PrepReport:
-    """Make the data folder ``folder`` from the raw text of the splits: train, and dev and test if there are any.
+    """Make the data folder ``folder`` from the raw text of train and, if there are any, dev and test.
 
-    ``keep_rejected``: a file for the training pairs that are left out. ``merge``: only from what ``prepare_part`` left.
-    ``development``: further references, or how many pairs to draw from the training text, which then does without them.
-    ``like``: a data or model folder whose models of case and subwords are taken; ``prep`` has its settings, see
-    ``prep_like``. Raises UserError for text that cannot be used, and without ``merge`` where ``prepare_part`` has
-    left shards of other settings. Whatever ends it early, an older data folder stays as it was, and the same call goes
-    on with the first shard that is not finished.
+    keep_rejected: a file for the training pairs left out. merge: only merge the shards of ``prepare_part``.
+    development: further references, or the number of pairs to sample from the training text, which then excludes them.
+    like: a data or model folder whose truecasing and subword models are used, with ``prep`` from ``prep_like``. Raises
+    UserError for unusable text and, without ``merge``, if ``prepare_part`` has left shards of other settings. If it is
+    interrupted, an older data folder is unchanged, and the same call resumes at the first unfinished shard.
     """
     if keep_rejected is not None and not keep_rejected.parent.is_dir():
         raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
-    prep = _settled(prep, development)
-    # By the files they really are: a link to a text is that text.
+    prep = _with_overlap_rule(prep, development)
     read = [real_path(file_of(path)[0]) for path in chain(development.references, *raw.values())]
     if keep_rejected is not None:
         real = real_path(keep_rejected)
         if real in read:
-            raise UserError(f"{keep_rejected}: is read, too, and would be replaced; choose another `keep_rejected`")
+            raise UserError(f"{keep_rejected}: is an input file; choose another `keep_rejected`")
         if is_data_file(real.name) and real.parent == real_path(folder):
             raise UserError(f"{keep_rejected}: is a file of the data folder; choose another `keep_rejected`")
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, like) as work:
-        _note_languages(prep)
+        _warn_of_languages(prep)
         if merge:
             _check_merge(work)
         else:
             work.check_parts()
-        # Only now: shards that were made with an option that is forgotten here are days of other machines' work.
+        # After the checks: the shards may be days of work, made with an option that was forgotten here.
         work.remove_others()
         clean_shards(work, (1, 1), pool)
         return _finish(work, pool, keep_rejected)
@@ -96,117 +94,114 @@ def prepare_part(
     development: Development = TWO_FILES,
     like: Path | None = None,
 ) -> str:
-    """Tokenise and clean part i of n of the training text, which is every n-th shard, and say how much is done.
+    """Tokenise and clean part i of n of the training text (every n-th shard) and return a progress message.
 
-    The shards stay in the data folder until ``prepare`` merges them. All parts must be given the same arguments. What
-    other runs have left stays, too: parts that are started together would all delete it.
+    ``prepare`` merges the shards, which stay in the data folder. All parts need the same arguments. Files of other runs
+    are kept, because parts that start at the same time would all delete them.
     """
-    prep = _settled(prep, development)
+    prep = _with_overlap_rule(prep, development)
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, like, shared=True) as work:
-        _note_languages(prep)
+        _warn_of_languages(prep)
         clean_shards(work, part, pool)
     done = sum(map(work.is_clean, work.shards))
     return f"{work.folder}: {done} of {len(work.shards)} shards are done; when all are, nmtkit prep --merge"
 
 
 def prep_like(folder: Path, cleaning: Cleaning) -> Prep:
-    """The settings of a data or model folder, whose text is to be followed by more that is prepared alike.
+    """The settings of a data or model folder, to prepare more text alike, with other ``cleaning`` settings.
 
-    Cleaning is for each text to choose. Raises UserError for a folder that cannot prepare text.
+    Raises UserError for a folder that cannot prepare text.
     """
-    for side in SIDES:  # which reads everything that is needed, and runs no program that the user does not know of
+    for side in SIDES:  # checks the files, and that the folder runs no untrusted command
         TextPipeline.load(folder, side)
     return replace(load_prep(folder), cleaning=cleaning)
 
 
-def _settled(prep: Prep, development: Development) -> Prep:
-    """The settings with the rule that keeps a development set out of the training text from which it is drawn."""
+def _with_overlap_rule(prep: Prep, development: Development) -> Prep:
+    """The settings, with the rule "overlap" if a development set is sampled from the training text."""
     if not development.size:
         return prep
-    # In the order of ``Drop``, because the settings are part of the name of the work folder.
+    # In the order of ``Drop``, because the work folder is named after the settings.
     rules = tuple(rule for rule in get_args(Drop) if rule == "overlap" or rule in prep.cleaning.drop)
     return replace(prep, cleaning=replace(prep.cleaning, drop=rules))
 
 
 def _check_merge(work: Work) -> None:
-    """Raise UserError naming the first shard that no part has made: to make it here would hide a part that failed."""
+    """Raise UserError if shards are missing: cleaning them here would hide that a part has failed."""
     missing = [shard for shard in work.shards if not work.is_clean(shard)]
     if not missing:
         return
     others = ", ".join(path.name for path in work.with_shards)
-    found = f" (those in {others} are of other settings or another text)" if others else ""
+    found = f" (those in {others} have other settings or another text)" if others else ""
     raise UserError(
-        f"{work.folder}: {len(missing)} of {len(work.shards)} shards are not there, the first is that of line "
+        f"{work.folder}: {len(missing)} of {len(work.shards)} shards are missing, the first one that of line "
         f"{missing[0].first}{found}; run every `shard` with these settings, then `merge`"
     )
 
 
-def _note_languages(prep: Prep) -> None:
-    """Warn of languages that Moses' rules do not fit, before hours are spent on text cut in the wrong places."""
+def _warn_of_languages(prep: Prep) -> None:
+    """Warn if the tokenizer does not suit a language."""
     for side in (prep.src, prep.tgt):
-        # A segmenter of the user's puts in the spaces.
         if side.tokenizer not in ("moses", "reversible") or side.command:
             continue
         language = moses_language(side.language)
         if language in _WITHOUT_SPACES and (side.tokenizer == "moses" or language not in _CHARACTERS):
             remedy = "reversible" if language in _CHARACTERS else "none` with `sentencepiece"
             log.warning(
-                f"language {side.language}: it is written without spaces, and this tokenizer does not find its words; "
+                f"language {side.language}: written without spaces, and this tokenizer does not find its words; "
                 f"use `tokenizer` {side.language}={remedy}, or a segmenter as `tokenizer_command`"
             )
         elif side.tokenizer == "moses" and not has_moses_rules(side.language):
             log.warning(
-                f"language {side.language}: Moses does not know it and cuts its text by English rules; `tokenizer` "
-                "reversible brings every letter back"
+                f"language {side.language}: not supported by Moses, which applies its English rules; use `tokenizer` "
+                "reversible"
             )
 
 
 def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport:
-    """Make the data folder from clean shards; it is as it was until every new file is on disk."""
+    """Make the data folder from clean shards; the old one is unchanged until every new file is on disk."""
     if keep_rejected is not None:
         write_rejected(work, keep_rejected)
-    # The manifest is written last: where it is, every other file is whole, and an earlier run was killed just after it.
+    # The manifest is written last: if it exists, all files are complete, and an earlier run was killed just after it.
     path = work.folder / "manifest.json"
     if not path.exists():
         _make_files(work, pool)
     manifest = json.loads(path.read_text(encoding="utf-8"))
     made = [*manifest["files"], path.name]
     with report_write_errors(work.output):
-        # Without a manifest it is no data folder: what dies between here and the end is never taken for one.
+        # Without a manifest, a half-finished folder is not taken for a data folder.
         (work.output / path.name).unlink(missing_ok=True)
         for path in [*work.output.iterdir()]:
-            old = is_data_file(path.name) or path.name in ALIGN_FILES  # an alignment is of another text
+            old = is_data_file(path.name) or path.name in ALIGN_FILES
             if old and path.name not in made:
                 path.unlink()
-        # A run that was killed here has moved some of them.
+        # A run killed here may have moved some of them already.
         move_into_place(work.folder, work.output, [name for name in made if (work.folder / name).exists()])
         remove(work.folder)
     return PrepReport(work.output, work.prep, manifest)
 
 
 def _make_files(work: Work, pool: Workers) -> None:
-    """Every file of the data folder, in the work folder; the manifest comes last."""
+    """Write every file of the data folder to the work folder, the manifest last."""
     lost = report_lost(work)
     kept = work.pairs - sum(rule["count"] for rule in lost.values())
     if work.prep.merges is None:
         work = _with_merges(work)
     with atomic_write(TextFiles(work.folder).settings) as file:
         file.write(dump_yaml(to_dict(work.prep)))
-    if work.like is not None:  # what is there is not learnt
+    if work.like is not None:
         copy_learnt(work.like, work.folder)
-    # In this order: merges are learnt on truecased words, and text is written with both.
+    # Subwords are learnt on truecased words, and text is written with both models.
     learn_truecasers(work, kept, pool)
     learn_segmenters(work, kept, pool)
     for side in SIDES:
         _write_train(work, side, kept, pool)
-    # Development and test text may be missing; both are read with the models that were just learnt.
     for split in SPLITS[1:]:
         if split in work.raw:
             _make_heldout(work, split, pool)
-    # The first is the target side itself, which stands in DATA_FILES.
     references = [path.name for path in reference_files(work.folder, "dev")[1:]]
     made = [name for name in (*DATA_FILES, *references) if (work.folder / name).is_file()]
-    with progress("counting what was written"):
+    with progress("computing checksums"):
         descriptions = list(pool.map(describe_file, [work.folder / name for name in made]))
     manifest = {
         "format_version": "1",
@@ -215,7 +210,10 @@ def _make_files(work: Work, pool: Workers) -> None:
         "raw_sha256": {split: [content.sha256 for content in group] for split, group in work.contents.items()},
         "pairs": {split: group[0].lines for split, group in work.contents.items()},
         "cleaning": lost,
-        "round_trip": _round_trip(work),
+        "round_trip": {
+            side: round_trip(_pipeline(work.folder, side), sample(path, content.lines))._asdict()
+            for side, path, content in zip(SIDES, work.raw["train"], work.contents["train"], strict=True)
+        },
         "files": dict(zip(made, descriptions, strict=True)),
     }
     with atomic_write(work.folder / "manifest.json") as file:
@@ -223,28 +221,18 @@ def _make_files(work: Work, pool: Workers) -> None:
 
 
 def _with_merges(work: Work) -> Work:
-    """The work with a number of BPE merges that suits its text."""
+    """The work with the number of BPE merges chosen."""
     sides = (work.prep.src, work.prep.tgt)
     if not any(side.segmentation == "bpe" for side in sides) or work.like is not None:
         return replace(work, prep=replace(work.prep, merges=Prep.merges))
     merges, reason = choose_merges(work)
-    log.info(f"BPE of {merges:,} merges, because {reason}; `bpe` chooses another number")
+    log.info(f"BPE with {merges:,} merges, because {reason}; set `bpe` for another number")
     return replace(work, prep=replace(work.prep, merges=merges))
 
 
-def _round_trip(work: Work) -> dict[str, dict[str, Any]]:
-    """How much of a sample of the training text comes back as it was written, by language."""
-    trips: dict[str, dict[str, Any]] = {}
-    for side, path, content in zip(SIDES, work.raw["train"], work.contents["train"], strict=True):
-        pipeline = _pipeline(work.folder, side)
-        trips[side] = round_trip(pipeline, sample(path, content.lines))._asdict()
-    return trips
-
-
 def _origins(work: Work) -> dict[str, list[Path]]:
-    """The files that each split comes from: for a development set that was drawn, those of the training text."""
+    """The files that each split was made from; for a sampled development set, those of the training text."""
     origins = {split: [*files] for split, files in work.raw.items()}
-    # A drawn set was written to the work folder, which is gone when somebody reads the manifest.
     if work.development.size:
         origins["dev"] = origins["train"]
     elif "dev" in origins:
@@ -253,20 +241,19 @@ def _origins(work: Work) -> dict[str, list[Path]]:
 
 
 def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
-    """Write train.src or train.tgt, shard by shard; a note beside it says how much of it is finished."""
+    """Write train.src or train.tgt shard by shard; train.*.done says how far, so that it can be resumed."""
     path, note = work.folder / f"train.{side}", work.folder / f"train.{side}.done"
     done = {"shards": 0, "bytes": 0}
     if note.exists() and path.exists():
         done = json.loads(note.read_text(encoding="utf-8"))
-    # Whole shards are the unit of a restart here as in cleaning.
     todo = work.shards[done["shards"] :]
     with open(path, "ab") as file, progress(f"writing train.{side}", kept * len(todo) // len(work.shards)) as advance:
-        file.truncate(done["bytes"])  # a shard that was being written when the run ended is written again
+        file.truncate(done["bytes"])  # drops an unfinished shard
         for shard in todo:
             for text in pool.map(partial(_segment, work.folder, side), work.tokens(shard, side)):
                 file.write(text)
                 advance(CHUNK_LINES)
-            # The note must not be on disk before what it tells of.
+            # The text must be on disk before the note.
             file.flush()
             sync(path)
             with atomic_write(note) as written:
@@ -274,13 +261,13 @@ def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
 
 
 def _segment(folder: Path, side: SideName, chunk: Chunk) -> bytes:
-    """In a worker process: the lines of a chunk of tokenised words, truecased and split by BPE."""
+    """The lines of a chunk of tokenised words, truecased and split into subwords."""
     pipeline = _pipeline(folder, side)
     return join_lines(pipeline.segment(pipeline.truecase(words)) for words in split_lines(chunk))
 
 
 def _make_heldout(work: Work, split: str, pool: Workers) -> None:
-    """Write {dev,test}.{src,tgt} and, untouched but for line ends, {dev,test}.raw.{src,tgt}, dev.raw.tgt1, ..."""
+    """Write {dev,test}.{src,tgt} and, with normalised line ends only, {dev,test}.raw.{src,tgt}, dev.raw.tgt1, ..."""
     folder = work.folder
     with progress(f"preparing {split}", 2 * work.contents[split][0].lines) as advance:
         for side, path in zip(SIDES, work.raw[split], strict=True):
@@ -290,18 +277,18 @@ def _make_heldout(work: Work, split: str, pool: Workers) -> None:
                     tokens.write(token_text)
                     raw.write(raw_text)
                     advance(lines)
-    # Further references are for scoring alone, so that they have no tokens.
+    # Further references are only for scoring and are not tokenised.
     for number, path in enumerate(work.development.references if split == "dev" else (), 1):
         with open(folder / f"dev.raw.tgt{number}", "w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in read_lines(path))
 
 
 def _apply(folder: Path, side: SideName, path: Path, chunk: Chunk) -> tuple[int, bytes, bytes]:
-    """In a worker process: how many lines a chunk of raw text has, its tokens, and its text with plain line ends."""
+    """The number of lines of a chunk of raw text, its tokens, and its text with normalised line ends."""
     pipeline = _pipeline(folder, side)
     lines = [parse_line(raw, path, number) for number, raw in enumerate(chunk.lines, chunk.first)]
     return len(lines), join_lines(map(pipeline.tokens, lines)), "".join(line + "\n" for line in lines).encode()
 
 
-# One for each side per process. The folder is a work folder, whose name stands for its content.
+# Cached per process and side; a work folder is named after its settings.
 _pipeline = lru_cache(maxsize=2)(partial(TextPipeline.load, trusted=True))

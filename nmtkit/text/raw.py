@@ -1,4 +1,4 @@
-"""Raw parallel text: where it is, and whether both sides can be read and are equally long."""
+"""Raw parallel text: finding the files, and checking that both sides are UTF-8 and equally long."""
 
 import hashlib
 import logging
@@ -27,27 +27,26 @@ class Files(NamedTuple):
 
 
 class Content(NamedTuple):
-    """The content of a file of raw text."""
+    """The number of lines and the checksum of a raw text file."""
 
     lines: int
     sha256: str
 
 
 def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers) -> dict[str, list[Content]]:
-    """The content of both sides of each split, and after them of the development set's other references.
+    """The contents of both sides of each split; dev is followed by its further references.
 
-    Raises UserError for a line that is not UTF-8 or has no partner.
+    Raises UserError for a line that is not UTF-8, and for sides of different lengths.
     """
     if references and "dev" not in raw:
-        raise UserError(f"{references[0]}: there is no development set that it translates; give its two files, too")
+        raise UserError(f"{references[0]}: a reference needs a development set; give its two files, too")
     groups = {split: [*files, *(references if split == "dev" else ())] for split, files in raw.items()}
     paths = [path for group in groups.values() for path in group]
-    # prep reads each file several times, and it is hashed, so that a run that goes on knows it again.
     for file, column in map(file_of, paths):
         if not file.exists():
             raise UserError(f"{file}: no such file")
         if not file.is_file():
-            raise UserError(f"{file}: not a file that can be read twice, as prep has to; copy it into one")
+            raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
         if column is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
             raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
     with progress("counting lines"):
@@ -55,24 +54,24 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
     for src, tgt in ((src, tgt) for src, *others in groups.values() for tgt in others):
         if contents[src].lines != contents[tgt].lines:
             raise UserError(
-                f"{src} has {contents[src].lines} lines but {tgt} has {contents[tgt].lines}, and they must translate "
-                "each other line by line; find the first pair that does not: there a line was lost, or broken in two"
+                f"{src} has {contents[src].lines} lines but {tgt} has {contents[tgt].lines}; they must be aligned line "
+                "by line: find the first misaligned pair, where a line was lost or broken in two"
             )
     if "dev" in raw and not has_words(raw["dev"]):
-        raise UserError(f"{raw['dev'].src}, {raw['dev'].tgt}: {NO_WORDS}; training is steered by it: give another one")
+        raise UserError(f"{raw['dev'].src}, {raw['dev'].tgt}: {NO_WORDS}; training needs another one")
     if not contents[raw["train"].src].lines:
         raise UserError(f"{raw['train'].src}: no lines; there is nothing to train on")
     return {split: [contents[path] for path in group] for split, group in groups.items()}
 
 
 def has_words(files: Files) -> bool:
-    """True if any pair has words on both sides, so that a model can be judged by the text."""
+    """True if any pair has words on both sides."""
     sides = (map(decode_line, raw_lines(path), count(1)) for path in (files.src, files.tgt))
     return any(src.split() and tgt.split() for src, tgt in zip(*sides, strict=False))
 
 
 def read(path: Path) -> Content:
-    """The content of a file of raw text; raises UserError for a line that is not UTF-8."""
+    """Lines and checksum of a raw text file; raises UserError for a line that is not UTF-8."""
     lines, digest = 0, hashlib.sha256()
     for lines, line in enumerate(raw_lines(path), 1):
         parse_line(line, path, lines)
@@ -80,13 +79,14 @@ def read(path: Path) -> Content:
     return Content(lines, digest.hexdigest())
 
 
-def find_raw(folder: Path, src: str | None, tgt: str | None, drawn: bool = False) -> tuple[dict[str, Files], str, str]:
-    """The raw files in a folder by split, and the two languages.
+def find_raw(
+    folder: Path, src: str | None, tgt: str | None, sampled: bool = False
+) -> tuple[dict[str, Files], str, str]:
+    """The raw files of each split in a folder, and the source and target language.
 
-    They are {train,dev,test}.LANGUAGE, or {train,dev,test}.SRC-TGT.tsv with the two sides in its first two columns; .gz
-    and .zst, too. One language may be None if the folder has only two. ``drawn``: a development set is drawn from the
-    training text, so that none is missing. Raises UserError, which says what to type, where files are missing or there
-    is a choice.
+    Names are {train,dev,test}.LANGUAGE, or {train,dev,test}.SRC-TGT.tsv with the sides in the first two columns, also
+    with .gz or .zst. A language may be None if the folder has only two. sampled: dev may be missing, because it is
+    sampled from train. Raises UserError that says what to type if files are missing or the languages are ambiguous.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name two files as `train`")
@@ -111,29 +111,29 @@ def find_raw(folder: Path, src: str | None, tgt: str | None, drawn: bool = False
             raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst)")
         if not missing:
             raw[split] = Files(by_language[src], by_language[tgt])
-        elif split != "dev" or not drawn:
-            unless = ", unless `dev_size` takes one from train" if split == "dev" else ""
+        elif split != "dev" or not sampled:
+            unless = "; set `dev_size` to sample one from train" if split == "dev" else ""
             log.warning(f"{folder}/ has no {split}.{src} and {split}.{tgt}: there will be no {split} set{unless}")
     return raw, src, tgt
 
 
-# Two or three letters, and perhaps a region or script: en, pt-BR, zh_Hant.
+# Two or three letters and an optional region or script: en, pt-BR, zh_Hant.
 _LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
 _RAW_NAME = re.compile(rf"(train|dev|test)\.({_LANGUAGE})(?:\.gz|\.zst)?")
 _BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
 _RAW_TSV = re.compile(rf"(train|dev|test)\.({_BESIDE_HYPHEN})-({_BESIDE_HYPHEN})\.tsv(?:\.gz|\.zst)?")
-# With hyphens everywhere, as in en-pt-BR, capitals tell a region from a language.
+# In en-pt-BR, upper case distinguishes the region from a language.
 _WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"
 _RAW_TSV_REGION = re.compile(rf"(train|dev|test)\.({_WITH_REGION})-({_WITH_REGION})\.tsv(?:\.gz|\.zst)?")
 
 
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:
-    """Source and target language, of which one may be None if it is clear. Raises UserError where there is a choice."""
+    """Source and target language; one may be None if it is unambiguous. Raises UserError if it is not."""
     others = [language for language in languages if language not in (src, tgt)]
     if src and tgt:
         if src == tgt:
             raise UserError(
-                f"{folder}/: {src} is to be translated to itself; name two languages, or give each side its files"
+                f"{folder}/: source and target language are both {src}; name two languages, or the files of each side"
             )
         return src, tgt
     if src and len(others) == 1:
@@ -142,13 +142,13 @@ def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | N
         return others[0], tgt
     if len(languages) == 2:
         a, b = languages
-        raise UserError(f"{folder}/ has {a} and {b}: which one is translated? Add `src_lang` {a} or `src_lang` {b}")
-    there = f"has text in {', '.join(languages)}" if languages else "has no train.LANGUAGE"
-    raise UserError(f"{folder}/ {there}: name two languages of it, for example `src_lang` en and `tgt_lang` fr")
+        raise UserError(f"{folder}/ has {a} and {b}: which one is the source? Add `src_lang` {a} or `src_lang` {b}")
+    found = f"has text in {', '.join(languages)}" if languages else "has no train.LANGUAGE"
+    raise UserError(f"{folder}/ {found}: name two languages, for example `src_lang` en and `tgt_lang` fr")
 
 
 def language_of(path: Path) -> str:
-    """The language that the name of a file ends in: fr for corpus.fr.gz. Raises UserError if it has none."""
+    """The language at the end of a file name: fr for corpus.fr.gz. Raises UserError if there is none."""
     match = re.search(rf"\.({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
     if not match or match[1] in ("gz", "zst", "txt", "raw", "tok"):
         raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")

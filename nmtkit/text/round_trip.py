@@ -1,4 +1,4 @@
-"""How much of a text comes back as it was written after it has become tokens."""
+"""How much of a text survives tokenisation and detokenisation."""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -9,22 +9,22 @@ from nmtkit.lines import parse_line, raw_lines
 from nmtkit.text.pipeline import TextPipeline
 
 SAMPLE = 1_000  # lines
-_BEFORE, _AFTER = 30, 30  # characters of a line that are shown around a difference
-_READ = 100_000  # the first lines of a text, among which the sample is spread
-ENOUGH = 0.99  # of the lines; what loses more is worth a warning
+_BEFORE, _AFTER = 30, 30  # characters shown around a difference
+_READ = 100_000  # the sample is spread over so many lines at the start of a text
+ENOUGH = 0.99  # warn if fewer lines are unchanged
 
 
 class RoundTrip(NamedTuple):
-    """The lines of a sample that are the same, white space apart, after they have become tokens and text again."""
+    """How many lines of a sample are unchanged, except for white space, by tokenising and detokenising."""
 
     lines: int
     same: int
-    line: str | None  # the first that is not, and what it becomes
-    becomes: str | None
+    line: str | None  # the first changed line
+    becomes: str | None  # its detokenised form
 
 
 def sample(path: Path, lines: int) -> Iterable[str]:
-    """Up to 1,000 lines of a raw text that has so many lines."""
+    """Up to 1,000 lines of a raw text of ``lines`` lines."""
     read = min(lines, _READ)
     step = -(-read // SAMPLE) or 1
     for number, raw in enumerate(islice(raw_lines(path), 0, read, step)):
@@ -32,7 +32,7 @@ def sample(path: Path, lines: int) -> Iterable[str]:
 
 
 def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
-    """What becomes of lines of raw text; a side that is lower-cased is compared in lower case."""
+    """Tokenise and detokenise lines; a lower-cased side is compared in lower case."""
     total = same = 0
     first: tuple[str, str] | tuple[None, None] = None, None
     for line in lines:
@@ -47,7 +47,7 @@ def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
 
 
 def describe_loss(trip: Mapping[str, Any]) -> str:
-    """The first line of ``RoundTrip._asdict()`` that does not come back, around the place where it differs."""
+    """The first changed line of ``RoundTrip._asdict()`` around the difference."""
     line, becomes = (" ".join(trip[name].split()) for name in ("line", "becomes"))
     same = next(
         (i for i, (a, b) in enumerate(zip(line, becomes, strict=False)) if a != b), min(len(line), len(becomes))

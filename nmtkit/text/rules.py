@@ -1,4 +1,4 @@
-"""The rules by which pairs are left out of training."""
+"""Rules for leaving pairs out of the training text."""
 
 import unicodedata
 from functools import cache
@@ -8,8 +8,8 @@ from nmtkit.text.moses import moses_language
 from nmtkit.text.pipeline import CONTROL
 from nmtkit.text.settings import Cleaning, Prep
 
-# In the order in which they are tried. The first four always are; the others if settings name them, because the
-# published systems were trained without them.
+# In the order in which they are applied. The first four always are; the others on request, because the published
+# systems were trained without them.
 RULES = {
     "control": "control characters",
     "empty": "an empty side",
@@ -33,19 +33,19 @@ _SCRIPTS_OF = {language: set(scripts.split()) for group, scripts in _SCRIPTS.ite
 
 
 def rules_of(cleaning: Cleaning) -> list[str]:
-    """The rules that are tried, in their order."""
+    """The active rules in order."""
     return [rule for rule in RULES if rule in ALWAYS or rule in cleaning.drop]
 
 
 def describe_rule(rule: str, cleaning: Cleaning) -> str:
-    """A description of the pairs that a rule leaves out, in words for people."""
+    """A description of the pairs that a rule leaves out."""
     return RULES[rule].format(max_length=cleaning.max_length, max_ratio=cleaning.max_ratio)
 
 
 def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: frozenset[bytes]) -> str | None:
-    """The first rule that a pair breaks by itself: all but "duplicate".
+    """The first rule other than "duplicate" that a pair breaks, or None.
 
-    ``line`` is its raw text, both sides; src and tgt are its words. ``heldout``: hashes of development and test pairs.
+    line: the raw text of both sides; src, tgt: the words; heldout: hashes of the development and test pairs.
     """
     cleaning = prep.cleaning
     if not line.isprintable() and CONTROL.search(line):
@@ -67,9 +67,9 @@ def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: 
 
 
 def wrong_script(words: list[str], language: str) -> bool:
-    """True if more than half of the letters are of scripts that the language is not written in.
+    """True if more than half of the letters are in scripts that the language does not use.
 
-    A language that is not in the list above is taken to be written in Latin letters.
+    Languages that are not listed above use Latin script.
     """
     allowed = _SCRIPTS_OF.get(moses_language(language), {"LATIN"})
     scripts = [script(letter) for letter in "".join(words) if letter.isalpha()]
@@ -78,5 +78,5 @@ def wrong_script(words: list[str], language: str) -> bool:
 
 @cache
 def script(letter: str) -> str:
-    """The script with which a letter's Unicode name begins: LATIN, CYRILLIC, CJK."""
+    """The script of a letter, the first word of its Unicode name: LATIN, CYRILLIC, CJK."""
     return unicodedata.name(letter, "").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ").split(" ")[0]

@@ -1,33 +1,34 @@
-"""SentencePiece (Kudo and Richardson 2018): a unigram model (Kudo 2018) that splits words into the likeliest pieces.
+"""SentencePiece (Kudo and Richardson 2018): a unigram model (Kudo 2018) splits words into their most likely subwords.
 
-A piece that begins a word begins with U+2581, which looks like an underscore; so the words can be joined again exactly.
+The first subword of a word begins with U+2581, so words can be joined again exactly.
 """
 
 import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from nmtkit.errors import UserError
 
-MARK = "\u2581"  # stands before the first piece of each word
-_CACHED_WORDS = 200_000  # a hundred megabytes
-_THREADS = 4  # always so many: sums over the threads' shares of a text are rounded by their number
-# Languages with thousands of characters: the rarest, one in 2,000 of a text, get no piece of their own.
+MARK = "\u2581"  # begins the first piece of each word
+_CACHED_WORDS = 200_000  # about 100 MB
+_THREADS = 4  # fixed, because the number of threads changes rounding
+# Languages with thousands of characters: character coverage 0.9995.
 _MANY_CHARACTERS = ("zh", "yue", "ja", "ko")
 
 
 class SentencePieces:
-    """Splits words into the likeliest pieces, and so that joining them is exact but for ``MARK`` in the text itself."""
+    """Splits words into subwords; joining them is exact except for ``MARK`` in the text itself."""
 
     def __init__(self, model: bytes) -> None:
         self._processor = package().SentencePieceProcessor(model_proto=model)
-        self._pieces: dict[str, list[str]] = {}
+        self._split = lru_cache(_CACHED_WORDS)(self._segmented)
 
     @classmethod
     def load(cls, path: Path) -> "SentencePieces":
-        """The pieces of a file as the package sentencepiece writes it. Raises UserError for any other."""
+        """The model of a file of the package sentencepiece. Raises UserError for any other file."""
         try:
             return cls(path.read_bytes())
         except OSError as error:
@@ -37,38 +38,33 @@ class SentencePieces:
 
     @property
     def size(self) -> int:
-        """The number of pieces, three symbols included."""
+        """The number of pieces, three special symbols included."""
         return int(self._processor.get_piece_size())
 
     def apply(self, words: Iterable[str]) -> list[str]:
-        """The pieces of all words, one after the other; the first of each word begins with ``MARK``."""
-        # Emptied, not trimmed, as in bpe.py.
-        if len(self._pieces) > _CACHED_WORDS:
-            self._pieces.clear()
-        return [piece for word in words for piece in self._pieces.get(word) or self._split(word)]
+        """The subwords of all words, concatenated; the first of each word begins with ``MARK``."""
+        return [piece for word in words for piece in self._split(word)]
 
-    def _split(self, word: str) -> list[str]:
-        """The pieces of a word that is not in the cache. No piece reaches over two words, so that each is alone."""
+    def _segmented(self, word: str) -> list[str]:
         pieces: list[str] = self._processor.encode(plain(word), out_type=str)
-        self._pieces[word] = pieces
         return pieces
 
     def join(self, pieces: Iterable[str]) -> list[str]:
-        """The words that were split into ``pieces``."""
+        """The words of the subwords."""
         return join_sentencepieces(pieces)
 
     def numbers(self, pieces: Sequence[str]) -> list[int]:
-        """The number of the word, in ``join``, that each piece belongs to, counted from 0."""
+        """The index of the word in ``join`` that each subword belongs to, from 0."""
         return sentencepiece_numbers(pieces)
 
 
 def plain(word: str) -> str:
-    """The word with a low line instead of ``MARK``, which would be taken for the beginning of a word."""
+    """The word with an underscore for ``MARK``."""
     return word.replace(MARK, "_")
 
 
 def join_sentencepieces(pieces: Iterable[str]) -> list[str]:
-    """The words that were split into ``pieces``; what follows a mark that stands alone belongs to it."""
+    """Words from subwords; a ``MARK`` that stands alone begins a word."""
     words: list[str] = []
     for piece, number in zip(pieces := list(pieces), sentencepiece_numbers(pieces), strict=True):
         if number == len(words):
@@ -78,11 +74,11 @@ def join_sentencepieces(pieces: Iterable[str]) -> list[str]:
 
 
 def sentencepiece_numbers(pieces: Iterable[str]) -> list[int]:
-    """The number of the word that each piece belongs to, counted from 0.
+    """The index of the word that each subword belongs to, from 0.
 
-    A mark without letters at the end belongs to no word: it has the number that the next word would have.
+    A final ``MARK`` without letters has the index that the next word would have.
     """
-    numbers, number, empty = [], 0, True  # whether the word has no letter yet
+    numbers, number, empty = [], 0, True  # empty: the word has no letter yet
     for piece in pieces:
         if piece.startswith(MARK) and not empty:
             number, empty = number + 1, True
@@ -92,9 +88,9 @@ def sentencepiece_numbers(pieces: Iterable[str]) -> list[int]:
 
 
 def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[str]) -> bytes:
-    """A unigram model of at most ``size`` pieces, learnt from how often each word occurs; always the same.
+    """A unigram model of at most ``size`` pieces, learnt deterministically from word counts.
 
-    Text that has too few words for so many pieces gets fewer. Raises UserError for fewer than it has characters.
+    There are fewer pieces if the text is too small. Raises UserError if ``size`` is below its number of characters.
     """
     trainer = package().SentencePieceTrainer
     ordered = sorted(((plain(word), n) for word, n in counts.items()), key=lambda item: (-item[1], item[0]))
@@ -107,14 +103,14 @@ def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[st
             normalization_rule_name="identity", num_threads=_THREADS, minloglevel=2,
         )  # fmt: skip
     except RuntimeError as error:
-        # Without its advice, which is to use an option that prep does not have.
-        reason = str(error).rpartition("] ")[2].partition(" Increase")[0].strip(" .")[:200] or "it has no words"
-        raise UserError(f"`sentencepiece` {size}: cannot be learnt here ({reason}); try another number") from None
+        # Without its advice to increase an option that prep does not have.
+        reason = str(error).rpartition("] ")[2].partition(" Increase")[0].strip(" .")[:200] or "the text has no words"
+        raise UserError(f"`sentencepiece` {size}: learning failed ({reason}); try another number") from None
     return model.getvalue()
 
 
 def package() -> Any:
-    """The package sentencepiece. Raises UserError where it is not installed."""
+    """The package sentencepiece. Raises UserError if it is not installed."""
     try:
         import sentencepiece
     except ImportError:

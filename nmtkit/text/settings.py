@@ -1,4 +1,4 @@
-"""The settings of a data folder, prep.yaml: what decides how raw text becomes tokens and back."""
+"""The settings of a data folder (prep.yaml): tokenisation, truecasing, segmentation and cleaning."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,28 +10,27 @@ from nmtkit.errors import UserError
 from nmtkit.folders import TextFiles
 
 Drop = Literal["identical", "script", "overlap", "duplicate"]
-# reversible: words and punctuation marks with joiners, which become the same text again (reversible.py).
-# moses: Moses' rules. characters: every Chinese or Japanese character is a word, and the rest is as with moses.
-# none: the words are already separated by spaces.
+# reversible: words and punctuation marks with joiners (reversible.py). moses: Moses' rules. characters: Moses' rules,
+# with every Chinese or Japanese character a word. none: words are separated by spaces already.
 Tokenizer = Literal["reversible", "moses", "characters", "none"]
-MOSES: tuple[Tokenizer, ...] = ("moses", "characters")  # those that apply Moses' rules
+MOSES: tuple[Tokenizer, ...] = ("moses", "characters")  # based on Moses' rules
 Segmentation = Literal["bpe", "sentencepiece", "words"]
 
 
 @dataclass(frozen=True)
 class Side:
-    """The settings by which the text of one language becomes tokens.
+    """How the text of one language is tokenised.
 
-    Defaults are what an old prep.yaml means that lacks a key; nmtkit prep writes every key, and has its own defaults.
+    Defaults are for keys missing in an old prep.yaml; nmtkit prep writes every key and has its own defaults.
     """
 
     language: str  # as in ISO 639-1: en, de, zh
     normalize: bool = True  # punctuation, as Moses does
-    command: str | None = None  # a program that reads lines before the tokenizer does: a segmenter
+    command: str | None = None  # a segmenter that is run before the tokenizer
     tokenizer: Tokenizer = "moses"
     aggressive_hyphens: bool = False  # "well-known" is "well @-@ known", as with Moses' -a
-    protected: tuple[str, ...] = ()  # regular expressions: what they match stays as it is, as with Moses' -protected
-    escape: bool = False  # &apos; and the like, as Moses writes unless it is told -no-escape
+    protected: tuple[str, ...] = ()  # regular expressions whose matches are not tokenised, as with Moses' -protected
+    escape: bool = False  # &apos; etc., as Moses does without -no-escape
     lowercase: bool = False
     truecase: bool = False
     segmentation: Segmentation = "bpe"
@@ -41,7 +40,7 @@ class Side:
             raise ValueError("`lowercase` and `truecase` exclude each other")
         if self.tokenizer not in MOSES and (self.aggressive_hyphens or self.protected or self.escape):
             raise ValueError(
-                "`aggressive_hyphens`, `protect` and `escape` are options of the Moses tokenizer, and `tokenizer` is "
+                "`aggressive_hyphens`, `protect` and `escape` are options of the Moses tokenizer, not of `tokenizer` "
                 f"{self.tokenizer}; add `tokenizer` moses"
             )
         for pattern in self.protected:
@@ -53,11 +52,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """The settings of cleaning. Lengths are in words before BPE."""
+    """Cleaning of training text. Lengths are in words, before segmentation into subwords."""
 
     max_length: int = 250  # 0: no limit
     max_ratio: float = 9.0  # longer side to shorter side, as Moses' clean-corpus-n; 0: no limit
-    drop: tuple[Drop, ...] = ()  # rules that are not always on
+    drop: tuple[Drop, ...] = ()  # optional rules
 
     def __post_init__(self) -> None:
         if self.max_length < 0:
@@ -68,13 +67,13 @@ class Cleaning:
 
 @dataclass(frozen=True)
 class Prep:
-    """Everything that decides what ``nmtkit prep`` makes of a text; the content of prep.yaml."""
+    """All settings of ``nmtkit prep``; the content of prep.yaml."""
 
     src: Side
     tgt: Side
-    merges: int | None = 10_000  # of BPE; None: as many as suit the number of words, see learning.py
+    merges: int | None = 10_000  # of BPE; None: chosen by the number of words, see learning.py
     pieces: int = 8_000  # of SentencePiece
-    joint: bool = True  # learn BPE or SentencePiece on both sides together
+    joint: bool = True  # one subword model for both sides
     cleaning: Cleaning = field(default_factory=Cleaning)
 
     def __post_init__(self) -> None:
@@ -86,19 +85,19 @@ class Prep:
 
 @dataclass(frozen=True)
 class Development:
-    """The settings of a development set beyond two files."""
+    """Options of the development set."""
 
-    references: tuple[Path, ...] = ()  # other translations of its source, which BLEU counts, too
-    size: int | None = None  # pairs to draw from the training text, which has no others then
-    seed: int = 1  # of this drawing
+    references: tuple[Path, ...] = ()  # further references for BLEU
+    size: int | None = None  # pairs to sample from the training text, if there is no development set
+    seed: int = 1  # of this sample
 
 
 TWO_FILES = Development()
 
 
 def load_prep(folder: Path) -> Prep:
-    """The settings of a data or model folder. Raises UserError where there are none, or some that cannot be."""
+    """The settings of a data or model folder. Raises UserError if they are missing or invalid."""
     path = TextFiles(folder).settings
     if not path.is_file():
-        raise UserError(f"{path}: not there; make the folder with nmtkit prep")
+        raise UserError(f"{path}: not found; make the folder with nmtkit prep")
     return build(Prep, load_yaml(path), str(path))

@@ -1,4 +1,4 @@
-"""Truecasing as Moses does it: the first word of a sentence gets the case that it usually has."""
+"""Truecasing as in Moses: the first word of a sentence gets its most frequent case."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,11 +11,11 @@ from nmtkit.lines import read_lines
 from nmtkit.text.reversible import JOINER
 
 _SENTENCE_END = frozenset(".:?!")
-_BEFORE_SENTENCE = frozenset("([\"'")  # do not count as its first word
+_BEFORE_SENTENCE = frozenset("([\"'")  # skipped before its first word
 
 
 class Truecaser:
-    """Gives the first word of a sentence the case it usually has; the model is a text file, as Moses writes it."""
+    """Gives the first word of a sentence its usual case; the model is a text file in Moses' format."""
 
     def __init__(self, best: dict[str, str], known: set[str]) -> None:
         self.best = best  # lower-cased word: its most frequent form
@@ -23,7 +23,7 @@ class Truecaser:
 
     @classmethod
     def load(cls, path: Path) -> "Truecaser":
-        """The truecaser in a file of lines ``the (90/100) The (10)``. Raises UserError for any other line."""
+        """The truecaser of a file with lines such as ``the (90/100) The (10)``. Raises UserError for any other line."""
         best, known = {}, set()
         for number, line in enumerate(read_lines(path), 1):
             forms = line.split()[::2]
@@ -34,8 +34,7 @@ class Truecaser:
         return cls(best, known)
 
     def apply(self, words: list[str]) -> list[str]:
-        """A sentence truecased as by Moses' truecase.perl: inside it, known forms stay as they are."""
-        # Inside a sentence, a form that was seen there is right as it is: Bush and bush are two words.
+        """A sentence truecased like Moses' truecase.perl: inside the sentence, known forms are unchanged."""
         return [
             self.best.get(word.lower(), word) if first or word not in self.known else word
             for word, first in zip(words, sentence_starts(words), strict=True)
@@ -43,7 +42,7 @@ class Truecaser:
 
 
 def sentence_starts(words: Sequence[str]) -> list[bool]:
-    """For each word, True if a sentence may begin with it, by the rule of Moses' truecase.perl."""
+    """For each word, whether a sentence can start with it, as in Moses' truecase.perl."""
     starts, first = [], True
     for word in words:
         starts.append(first)
@@ -53,7 +52,7 @@ def sentence_starts(words: Sequence[str]) -> list[bool]:
 
 
 def count_cases(sentences: Iterable[list[str]]) -> Counter[str]:
-    """The count of each form of a word where its case says something: not at the start of a sentence."""
+    """Counts of word forms, except at the start of a sentence."""
     truecaser = MosesTruecaser()
     plain = ([word.strip(JOINER) for word in words] for words in sentences)
     return Counter(form for words in plain for _, form, _ in truecaser.learn_truecase_weights(words))
@@ -68,7 +67,6 @@ def learn_truecaser(forms: Counter[str]) -> str:
 
 
 def _truecase_line(forms: Sequence[tuple[str, int]]) -> str:
-    """The line of a word, whose forms come with their counts, the most frequent first."""
     (best, count), *others = forms
     total = sum(count for _, count in forms)
     return " ".join([f"{best} ({count}/{total})", *(f"{form} ({count})" for form, count in others)]) + "\n"

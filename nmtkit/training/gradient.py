@@ -61,7 +61,8 @@ def _add_up(run: Run, micro: Sequence[Batch], divisor: int) -> tuple[Tensor, Ten
     run.model.zero_grad(set_to_none=True)
     total_loss, total_nll = torch.zeros(2, dtype=torch.float64, device=run.device)
     for batch in micro:
-        loss, nll = summed_loss(run.model, batch, run.settings.label_smoothing, run.dtype)
+        settings = run.settings
+        loss, nll = summed_loss(run.model, batch, settings.label_smoothing, run.dtype, settings.word_dropout)
         # Divided here, so that the gradients of all micro-batches add up to that of the whole batch.
         (loss / divisor).backward()
         total_loss, total_nll = total_loss + loss.detach(), total_nll + nll

@@ -12,6 +12,7 @@ from torch import Tensor
 from nmtkit.data.batches import Batch
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import linear_cross_entropy, score
+from nmtkit.symbols import BOS
 
 
 class Gradient(NamedTuple):
@@ -23,17 +24,29 @@ class Gradient(NamedTuple):
     halvings: int  # how often memory ran out, so that the batch was repeated in twice as many micro-batches
 
 
-def summed_loss(model: Seq2Seq, batch: Batch, label_smoothing: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def summed_loss(
+    model: Seq2Seq, batch: Batch, label_smoothing: float, dtype: torch.dtype, word_dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """Loss and negative log-likelihood (nats) of a batch's target words, summed: two scalars of shape ().
 
     Only the loss carries a gradient. They differ by label smoothing, which gives a target word the probability
-    1 - ``label_smoothing`` and all other words together the rest.
+    1 - ``label_smoothing`` and all other words together the rest. Each source word and each previous target word is
+    dropped with probability ``word_dropout``; the words to predict stay.
     """
     batch = batch.to(model.output.weight.device)
+    src, previous = drop_words(batch.src, word_dropout), drop_words(batch.tgt, word_dropout)
     with _products(model, dtype):
-        hidden = model(batch.src, batch.mask, batch.tgt)  # (B, T, H)
+        hidden = model(src, batch.mask, previous)  # (B, T, H)
     hidden, words = _real(hidden, batch, dtype)
     return linear_cross_entropy(hidden, model.output.weight, model.output.bias, words, label_smoothing)
+
+
+def drop_words(ids: Tensor, p: float) -> Tensor:
+    """ids (...) with each replaced by BOS, whose vector is zero (in DenseNMT the end mark's), with probability ``p``.
+
+    Dropout of whole words (Gal and Ghahramani 2016; Sennrich and Zhang 2019), without rescaling the others.
+    """
+    return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < p, BOS) if p else ids
 
 
 def score_words(model: Seq2Seq, batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -1,8 +1,8 @@
 """Parameter groups, initialisers and optimisers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
@@ -12,7 +12,6 @@ from nmtkit.errors import UserError
 from nmtkit.models import base
 
 LARGEST = 1e30  # settings are less, so that float32 can multiply by them
-BLOCK = 1 << 16  # elements of a parameter that Adadelta works on together: six blocks in float32 are 1.5 MB
 
 
 @dataclass(frozen=True)
@@ -124,36 +123,7 @@ def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, 
     if config.name in ("sgd", "nag"):
         nesterov = config.name == "nag"
         return torch.optim.SGD(grouped, lr=config.lr, momentum=config.momentum, nesterov=nesterov, fused=True)
-    return Adadelta(grouped, rho=config.rho, eps=config.eps)
-
-
-class Adadelta(torch.optim.Adadelta):
-    """PyTorch's Adadelta (Zeiler 2012, algorithm 1) to the last bit, in two thirds of its time on a CPU.
-
-    It updates a parameter in blocks that fit into the processor's cache; PyTorch, which has no fused form of this
-    optimiser, makes ten passes over the whole.
-    """
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """Update every parameter that has a gradient; ``closure`` and the result are as for PyTorch's optimisers."""
-        given = [(p, group) for group in self.param_groups for p in group["params"] if p.grad is not None]
-        if closure or any(p.is_cuda or p not in self.state for p, _ in given):  # PyTorch makes the state at first
-            return super().step(closure)
-        for p, group in given:
-            state, rho, eps = self.state[p], group["rho"], group["eps"]
-            state["step"] += 1
-            # Views of what is written to: ``reshape`` would copy a tensor that does not lie in one piece.
-            whole = (p.view(-1), p.grad.reshape(-1), state["square_avg"].view(-1), state["acc_delta"].view(-1))
-            for x, g, square, delta in zip(*(each.split(BLOCK) for each in whole), strict=True):
-                if group["weight_decay"]:
-                    g = g.add(x, alpha=group["weight_decay"])
-                square.mul_(rho).addcmul_(g, g, value=1 - rho)  # E[g^2]
-                root = (square + eps).sqrt_()
-                change = (delta + eps).sqrt_().div_(root).mul_(g)
-                delta.mul_(rho).addcmul_(change, change, value=1 - rho)  # E[dx^2]
-                x.add_(change, alpha=-group["lr"])
-        return None
+    return torch.optim.Adadelta(grouped, rho=config.rho, eps=config.eps)
 
 
 def set_rates(optimizer: torch.optim.Optimizer, multiplier: float) -> None:

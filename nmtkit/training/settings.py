@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from nmtkit.config import LEARNT_WITH, Resume, free, learnt_with, require_counts
+from nmtkit.config import HYPERPARAMETER, Resume, free, hyperparameter, require_counts
 from nmtkit.ops.precision import TrainingPrecision
 from nmtkit.training.optimizers import Group, Optimizer
 from nmtkit.training.schedules import Schedule
@@ -18,19 +18,20 @@ class Training:
     Batches are global: the size of an update whatever it is computed on. Raises ValueError for values that cannot be.
     """
 
-    optimizer: Optimizer = field(metadata=LEARNT_WITH)
-    groups: dict[str, Group] = field(default_factory=dict, metadata=LEARNT_WITH)
-    schedule: Schedule = field(default_factory=Schedule, metadata=LEARNT_WITH)
+    optimizer: Optimizer = field(metadata=HYPERPARAMETER)
+    groups: dict[str, Group] = field(default_factory=dict, metadata=HYPERPARAMETER)
+    schedule: Schedule = field(default_factory=Schedule, metadata=HYPERPARAMETER)
     batch_sentences: int | None = None  # one of these two
     batch_tokens: int | Literal["auto"] | None = None  # sentences x the longest side, end marks and padding included
     # auto: as many as keep the machine busy, measured when a run begins; the number is then kept in its config.yaml
     pass_tokens: int = free(8192)  # held in memory at once: a larger batch is added up from several passes
     max_length: int | None = None  # pairs with a longer side (in tokens) are not trained on; counted and logged
     # summed cross-entropy is divided by the batch's words or sentences
-    loss: Literal["tokens", "sentences"] = learnt_with("tokens")
-    label_smoothing: float = learnt_with(0.0)
-    clip_norm: float | None = learnt_with(None)  # of all gradients together
-    clip_factor: float = learnt_with(1.0)  # times clip_norm at every validation without improvement
+    loss: Literal["tokens", "sentences"] = hyperparameter("tokens")
+    label_smoothing: float = hyperparameter(0.0)
+    word_dropout: float = hyperparameter(0.0)  # probability that a source word or a previous target word is not seen
+    clip_norm: float | None = hyperparameter(None)  # of all gradients together
+    clip_factor: float = hyperparameter(1.0)  # times clip_norm at every validation without improvement
     max_epochs: int | None = free(None)
     max_updates: int | None = free(None)
     valid_every: int | None = free(None)  # updates; null: at the end of every epoch
@@ -47,7 +48,7 @@ class Training:
     seed: int = 1  # what these three are unless they are given
     init_seed: int | None = None  # of the initial weights
     order_seed: int | None = None  # of the order of the data
-    dropout_seed: int | None = learnt_with(None)
+    dropout_seed: int | None = hyperparameter(None)
 
     def __post_init__(self) -> None:
         if (self.batch_sentences is None) == (self.batch_tokens is None):
@@ -68,6 +69,8 @@ class Training:
             raise ValueError(f"clip_factor: {self.clip_factor} is not in (0, 1]")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing: {self.label_smoothing} is not in [0, 1)")
+        if not 0 <= self.word_dropout < 1:
+            raise ValueError(f"word_dropout: {self.word_dropout} is not in [0, 1)")
         if self.min_lr is not None and not (self.min_lr > 0 and self.schedule.kind == "plateau"):
             raise ValueError(f"min_lr: {self.min_lr} is not above 0, or schedule.kind is not plateau")
 
@@ -82,7 +85,7 @@ class Training:
 
 
 def on_resume(key: str) -> Resume:
-    """Whether a run that goes on may change a setting, such as ``optimizer.lr``: freely, learning with it, or not."""
+    """Whether a setting, such as ``optimizer.lr``, may change when a run is resumed."""
     first, *rest = key.split(".")
     found = _resume(Training, first, "fixed")
     # Below a part, a field has the say of the part unless it has its own; below ``groups`` there are names of groups.

@@ -116,7 +116,7 @@ def answers(
                 parts.put(job(parts.rest()))
                 yield parts.answers
                 continue
-        with one_thread(), Workers(jobs, helping=True, copies=copies) as workers:
+        with one_thread(), Workers(jobs, helping=True, fork=copies) as workers:
             others = (Parts(window, jobs) for window in windows)
             yield from shared(job, itertools.chain([parts], others), workers, at_hand)
 

@@ -5,7 +5,7 @@ Lines become tokens and ids, long ones in pieces; search finds hypotheses for th
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, overload
@@ -128,38 +128,6 @@ class Translator:
         grouped = windows(lines, lambda: True, LARGEST_WINDOW if isinstance(lines, Sequence) else FIRST_WINDOW)
         answers = (best for window in grouped for best in self.answer(window, asked))
         return answers if asked.n_best is not None else (best[0].text for best in answers)
-
-    def n_best(
-        self,
-        lines: Iterable[str],
-        n: int,
-        *,
-        tokenized: bool = False,
-        alignment: bool = False,
-        attention: bool = False,
-        lexicon: Mapping[str, str] | None = None,
-        prefixes: Iterable[str] | None = None,
-        seed: int | None = None,
-    ) -> list[list[Translation]]:
-        """Up to n translations of every line, best first: ``answer`` to a ``Request`` with these fields.
-
-        lexicon: replace unknown words by its translations, instead of the model's. prefixes: what the translation of
-        each line must begin with.
-        """
-        request = Request(
-            n_best=n, seed=seed, tokenized=tokenized, prefixes=prefixes is not None, alignment=alignment,
-            attention=attention, replace_unk=lexicon is not None,
-        )  # fmt: skip
-        # A lexicon of the caller's has one translation for each word.
-        own = (
-            self.lexicon if lexicon is None else Lexicon("`lexicon`", lambda: {w: {t: 1.0} for w, t in lexicon.items()})
-        )
-        return replace(self, lexicon=own).answer(lines, request, prefixes)
-
-    def forced(self, lines: Iterable[str], references: Iterable[str], *, tokenized: bool = False) -> list[Translation]:
-        """The references as if they had been found, with the scores that the model gives them; see ``answer``."""
-        answers = self.answer(lines, Request(references=True, tokenized=tokenized), references)
-        return [reference for [reference] in answers]
 
     def answer(
         self, lines: Iterable[str], request: Request, beside: Iterable[str] | None = None

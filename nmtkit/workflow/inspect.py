@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from nmtkit.data.batches import Batch
     from nmtkit.evaluation.gradients import Layer
+    from nmtkit.evaluation.saturation import Saturation
     from nmtkit.experiment.schema import Experiment
+    from nmtkit.models.base import Seq2Seq
     from nmtkit.training.estimate import Estimate
 
 PAIRS, LONGEST = 32, 50  # sentence pairs, and tokens of their longer side, in the batch of the gradients
@@ -62,6 +64,13 @@ class Inspection:
     training: "Estimate"  # the memory and the speed to expect on the device, in float32
 
 
+class Flow(NamedTuple):
+    """The gradient flow through a model."""
+
+    layers: "list[Layer]"  # bottom first
+    attention: "list[Saturation]"  # of its additive attention, if it has any
+
+
 def examine(options: InspectOptions) -> Inspection:
     """The parts of a model, its sizes, and what its training will cost: ``nmtkit inspect``.
 
@@ -83,12 +92,14 @@ def examine(options: InspectOptions) -> Inspection:
     return Inspection(planned, words, parameters, paper, _shapes(planned, words), device, costs)
 
 
-def compare_flows(options: FlowOptions) -> "dict[str, list[Layer]]":
+def compare_flows(options: FlowOptions) -> dict[str, Flow]:
     """The norms of each layer's activations and gradients on one batch: ``nmtkit inspect --gradients``.
 
-    A list of layers for the model, with the initial weights of a training run or with those of a model folder, and one
+    One flow for the model, with the initial weights of a training run or with those of a model folder, and one
     for each change in ``compare``, such as "model.fast_forward=none". Raises UserError as ``inspect``.
     """
+    from nmtkit.evaluation.gradients import gradient_flow
+    from nmtkit.evaluation.saturation import saturation
     from nmtkit.translation.loading import choose_device
 
     # The model itself comes first, as what the others are compared with.
@@ -96,7 +107,11 @@ def compare_flows(options: FlowOptions) -> "dict[str, list[Layer]]":
     data, device = Path(options.data), choose_device(options.device)
     # One batch for all models, so that they can be compared.
     batch = _batch(data).to(device)
-    return {name: _flow(planned, batch, data, device, folder) for name, (planned, folder) in plans.items()}
+    flows = {}
+    for name, (planned, folder) in plans.items():
+        model = _build(planned, data, device, folder)
+        flows[name] = Flow(gradient_flow(model, batch), saturation(model, batch))
+    return flows
 
 
 inspect = by_keyword(InspectOptions, examine)
@@ -152,21 +167,18 @@ def _batch(data: Path) -> "Batch":
     return batches.collate(corpus, first)
 
 
-def _flow(
-    planned: "Experiment", batch: "Batch", data: Path, device: "torch.device", folder: Path | None
-) -> "list[Layer]":
-    """The gradient flow through the model in ``folder``, or with initial ones if that is None."""
+def _build(planned: "Experiment", data: Path, device: "torch.device", folder: Path | None) -> "Seq2Seq":
+    """The model with the weights in ``folder``, or with initial ones if that is None."""
     import torch
 
-    from nmtkit.evaluation.gradients import gradient_flow
     from nmtkit.experiment.model import load_model
     from nmtkit.experiment.size import vocabulary_sizes
     from nmtkit.training import optimizers
 
     if folder:
-        return gradient_flow(load_model(folder, device)[0], batch)
+        return load_model(folder, device)[0]
     # As training begins: the values that a run with this seed starts from.
     torch.manual_seed(planned.training.seed)
     model = planned.build(*vocabulary_sizes(planned, data))
     optimizers.initialise(model, planned.training.groups)
-    return gradient_flow(model.to(device), batch)
+    return model.to(device)

@@ -11,7 +11,7 @@ from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.lines import atomic_write
 from nmtkit.options import Option, by_keyword, option
-from nmtkit.translation.request import REPLACE_UNK
+from nmtkit.translation.request import REPLACE_UNK, Request
 from nmtkit.version import __version__
 from nmtkit.workflow.contrast import measure, read_entries
 from nmtkit.workflow.shared import DATA, DEVICE, MAX_LENGTH, SUBSET_METRIC, TYPES, paths
@@ -191,7 +191,7 @@ def _looks(sentence: "Sentence", translated: "list[Translated]", histories: "lis
     looks = []
     for t, history in zip(translated, histories, strict=True):
         try:
-            [[best]] = t.translator.n_best([sentence.source], 1, attention=True)
+            [[best]] = t.translator.answer([sentence.source], Request(attention=True))
         except UserError:  # it has no attention
             continue
         if best.attention is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nmtkit.errors import UserError
-from nmtkit.machine.processes import COPIES, loading
+from nmtkit.machine.processes import CAN_FORK, loading
 from nmtkit.options import by_keyword, option
 from nmtkit.translation.request import SPEED, Request
 from nmtkit.workflow.shared import (
@@ -74,7 +74,7 @@ def translate_windows(options: TranslateOptions) -> "Iterator[list[list[Translat
         ).resolved()  # fmt: skip
         translator = translator_of(models)
         translator.check(options.request)  # here, where it is refused before a line is read or a process started
-    copies = COPIES and translator.device.type == "cpu"
+    copies = CAN_FORK and translator.device.type == "cpu"
     # A process that is not a copy takes as long to start as this one did. Those that are asked for start at once.
     start = 0.0 if options.jobs or copies else time.process_time()
     # After loading, because the models' size says how many of them the memory holds.

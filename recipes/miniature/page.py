@@ -1,117 +1,192 @@
-"""Writes the tables of README.md and curves.svg from the ledger: each claim of plan.yaml beside what came out here.
+"""Judges the claims of plan.yaml by the ledger: the tables of README.md, all comparisons in RESULTS.md, and forest.svg.
 
     python recipes/miniature/page.py
 
-A claim is that one row is better than another. Two tests, both two-sided: over seeds, a t-test whose deviation is
-pooled over all rows of the group, since two seeds say too little alone; and over sentences, the paired randomisation
-test of `nmtkit score` for each seed, put together by Fisher's method. The effect is
+The difference of two rows is that of their means over seeds with Welch's 95 % interval, positive in the direction of
+the claim. It is held against 0 and against the paper's difference (a cross-entropy's in proportion):
 
-    seen          in the paper's direction, and p < 0.05 in both tests
-    opposite      in the other direction, and p < 0.05 in both
-    not seen      neither of these
-    not run yet   until there are two seeds of both rows, and the test over sentences
+    reproduced      excludes 0, contains the paper's; without a number in the paper: excludes 0
+    larger          excludes 0, lies above the paper's
+    smaller         excludes 0, lies below the paper's
+    undecided       contains 0 and the paper's
+    excluded        contains 0, lies below the paper's
+    reversed        excludes 0, in the other direction
+    did not train   a side is below the plan's floor, so that this is no measurement of the effect
+    not run         a seed of the plan is missing
 """
 
 import argparse
-import math
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import forest
 import yaml
-from run import HERE, Job, jobs, read_ledger
+from judge import LEVEL, VERDICTS, Difference, holm, verdict, welch
+from run import HERE, jobs, read_ledger, seeds
 
-MARK = "<!-- What follows is written by page.py. -->"
-LEVEL = 0.05
-
-
-def t_test(difference: float, deviation: float, sizes: tuple[int, int], freedom: int) -> float:
-    """Two-sided p of a difference of two means of so many values, for a deviation with so many degrees of freedom.
-
-    With theta = atan(t / sqrt(freedom)) the density of Student's t is proportional to cos(theta)^(freedom - 1).
-    """
-    if not deviation:
-        return 0.0 if difference else 1.0
-    t = abs(difference) / (deviation * math.sqrt(1 / sizes[0] + 1 / sizes[1]))
-
-    def area(start: float) -> float:
-        step = (math.pi / 2 - start) / 10_000
-        return step * math.fsum(math.cos(start + (i + 0.5) * step) ** (freedom - 1) for i in range(10_000))
-
-    return area(math.atan(t / math.sqrt(freedom))) / area(0.0)
+BEGIN, END = "<!-- Written by page.py from here ... -->", "<!-- ... to here. -->"
+Line = dict[str, Any]  # of the ledger
 
 
-def fisher(ps: Sequence[float]) -> float:
-    """One p of several independent ones: -2 sum log p has a chi-squared distribution of two degrees for each."""
-    half = -math.fsum(math.log(p) for p in ps)
-    return min(1.0, math.exp(-half) * math.fsum(half**k / math.factorial(k) for k in range(len(ps))))
+class Measure(NamedTuple):
+    """What is read off a line of the ledger; `sign` makes a gain positive."""
+
+    of: Callable[[Line], float]
+    digits: int = 2
+    sign: int = 1
 
 
-def sentence_test(ps: Sequence[float], differences: Sequence[float]) -> float:
-    """One two-sided p of those of every seed: one-sided in the direction of the mean, put together, doubled."""
-    sign = math.copysign(1, math.fsum(differences))
-    one_sided = [p / 2 if difference * sign > 0 else 1 - p / 2 for p, difference in zip(ps, differences, strict=True)]
-    return min(1.0, 2 * fisher(one_sided))
+MEASURES = {
+    "BLEU": Measure(lambda line: line["BLEU"]),
+    "chrF2": Measure(lambda line: line["chrF"]),
+    "cross-entropy": Measure(lambda line: min(record["cross_entropy"] for record in line["passes"]), 3, -1),
+    "dev BLEU": Measure(lambda line: line["passes"][-1]["bleu"]),
+}
 
 
-def pooled(samples: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """The deviation within samples and its degrees of freedom."""
-    several = [sample for sample in samples if len(sample) > 1]
-    squares = math.fsum(statistics.variance(sample) * (len(sample) - 1) for sample in several)
-    freedom = sum(len(sample) - 1 for sample in several)
-    return (math.sqrt(squares / freedom) if freedom else 0.0), freedom
+class Comparison(NamedTuple):
+    """Two rows of a group, and what came out; without differences where a seed is missing."""
 
-
-class Finding(NamedTuple):
-    """What came out of a claim; without numbers where there are none yet."""
-
+    group: str
+    better: str
+    worse: str
+    counts: tuple[int, int]  # seeds of each side in the ledger
+    differences: dict[str, Difference]  # by measure
+    means: tuple[float, float]  # of the paper's own measure
+    paper: float | None  # the paper's difference, in that measure
     verdict: str
-    difference: float | None = None  # of mean BLEU, better minus worse
-    p_seeds: float | None = None
-    p_sentences: float | None = None
+    planned: str  # the verdict of the seeds that were fixed before any run
+    marks: str
+    p_sentences: float | None  # the largest p, over seeds, of the paired test over sentences
 
 
-Scores = dict[int, float]  # by seed
+class Claim(NamedTuple):
+    """What a paper says, and the comparisons that test it; the first that has been run judges it."""
 
+    paper: str
+    measure: str
+    content: dict[str, Any]  # of the plan
+    judge: Comparison
+    others: list[Comparison]
 
-def judge(better: Scores, worse: Scores, ps: Scores, deviation: float, freedom: int) -> Finding:
-    """Of BLEU of two rows, p of the test over sentences, and the group's deviation over seeds (``pooled``)."""
-    if not better or not worse:
-        return Finding("not run yet")
-    difference = statistics.mean(better.values()) - statistics.mean(worse.values())
-    if min(len(better), len(worse)) < 2 or not ps:
-        return Finding("not run yet", difference)
-    p_seeds = t_test(difference, deviation, (len(better), len(worse)), freedom)
-    p_sentences = sentence_test(list(ps.values()), [better[seed] - worse[seed] for seed in ps])
-    sure = max(p_seeds, p_sentences) < LEVEL
-    verdict = ("seen" if difference > 0 else "opposite") if sure else "not seen"
-    return Finding(verdict, difference, p_seeds, p_sentences)
+    @property
+    def difference(self) -> Difference | None:
+        """None where nothing is measured: not run, or did not train."""
+        return None if self.judge.verdict in ("not run", "did not train") else self.judge.differences[self.measure]
 
 
 class Results:
-    """The lines of the ledger that are of the plan as it is now."""
+    """The plan, and the lines of the ledger that are of it as it is now."""
 
-    def __init__(self, plan: dict[str, Any], ledger: list[dict[str, Any]]):
-        self.jobs = jobs(plan)
+    def __init__(self, plan: dict[str, Any], ledger: list[Line]):
+        self.plan = plan
+        self.jobs = {(job.group, job.row, job.seed): job for job in jobs(plan)}
         self.lines = {line["id"]: line for line in ledger}
 
-    def of(self, group: str, row: str) -> dict[int, dict[str, Any]]:
-        """By seed."""
-        return {job.seed: self.lines[job.id] for job in self._jobs(group, row) if job.id in self.lines}
+    def of(self, group: str, row: str) -> dict[int, Line]:
+        """By seed, in the order of the plan."""
+        wanted = [job for job in self.jobs.values() if (job.group, job.row) == (group, row)]
+        return {job.seed: self.lines[job.id] for job in wanted if job.id in self.lines}
 
-    def rows(self, group: str) -> list[str]:
-        return list(dict.fromkeys(job.row for job in self.jobs if job.group == group))
+    def claims(self) -> list[Claim]:
+        found = []
+        for name, paper in self.plan["papers"].items():
+            for content in paper["claims"]:
+                judges, beside = (
+                    [self.compare(rows, content, paper["measure"]) for rows in content.get(key, [])]
+                    for key in ("compare", "beside")
+                )
+                judge = next((comparison for comparison in judges if comparison.verdict != "not run"), judges[0])
+                others = [comparison for comparison in judges + beside if comparison is not judge]
+                found.append(Claim(name, paper["measure"], content, judge, others))
+        return found
 
-    def finding(self, group: str, better: str, worse: str) -> Finding:
-        scores = {row: {seed: line["BLEU"] for seed, line in self.of(group, row).items()} for row in self.rows(group)}
-        others = {job.seed: job.id for job in self._jobs(group, worse)}
-        pairs = {job.seed: f"{job.id}-{others[job.seed]}" for job in self._jobs(group, better) if job.seed in others}
-        ps = {seed: self.lines[pair]["p"] for seed, pair in pairs.items() if pair in self.lines}
-        return judge(scores[better], scores[worse], ps, *pooled([list(of_row.values()) for of_row in scores.values()]))
+    def compare(self, rows: Sequence[str], claim: dict[str, Any], measure: str) -> Comparison:
+        group, better, worse = rows
+        content = self.plan["groups"][group]
+        lines = [self.of(group, row) for row in (better, worse)]
+        planned = [seeds(content, content["rows"][row]) for row in (better, worse)]
+        counts = (len(lines[0]), len(lines[1]))
+        if [len(of_row) for of_row in planned] != list(counts):
+            return Comparison(group, better, worse, counts, {}, (0, 0), None, "not run", "not run", "", None)
+        differences = {name: difference(name, lines) for name in MEASURES}
+        sides = [statistics.mean(map(MEASURES[measure].of, of_row.values())) for of_row in lines]
+        effect = printed(claim, measure, sides[1])
+        first = [{seed: of_row[seed] for seed in of_row if seed not in later(content, row)}
+                 for of_row, row in zip(lines, (better, worse), strict=True)]  # fmt: skip
+        return Comparison(
+            group, better, worse, counts, differences, (sides[0], sides[1]), effect,
+            self.judge(lines, differences[measure], effect), self.judge(first, difference(measure, first), effect),
+            self.marks(group, better, worse), self.p_sentences(group, better, worse),
+        )  # fmt: skip
 
-    def _jobs(self, group: str, row: str) -> list[Job]:
-        return [job for job in self.jobs if (job.group, job.row) == (group, row)]
+    def judge(self, lines: list[dict[int, Line]], found: Difference, effect: float | None) -> str:
+        if min(statistics.mean(line["BLEU"] for line in of_row.values()) for of_row in lines) < self.plan["floor"]:
+            return "did not train"
+        not_paper = effect is not None and found.p(effect) < LEVEL
+        return verdict(found.mean, effect, not_zero=found.p(0) < LEVEL, not_paper=not_paper)
+
+    def marks(self, group: str, better: str, worse: str) -> str:
+        content = self.plan["groups"][group]
+        rows = [content["rows"][row] for row in (better, worse)]
+        return " ".join([
+            *["†"] * any(later(content, row) for row in (better, worse)),
+            *["‡"] * any(row.get("after", content.get("after", False)) for row in rows),
+            *["§"] * any("defect" in part for part in (content, *rows)),
+        ])  # fmt: skip
+
+    def p_sentences(self, group: str, better: str, worse: str) -> float | None:
+        both = self.of(group, better).keys() & self.of(group, worse).keys()
+        ids = ["-".join(self.jobs[group, row, seed].id for row in (better, worse)) for seed in both]
+        return max((self.lines[pair]["p"] for pair in ids if pair in self.lines), default=None)
+
+
+def later(content: dict[str, Any], row: str) -> list[int]:
+    """The seeds of a row that were added after results had been seen."""
+    found: list[int] = content["rows"][row].get("later", content.get("later", []))
+    return found
+
+
+def difference(measure: str, lines: list[dict[int, Line]]) -> Difference:
+    """Of a better and a worse row by a measure, positive where the better is better."""
+    of, sign = MEASURES[measure].of, MEASURES[measure].sign
+    better, worse = ([sign * of(line) for line in of_row.values()] for of_row in lines)
+    return welch(better, worse)
+
+
+def printed(claim: dict[str, Any], measure: str, worse: float) -> float | None:
+    """The paper's difference; of a cross-entropy in proportion, since its unit and text are others there."""
+    if "paper" not in claim:
+        return None
+    first, second = claim["paper"]
+    return (second - first) / second * worse if MEASURES[measure].sign < 0 else first - second
+
+
+def corrected(claims: Sequence[Claim]) -> list[str]:
+    """The verdicts after Holm's correction over all tests, against 0 and the paper's, of the claims that trained."""
+    tested = [(claim, value) for claim in claims if claim.difference for value in (0.0, claim.judge.paper)]
+    tests = [(claim, value) for claim, value in tested if value is not None]
+    ps = [claim.difference.p(value) for claim, value in tests if claim.difference]
+    adjusted = {(id(claim), value): p for (claim, value), p in zip(tests, holm(ps), strict=True)}
+    return [
+        verdict(
+            claim.difference.mean, claim.judge.paper,
+            not_zero=adjusted[id(claim), 0.0] < LEVEL,
+            not_paper=claim.judge.paper is not None and adjusted[id(claim), claim.judge.paper] < LEVEL,
+        ) if claim.difference else claim.judge.verdict
+        for claim in claims
+    ]  # fmt: skip
+
+
+# Tables
+
+
+def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
@@ -120,120 +195,165 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
     return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
 
 
-def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = [header, ["---"] * len(header), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+def interval(found: Difference, digits: int) -> str:
+    low, high = found.interval
+    return f"{found.mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
 
 
-def number(value: float | None, form: str) -> str:
-    return "" if value is None else f"{value:{form}}"
+def sign(found: Difference) -> str:
+    """Where the interval lies."""
+    low, high = found.interval
+    return "+" if low > 0 else "−" if high < 0 else "0"
 
 
-def last_entropies(lines: dict[int, dict[str, Any]]) -> list[float]:
-    """Dev cross-entropy after the last pass, of every seed."""
-    return [line["passes"][-1]["cross_entropy"] for line in lines.values()]
-
-
-def claims_table(group: str, content: dict[str, Any], results: Results) -> str:
+def counts_table(plan: dict[str, Any], claims: Sequence[Claim]) -> str:
+    """Distinct claims by paper and verdict."""
     lines = []
-    for claim in content["claims"]:
-        paper = claim.get("paper")
-        better, worse = (results.of(group, claim[side]) for side in ("better", "worse"))
-        finding = results.finding(group, claim["better"], claim["worse"])
-        both = bool(better and worse)
-        entropies = statistics.mean(last_entropies(better)) - statistics.mean(last_entropies(worse)) if both else None
+
+    def add(label: str, verdicts: Sequence[str]) -> None:
+        counted = Counter(verdicts)
+        lines.append([label, str(len(verdicts)), *(str(counted[name] or "") for name in VERDICTS)])
+
+    for name, paper in plan["papers"].items():
+        add(f"{paper['title']}: {paper['subject']}", [c.judge.verdict for c in claims if c.paper == name])
+    add("**all claims**", [claim.judge.verdict for claim in claims])
+    add("**without a known defect (no §)**", [c.judge.verdict for c in claims if "§" not in c.judge.marks])
+    add("**all, after Holm's correction**", corrected(claims))
+    return table(["paper", "claims", *VERDICTS], lines)
+
+
+def claims_table(plan: dict[str, Any], claims: Sequence[Claim]) -> str:
+    """Every distinct claim with the comparison that judges it."""
+    lines = []
+    for claim, after in zip(claims, corrected(claims), strict=True):
+        judge, digits = claim.judge, MEASURES[claim.measure].digits
+        ran = judge.verdict != "not run"
+        paper = "{} for {}".format(*claim.content["paper"]) if "paper" in claim.content else "sign only"
+        if judge.paper is not None:
+            paper = f"{judge.paper:+.{digits}f}"
+        others = [judge.differences[name] for name in MEASURES if name != claim.measure] if ran else []
         lines.append([
-            claim["table"], claim["text"], f"`{claim['better']}`, `{claim['worse']}`",
-            f"{paper[0]}, {paper[1]}" if paper else "no number", f"{paper[0] - paper[1]:+.2f}" if paper else "",
-            ", ".join(spread([line["BLEU"] for line in row.values()]) for row in (better, worse)) if both else "",
-            number(finding.difference, "+.2f"), number(finding.p_seeds, ".2g"), number(finding.p_sentences, ".2g"),
-            number(entropies, "+.3f"), f"**{finding.verdict}**",
+            f"{plan['papers'][claim.paper]['title'].split()[0]} {claim.content['table']}", claim.content["text"],
+            f"`{judge.group}`: `{judge.better}`, `{judge.worse}`",
+            "{}, {}".format(*judge.counts) if ran else "",
+            paper, interval(judge.differences[claim.measure], digits) if ran else "",
+            f"**{judge.verdict}**", after, " ".join(sign(found) for found in others), judge.marks,
         ])  # fmt: skip
-    header = ["table", "claim", "better, worse", "paper", "difference", "BLEU here", "difference", "p, seeds",
-              "p, sentences", "difference of dev cross-entropy", "effect"]  # fmt: skip
+    header = ["table", "claim", "better, worse", "seeds", "paper", "here", "verdict", "after Holm", "others", "marks"]
+    return table(header, lines)
+
+
+def headline_table(claims: Sequence[Claim]) -> str:
+    """The claims that the plan has a headline group for."""
+    lines = []
+    for claim in claims:
+        headline = [c for c in [claim.judge, *claim.others] if c.group.startswith("headline-")]
+        for comparison in headline:
+            verdicts = comparison.verdict
+            if comparison.verdict == "not run" and sum(comparison.counts):
+                verdicts += " ({} and {} seeds so far)".format(*comparison.counts)
+            rows = f"`{comparison.better}`, `{comparison.worse}`"
+            lines.append([f"`{comparison.group}`", claim.content["text"], rows, verdicts])
+    return table(["group", "claim", "better, worse", "verdict"], lines)
+
+
+def comparisons_table(claims: Sequence[Claim]) -> str:
+    lines = []
+    for claim in claims:
+        for comparison in (claim.judge, *claim.others):
+            if comparison.verdict == "not run":
+                continue
+            digits = MEASURES[claim.measure].digits
+            means = (f"{mean:.{digits}f}" for mean in comparison.means)
+            lines.append([
+                claim.content["text"] if comparison is claim.judge else "",
+                f"`{comparison.group}`: `{comparison.better}`, `{comparison.worse}`",
+                "{}, {}".format(*comparison.counts), ", ".join(means),
+                f"{comparison.paper:+.{digits}f}" if comparison.paper is not None else "",
+                *(interval(comparison.differences[name], of.digits) for name, of in MEASURES.items()),
+                f"{comparison.p_sentences:.2g}" if comparison.p_sentences is not None else "",
+                comparison.planned,
+                f"**{comparison.verdict}**" if comparison is claim.judge else comparison.verdict, comparison.marks,
+            ])  # fmt: skip
+    header = ["claim", "better, worse", "seeds", "means", "paper", *MEASURES, "p, sentences", "planned seeds"]
+    header += ["verdict", "marks"]
     return table(header, lines)
 
 
 def rows_table(group: str, results: Results) -> str:
     lines = []
-    for row in results.rows(group):
+    for row in results.plan["groups"][group]["rows"]:
         of_row = results.of(group, row)
-        first = next(iter(of_row.values()), None)
-        if first is None:
-            lines.append([f"`{row}`", "not run yet", *[""] * 8])
+        if not of_row:
+            lines.append([f"`{row}`", "not run", *[""] * 8])
             continue
+        first = next(iter(of_row.values()))
         scores = [
             spread([line[name] for line in of_row.values()]) if name in first else "not tested"
             for name in ("BLEU", "chrF")
         ]
+        entropies = [MEASURES["cross-entropy"].of(line) for line in of_row.values()]
         lines.append([
             f"`{row}`", f"`{first['settings']['preset']}`", f"{first['parameters']} M", ", ".join(map(str, of_row)),
             f"{first['words'] / 1e6:.2f} M", f"{statistics.mean(x['seconds'] for x in of_row.values()) / 60:.0f}",
-            spread(last_entropies(of_row), 3), *scores, ", ".join(sorted({x["commit"] for x in of_row.values()})),
+            spread(entropies, 3), *scores, ", ".join(sorted({line["commit"] for line in of_row.values()})),
         ])  # fmt: skip
-    header = ["row", "preset", "parameters", "seeds", "words seen", "minutes", "dev cross-entropy", "BLEU", "chrF2",
-              "commit"]  # fmt: skip
+    header = ["row", "preset", "parameters", "seeds", "words", "minutes", "cross-entropy", "BLEU", "chrF2", "commit"]
     return table(header, lines)
 
 
-def draw(plan: dict[str, Any], results: Results, path: Path) -> None:
-    """Dev cross-entropy over words seen, a panel for each group that has results, mean over seeds."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams |= {"svg.hashsalt": "nmtkit", "svg.fonttype": "none", "font.size": 8}
-    from matplotlib import pyplot
-
-    drawn = [group for group in plan["groups"] if any(results.of(group, row) for row in results.rows(group))]
-    figure, axes = pyplot.subplots(1, len(drawn) or 1, figsize=(4.5 * (len(drawn) or 1), 3.5), squeeze=False)
-    for group, axis in zip(drawn, axes[0], strict=False):
-        for row in results.rows(group):
-            lines = list(results.of(group, row).values())
-            if lines:
-                curves = [[record["cross_entropy"] for record in line["passes"]] for line in lines]
-                mean = [statistics.mean(values) for values in zip(*curves, strict=True)]
-                words = [lines[0]["words"] * (i + 1) / len(mean) / 1e6 for i in range(len(mean))]
-                axis.plot(words, mean, marker="o", markersize=3, linewidth=1, label=row)
-        axis.set(title=group, xlabel="million target words seen", ylabel="dev cross-entropy, nats a token")
-        axis.legend(fontsize=6)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+# Pages
 
 
-def page(plan: dict[str, Any], results: Results) -> str:
-    findings = [
-        (results.finding(group, claim["better"], claim["worse"]).verdict, claim["text"], group)
-        for group, content in plan["groups"].items() for claim in content.get("claims", [])
-    ]  # fmt: skip
-    parts = ["## Effect by effect\n"]
-    for verdict in ("seen", "not seen", "opposite", "not run yet"):
-        texts = [f"{text} (`{group}`)" for other, text, group in findings if other == verdict]
-        parts.append(f"- **{verdict}** ({len(texts)}): {'; '.join(texts) or 'none'}.")
-    parts.append("\n![Dev cross-entropy over words seen](curves.svg)\n")
+def summary(results: Results, claims: Sequence[Claim]) -> str:
+    """What README.md has between its marks."""
+    return "\n".join([
+        counts_table(results.plan, claims), "![Each claim's interval, and the paper's effect](forest.svg)\n",
+        "## Claim by claim\n", claims_table(results.plan, claims),
+        "## Headline claims, five seeds\n", headline_table(claims),
+    ])  # fmt: skip
+
+
+def details(results: Results, claims: Sequence[Claim]) -> Iterator[str]:
+    """RESULTS.md in parts."""
+    yield "# The papers' claims in miniature: every comparison and every row\n"
+    yield (
+        "Written by `page.py` from `plan.yaml` and `results.jsonl`; [README.md](README.md) has the verdicts and marks. "
+        "Differences are positive in the direction of the claim, with 95 % intervals; cross-entropy is the lowest of "
+        "all passes, in nats a token. The first comparison of a claim judges it, by the paper's measure. The column "
+        "`p, sentences` is the largest p, over seeds, of the paired randomisation test over test sentences (BLEU); "
+        "`planned seeds` is the verdict without seeds that were added later.\n"
+    )
     trained = [line for line in results.lines.values() if "machine" in line]
     machines = sorted({f"{line['machine']}, {line['precision']}" for line in trained}) or ["nothing yet"]
     signatures = sorted({line["signature"] for line in trained if "signature" in line}) or ["nothing yet"]
-    parts.append(f"Trained on: {'; '.join(machines)}. BLEU: {'; '.join(signatures)}.\n")
-    for group, content in plan["groups"].items():
-        parts.append(f"## {content['title']}\n")
-        if content.get("claims"):
-            parts.append(claims_table(group, content, results))
-        parts.append(rows_table(group, results))
-    return "\n".join(parts)
+    yield f"Trained on: {'; '.join(machines)}. BLEU: {'; '.join(signatures)}.\n"
+    for name, paper in results.plan["papers"].items():
+        yield f"## {paper['title']}: {paper['subject']}, by {paper['measure']}\n"
+        yield comparisons_table([claim for claim in claims if claim.paper == name])
+    for group, content in results.plan["groups"].items():
+        yield f"## `{group}`. {content['title']}\n"
+        if "defect" in content:
+            yield f"§ Known defect: {content['defect']}.\n"
+        for defect in dict.fromkeys(row["defect"] for row in content["rows"].values() if "defect" in row):
+            rows = (f"`{name}`" for name, row in content["rows"].items() if row.get("defect") == defect)
+            yield f"§ Known defect of {', '.join(rows)}: {defect}.\n"
+        yield rows_table(group, results)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", type=Path, default=HERE / "plan.yaml")
     parser.add_argument("--ledger", type=Path, default=HERE / "results.jsonl")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="its text above the mark stays")
+    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="its text outside the marks stays")
     options = parser.parse_args()
-    plan = yaml.safe_load(options.plan.read_text())
-    results = Results(plan, read_ledger(options.ledger))
-    kept = options.readme.read_text().partition(MARK)[0]
-    draw(plan, results, options.readme.parent / "curves.svg")
-    options.readme.write_text(f"{kept}{MARK}\n\n{page(plan, results)}")
+    results = Results(yaml.safe_load(options.plan.read_text()), read_ledger(options.ledger))
+    claims = results.claims()
+    above, _, rest = options.readme.read_text().partition(BEGIN)
+    below = rest.partition(END)[2]
+    options.readme.write_text(f"{above}{BEGIN}\n\n{summary(results, claims)}\n{END}{below}")
+    forest.draw(results.plan["papers"], claims, options.readme.with_name("forest.svg"))
+    options.readme.with_name("RESULTS.md").write_text("\n".join(details(results, claims)))
 
 
 if __name__ == "__main__":

@@ -68,10 +68,15 @@ def jobs(plan: dict[str, Any]) -> list[Job]:
                 "data": plan["corpora"][content["corpus"]],
                 "translate": plan["translate"] + of_row.get("translate", []),
             }
-            for seed in of_row.get("seeds", content["seeds"]):
+            for seed in seeds(content, of_row):
                 tested = content.get("tested", True)
                 planned.append(Job(group, row, seed, content["corpus"], settings, of_row.get("trained"), tested))
     return planned
+
+
+def seeds(group: dict[str, Any], row: dict[str, Any]) -> list[int]:
+    """Those of a row, or of its group: first those fixed before any run, then those added later."""
+    return row.get("seeds", group["seeds"]) + row.get("later", group.get("later", []))
 
 
 def read_ledger(path: Path) -> list[dict[str, Any]]:
@@ -205,15 +210,20 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def claims(plan: dict[str, Any], planned: list[Job]) -> list[tuple[Job, Job]]:
-    """Better and worse of every claim, with every seed that both have."""
+def comparisons(plan: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Group, better row and worse row of everything that the claims compare."""
+    claims = [claim for paper in plan["papers"].values() for claim in paper["claims"]]
+    return [tuple(rows) for claim in claims for rows in claim["compare"] + claim.get("beside", [])]
+
+
+def pairs(plan: dict[str, Any], planned: list[Job]) -> list[tuple[Job, Job]]:
+    """Better and worse of every comparison, with every seed that both have."""
     found = {(job.group, job.row, job.seed): job for job in planned}
     return [
-        (better, found[group, claim["worse"], better.seed])
-        for group, content in plan["groups"].items()
-        for claim in content.get("claims", [])
-        for better in planned
-        if (better.group, better.row) == (group, claim["better"]) and (group, claim["worse"], better.seed) in found
+        (found[group, better, seed], found[group, worse, seed])
+        for group, better, worse in comparisons(plan)
+        for seed in seeds(plan["groups"][group], plan["groups"][group]["rows"][better])
+        if (group, worse, seed) in found
     ]
 
 
@@ -234,7 +244,7 @@ def main() -> None:
 
     def run(job: Job) -> None:
         runner.run(job)
-        for better, worse in claims(plan, planned):
+        for better, worse in pairs(plan, planned):
             runner.compare(better, worse)
 
     wanted = [job for job in planned if not options.groups or job.group in options.groups]

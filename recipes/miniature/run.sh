@@ -31,5 +31,7 @@ prepare() {
 }
 prepare multi30k "$multi30k" test2016
 prepare tatoeba "$tatoeba" test
+mkdir -p "$work/tatoeba-bpe"
+ln -sfn ../tatoeba/raw "$work/tatoeba-bpe/raw"  # the same text, segmented otherwise
 
 python3 "$recipe/run.py" --work "$work" "$@"

@@ -18,14 +18,17 @@ cd "$work"
 source "$recipe/../lib.sh"
 
 # 1. What a paper reads. Zhou et al. 2016 and Wang et al. 2017: words. Meng and Zhang 2019: BPE of both languages
-#    together with 32K merges and one list of words. Shen et al. 2018: likewise with 40K merges, a list for each side.
+#    together with 32K merges and one list of words. Shen et al. 2018: likewise with 40K merges, a list for each side,
+#    and with words split at their hyphens.
 #    Vaswani et al. 2017: one list of 37K.
 #    The development set is newstest2012 and 2013 together; Meng and Zhang take newstest2013 alone.
 dev=dev
 case $model in
     deep-att-ende) data=data-words-160k segmentation=(--words) vocab=(--src-size 200000 --tgt-size 160000 --unkpos) ;;
     deep-lau-ende) data=data-words-80k segmentation=(--words) vocab=(--src-size 120000 --tgt-size 80000) ;;
-    densenmt-ende-15 | convs2s-wmt15) data=data-bpe-40k segmentation=(--bpe 40000 --joint) vocab=() ;;
+    densenmt-ende-15 | convs2s-wmt15)
+        data=data-bpe-40k segmentation=(--bpe 40000 --joint --aggressive-hyphens) vocab=()
+        ;;
     dtmt*-ende* | dtmt4-plain | shallow-rnmt-ende)
         data=data-bpe-32k segmentation=(--bpe 32000 --joint) vocab=(--joint) dev=dev-2013
         ;;
@@ -96,12 +99,15 @@ fi
 
 # 6. Train, with the values of the preset; a run that is finished is left alone, one that is not goes on.
 #    For several GPUs: torchrun --nproc-per-node 8 -m nmtkit train ... instead; the batch is shared out.
-for seed in "${seeds[@]}"; do
-    nmtkit train --model "$model" --data $data --output "run-$model-$seed" --seed "$seed" "${tiny_training[@]}"
-done
+#    The figures of Vaswani et al. are of the mean of the last 5 checkpoints, those of the big models of 20.
+average=1
+case $model in
+    transformer-base*) average=5 ;;
+    transformer-big*) average=20 ;;
+esac
+train_seeds $average
 
 # 7. Several seeds make an ensemble: the mean of their probabilities.
-systems=("${seeds[@]/#/run-$model-}")
 if [ ${#seeds[@]} -gt 1 ]; then
     [ -e "ensemble-$model" ] || nmtkit ensemble "${systems[@]}" --output "ensemble-$model"
     systems+=("ensemble-$model")
@@ -117,17 +123,28 @@ fi
 
 # 9. Translate newstest2014, and score it as the papers do: BLEU of words, with their case (multi-bleu). Of several
 #    models the mean and the deviation (table 2 of Wang et al.), then their ensemble. Words once more with unknown words
-#    replaced (+PosUnk); subwords have no unknown words.
+#    replaced (+PosUnk); subwords have no unknown words. Compounds are split in the text of Shen et al. and Gehring et al.
+#    and in the scores of Vaswani et al.; the other papers do not speak of them.
+whole=", to compare with the paper's figure" split=""
+case $data in data-bpe-37k | data-bpe-40k) split=$whole whole="" ;; esac
+score() {  # score ENDING REFERENCE OPTION...: the systems' translations with this ending
+    local translations=("${systems[@]/#/test.}") options=("${@:3}")
+    translations=("${translations[@]/%/$1}")
+    if [ ${#seeds[@]} -gt 1 ]; then
+        nmtkit score "${translations[@]:0:${#seeds[@]}}" "$2" "${options[@]}" --seeds
+    fi
+    nmtkit score "${translations[@]: -1}" "$2" "${options[@]}"
+}
+split_compounds de < raw/test.de > test.de.split
 kinds=("")
 if [ "${segmentation[0]}" = --words ]; then kinds+=(.posunk); fi
 for kind in "${kinds[@]}"; do
     for system in "${systems[@]}"; do
         nmtkit translate --model "$system" ${kind:+--replace-unk --unk-origin papers} "${penalty[@]}" < raw/test.en > "test.$system$kind.de"
+        split_compounds de < "test.$system$kind.de" > "test.$system$kind.de.split"
     done
-    translations=("${systems[@]/#/test.}")
-    translations=("${translations[@]/%/$kind.de}")
-    if [ ${#seeds[@]} -gt 1 ]; then
-        nmtkit score "${translations[@]:0:${#seeds[@]}}" raw/test.de --language de --seeds
-    fi
-    nmtkit score "${translations[@]: -1}" raw/test.de --language de
+    echo "newstest2014${kind:+ +PosUnk}, compounds as they are$whole"
+    score "$kind.de" raw/test.de --language de
+    echo "newstest2014${kind:+ +PosUnk}, compounds split (rich ##AT##-##AT## text)$split"
+    score "$kind.de.split" test.de.split --tokenized
 done

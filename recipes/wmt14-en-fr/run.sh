@@ -131,15 +131,16 @@ fi
 
 # 7. Train, with the values of the preset; a run that is finished is left alone, one that is not goes on.
 #    For several GPUs: torchrun --nproc-per-node 8 -m nmtkit train ... instead; the batch is shared out.
-for seed in "${seeds[@]}"; do
-    nmtkit train --model "$model" --data $data --output "run-$model-$seed" --seed "$seed" "${tiny_training[@]}"
-done
+#    The Transformer's figure is of the mean of the last 20 checkpoints (Vaswani et al. 2017).
+average=1
+if [ "$model" = transformer-big-enfr ]; then average=20; fi
+train_seeds $average
 
 # 8. Several seeds make an ensemble: the mean of their probabilities.
-system=run-$model-${seeds[0]}
+system=${systems[0]}
 if [ ${#seeds[@]} -gt 1 ]; then
     system=ensemble-$model
-    [ -e "$system" ] || nmtkit ensemble "${seeds[@]/#/run-$model-}" --output "$system"
+    [ -e "$system" ] || nmtkit ensemble "${systems[@]}" --output "$system"
 fi
 
 # 9. Translate newstest2014, and score it as the papers do: BLEU of words, with their case (multi-bleu), and by the length

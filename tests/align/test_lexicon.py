@@ -20,7 +20,7 @@ def test_probability_is_the_share_of_all_links_and_a_pair_must_exceed_the_thresh
     assert Lexicon.load(tmp_path / "lexicon").best == {"a": "y", "b": "x"}
 
 
-def test_of_several_translations_the_most_probable_is_taken_wherever_it_stands(tmp_path: Path) -> None:
+def test_the_most_probable_translation_wins_in_any_order(tmp_path: Path) -> None:
     (tmp_path / "lexicon").write_text("a\tx\t0.2\t2\na\ty\t0.5\t5\na\tz\t0.3\t3\n")
     assert Lexicon.load(tmp_path / "lexicon").best == {"a": "y"}
 
@@ -38,7 +38,7 @@ def test_the_most_probable_translations_come_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["a", "a\tb", "a\tb\t0.5", "a\tb\thalf\t2", "a\tb\t1.5\t2", "a\tb\t0.5\t0", "a a\tb\t0.5\t2", "\tb\t1\t2"]
 )
-def test_what_is_no_entry_is_named_with_its_place(tmp_path: Path, line: str) -> None:
+def test_an_invalid_entry_is_reported_with_its_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "lexicon").write_text(f"a\tb\t1\t2\n{line}\n")
     with pytest.raises(UserError, match="lexicon:2: expected source word, target word, probability and count"):
         assert Lexicon.load(tmp_path / "lexicon").best

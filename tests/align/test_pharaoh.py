@@ -14,15 +14,17 @@ def test_links_come_back_as_they_were_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "0-", "-1-2", "0-1-2", "0:1", "a-b", "1p2", "٠-١"])
-def test_what_is_no_link_is_named_with_its_place(text: str) -> None:
+def test_an_invalid_link_is_reported_with_its_line(text: str) -> None:
     with pytest.raises(UserError, match=r"a\.txt:7: expected links source-target counted from 0, as 0-0 1-2; found"):
         parse_links(f"0-0 {text}", "a.txt", 7)
 
 
-def test_a_link_outside_its_sentences_is_named() -> None:
+def test_a_link_outside_its_sentences_is_reported() -> None:
     check_links([(1, 2)], 2, 3, "a", 1)
     for link in ("2-0", "0-3"):
-        with pytest.raises(UserError, match=f"a:4: the link {link} is outside its pair of 2 and 3 words; align these"):
+        with pytest.raises(
+            UserError, match=f"a:4: the link {link} is outside its pair of 2 and 3 words; align the same"
+        ):
             check_links(parse_links(link, "a", 4), 2, 3, "a", 4)
 
 
@@ -33,7 +35,7 @@ def test_sure_links_of_a_gold_file_are_possible_too(tmp_path: Path) -> None:
     assert blank == (set(), set())
 
 
-def test_what_is_no_gold_link_is_named_with_its_place(tmp_path: Path) -> None:
+def test_an_invalid_gold_link_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "gold").write_text("0-0\n0x1\n")
     with pytest.raises(UserError, match="gold:2: expected sure links as 1-2 and possible ones as 1p2; found '0x1'"):
         list(read_gold(tmp_path / "gold"))

@@ -65,7 +65,7 @@ def test_a_word_is_translated_by_the_lexicon_or_copied_as_the_user_wrote_it() ->
 
 
 @pytest.mark.parametrize("symbol", ["<unkpos_1>", "<unkpos_-2>", "<unkpos_null>", "<unk>"])
-def test_where_no_source_word_is_named_the_word_stays_unknown(symbol: str) -> None:
+def test_without_a_source_word_the_word_stays_unknown(symbol: str) -> None:
     assert replaced(f"{symbol} b", "one two", [(1, 1)]) == "<unk> b"
 
 
@@ -103,7 +103,7 @@ def test_an_unknown_word_comes_from_no_word_whose_translation_is_known() -> None
     assert matched("<unk> kommt", "Alsara comes in", looks, []) == "Alsara kommt"
 
 
-def test_what_was_hardly_looked_at_is_no_origin() -> None:
+def test_a_word_with_little_attention_is_no_origin() -> None:
     assert matched("<unk>", "Alsara comes in", {0: [LEAST, 0.7, 0.2, 0.0]}, []) == "Alsara"
     assert matched("<unk>", "Alsara comes in", {0: [LEAST / 2, 0.7, 0.2, 0.0]}, []) == "kommt"
 
@@ -141,7 +141,7 @@ def test_of_words_whose_best_translation_is_known_it_comes_from_one_that_may_hav
         ("Ja . <unk>", "come Bears", 1, "Ja . Bears"),  # a name: the sentence does not begin with it
     ],
 )
-def test_what_begins_a_sentence_has_a_capital_there(target: str, source: str, look: int, said: str) -> None:
+def test_the_first_word_of_a_sentence_gets_a_capital(target: str, source: str, look: int, said: str) -> None:
     lexicon, words = sure({"Pandas": "Pandas", "never": "nie", "bears": "Bären"}), source.split()
     looks = {target.split().index("<unk>"): [float(s == look) for s in range(len(words) + 1)]}
     result, _ = Matcher(lexicon, set(), capitals=True).replace(target.split(), [], looks, words, words)
@@ -233,7 +233,7 @@ def test_a_name_that_pieces_spelled_wrong_belongs_to_the_words_that_look_at_it()
 
 
 @pytest.mark.parametrize("name", ["Zebulonka", "Rome", "zebulonka", "rome"])
-def test_what_is_right_or_whole_or_known_or_no_name_stays(name: str) -> None:
+def test_only_misspelled_names_are_replaced(name: str) -> None:
     looks = [[0.1, 0.9]]
     expected = {1: (0, 1)} if name == "Zebulonka" else {}
     assert placed("Zemes", f"the {name}", looks) == expected

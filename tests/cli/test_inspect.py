@@ -51,7 +51,8 @@ def test_what_is_shown_comes_as_json_too(nmtkit: Run, data: Path) -> None:
     assert shown["parameters"]["total"] == sum(math.prod(shape) for shape in shown["shapes"].values())
     assert shown["training"]["words_per_second"] > 0
     flows = json.loads(nmtkit("inspect", "deep-att-1x1", *SMALL, "--gradients", "--json", "--device", "cpu").out)
-    assert all(layer["name"] and layer["weights"] > 0 for layer in flows["deep-att-1x1"])
+    assert all(layer["name"] and layer["weights"] > 0 for layer in flows["deep-att-1x1"]["layers"])
+    assert [found["name"] for found in flows["deep-att-1x1"]["attention"]] == ["decoder.attention"]
 
 
 def test_every_parameter_has_its_shape(nmtkit: Run, data: Path) -> None:
@@ -70,6 +71,22 @@ def test_gradients_with_and_without_fast_forward_connections(nmtkit: Run, data: 
     ]
 
 
+def test_the_saturation_of_attention_is_shown_where_there_is_attention(nmtkit: Run, data: Path) -> None:
+    # Initial values of 70 make keys of far more than 1.
+    large = "training.groups.other.init=normal 70"
+    printed = nmtkit("inspect", "deep-att-1x1", *SMALL, "--gradients", "--compare", large, "--device", "cpu").out
+    assert "standard deviation of its keys, units whose tanh is above 0.99 in magnitude\n" in printed
+    rows = re.findall(r"^(\S.*?) +decoder.attention +(\S+) +([0-9.]+) %$", printed, re.MULTILINE)
+    assert [row[0] for row in rows] == ["deep-att-1x1", large]
+    (_, keys, share), (_, large_keys, large_share) = rows
+    assert float(keys) < 0.1
+    assert float(share) == 0
+    assert float(large_keys) > 100
+    assert float(large_share) > 90
+    without = ("--set", "model.interface=constant", "--set", "model.attention=null")
+    assert "additive" not in nmtkit("inspect", "deep-ed", *SMALL[:4], "--gradients", *without, "--device", "cpu").out
+
+
 def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
     write_model(folder / "run", "deep-att")
     assert "millions of parameters" in nmtkit("inspect", "--device", "cpu").out
@@ -80,10 +97,14 @@ def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
     [
         ([], "run: no model there yet; name a preset, for example: nmtkit inspect deep-att"),
         (["deep-att", "--plot", "x.svg"], "--compare and --plot go with --gradients"),
+        (
+            ["deep-att", "--gradients", "--plot", "x.svg"],
+            "--plot x.svg: draws a page of HTML; choose a name that ends in .html",
+        ),
         (["ens"], "ens: an ensemble, where one model is needed; its members are in ens/members"),
         (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
         (["trained", "--set", "a=1"], "trained: a trained model stays as it is; --set and --compare are for presets"),
-        (["deep-att", "--gradients"], "data/ids.json: not there; make it with nmtkit vocab"),
+        (["deep-att", "--gradients"], "data/ids.json: not found; make it with nmtkit vocab"),
     ],
 )
 def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:

@@ -131,7 +131,7 @@ def test_train_reads_what_models_prints_and_goes_on_from_what_it_wrote(folder: P
     assert planned.status == 0, planned.err
     more = nmtkit("train", "--model", "rnnsearch", "--config", "small.yaml", "--set", "training.max_epochs=9")
     assert more.status == 0, more.err
-    assert "going on from update 160" in more.err
+    assert "resuming from update 160" in more.err
 
 
 def test_inspect_reads_what_vocab_and_train_write(folder: Path, nmtkit: Nmtkit) -> None:
@@ -203,7 +203,7 @@ def test_every_command_that_takes_a_model_takes_a_checkpoint_of_it(folder: Path,
     wrong = nmtkit("translate", "--checkpoint", "7")
     shown = ", ".join(map(str, kept))
     assert wrong.err.startswith(
-        f"nmtkit: error: --checkpoint 7: not there; the checkpoints of run are {shown}, the best"
+        f"nmtkit: error: --checkpoint 7: does not exist; the checkpoints of run are {shown}, the best"
     )
     assert nmtkit("score", "a", "b", "--checkpoint", "last").status == 1
 
@@ -218,7 +218,7 @@ def test_a_model_is_tuned_to_other_text_that_is_prepared_as_its_own(folder: Path
     tuned = nmtkit("train", "--from", "run", "-d", "more/data", "-o", "tuned", "--max-epochs", "1")
     assert tuned.status == 0, tuned.err
     assert "starting with the weights of run/checkpoints/step-" in tuned.err
-    assert "words are the model's, 1 are new (red)" in tuned.err
+    assert "words are in the model, 1 are new (red)" in tuned.err
     assert nmtkit("translate", "-m", "tuned", "-i", "raw/test.en").out.count("\n") == SIZES["test"]
     again = nmtkit("train", "--from", "run", "-d", "more/data", "-o", "tuned", "--max-epochs", "2", "--set",
                    "training.optimizer.lr=0.001")  # fmt: skip
@@ -235,7 +235,7 @@ def test_a_model_is_tuned_to_other_text_that_is_prepared_as_its_own(folder: Path
         assert words[0] == words[1]
     other = nmtkit("train", "--from", "tuned", "-d", "more/data", "-o", "run")
     assert (other.status, other.err.count("\n")) == (1, 1)
-    assert "error: run: the run there began with random weights; leave --from out to go on, or train into" in other.err
+    assert "error: run: the run there began with random weights; leave --from out to resume it, or use" in other.err
 
 
 @pytest.mark.parametrize("options", ["--tokenizer none --joint", "--separate --truecase"])
@@ -279,13 +279,13 @@ def test_sentencepiece_goes_from_prep_to_score(folder: Path, nmtkit: Nmtkit, opt
     assert aligned.status == 0, aligned.err
     assert "cat\t" in Path("pieces/lexicon.tsv").read_text()
     assert nmtkit("vocab", "-d", "pieces", "--unkpos").err == (
-        "nmtkit: error: --unkpos: pieces has pieces of words, so none is unknown; prepare it anew with whole words\n"
+        "nmtkit: error: --unkpos: pieces has subwords, so no word is unknown; prepare it again with whole words\n"
     )
     alike = nmtkit("prep", "--like", "split", "-o", "alike", "-j", 1)
     assert alike.status == 0, alike.err
     assert Path("alike/test.src").read_bytes() == Path("pieces/test.src").read_bytes()
     Path("split/sentencepiece.src").write_bytes(b"")
-    assert "split/sentencepiece.src: not as it was written" in nmtkit("translate", "-m", "split").err
+    assert "split/sentencepiece.src: does not match its checksum" in nmtkit("translate", "-m", "split").err
 
 
 def test_translate_finds_what_tune_says_of_every_setting(folder: Path, nmtkit: Nmtkit) -> None:
@@ -354,7 +354,7 @@ def test_doctor_warns_of_the_text_that_prep_found_not_to_come_back(tmp_path: Pat
     prep = ["prep", "-s", "es", "--raw", str(raw), "-o", str(data), "-j1"]
     doctor = ["doctor", "-s", "es", "--raw", str(raw), "-d", str(data)]
     made = nmtkit(*prep, "--tokenizer", "moses")
-    assert "  gn: 1 of 10 sampled lines come back as written; \"mba'éichapa nde ka'aru\" becomes \"mba 'é" in made.err
-    assert "only 10.0% of gn's lines come back as written" in nmtkit(*doctor).out
-    assert "  gn: 10 of 10 sampled lines come back as written\n" in nmtkit(*prep).err
+    assert "  gn: 1 of 10 sampled lines detokenise exactly; \"mba'éichapa nde ka'aru\" becomes \"mba 'é" in made.err
+    assert "only 10.0% of gn's lines detokenise exactly" in nmtkit(*doctor).out
+    assert "  gn: 10 of 10 sampled lines detokenise exactly\n" in nmtkit(*prep).err
     assert "come back" not in nmtkit(*doctor).out

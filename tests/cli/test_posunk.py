@@ -129,7 +129,7 @@ def test_closed_standard_input_is_an_error(folder: Path, nmtkit: Run, monkeypatc
 
 @pytest.mark.parametrize("twice", [["--source", "-"], ["-i", "x", "--source", "-", "--alignment", "-"]])
 def test_standard_input_is_read_in_one_place_only(nmtkit: Run, twice: list[str]) -> None:
-    complaint = "nmtkit: error: -: is standard input, which can be read once; name a file in the other place\n"
+    complaint = "nmtkit: error: -: standard input can be read only once; name a file instead of the other -\n"
     assert nmtkit("posunk", *twice) == (1, "", complaint)
 
 

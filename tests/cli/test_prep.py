@@ -31,8 +31,8 @@ def test_raw_becomes_data_and_what_was_done_is_told_on_stderr(nmtkit: Run, folde
     assert "  train 2 of 3 pairs, " in outcome.err
     assert "    left out 1 for an empty side: line 3\n" in outcome.err
     assert "  test  3 pairs, " in outcome.err
-    assert "BPE of 2,000 merges, because the training text has 11 words a side; --bpe chooses another" in outcome.err
-    assert "  fr: 3 of 3 sampled lines come back as written\n" in outcome.err
+    assert "BPE with 2,000 merges, because the training text has 11 words a side; set --bpe for another" in outcome.err
+    assert "  fr: 3 of 3 sampled lines detokenise exactly\n" in outcome.err
     own = {"normalize": False, "tokenizer": "reversible"}
     assert load_prep(folder / "data") == Prep(Side("en", **own), Side("fr", **own), merges=2000)  # type: ignore[arg-type]
     assert (folder / "data" / "test.raw.tgt").read_text(encoding="utf-8").splitlines() == FRENCH
@@ -42,7 +42,7 @@ def test_without_options_the_direction_is_asked_for(nmtkit: Run) -> None:
     assert nmtkit("prep") == (
         1,
         "",
-        "nmtkit: error: raw/ has en and fr: which one is translated? Add --src-lang en or --src-lang fr\n",
+        "nmtkit: error: raw/ has en and fr: which one is the source? Add --src-lang en or --src-lang fr\n",
     )
 
 
@@ -162,7 +162,8 @@ def test_a_text_without_a_development_set_gets_one_out_of_itself(nmtkit: Run, fo
         for language in ("en", "fr"):
             (folder / "raw" / f"{split}.{language}").unlink()
     warned = nmtkit("prep", "-s", "en", "-j1", "--words").err
-    assert "raw/ has no dev.en and dev.fr: there will be no dev set, unless --dev-size takes one from train\n" in warned
+    remedy = "there will be no dev set; set --dev-size to sample one from train\n"
+    assert f"raw/ has no dev.en and dev.fr: {remedy}" in warned
     assert "has no dev" not in nmtkit("prep", "-s", "en", "-j1", "--words", "--dev-size", 1).err
     options = "--train text.en text.fr --dev-size 10 --words -j1"
     assert nmtkit("prep", *options.split(), "--seed", "3").status == 0
@@ -194,7 +195,7 @@ def test_more_text_can_be_prepared_like_a_model_s(nmtkit: Run, folder: Path) -> 
         (["--bpe", "9", "--lowercase"], "--like data: says how text is prepared; leave out --lowercase, --bpe"),
         (["--separate"], "--like data: says how text is prepared; leave out --separate"),
         (["-s", "fr", "-t", "en"], "--like data: is from en to fr, not from fr to en"),
-        (["--like", "nowhere"], "nowhere/prep.yaml: not there; make the folder with nmtkit prep"),
+        (["--like", "nowhere"], "nowhere/prep.yaml: not found; make the folder with nmtkit prep"),
         (["--max-ratio", "0.5"], "--max-ratio must be 0 or at least 1, not 0.5"),
     ],
 )
@@ -209,7 +210,7 @@ def test_a_program_of_a_foreign_model_is_not_run(nmtkit: Run, folder: Path) -> N
     assert nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-j1").status == 0
     settings = Path("data/prep.yaml")
     settings.write_text(settings.read_text().replace("command: null", "command: cat", 1))
-    assert "wants to run 'cat'" in nmtkit("prep", "--like", "data", "-o", "second").err
+    assert "would run 'cat'" in nmtkit("prep", "--like", "data", "-o", "second").err
 
 
 def test_the_report_for_scripts_is_the_manifest(nmtkit: Run, folder: Path) -> None:

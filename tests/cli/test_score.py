@@ -129,7 +129,7 @@ def test_the_language_is_that_of_the_data_folder(nmtkit: Run) -> None:
 def test_standard_input_is_read_in_one_place_only(nmtkit: Run, twice: list[str]) -> None:
     write("hyp", REF)
     write("ref", REF)
-    complaint = "nmtkit: error: -: is standard input, which can be read once; name a file in the other place\n"
+    complaint = "nmtkit: error: -: standard input can be read only once; name a file instead of the other -\n"
     assert nmtkit("score", *twice) == (1, "", complaint)
 
 

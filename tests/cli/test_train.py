@@ -86,7 +86,7 @@ def test_the_same_command_goes_on_and_then_has_nothing_left_to_do(prepared: Path
     nmtkit(*TRAIN, "--max-updates", 3)
     more = nmtkit(*TRAIN)
     assert "changed since the last start: training.max_updates 3 -> 288000" in more.err
-    assert "going on from update 3 in run" in more.err
+    assert "resuming from update 3 in run" in more.err
     assert "finished (2 epochs) after update 10" in more.err
     again = nmtkit(*TRAIN)
     assert (again.status, "finished (2 epochs) after update 10" in again.err) == (0, True)
@@ -101,7 +101,7 @@ def test_a_run_cannot_go_on_as_another_model(prepared: Path, nmtkit: Nmtkit) -> 
     assert wider.status == 1
     table = "               in the run  now\nmodel.hidden   8           9\ntraining.seed  1           4\n"
     assert table in wider.err
-    assert "the run there was made with other settings, see above: model.hidden, training.seed; put" in wider.err
+    assert "the run there has other settings, see above: model.hidden, training.seed; restore" in wider.err
     nmtkit("vocab", "--tgt-size", 8, "-j", "1")
     vocabulary = nmtkit(*TRAIN)
     assert vocabulary.status == 1
@@ -151,23 +151,23 @@ def test_a_run_cannot_go_on_with_another_annotation(prepared: Path, nmtkit: Nmtk
     annotate("1-0")
     outcome = nmtkit(*TRAIN)
     assert outcome.status == 1
-    assert "made with other settings, see above: text train.tgt, annotated; put them back" in outcome.err
+    assert "has other settings, see above: text train.tgt, annotated; restore them" in outcome.err
 
 
-PLAN = "this plan can hardly work: 10 updates in all, where fewer than 1,000 hardly teach anything; "
+PLAN = "this plan can hardly work: only 10 updates; fewer than 1,000 are rarely enough; "
 
 
 def test_a_plan_that_can_hardly_work_is_told_once_with_what_would(prepared: Path, nmtkit: Nmtkit) -> None:
     begun = nmtkit(*TRAIN, "--max-updates", 1)
-    assert "this plan can hardly work: 1 updates in all" in begun.err
+    assert "this plan can hardly work: only 1 updates" in begun.err
     assert "; `nmtkit train --model rnnsearch-small` is for little text\n" in begun.err
     assert "hardly" not in nmtkit(*TRAIN).err  # a run that goes on has been told
     alone = [*TRAIN[:2], "rnnsearch-small", *TRAIN[3:], "-o", "other"]
     remedy = "more epochs, smaller batches and smaller sizes of the model are for little text"
     assert PLAN + remedy in nmtkit(*alone).err
     plan = nmtkit("doctor", "-s", "en", "--model", "deep-att").out
-    assert re.search(r"^data: deep-att: 7 updates in all, where fewer than 1,000 hardly teach anything$", plan, re.M)
-    assert re.search(r"^data: deep-att: [\d.]+ M parameters for \d+ target words, [\d,]+ for each", plan, re.M)
+    assert re.search(r"^data: deep-att: only 7 updates; fewer than 1,000 are rarely enough$", plan, re.M)
+    assert re.search(r"^data: deep-att: [\d.]+ M parameters for \d+ target words, [\d,]+ per word", plan, re.M)
 
 
 def test_each_command_of_a_training_names_the_next_one(prepared: Path, nmtkit: Nmtkit) -> None:
@@ -275,7 +275,7 @@ def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: 
         ([*TRAIN, "--set", "training.batch_tokns=5"], "training.batch_tokns: unknown key; did you mean batch_tokens?"),
         ([*TRAIN, "--set", "model.hidden=big", "--set", "search.beam=2"], "model.hidden: expected a whole number"),
         ([*TRAIN, "--set", "model.hidden=2e18"], "model.hidden: 2000000000000000000 is more than 10^12"),
-        ([*TRAIN, "--set", "model.hidden=1e12"], "model: too large for this machine; take smaller sizes ("),
+        ([*TRAIN, "--set", "model.hidden=1e12"], "model: too large for this machine; use smaller sizes ("),
         ([*TRAIN, "--set", "data.src_vocab=-1"], "data.src_vocab: -1 is not at least 5"),
         ([*TRAIN, "--set", "training.lr"], "--set training.lr: expected KEY=VALUE"),
         ([*TRAIN, "--max-tokens", "many"], "training.batch_tokens: expected a whole number or auto; found str 'many'"),
@@ -283,7 +283,7 @@ def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: 
         ([*TRAIN, "--max-tokens", "0"], "training.batch_tokens: 0 is not at least 1"),
         ([*TRAIN, "--config", "none.yaml"], "none.yaml: cannot be read"),
         ([*TRAIN, "--device", "tpu9"], "--device tpu9: cannot be used here"),
-        ([*TRAIN, "--data", "nowhere"], "nowhere/ids.json: not there; make it with nmtkit vocab"),
+        ([*TRAIN, "--data", "nowhere"], "nowhere/ids.json: not found; make it with nmtkit vocab"),
         ([*TRAIN, "--set", "training.groups.recurent.lr=1"], "training.groups.recurent: this model has no parameter"),
         (["average", "-m", "nowhere"], "nowhere: not a model folder"),
         (["translate", "-m", "nowhere"], "nowhere: not a model folder"),

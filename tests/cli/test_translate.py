@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmtkit.machine.processes import COPIES
+from nmtkit.machine.processes import CAN_FORK
 from tests.conftest import piped
 from tests.echo import load_echo, write_folder
 
@@ -268,7 +268,7 @@ def test_a_lexicon_that_cannot_be_read_is_an_error_before_the_first_line(filtere
         assert said == (1, "", "nmtkit: error: none.tsv: cannot be read: No such file or directory\n")
 
 
-@pytest.mark.skipif(not COPIES, reason="processes that are no copies read the lexicon for themselves")
+@pytest.mark.skipif(not CAN_FORK, reason="spawned workers read the lexicon themselves")
 def test_a_lexicon_from_a_pipe_serves_every_process(folder: Path, nmtkit: Callable[..., Any]) -> None:
     (folder / "lexicon").write_text("x\tX\t1\t1\n")
     (folder / "long").write_text("a x\n" * 600)
@@ -447,7 +447,7 @@ def test_neither_output_replaces_a_file_that_is_read(folder: Path, filtered: Cal
 @pytest.mark.parametrize("options", [["--prefix", "-"], ["--score-reference", "-"], ["-i", "stdin", "--prefix", "-"]])
 def test_standard_input_is_read_in_one_place_only(filtered: Callable[..., Any], options: list[str]) -> None:
     once = "-i" in options
-    complaint = "nmtkit: error: -: is standard input, which can be read once; name a file in the other place\n"
+    complaint = "nmtkit: error: -: standard input can be read only once; name a file instead of the other -\n"
     assert filtered(b"a\n", *options) == ((0, "a\n", "") if once else (1, "", complaint))
 
 

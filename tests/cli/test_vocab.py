@@ -33,8 +33,8 @@ def test_without_options_every_word_of_data_gets_an_id(nmtkit: Run, data: Path) 
     outcome = nmtkit("vocab", "-j1")
     assert (outcome.status, outcome.out) == (0, "")
     assert outcome.err.splitlines() == [
-        "data/vocab.src: 10 rows, which are 4 symbols and 6 of 6 different words",
-        "data/vocab.tgt: 10 rows, which are 4 symbols and 6 of 6 different words",
+        "data/vocab.src: 10 rows, 4 symbols and 6 of 6 word types",
+        "data/vocab.tgt: 10 rows, 4 symbols and 6 of 6 word types",
         "  train 8 + 11 tokens, of which 100.00% + 100.00% covered, 0 + 0 unknown",
         "next: nmtkit train --model bideep-small",
     ]
@@ -73,11 +73,11 @@ def test_a_size_without_room_for_a_word_is_refused(nmtkit: Run, data: Path, opti
 
 def test_a_folder_without_text_is_named_with_the_remedy(nmtkit: Run) -> None:
     status, _, err = nmtkit("vocab", "--data", "none")
-    assert (status, err) == (1, "nmtkit: error: none/manifest.json: not there; make the folder with nmtkit prep\n")
+    assert (status, err) == (1, "nmtkit: error: none/manifest.json: not found; make the folder with nmtkit prep\n")
 
 
 def test_unknown_target_words_are_annotated_if_asked(nmtkit: Run, data: Path) -> None:
-    assert "train.align: not there" in nmtkit("vocab", "--unkpos", "-j1").err
+    assert "train.align: not found" in nmtkit("vocab", "--unkpos", "-j1").err
     (data / "train.align").write_text("7-10\n")
     assert nmtkit("vocab", "--unkpos", "--tgt-size", "24", "-j1").status == 0
     vocabulary = Vocabulary.load(data / "vocab.tgt")
@@ -109,7 +109,7 @@ def test_words_are_chosen_in_one_way_only(nmtkit: Run, data: Path, other: str) -
     (data.parent / "dict.txt").write_text("bird 9\n")
     status, _, err = nmtkit("vocab", "--src-from", "dict.txt", *other.split(), "-j1")
     assert (status, err.count("\n")) == (1, 1)
-    assert "the words are those of dict.txt; leave one of the two out" in err
+    assert "the words come from dict.txt; use only one of the two" in err
 
 
 def test_the_report_for_scripts_has_the_same_figures(nmtkit: Run, data: Path) -> None:

@@ -105,8 +105,8 @@ def test_a_joint_vocabulary_counts_the_words_of_both_sides(data: Path) -> None:
 def test_the_report_tells_rows_and_coverage(data: Path) -> None:
     lines = str(encode(data, 6, None, 1, False, 1)).splitlines()
     assert lines == [
-        f"{data}/vocab.src: 6 rows, which are 4 symbols and 2 of 4 different words",
-        f"{data}/vocab.tgt: 9 rows, which are 4 symbols and 5 of 5 different words",
+        f"{data}/vocab.src: 6 rows, 4 symbols and 2 of 4 word types",
+        f"{data}/vocab.tgt: 9 rows, 4 symbols and 5 of 5 word types",
         "  train 10 + 9 tokens, of which 60.00% + 100.00% covered, 4 + 0 unknown",
         "  dev   3 + 4 tokens, of which 66.67% + 50.00% covered, 1 + 2 unknown",
     ]
@@ -121,7 +121,7 @@ def test_a_split_of_blank_lines_can_be_opened(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_without_a_word_is_refused(data: Path) -> None:
-    with pytest.raises(UserError, match=r"data/train\.src: no word is there 9999 times or more; lower `min_count`"):
+    with pytest.raises(UserError, match=r"data/train\.src: no word occurs 9999 times or more; lower `min_count`"):
         encode(data, None, None, 9999, False, 1)
     assert not (data / "vocab.src").exists()
 
@@ -138,51 +138,51 @@ def test_a_development_set_without_a_pair_of_words_is_refused(data: Path) -> Non
         encode_all(data)
 
 
-def test_a_split_that_was_never_prepared_is_named(data: Path) -> None:
+def test_a_split_that_was_never_prepared_is_reported(data: Path) -> None:
     encode_all(data)
     with pytest.raises(UserError, match=r"data: has no test set; give nmtkit prep one, then run nmtkit vocab"):
         Corpus.open(data, "test")
 
 
 def test_a_folder_without_ids_says_how_to_make_them(data: Path) -> None:
-    with pytest.raises(UserError, match=r"ids\.json: not there; make it with nmtkit vocab"):
+    with pytest.raises(UserError, match=r"ids\.json: not found; make it with nmtkit vocab"):
         Corpus.open(data, "train")
 
 
 def test_a_folder_that_prep_did_not_make_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"manifest\.json: not there; make the folder with nmtkit prep"):
+    with pytest.raises(UserError, match=r"manifest\.json: not found; make the folder with nmtkit prep"):
         encode_all(tmp_path)
 
 
-def test_a_vocabulary_made_since_is_noticed(data: Path) -> None:
+def test_a_newer_vocabulary_is_detected(data: Path) -> None:
     encode_all(data)
     Vocabulary.choose(Counter(["le", "chat"]).items(), None, 1).save(data / "vocab.tgt")
-    with pytest.raises(UserError, match=r"vocab\.tgt: not the one that the text was encoded with; run nmtkit vocab"):
+    with pytest.raises(UserError, match=r"vocab\.tgt: the text was encoded with another vocabulary; run nmtkit vocab"):
         Corpus.open(data, "train")
 
 
-def test_text_prepared_since_is_noticed(tmp_path: Path, data: Path) -> None:
+def test_newer_text_is_detected(tmp_path: Path, data: Path) -> None:
     encode_all(data)
     make(tmp_path, SENTENCES, HELD_OUT)
     Corpus.open(data, "train")  # the same text again is no other text
     make(tmp_path, SENTENCES[::-1], HELD_OUT)
-    with pytest.raises(UserError, match=r"data/train\.src: prepared anew since it was encoded; run nmtkit vocab again"):
+    with pytest.raises(UserError, match=r"data/train\.src: changed since it was encoded; run nmtkit vocab again"):
         Corpus.open(data, "train")
     encode_all(data)
     assert len(Corpus.open(data, "train")) == len(SENTENCES)
 
 
-def test_text_that_was_changed_by_hand_is_noticed(data: Path) -> None:
+def test_edited_text_is_detected(data: Path) -> None:
     path = data / "train.src"
     path.write_text(" ".join(reversed(path.read_text().split(" "))))
     with pytest.raises(
-        UserError, match=r"train\.src: changed since prep wrote it; make the folder anew with nmtkit prep"
+        UserError, match=r"train\.src: changed since prep wrote it; make the folder again with nmtkit prep"
     ):
         encode_all(data)
     assert not list(data.glob("*.ids"))
 
 
-def test_sides_of_different_lengths_are_noticed(data: Path) -> None:
+def test_sides_of_different_lengths_are_detected(data: Path) -> None:
     encode_all(data)
     header = json.loads((data / "ids.json").read_text())
     header["files"]["dev.tgt"] |= {"lines": 0, "tokens": 0}
@@ -194,7 +194,7 @@ def test_sides_of_different_lengths_are_noticed(data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["train.src.ids", "train.tgt.offsets"])
-def test_a_file_that_is_cut_short_or_missing_is_named(data: Path, name: str) -> None:
+def test_a_truncated_or_missing_file_is_reported(data: Path, name: str) -> None:
     encode_all(data)
     content = (data / name).read_bytes()
     (data / name).write_bytes(content[:-1])
@@ -205,7 +205,7 @@ def test_a_file_that_is_cut_short_or_missing_is_named(data: Path, name: str) -> 
         Corpus.open(data, "train")
 
 
-def test_a_damaged_header_is_named(data: Path) -> None:
+def test_a_damaged_header_is_reported(data: Path) -> None:
     encode_all(data)
     (data / "ids.json").write_text('{"files": ', encoding="utf-8")
     with pytest.raises(UserError, match=r"ids\.json: damaged; make it with nmtkit vocab"):
@@ -221,7 +221,7 @@ def test_a_damaged_header_is_named(data: Path) -> None:
         ({"files": []}, r"ids\.json .*: files: expected 'key: value' pairs, found list"),
     ],
 )
-def test_a_header_of_another_version_or_maker_is_named(data: Path, change: dict[str, object], message: str) -> None:
+def test_a_header_of_another_version_or_tool_is_reported(data: Path, change: dict[str, object], message: str) -> None:
     encode_all(data)
     header = json.loads((data / "ids.json").read_text(encoding="utf-8"))
     (data / "ids.json").write_text(json.dumps(merge(header, change)), encoding="utf-8")
@@ -230,13 +230,13 @@ def test_a_header_of_another_version_or_maker_is_named(data: Path, change: dict[
 
 
 @pytest.mark.parametrize("manifest", ['{"files": 3}', '{"files": {"train.src": {"lines": "3"}}}', '{"files": {}}'])
-def test_a_damaged_manifest_is_named(data: Path, manifest: str) -> None:
+def test_a_damaged_manifest_is_reported(data: Path, manifest: str) -> None:
     (data / "manifest.json").write_text(manifest, encoding="utf-8")
     with pytest.raises(UserError, match=r"manifest\.json: .*make the folder with nmtkit prep"):
         encode_all(data)
 
 
-def test_ids_that_no_word_has_and_offsets_out_of_order_are_named(data: Path) -> None:
+def test_ids_out_of_range_and_offsets_out_of_order_are_reported(data: Path) -> None:
     encode_all(data)
     ids, offsets = np.fromfile(data / "train.src.ids", "<u2"), np.fromfile(data / "train.src.offsets", "<u8")
     words = len(Vocabulary.load(data / "vocab.src"))
@@ -244,7 +244,7 @@ def test_ids_that_no_word_has_and_offsets_out_of_order_are_named(data: Path) -> 
     ids.tofile(data / "train.src.ids")
     corpus = Corpus.open(data, "train")
     corpus.src(1)
-    with pytest.raises(UserError, match=rf"train\.src\.ids: sentence 3: no word has number {words}; run nmtkit vocab"):
+    with pytest.raises(UserError, match=rf"train\.src\.ids: sentence 3: id {words} is out of range; run nmtkit vocab"):
         corpus.src(2)
     offsets[[1, 2]] = offsets[[2, 1]]
     offsets.tofile(data / "train.src.offsets")
@@ -252,7 +252,7 @@ def test_ids_that_no_word_has_and_offsets_out_of_order_are_named(data: Path) -> 
         Corpus.open(data, "train")
 
 
-def test_the_header_is_text_that_says_what_the_files_hold(data: Path) -> None:
+def test_the_header_describes_the_files_as_json(data: Path) -> None:
     encode_all(data)
     entry = json.loads((data / "ids.json").read_text(encoding="utf-8"))["files"]["train.src"]
     assert {key: entry[key] for key in ("dtype", "lines", "tokens")} == {"dtype": "<u2", "lines": 4, "tokens": 10}
@@ -273,7 +273,7 @@ def test_an_annotated_corpus_says_where_unknown_words_come_from(data: Path) -> N
     assert train == [["<unkpos_0>", "chat"], [UNKPOS[-1]], [UNKPOS[-1], "chat"],
                      ["<unkpos_-2>", "chat", "<unkpos_1>", UNKPOS[-1]]]  # fmt: skip
     assert dev == [[UNKPOS[-1], "<unkpos_1>"], [], ["chat", "<unkpos_1>"]]
-    assert "20 symbols and 1 of 5 different words" in str(encode(data, None, 21, 1, False, 1, unkpos=True))
+    assert "20 symbols and 1 of 5 word types" in str(encode(data, None, 21, 1, False, 1, unkpos=True))
 
 
 def test_annotation_changes_nothing_but_unknown_target_words(data: Path) -> None:
@@ -303,11 +303,11 @@ def test_another_alignment_is_another_text_to_train_on(data: Path) -> None:
     assert hashes[0] == hashes[2] != hashes[1]
 
 
-def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None:
-    with pytest.raises(UserError, match=r"train\.align: not there, and `unkpos` needs it; make it with nmtkit align"):
+def test_a_folder_that_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(UserError, match=r"train\.align: not found, and `unkpos` needs it; make it with nmtkit align"):
         annotated(data, 21)
     (data / "train.align").write_text("0-0\n")
-    with pytest.raises(UserError, match="`tgt_size` 20: with `unkpos`, 20 rows are symbols; give it more"):
+    with pytest.raises(UserError, match="`tgt_size` 20: with `unkpos`, 20 rows are symbols; use a larger one"):
         annotated(data, 20)
     with pytest.raises(UserError, match=r"train\.align has 1 lines but the text 4; run nmtkit align again"):
         annotated(data, 21)
@@ -316,7 +316,5 @@ def test_what_cannot_be_annotated_is_refused(tmp_path: Path, data: Path) -> None
         annotated(data, 21)
     settings = (data / "prep.yaml").read_text().replace("segmentation: words", "segmentation: bpe")
     (data / "prep.yaml").write_text(settings)
-    with pytest.raises(
-        UserError, match=r"`unkpos`: .*data has pieces of words, so none is unknown; prepare it anew with"
-    ):
+    with pytest.raises(UserError, match=r"`unkpos`: .*data has subwords, so no word is unknown; prepare it again with"):
         annotated(data, 21)

@@ -107,7 +107,7 @@ def test_every_line_of_a_table_that_is_too_short_is_found(tmp_path: Path, split:
     table.write_bytes(b"".join(line + b"\n" for line in lines))
     files[split] = Files(Path(f"{table}:1"), Path(f"{table}:2"))
     (finding,) = examine_text(files, "en", "fr")
-    assert str(finding) == f"{table}:5: no column 2 among 1 (2 such lines: 5, 7)"
+    assert str(finding) == f"{table}:5: has 1 columns, not 2 (2 such lines: 5, 7)"
     assert finding.fatal
 
 
@@ -115,7 +115,7 @@ def test_sides_of_unequal_length_are_found_where_one_ends(tmp_path: Path) -> Non
     sides = corpus(tmp_path)
     del sides["train"][1][280:]
     (finding,) = examine(tmp_path, sides)
-    assert str(finding) == f"{tmp_path}/train.fr:281: the text ends before this line, and the other side goes on"
+    assert str(finding) == f"{tmp_path}/train.fr:281: the text ends before this line; the other side has more"
     assert finding.fatal
 
 
@@ -128,7 +128,7 @@ def test_findings_name_the_first_lines_and_count_the_rest(tmp_path: Path) -> Non
     assert not finding.fatal
 
 
-def test_text_in_utf_16_is_told_how_to_convert_it(tmp_path: Path) -> None:
+def test_for_text_in_utf_16_the_conversion_is_suggested(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
     files = {split: write(tmp_path, split, pair) for split, pair in sides.items()}
     files["dev"].src.write_bytes(files["dev"].src.read_text().encode("utf-16"))

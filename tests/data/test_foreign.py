@@ -33,17 +33,17 @@ def test_the_words_of_every_toolkit_come_in_their_order_without_its_symbols(tmp_
         ("a.txt", "the 3\ncat\n", r"a\.txt:2: expected a word and a count, found 'cat'"),
         ("a.txt", "the\ncat 4\n", r"a\.txt:2: expected a word, found 'cat 4'"),
         ("a.txt", "the\n\n", r"a\.txt:2: expected a word, found ''"),
-        ("a.txt", "the\nthe\n", r"a\.txt: has the word 'the' twice; take one of them out"),
+        ("a.txt", "the\nthe\n", r"a\.txt: has the word 'the' twice; remove one of them"),
         ("a.txt", "<s>\n</s>\n", r"a\.txt: has no words; give a vocabulary of fairseq, OpenNMT"),
-        ("a.json", '["the"]', r"a\.json: expected each word with its number"),
-        ("a.json", '{"the": "first"}', r"a\.json: expected each word with its number"),
-        ("a.json", '{"the": 1e400}', r"a\.json: expected each word with its number"),
-        ("a.json", '{"the', r"a\.json: expected each word with its number"),
-        ("a.yml", "the: [", r"a\.yml: expected each word with its number"),
-        ("a.json", '{"the cat": 5}', r"a\.json: 'the cat' is not a word, as no text has it"),
+        ("a.json", '["the"]', r"a\.json: expected a map of words to ids"),
+        ("a.json", '{"the": "first"}', r"a\.json: expected a map of words to ids"),
+        ("a.json", '{"the": 1e400}', r"a\.json: expected a map of words to ids"),
+        ("a.json", '{"the', r"a\.json: expected a map of words to ids"),
+        ("a.yml", "the: [", r"a\.yml: expected a map of words to ids"),
+        ("a.json", '{"the cat": 5}', r"a\.json: 'the cat' is no token, because of its white space"),
     ],
 )
-def test_what_is_no_vocabulary_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_a_file_that_is_no_vocabulary_is_reported(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=message):
         read_words(tmp_path / name)

@@ -38,7 +38,7 @@ def test_unknown_words_have_the_id_of_unk_and_so_have_words_spelled_like_symbols
 
 
 @given(st.dictionaries(words, st.integers(1, 10**12)))
-def test_what_is_saved_is_what_is_loaded(tmp_path_factory: pytest.TempPathFactory, counts: dict[str, int]) -> None:
+def test_a_saved_vocabulary_loads_unchanged(tmp_path_factory: pytest.TempPathFactory, counts: dict[str, int]) -> None:
     path = tmp_path_factory.mktemp("vocab") / "vocab.src"
     saved = Vocabulary.choose(counts.items(), None, 1)
     saved.save(path)
@@ -69,7 +69,7 @@ def test_a_row_is_a_word_a_tab_and_a_count_and_the_line_number_gives_the_id(tmp_
     assert (tmp_path / "vocab.src").read_text(encoding="utf-8") == SYMBOLS + "the\t9\na\t5\n"
 
 
-def test_vocabularies_with_the_same_ids_have_the_same_fingerprint_whatever_the_counts() -> None:
+def test_the_fingerprint_does_not_depend_on_counts() -> None:
     one, two, other = ({"a": 3, "b": 2}, {"a": 30, "b": 20}, {"a": 2, "b": 3})
     prints = [Vocabulary.choose(counts.items(), None, 1).fingerprint for counts in (one, two, other)]
     assert prints[0] == prints[1] != prints[2]
@@ -109,7 +109,7 @@ def test_a_vocabulary_that_ends_among_the_symbols_is_refused(tmp_path: Path) -> 
 
 
 def test_a_missing_vocabulary_says_how_to_make_it(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"vocab\.tgt: not there; make it with nmtkit vocab"):
+    with pytest.raises(UserError, match=r"vocab\.tgt: not found; make it with nmtkit vocab"):
         Vocabulary.load(tmp_path / "vocab.tgt")
 
 

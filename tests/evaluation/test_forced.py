@@ -14,8 +14,8 @@ from nmtkit.search.beam import Search
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.scorer import Scorer
 from nmtkit.symbols import EOS
-from tests.models.test_contracts import TGT_WORDS, toy_model
 from tests.search.found import translate_ids
+from tests.toys import TGT_WORDS, toy_model
 
 CPU = torch.device("cpu")
 SOURCES = [[4, 5, 6, 7], [8], [], [9, 4]]

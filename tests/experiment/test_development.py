@@ -40,7 +40,7 @@ def data(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path / "data"
 
 
-def test_what_equals_any_reference_but_for_the_case_that_a_model_cannot_know_has_a_bleu_of_100(
+def test_lower_case_output_that_equals_a_reference_except_for_case_has_a_bleu_of_100(
     data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pipeline, vocabulary = TextPipeline.load(data, "tgt"), Vocabulary.load(data / "vocab.tgt")
@@ -60,5 +60,5 @@ def test_what_equals_any_reference_but_for_the_case_that_a_model_cannot_know_has
 
 def test_a_reference_of_another_length_is_refused_before_anything_is_trained(data: Path) -> None:
     (data / "dev.raw.tgt1").write_text("F g h i k\n")
-    with pytest.raises(UserError, match=r"dev.raw.tgt1: has 1 lines, but the development set 2; make the folder anew"):
+    with pytest.raises(UserError, match=r"dev.raw.tgt1: has 1 lines, but the development set 2; make the folder again"):
         DevelopmentSet.load(data)

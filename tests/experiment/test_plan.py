@@ -27,10 +27,10 @@ def plan(preset: str, **training: Any) -> Experiment:
 
 def test_the_full_size_deep_att_on_5000_pairs_is_two_mistakes(tmp_path: Path) -> None:
     few, many = examine_plan(plan("deep-att"), text(tmp_path, 5000))
-    assert few == "56 updates in all, where fewer than 1,000 hardly teach anything"
+    assert few == "only 56 updates; fewer than 1,000 are rarely enough"
     assert many.startswith(("219.", "220."))
     assert "M parameters for 65,000 target words, 3," in many
-    assert many.endswith("for each, where more than 100 memorise them")
+    assert many.endswith("per word; more than 100 overfit")
 
 
 @pytest.mark.parametrize("preset", ["deep-att", "dtmt4", "densenmt-8l-2", "bideep", "transformer-big"])

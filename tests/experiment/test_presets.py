@@ -1,5 +1,6 @@
 """Presets: complete, quoting their papers, and explained when asked for wrongly."""
 
+import re
 from importlib import resources
 from typing import Any
 
@@ -19,7 +20,8 @@ from nmtkit.experiment.presets import (
     read_presets,
 )  # fmt: skip
 from nmtkit.experiment.schema import Experiment, build_experiment
-from nmtkit.models.base import Seq2Seq, count_parameters, groups
+from nmtkit.models.base import count_parameters, groups
+from tests.toys import full_size
 
 every_preset = pytest.mark.parametrize("preset", preset_names())
 
@@ -58,7 +60,7 @@ def test_every_task_of_a_file_is_one_of_its_systems(file: str) -> None:
 
 
 @every_preset
-def test_a_system_differs_from_its_base_in_what_it_names_and_in_nothing_else(preset: str) -> None:
+def test_a_system_differs_from_its_base_only_in_its_own_keys(preset: str) -> None:
     found = find_preset(preset)
     base, values = flatten(found.base), flatten({**load_preset(preset)})
     differing = {key for key in base if values[key] != base[key]}
@@ -153,6 +155,18 @@ def test_a_model_is_as_large_as_its_paper_prints(preset: str) -> None:
     assert millions == pytest.approx(printed, abs=rounding(printed, find_preset(preset).base["architecture"]))
 
 
+@every_preset
+def test_a_system_keeps_as_many_checkpoints_as_its_figure_is_the_mean_of(preset: str) -> None:
+    experiment = build_experiment(load_preset(preset), preset)
+    named = re.search(r"mean of the last (\d+) checkpoints", experiment.paper.task)
+    if named:
+        assert experiment.training.keep_last == int(named[1])
+        # Written every 10 minutes: 0.4 s an update of the base model, 1 s of the big one (Vaswani et al., section 5.2).
+        assert experiment.training.valid_every == (600 if "-big" in preset else 1500)
+    small = build_experiment(load_preset(preset + SMALL), preset)
+    assert small.training.keep_last == 1
+
+
 def test_what_differs_is_shown_beside_what_the_base_has() -> None:
     lines = describe_preset("dtmt2").splitlines()
     assert '  transitions: 2               # (base: 4) T-GRUs in each module, "System Description"' in lines
@@ -186,9 +200,9 @@ def test_a_key_that_the_base_does_not_have_is_named_with_its_file_and_system(sys
 @pytest.mark.parametrize(
     ("line", "instead", "message"),
     [
-        ("tasks:", "task:", "tasks: missing; every file of presets has paper, tasks, base, small, systems"),
-        ("systems:", "system:", "systems: missing; every file of presets has paper, tasks, base, small, systems"),
-        ("  search:", "  find:", "base.search: missing; every file of presets has paper, tasks, base, small, systems"),
+        ("tasks:", "task:", "tasks: missing; every preset file has paper, tasks, base, small, systems"),
+        ("systems:", "system:", "systems: missing; every preset file has paper, tasks, base, small, systems"),
+        ("  search:", "  find:", "base.search: missing; every preset file has paper, tasks, base, small, systems"),
         ("  task: en-fr", "  task: fr-en", "rnnsearch-30: task: fr-en-12m is not one of en-fr-12m"),
         (
             "  rnnsearch: {",
@@ -202,13 +216,6 @@ def test_what_a_file_of_presets_lacks_is_named(line: str, instead: str, message:
     with pytest.raises(UserError) as error:
         dict(read_presets("mine.yaml", text))
     assert str(error.value) == f"mine.yaml: {message}"
-
-
-def full_size(preset: str) -> Seq2Seq:
-    """With the paper's vocabularies, as shapes without data."""
-    experiment = build_experiment(load_preset(preset), preset)
-    with torch.device("meta"):
-        return experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
 
 
 def mistake(name: str = "deep-att", **changes: Any) -> str:
@@ -246,7 +253,7 @@ def test_an_architecture_that_is_not_there_is_answered_with_those_that_are() -> 
 
 
 def test_a_configuration_without_architecture_asks_for_one() -> None:
-    assert mistake(architecture=None) == "run.yaml: architecture: missing; presets have one"
+    assert mistake(architecture=None) == "run.yaml: architecture: missing; copy it from a preset"
 
 
 def test_mistakes_in_the_model_and_elsewhere_are_reported_together() -> None:

@@ -96,11 +96,8 @@ def test_the_run_says_and_keeps_what_it_took(made: Path, tmp_path: Path, caplog:
         start(data, tmp_path / "run", made / "run" / "checkpoints" / "step-2")
     said = [record.getMessage() for record in caplog.records]
     assert f"starting with the weights of {made}/run/checkpoints/step-2" in said
-    assert (
-        "vocab.src: 6 of 12 words are the model's, 6 are new (n1, n2, n3, n4, n5, ...); 8 of the model's are left out"
-        in said
-    )
-    assert not any("prepared in another way" in line for line in said)
+    assert "vocab.src: 6 of 12 words are in the model, 6 are new (n1, n2, n3, n4, n5, ...); 8 are dropped" in said
+    assert not any("prepared with other settings" in line for line in said)
     origin = json.loads((tmp_path / "run" / "origin.json").read_text())
     assert (origin["model"], origin["update"]) == (str(made / "run"), 2)
     assert (origin["taken"], origin["new"]) == ({"src": 6, "tgt": 6}, {"src": 6, "tgt": 6})
@@ -129,11 +126,13 @@ def test_it_goes_on_with_the_same_command_or_without_its_start(made: Path, tmp_p
 
 def test_a_run_that_began_otherwise_refuses_to_begin_again(made: Path, tmp_path: Path) -> None:
     trained(tmp_path / "random", made / "data", max_updates=1)
-    with pytest.raises(UserError, match="random: the run there began with random weights; leave `start` out to go on"):
+    with pytest.raises(
+        UserError, match="random: the run there began with random weights; leave `start` out to resume it"
+    ):
         start(made / "data", tmp_path / "random", made / "run")
     start(made / "data", tmp_path / "warm", made / "run")
     with pytest.raises(
-        UserError, match=f"warm: the run there began with step 2 of {made}/run; leave `start` out to go on, or train"
+        UserError, match=f"warm: the run there began with step 2 of {made}/run; leave `start` out to resume it, or use"
     ):
         start(made / "data", tmp_path / "warm", tmp_path / "random")
 
@@ -159,9 +158,7 @@ def test_a_run_goes_on_with_its_own_checkpoint_of_the_model_alone(made: Path, tm
 def test_another_model_is_refused_setting_by_setting(made: Path, tmp_path: Path) -> None:
     experiment = small_experiment()
     deeper = replace(experiment, model=replace(experiment.model, encoder_layers=1, dropout=0.5))
-    complaint = (
-        "run: another model: model.encoder_layers is 2 there and 1 here; leave out what changes it, or train from"
-    )
+    complaint = "run: another model: model.encoder_layers is 2 there and 1 here; use the same settings, or train from"
     with pytest.raises(UserError, match=complaint):
         run_experiment(deeper, made / "data", tmp_path / "run", CPU, made / "run")
     assert not (tmp_path / "run" / "config.yaml").exists()
@@ -176,7 +173,7 @@ def test_dropout_may_be_another(made: Path, tmp_path: Path) -> None:
 def test_a_text_without_a_known_word_is_refused(made: Path, tmp_path: Path) -> None:
     data = make_other(tmp_path, "not one of them")
     with pytest.raises(
-        UserError, match=r"run: no word of its vocab\.src is in .*data/vocab\.src; prepare the text as the"
+        UserError, match=r"run: no word of its vocab\.src is in .*data/vocab\.src; prepare the text like the"
     ):
         start(data, tmp_path / "run", made / "run")
 
@@ -188,10 +185,10 @@ def test_text_that_is_prepared_otherwise_is_warned_of(
     settings = (data / "prep.yaml").read_text()
     (data / "prep.yaml").write_text(settings.replace("lowercase: false", "lowercase: true", 1))
     start(data, tmp_path / "run", made / "run")
-    warned = [record.getMessage() for record in caplog.records if "prepared in another way" in record.getMessage()]
+    warned = [record.getMessage() for record in caplog.records if "prepared with other settings" in record.getMessage()]
     assert warned == [
-        f"{data}/train.src was prepared in another way than the text of {made}/run: the same words may be split or "
-        f"spelled differently; nmtkit prep --like {made}/run prepares it alike"
+        f"{data}/train.src was prepared with other settings than the text of {made}/run: the same words may be "
+        f"segmented or spelled differently; use nmtkit prep --like {made}/run"
     ]
 
 

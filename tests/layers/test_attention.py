@@ -1,15 +1,17 @@
 """Additive attention with its parameters."""
 
+import pytest
 import torch
+from torch import nn
 
 from nmtkit.layers.attention import AdditiveAttention, MultiHeadAdditiveAttention
+from nmtkit.layers.converted import for_search
 from nmtkit.ops import attention
+from tests.laws import randomised
 
 
 def test_the_score_is_v_tanh_of_projected_query_and_key() -> None:
-    layer = AdditiveAttention(3, 4, 5)
-    for parameter in layer.parameters():
-        parameter.data.normal_()
+    layer = randomised(AdditiveAttention(3, 4, 5), std=1.0)
     query, annotations, mask = torch.randn(2, 3), torch.randn(2, 6, 4), torch.ones(2, 6, dtype=torch.bool)
     context, weights = layer(query, layer.key(annotations), annotations, mask)
     keys = annotations @ layer.key.weight.t() + layer.key.bias
@@ -24,9 +26,7 @@ def test_there_is_one_bias() -> None:
 
 
 def test_a_head_is_additive_attention_with_its_slices_and_the_shared_v() -> None:
-    heads, layer = 3, MultiHeadAdditiveAttention(5, 12, 6, 3)
-    for parameter in layer.parameters():
-        parameter.data.normal_()
+    heads, layer = 3, randomised(MultiHeadAdditiveAttention(5, 12, 6, 3), std=1.0)
     annotations = torch.randn(2, 7, 12)
     mask = torch.arange(7) < torch.tensor([[7], [4]])
     query = torch.randn(4, 5)  # two hypotheses of each sentence
@@ -40,3 +40,20 @@ def test_a_head_is_additive_attention_with_its_slices_and_the_shared_v() -> None
         looks.append(one[1])
     torch.testing.assert_close(context, layer.out(torch.cat(found, dim=-1)))
     torch.testing.assert_close(weights, torch.stack(looks).mean(dim=0))
+
+
+@pytest.mark.parametrize("layer", [AdditiveAttention(3, 8, 4), MultiHeadAdditiveAttention(3, 8, 4, 2)])
+@torch.inference_mode()
+def test_search_in_low_precision_computes_the_exponentials_of_the_keys_once(layer: nn.Module) -> None:
+    found = []
+    for precision in ("float32", "bfloat16"):
+        one = for_search(nn.ModuleList([layer]), precision)[0]  # weights as small as these are not converted
+        annotations, mask = torch.linspace(-1, 1, 48).view(2, 3, 8), torch.ones(2, 3, dtype=torch.bool)
+        keys, values = (
+            one.keys_and_values(annotations)
+            if isinstance(one, MultiHeadAdditiveAttention)
+            else (one.key(annotations), annotations)
+        )
+        found.append((keys, *one(torch.ones(2, 3), keys, values, mask)))
+    torch.testing.assert_close(found[1][0], (2 * found[0][0]).exp())
+    torch.testing.assert_close(found[1][1:], found[0][1:])

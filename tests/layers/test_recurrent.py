@@ -5,20 +5,15 @@ import torch
 from torch import Tensor
 
 from nmtkit.layers.recurrent import GRU, LAU, LSTMState, PeepholeLSTM
+from tests.laws import randomised
 
 MASK = torch.tensor([[True, True], [True, True], [True, False], [True, False]])
 both_ways = pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 
 
-def noisy(cell: torch.nn.Module) -> torch.nn.Module:
-    for parameter in cell.parameters():
-        parameter.data += 0.3 * torch.randn_like(parameter)
-    return cell
-
-
 @both_ways
 def test_the_lstm_over_a_sequence_is_its_steps_from_the_first_state(reverse: bool) -> None:
-    cell, f = noisy(PeepholeLSTM(3)), torch.randn(4, 2, 12)
+    cell, f = randomised(PeepholeLSTM(3)), torch.randn(4, 2, 12)
     first = LSTMState(torch.randn(2, 3), torch.randn(2, 3))
     outputs, last = cell(f, first, MASK, reverse)
     for row, length in enumerate([4, 2]):
@@ -34,7 +29,7 @@ def test_the_lstm_over_a_sequence_is_its_steps_from_the_first_state(reverse: boo
 def test_a_gated_cell_over_a_sequence_is_its_steps_from_the_first_state(
     kind: type[GRU | LAU], inputs: int, reverse: bool
 ) -> None:
-    cell, x, first = noisy(kind(3)), torch.randn(4, 2, inputs), torch.randn(2, 3)
+    cell, x, first = randomised(kind(3)), torch.randn(4, 2, inputs), torch.randn(2, 3)
     outputs = cell(x, first, MASK, reverse)
     for row, length in enumerate([4, 2]):
         h = first[row : row + 1]
@@ -45,7 +40,7 @@ def test_a_gated_cell_over_a_sequence_is_its_steps_from_the_first_state(
 
 @torch.no_grad()
 def test_a_lau_with_g_at_0_and_f_at_1_is_the_gru_that_resets_after_the_product() -> None:
-    cell, x, h = noisy(LAU(4)), torch.randn(7, 20), torch.randn(7, 4)
+    cell, x, h = randomised(LAU(4)), torch.randn(7, 20), torch.randn(7, 4)
     x_r, x_z, x_g, x_h, _ = x.chunk(5, dim=1)
     h_r, h_z, _, h_h = (h @ cell.weight).chunk(4, dim=1)
     b_r, b_z, _, b_h = cell.bias.chunk(4)
@@ -57,7 +52,7 @@ def test_a_lau_with_g_at_0_and_f_at_1_is_the_gru_that_resets_after_the_product()
 
 
 def test_a_lau_with_g_at_1_hands_its_linear_input_on() -> None:
-    cell, x, h = noisy(LAU(4)), torch.randn(7, 20), torch.randn(7, 4)
+    cell, x, h = randomised(LAU(4)), torch.randn(7, 20), torch.randn(7, 4)
     x[:, 8:12] = 1e4
     assert torch.equal(cell.step(x, h, cell.weights()), x[:, 16:])
 

@@ -12,7 +12,7 @@ from nmtkit.machine import memory
 from nmtkit.machine.memory import in_halves, is_full
 
 
-def test_what_the_processor_s_allocator_raises_is_recognised() -> None:
+def test_errors_of_the_cpu_allocator_are_recognised() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 55)
     assert type(caught.value) is RuntimeError  # no class of its own, hence the look at its words
@@ -26,7 +26,7 @@ def test_sizes_that_cannot_be_counted_are_recognised(device: str) -> None:
     assert is_full(caught.value)
 
 
-def test_what_a_gpu_and_python_raise_is_recognised() -> None:
+def test_errors_of_the_gpu_allocator_and_python_are_recognised() -> None:
     assert is_full(torch.OutOfMemoryError("CUDA out of memory"))
     assert is_full(MemoryError())
     assert is_full(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
@@ -77,14 +77,14 @@ def test_a_batch_that_memory_does_not_hold_is_done_in_halves_in_its_order() -> N
         assert (len(done) == 1) == (size <= 3)
 
 
-def test_a_row_that_memory_does_not_hold_is_an_error_after_what_comes_before_it() -> None:
+def test_a_row_that_does_not_fit_raises_after_the_rows_before_it() -> None:
     halves = in_halves([1, 2, 100, 3], squares, lambda rows: f"{rows[0]} is too large")
     assert next(halves) == ([1, 2], [1, 4])
     with pytest.raises(UserError, match="100 is too large"):
         next(halves)
 
 
-def test_what_fails_for_other_reasons_is_not_tried_again_in_halves() -> None:
+def test_other_errors_are_not_retried_in_halves() -> None:
     tried = []
     with pytest.raises(ZeroDivisionError):
         list(in_halves([1, 2], lambda rows: tried.append(rows) or 1 // 0, str))
@@ -112,7 +112,7 @@ def test_a_container_has_no_more_memory_than_it_may_use(
     assert memory.installed_memory() >= free
 
 
-def test_where_no_system_says_what_is_free_all_memory_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_meminfo_all_installed_memory_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}  # what macOS knows; another name is an error
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(memory, "_LIMITS", ())

@@ -15,7 +15,7 @@ import pytest
 
 from nmtkit.errors import UserError
 from nmtkit.machine import processes
-from nmtkit.machine.processes import COPIES, Chunk, Workers, chunks
+from nmtkit.machine.processes import CAN_FORK, Chunk, Workers, chunks
 
 
 def slow_square(number: int) -> int:
@@ -37,21 +37,21 @@ def refuse(number: int) -> int:
     raise UserError(f"file:{number}: wrong")
 
 
-@pytest.fixture(params=[False, COPIES], ids=["spawned", "copied"])
-def copies(request: pytest.FixtureRequest) -> bool:
-    """Whether processes begin from nothing, or as copies of this one."""
+@pytest.fixture(params=[False, CAN_FORK], ids=["spawned", "forked"])
+def fork(request: pytest.FixtureRequest) -> bool:
+    """Whether workers are spawned or forked."""
     return bool(request.param)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_results_come_in_the_order_of_the_items(count: int, copies: bool) -> None:
-    with Workers(count, copies=copies) as workers:
+def test_results_come_in_the_order_of_the_items(count: int, fork: bool) -> None:
+    with Workers(count, fork=fork) as workers:
         assert list(workers.map(slow_square, range(20))) == [n * n for n in range(20)]
         assert list(workers.map(slow_square, [])) == []
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_process_that_helps_is_one_of_them(count: int) -> None:
+def test_a_helping_process_is_one_of_the_workers(count: int) -> None:
     with Workers(count, helping=True) as workers:
         done = list(workers.map(square_and_process, range(40)))
     assert [square for square, _ in done] == [n * n for n in range(40)]
@@ -60,7 +60,7 @@ def test_a_process_that_helps_is_one_of_them(count: int) -> None:
     assert len(processes) <= count
 
 
-def test_a_process_that_helps_answers_before_the_input_goes_on() -> None:
+def test_a_helping_process_answers_before_more_input_is_read() -> None:
     arrived = 0
 
     def items() -> Iterator[int]:
@@ -75,7 +75,7 @@ def test_a_process_that_helps_answers_before_the_input_goes_on() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_only_a_few_items_are_taken_ahead(count: int) -> None:
+def test_only_a_few_items_are_read_ahead(count: int) -> None:
     taken = 0
 
     def items() -> Iterator[int]:
@@ -90,14 +90,14 @@ def test_only_a_few_items_are_taken_ahead(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_mistake_of_the_users_comes_through_as_it_is(count: int) -> None:
+def test_a_user_error_is_raised_unchanged(count: int) -> None:
     with pytest.raises(UserError, match=r"^file:3: wrong$"), Workers(count) as workers:
         list(workers.map(refuse, [3, 4]))
 
 
-def test_a_process_that_is_killed_is_reported_not_waited_for(copies: bool) -> None:
+def test_a_killed_worker_is_an_error_not_a_hang(fork: bool) -> None:
     message = "a worker process was killed, perhaps for lack of memory; use fewer processes"
-    with pytest.raises(UserError, match=message), Workers(2, copies=copies) as workers:
+    with pytest.raises(UserError, match=message), Workers(2, fork=fork) as workers:
         list(workers.map(die, range(3)))
 
 
@@ -108,11 +108,11 @@ def loaded(number: int) -> int:
     return LOADED[0] + number
 
 
-@pytest.mark.skipif(not COPIES, reason="this system has no copies of processes")
-def test_a_copy_has_what_was_loaded_and_another_process_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(not CAN_FORK, reason="fork is not safe here")
+def test_a_forked_worker_has_what_was_loaded_and_a_spawned_one_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "LOADED", [100])
-    for copied, expected in ((True, 100), (False, 0)):
-        with Workers(2, copies=copied) as workers:
+    for forked, expected in ((True, 100), (False, 0)):
+        with Workers(2, fork=forked) as workers:
             assert workers.call(loaded, 3) == expected + 3
 
 
@@ -134,24 +134,22 @@ def not_terminated() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.skipif(not COPIES, reason="this system has no copies of processes")
+@pytest.mark.skipif(not CAN_FORK, reason="fork is not safe here")
 @pytest.mark.usefixtures("not_terminated")
 @pytest.mark.parametrize("late", [0.0, 0.5])
-def test_copies_end_by_the_signal_that_this_process_handles_otherwise(
-    late: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forked_workers_end_by_a_signal_that_this_process_handles(late: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also by one that is sent before they begin to work."""
     work = processes._work
 
-    def begin_late(connection: Connection, others: list[Connection]) -> None:
+    def start_late(connection: Connection, others: list[Connection]) -> None:
         time.sleep(late * (len(others) - 1))  # the first copy begins at once
         work(connection, others)
 
-    monkeypatch.setattr(processes, "_work", begin_late)
-    check_interrupted(Workers(3, copies=True))
+    monkeypatch.setattr(processes, "_work", start_late)
+    check_interrupted(Workers(3, fork=True))
 
 
-def test_an_interrupt_ends_the_processes_at_once() -> None:
+def test_an_interrupt_kills_the_workers_at_once() -> None:
     check_interrupted(Workers(2))
 
 
@@ -163,24 +161,24 @@ class Late(Workers):
         return super().call(function, item)
 
 
-def test_an_item_that_comes_late_to_an_ended_process_is_not_done_by_another() -> None:
+def test_an_item_sent_to_a_killed_worker_is_not_retried_during_shutdown() -> None:
     check_interrupted(Late(2))
 
 
-def test_at_least_one_process_has_to_do_the_work() -> None:
+def test_there_is_at_least_one_process() -> None:
     with pytest.raises(UserError, match="`jobs` 0: at least one"):
         Workers(0)
 
 
-def test_where_a_process_cannot_be_started_the_others_are_ended(copies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(workers: Workers, process: BaseProcess) -> None:
+def test_if_a_worker_cannot_be_started_the_others_are_killed(fork: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start_until_limit(workers: Workers, process: BaseProcess) -> None:
         if len(workers._processes) == 2:
             raise OSError(errno.EMFILE, "Too many open files")
         start(workers, process)
 
-    start = Workers._begin
-    monkeypatch.setattr(Workers, "_begin", begin)
-    workers, message = Workers(9, copies=copies), r"`jobs`: only 2 of 9 processes .* \(Too many open files\); use fewer"
+    start = Workers._start
+    monkeypatch.setattr(Workers, "_start", start_until_limit)
+    workers, message = Workers(9, fork=fork), r"`jobs`: only 2 of 9 processes .* \(Too many open files\); use fewer"
     with pytest.raises(UserError, match=message), workers:
         pass
     assert [process.is_alive() for process in workers._processes] == [False, False]
@@ -204,18 +202,18 @@ def weigh(item):
     return len(item)
 
 if __name__ == "__main__":
-    with Workers(2, copies=sys.argv[1] == "True") as workers:
+    with Workers(2, fork=sys.argv[1] == "True") as workers:
         for _ in workers.map(weigh, (bytes(100_000) for _ in range(100_000))):
             print(flush=True)
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_whatever_ends_the_program_nothing_is_left_to_clean_up(
-    tmp_path: Path, number: signal.Signals, copies: bool
+def test_a_program_leaves_nothing_to_clean_up_however_it_ends(
+    tmp_path: Path, number: signal.Signals, fork: bool
 ) -> None:
     (tmp_path / "busy.py").write_text(INTERRUPTED)
-    command = [sys.executable, tmp_path / "busy.py", str(copies)]
+    command = [sys.executable, tmp_path / "busy.py", str(fork)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as program:
         assert program.stdout is not None
         for _ in range(40):
@@ -233,13 +231,13 @@ def fail(number: int) -> int:
     return 1 // number
 
 
-def test_a_mistake_of_ours_shows_where_in_the_process_it_was_made() -> None:
+def test_a_bug_in_a_worker_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError) as raised, Workers(2) as workers:
         list(workers.map(fail, [1, 0]))
     assert "return 1 // number" in str(raised.value.__cause__)
 
 
-def test_a_program_ended_while_its_processes_start_leaves_no_complaint_of_theirs() -> None:
+def test_a_program_killed_while_workers_start_prints_no_traceback_of_theirs() -> None:
     code = """
 import multiprocessing.util, os, signal, sys
 from nmtkit.machine.processes import Workers

@@ -40,7 +40,7 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "10/10" in printed.err
 
 
-def test_whoever_disables_the_log_of_progress_sees_neither_bar_nor_line(
+def test_with_its_logger_disabled_progress_is_silent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "nmtkit")
@@ -53,9 +53,7 @@ def test_whoever_disables_the_log_of_progress_sees_neither_bar_nor_line(
     assert caplog.text == ""
 
 
-def test_a_line_of_progress_counts_what_it_is_told_to(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_progress_line_counts_in_its_unit(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.INFO, "nmtkit")
     monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", -1.0)
     with progress("learning BPE", 300, "merges") as advance:

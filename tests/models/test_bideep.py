@@ -16,6 +16,7 @@ from nmtkit.models import bideep
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.bideep import Config
 from nmtkit.training.optimizers import initialise
+from tests.laws import randomised, sigmoid
 
 WORDS = 9
 E, H = 3, 4
@@ -50,10 +51,10 @@ Values = dict[str, np.ndarray]
 
 def model_of(config: Config) -> Seq2Seq:
     """With random values in every parameter; those of gains are around 1."""
-    torch.manual_seed(0)
-    model = bideep.build(config, WORDS, WORDS)
+    model = randomised(bideep.build(config, WORDS, WORDS))
     for name, parameter in model.named_parameters():
-        parameter.data.normal_(mean=1.0 if is_gain(name) else 0.0, std=0.4)
+        if is_gain(name):
+            parameter.data += 1
     return model
 
 
@@ -72,10 +73,6 @@ def values_of(model: Seq2Seq) -> Values:
 
 
 # The equations in NumPy, for one sentence (architectures.md 2.3). p holds the parameters by name.
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 def ln(p: Values, name: str, x: np.ndarray) -> np.ndarray:
@@ -347,7 +344,7 @@ def test_a_model_starts_as_nematus_does() -> None:
     assert len(square) == 2 * (3 + 3 * 6) + len(per_high_level[3:]) + 3 * len(per_high_level)
 
 
-def test_dropout_acts_on_what_the_softmax_sees_and_on_embeddings() -> None:
+def test_dropout_acts_on_what_the_softmax_sees_on_annotations_and_on_embeddings() -> None:
     model = bideep.build(replace(SHALLOW, dropout=0.5), WORDS, WORDS)
     parts = torch.randn(50, H), torch.randn(50, E), torch.randn(50, 2 * H)
     readout = model.decoder.readout
@@ -355,6 +352,10 @@ def test_dropout_acts_on_what_the_softmax_sees_and_on_embeddings() -> None:
     assert ((trained == 0) | (trained == 2 * evaluated)).all()
     assert not torch.equal(trained, evaluated)
     assert [embedding.dropout for embedding in model.embedding.values()] == [0.5, 0.5]
+    x, mask = torch.randn(3, 20, E), torch.ones(3, 20, dtype=torch.bool)
+    trained, evaluated = model.encoder.train()(x, mask), model.encoder.eval()(x, mask)
+    assert ((trained == 0) | (trained == 2 * evaluated)).all()
+    assert not torch.equal(trained, evaluated)
 
 
 @pytest.mark.parametrize(

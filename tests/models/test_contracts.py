@@ -1,19 +1,21 @@
-"""What every architecture promises to training and search, for every preset at toy size. New presets are found."""
+"""What every architecture promises to training and search, for every kind of preset at toy size.
+
+New presets are found. Where a law is of a preset's own values, it is tried for every one.
+"""
 
 import itertools
 import math
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmtkit.experiment.presets import load_preset, preset_names
-from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.experiment.presets import preset_names
+from nmtkit.experiment.schema import Experiment
 from nmtkit.models.base import Decoder, Seq2Seq, count_parameters
 from nmtkit.ops import linear
 from nmtkit.ops.tree import Tree, select
@@ -22,9 +24,23 @@ from nmtkit.search.ensemble import Ensemble
 from nmtkit.symbols import BOS, EOS, PAD
 from nmtkit.training import checkpoint
 from nmtkit.training.optimizers import build_optimizer, initialise
+from tests.laws import assert_same, gradients, tensors_of
+from tests.toys import (
+    LENGTHS,
+    SRC_WORDS,
+    TGT_WORDS,
+    full_size,
+    one_of_each,
+    one_of_each_architecture,
+    preset_experiment,
+    repeat,
+    simplest,
+    sources,
+    targets,
+    toy,
+    toy_model,
+)
 
-SRC_WORDS, TGT_WORDS = 11, 13
-LENGTHS = [5, 3, 1, 4]  # source words of the batch's sentences, end marks included
 MANY = linear.FEW + len(
     LENGTHS
 )  # sentences, so many that products of all their words are not done as those of a loop's step
@@ -32,55 +48,8 @@ MANY = linear.FEW + len(
 CANCELLED = ".score_shift"
 
 
-def one_of_each_architecture() -> list[str]:
-    """The first preset of each."""
-    by_architecture = {load_preset(name)["architecture"]: name for name in reversed(preset_names())}
-    return sorted(by_architecture.values())
-
-
 every_preset = pytest.mark.parametrize("preset", preset_names())
-
-
-def preset_experiment(name: str) -> Experiment:
-    return build_experiment(load_preset(name), name)
-
-
-def toy(experiment: Experiment, shrink: int = 64) -> Experiment:
-    """With every width (a whole number of 64 or more) divided by ``shrink``, but 2; depths and switches stay.
-
-    The direction of a weight-normalised row of one element has no gradient.
-    """
-    values = {field.name: getattr(experiment.model, field.name) for field in fields(experiment.model)}
-    widths = {name: max(2, value // shrink) for name, value in values.items() if type(value) is int and value >= 64}
-    return replace(experiment, model=replace(experiment.model, **widths))
-
-
-def toy_model(preset: str) -> Seq2Seq:
-    """The preset at toy size, with random values in every parameter, those that start at zero too; no dropout."""
-    torch.manual_seed(0)
-    model = toy(preset_experiment(preset)).build(SRC_WORDS, TGT_WORDS).eval()
-    for parameter in model.parameters():
-        parameter.data.normal_(std=min(parameter.shape) ** -0.5)  # every path carries a signal
-    return model
-
-
-def sources() -> tuple[Tensor, Tensor]:
-    """Source ids and mask: four sentences of LENGTHS, closed by end marks, padded."""
-    random = torch.Generator().manual_seed(0)
-    src = torch.randint(4, SRC_WORDS, (len(LENGTHS), max(LENGTHS)), generator=random)
-    for row, length in zip(src, LENGTHS, strict=True):
-        row[length - 1] = EOS
-        row[length:] = PAD
-    return src, src != PAD
-
-
-def targets(length: int = 6) -> Tensor:
-    return torch.randint(4, TGT_WORDS, (len(LENGTHS), length), generator=torch.Generator().manual_seed(1))
-
-
-def repeat(tree: Tree, k: int) -> Tree:
-    """Every row k times, sentence-major."""
-    return select(tree, torch.arange(len(LENGTHS)).repeat_interleave(k))
+every_kind = pytest.mark.parametrize("preset", one_of_each())
 
 
 def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]:
@@ -94,46 +63,22 @@ def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]
     return memory, state, words[1]
 
 
-def assert_same(ours: Any, theirs: Any) -> None:
-    """Trees, tensors and None, equal up to the order in which float32 numbers were added.
-
-    What is added may cancel: the gradient of attention over annotations that are nearly alike is a small difference
-    of the model's largest numbers.
-    """
-    assert len(leaves(ours)) == len(leaves(theirs))
-    sizes = [x.abs().max().item() if x.is_floating_point() and x.numel() else 0.0 for x in leaves(theirs)]
-    for mine, other, size in zip(leaves(ours), leaves(theirs), sizes, strict=True):
-        torch.testing.assert_close(mine, other, rtol=0, atol=1e-4 * size + 1e-7 * max(sizes))
-
-
-def gradient(model: Seq2Seq, hidden: Tensor) -> tuple[Tensor, ...]:
-    """Of a sum of ``hidden``, every element with a weight of its own; zeros for the output layer, which is unused."""
-    weights = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(3))
-    loss = (hidden.float() * weights).sum()
-    return torch.autograd.grad(loss, model.parameters(), allow_unused=True, materialize_grads=True)
-
-
-def leaves(tree: Any) -> list[Tensor]:
-    """All tensors but those that the rows have in common."""
-    return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if isinstance(leaf, Tensor)]
-
-
 def seen(model: Seq2Seq, memory: Tree, state: Tree, y: Tensor) -> list[Tensor | None]:
     """What search sees of a step and of another one after it, which tells what the first one's state is worth."""
     log_probs, state, attention = model.step(memory, state, y)
     return [log_probs, attention, model.step(memory, state, y.flip(0))[0]]
 
 
-@every_preset
+@every_kind
 def test_unroll_is_repeated_step(preset: str) -> None:
     model, results = toy_model(preset), []
     for unroll in (model.decoder.unroll, partial(Decoder.unroll, model.decoder)):
         hidden = unroll(*model.begin(*sources()), model.embedding["tgt"](targets()))
-        results.append((hidden, gradient(model, hidden)))
+        results.append((hidden, gradients(hidden, [*model.parameters()])))
     assert_same(*results)
 
 
-@every_preset
+@every_kind
 def test_teacher_forcing_gives_the_probabilities_that_search_sees(preset: str) -> None:
     model, tgt = toy_model(preset), targets()
     forced = model.output(model(*sources(), tgt)).log_softmax(dim=-1)
@@ -145,7 +90,7 @@ def test_teacher_forcing_gives_the_probabilities_that_search_sees(preset: str) -
         y = tgt[:, t]
 
 
-@every_preset
+@every_kind
 def test_padding_the_source_changes_nothing(preset: str) -> None:
     model, (src, mask), tgt = toy_model(preset), sources(), targets()
     hidden = model(src, mask, tgt)
@@ -153,7 +98,7 @@ def test_padding_the_source_changes_nothing(preset: str) -> None:
     assert_same(model(src.masked_fill(~mask, 7), mask, tgt), hidden)
 
 
-@every_preset
+@every_kind
 def test_a_sentence_alone_is_a_sentence_in_a_batch(preset: str) -> None:
     model, (src, mask), tgt = toy_model(preset), sources(), targets()
     together = model(src, mask, tgt)
@@ -162,14 +107,14 @@ def test_a_sentence_alone_is_a_sentence_in_a_batch(preset: str) -> None:
         assert_same(model(src[one, :length], mask[one, :length], tgt[one]), together[one])
 
 
-@every_preset
+@every_kind
 def test_reordering_the_batch_reorders_the_results(preset: str) -> None:
     model, (src, mask), tgt = toy_model(preset), sources(), targets()
     order = torch.tensor([2, 0, 3, 1])
     assert_same(model(src[order], mask[order], tgt[order]), model(src, mask, tgt)[order])
 
 
-@every_preset
+@every_kind
 @pytest.mark.parametrize("position", [0, 3])
 def test_a_target_word_changes_later_steps_only(preset: str, position: int) -> None:
     model, tgt = toy_model(preset), targets()
@@ -182,7 +127,7 @@ def test_a_target_word_changes_later_steps_only(preset: str, position: int) -> N
     assert later.any(dim=1).all()
 
 
-@every_preset
+@every_kind
 def test_every_source_word_matters(preset: str) -> None:
     model, (src, mask), tgt = toy_model(preset), sources(), targets()
     hidden = model(src, mask, tgt)
@@ -192,7 +137,7 @@ def test_every_source_word_matters(preset: str) -> None:
         assert (model(changed, mask, tgt)[0] != hidden[0]).any()
 
 
-@every_preset
+@every_kind
 def test_select_then_step_is_step_then_select(preset: str) -> None:
     model, beams = toy_model(preset), 3
     memory, state, y = after_two_words(model, beams)
@@ -204,24 +149,24 @@ def test_select_then_step_is_step_then_select(preset: str) -> None:
     assert_same(ours, [*select((log_probs, attention), rows), next_ones])
 
 
-@every_preset
+@every_kind
 def test_several_hypotheses_of_a_sentence_are_as_many_sentences(preset: str) -> None:
     model, beams = toy_model(preset), 3
     memory, state, y = after_two_words(model, beams)
     assert_same(seen(model, memory, state, y), seen(model, repeat(memory, beams), state, y))
 
 
-@every_preset
+@every_kind
 def test_a_step_changes_nothing_that_it_is_given(preset: str) -> None:
     model = toy_model(preset)
     memory, state, y = after_two_words(model, beams=2)
-    before = [leaf.clone() for leaf in leaves((memory, state, y))]
+    before = [leaf.clone() for leaf in tensors_of((memory, state, y))]
     first = model.step(memory, state, y)
-    torch.testing.assert_close(leaves((memory, state, y)), before, rtol=0, atol=0)
-    torch.testing.assert_close(leaves(model.step(memory, state, y)), leaves(first), rtol=0, atol=0)
+    torch.testing.assert_close(tensors_of((memory, state, y)), before, rtol=0, atol=0)
+    torch.testing.assert_close(tensors_of(model.step(memory, state, y)), tensors_of(first), rtol=0, atol=0)
 
 
-@every_preset
+@every_kind
 def test_two_ways_to_go_on_do_not_disturb_each_other(preset: str) -> None:
     model = toy_model(preset)
     memory, state, y = after_two_words(model, beams=2)
@@ -231,15 +176,15 @@ def test_two_ways_to_go_on_do_not_disturb_each_other(preset: str) -> None:
     assert_same(model.step(memory, one, y.flip(0))[0], alone[2])
 
 
-@every_preset
+@every_kind
 def test_every_tensor_of_memory_and_state_is_batch_first(preset: str) -> None:
     model = toy_model(preset)
     memory, state, _ = after_two_words(model, beams=3)
-    assert {len(leaf) for leaf in leaves(memory)} == {len(LENGTHS)}
-    assert {len(leaf) for leaf in leaves(state)} == {3 * len(LENGTHS)}
+    assert {len(leaf) for leaf in tensors_of(memory)} == {len(LENGTHS)}
+    assert {len(leaf) for leaf in tensors_of(state)} == {3 * len(LENGTHS)}
 
 
-@every_preset
+@every_kind
 def test_a_step_gives_probabilities_and_looks_at_real_words_only(preset: str) -> None:
     model, (_, mask) = toy_model(preset), sources()
     log_probs, _, attention = model.step(*after_two_words(model))
@@ -251,7 +196,7 @@ def test_a_step_gives_probabilities_and_looks_at_real_words_only(preset: str) ->
         assert not attention[~mask].any()
 
 
-@every_preset
+@every_kind
 def test_every_parameter_receives_a_gradient(preset: str) -> None:
     model = toy_model(preset).train()
     model(*sources(), targets()).square().sum().backward()
@@ -266,11 +211,16 @@ def gradients_in(model: Seq2Seq, sentences: int, *, low: bool) -> tuple[Tensor, 
     src, mask, tgt = (x.repeat(sentences // len(LENGTHS), 1) for x in (*sources(), targets()))
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
         hidden = model(src, mask, tgt)
-    return gradient(model, hidden)
+    return gradients(hidden, [*model.parameters()])
 
 
-@every_preset
-@pytest.mark.parametrize("sentences", [len(LENGTHS), MANY])
+@pytest.mark.parametrize(
+    ("preset", "sentences"),
+    [
+        *((preset, len(LENGTHS)) for preset in one_of_each()),
+        *((preset, MANY) for preset in one_of_each_architecture()),
+    ],
+)
 def test_bfloat16_points_the_gradient_the_same_way(preset: str, sentences: int) -> None:
     model = toy_model(preset)
     whole = [torch.cat([part.flatten() for part in gradients_in(model, sentences, low=low)]) for low in (False, True)]
@@ -312,12 +262,12 @@ def test_every_size_is_refused_by_its_name_or_trains_and_searches(preset: str, s
     sizes = [field.name for field in fields(experiment.model) if type(getattr(experiment.model, field.name)) is int]
     for other in filter(None, (with_size(experiment, name, size) for name in sizes)):
         model = other.build(SRC_WORDS, TGT_WORDS)
-        assert all(part.isfinite().all() for part in gradient(model, model(*sources(), targets())))
+        assert all(part.isfinite().all() for part in gradients(model(*sources(), targets()), [*model.parameters()]))
         found = beam_search(model.eval(), *sources(), Search(beam_size=2, max_len_a=0, max_len_b=3))
         assert len(found) == len(LENGTHS)
 
 
-@every_preset
+@every_kind
 def test_saved_and_loaded_weights_give_the_same_numbers(preset: str, tmp_path: Path) -> None:
     model = toy_model(preset)
     checkpoint.save_weights(tmp_path / "model.safetensors", model.state_dict())
@@ -326,7 +276,7 @@ def test_saved_and_loaded_weights_give_the_same_numbers(preset: str, tmp_path: P
     assert torch.equal(other(*sources(), targets()), model(*sources(), targets()))
 
 
-@every_preset
+@every_kind
 def test_weights_are_named_after_the_parts_and_nothing_but_parameters_is_saved(preset: str) -> None:
     model = toy_model(preset)
     assert list(model.state_dict()) == [name for name, _ in model.named_parameters()]
@@ -345,28 +295,8 @@ def test_the_groups_of_a_preset_name_parts_of_its_model(preset: str) -> None:
 
 @every_preset
 def test_a_preset_builds_at_full_size(preset: str) -> None:
-    experiment = preset_experiment(preset)
-    with torch.device("meta"):
-        model = experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
-    millions = count_parameters(model) / 1e6
+    millions = count_parameters(full_size(preset)) / 1e6
     assert millions > 1
-
-
-def simplest(experiment: Experiment) -> Experiment:
-    """Wide enough to learn, and with one layer where there is a number of layers."""
-    small = toy(experiment, shrink=16)
-    layers = {field.name: 1 for field in fields(small.model) if field.name.endswith("layers")}
-    return replace(small, model=replace(small.model, **layers))
-
-
-def one_of_each() -> list[str]:
-    """Presets that differ in their parts, not just in their sizes: one for every set of parameter names."""
-    found: dict[object, str] = {}
-    for preset in preset_names():
-        with torch.device("meta"):
-            model = simplest(preset_experiment(preset)).build(SRC_WORDS, SRC_WORDS)
-        found.setdefault((type(model.encoder), *model.state_dict()), preset)
-    return sorted(found.values())
 
 
 def copies(random: torch.Generator, sentences: int = 64) -> tuple[Tensor, Tensor]:
@@ -378,7 +308,7 @@ def copies(random: torch.Generator, sentences: int = 64) -> tuple[Tensor, Tensor
     return src, src != PAD
 
 
-@pytest.mark.parametrize("preset", one_of_each())
+@pytest.mark.parametrize("preset", one_of_each_architecture())
 def test_copying_is_learnt(preset: str) -> None:
     torch.manual_seed(0)
     model = simplest(preset_experiment(preset)).build(SRC_WORDS, SRC_WORDS).eval()  # eval: without dropout

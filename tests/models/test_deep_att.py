@@ -19,7 +19,8 @@ from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.deep_att import Config, DeepAtt, FeedForward, Stack
 from nmtkit.symbols import BOS
 from nmtkit.training.optimizers import initialise
-from tests.experiment.test_presets import full_size
+from tests.laws import randomised, sigmoid
+from tests.toys import full_size
 
 WORDS = 9
 H = 3
@@ -31,19 +32,10 @@ fast_forward = pytest.mark.parametrize("ff", ["half", "full", "none"])
 
 
 def model_of(config: Config) -> Seq2Seq:
-    """With random values in every parameter, those that start at zero too."""
-    torch.manual_seed(0)
-    model = deep_att.build(config, WORDS, WORDS)
-    for parameter in model.parameters():
-        parameter.data.normal_(std=0.4)
-    return model
+    return randomised(deep_att.build(config, WORDS, WORDS))
 
 
 # The paper in NumPy, for one sentence. p holds the parameters by name; a map of nn.Linear is its weight transposed.
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 def lstm(p: dict[str, np.ndarray], cell: str, f: np.ndarray, h: np.ndarray, s: np.ndarray) -> list[np.ndarray]:

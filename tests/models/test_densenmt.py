@@ -16,7 +16,8 @@ from nmtkit.models import densenmt
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.densenmt import Config, Stage, build, plan
 from nmtkit.symbols import BOS, EOS
-from tests.models.test_contracts import LENGTHS, sources, targets
+from tests.laws import randomised
+from tests.toys import LENGTHS, sources, targets
 
 Array = npt.NDArray[np.float64]
 
@@ -37,13 +38,8 @@ def parameters(config: Config, src_words: int, tgt_words: int) -> int:
         return count_parameters(build(config, src_words, tgt_words))
 
 
-def toy(config: Config) -> Seq2Seq:
-    """With random values in every parameter."""
-    torch.manual_seed(0)
-    model = build(config, 11, 13).eval()
-    for parameter in model.parameters():
-        parameter.data.normal_()
-    return model
+def model_of(config: Config) -> Seq2Seq:
+    return randomised(build(config, 11, 13).eval(), std=1.0)
 
 
 # The sizes behind Table 1, in millions, without tables, softmax bias and gain, and those of Table 2.
@@ -231,7 +227,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_model_is_the_papers_equations(case: str) -> None:
     config = CASES[case]
-    model = toy(config).double()
+    model = model_of(config).double()
     (src, mask), tgt = sources(), targets()
     hidden = model(src, mask, tgt)
     for i, length in enumerate(LENGTHS):
@@ -244,17 +240,17 @@ def test_dense_attention_of_one_part_is_dense_attention_of_the_first_kind() -> N
     one = replace(DENSE, stages=(Stage(3, 1, 3),), summary=3)  # the summary leaves one part
     two = replace(one, dense_attention=2)
     (src, mask), tgt = sources(), targets()
-    assert torch.equal(toy(one)(src, mask, tgt), toy(two)(src, mask, tgt))
+    assert torch.equal(model_of(one)(src, mask, tgt), model_of(two)(src, mask, tgt))
 
 
 def test_attention_is_scaled_by_the_true_length() -> None:
-    memory, _ = toy(SMALL).begin(*sources())
+    memory, _ = model_of(SMALL).begin(*sources())
     assert torch.equal(memory.length.squeeze(), torch.tensor(LENGTHS).sqrt())
 
 
 def test_the_gradient_into_the_encoder_is_shared_by_the_attentions() -> None:
     """Gehring et al. 2017, 3.4: scaled by the number of attentions; "we exclude source word embeddings"."""
-    model = toy(SMALL)
+    model = model_of(SMALL)
     (src, mask), tgt = sources(), targets()
 
     def gradients() -> dict[str, Tensor]:
@@ -298,7 +294,7 @@ def test_initial_values_keep_the_variance() -> None:
 
 
 def test_sentences_longer_than_the_positions_are_translated() -> None:
-    model = toy(replace(DENSE, positions=3))
+    model = model_of(replace(DENSE, positions=3))
     src = torch.cat([torch.randint(4, 11, (1, 9)), torch.tensor([[EOS]])], dim=1)
     memory, state = model.begin(src, torch.ones_like(src, dtype=torch.bool))
     y = torch.tensor([BOS])

@@ -16,8 +16,9 @@ from nmtkit.models import dtmt
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.models.dtmt import Config
 from nmtkit.training.optimizers import initialise
-from tests.experiment.test_presets import full_size
+from tests.laws import randomised, sigmoid
 from tests.ops import oracle
+from tests.toys import full_size
 
 WORDS, H, E = 9, 4, 6
 SMALL = Config(
@@ -28,23 +29,11 @@ Kind = Literal["gru", "lau", "lgru"]
 every_cell = pytest.mark.parametrize("cell", ["gru", "lau", "lgru"])
 
 
-def randomised(module: nn.Module) -> nn.Module:
-    """Random values in every parameter, those that start at zero or one too."""
-    torch.manual_seed(0)
-    for parameter in module.parameters():
-        parameter.data.normal_(std=0.5)
-    return module
-
-
 def values(module: nn.Module) -> dict[str, np.ndarray]:
     return {name: value.detach().double().numpy() for name, value in module.state_dict().items()}
 
 
 # The paper in NumPy, for one sentence. p holds parameters by name; a map of nn.Linear is its weight transposed.
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 def gate(p: dict[str, np.ndarray], cell: str, k: int, pre: np.ndarray) -> np.ndarray:

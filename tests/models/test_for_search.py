@@ -14,7 +14,8 @@ from nmtkit.ops.precision import Products
 from nmtkit.search.beam import Search, beam_search
 from nmtkit.search.scorer import Scorer
 from nmtkit.symbols import BOS
-from tests.models.test_contracts import LENGTHS, leaves, one_of_each_architecture, repeat, sources, toy_model
+from tests.laws import tensors_of
+from tests.toys import LENGTHS, one_of_each_architecture, repeat, sources, toy_model
 
 every_architecture = pytest.mark.parametrize("preset", one_of_each_architecture())
 low_precision = pytest.mark.parametrize("precision", ["bfloat16", "int8"])
@@ -34,7 +35,7 @@ def first_step(scorer: Scorer) -> list[Tensor]:
     memory, state = scorer.begin(*sources())
     first = scorer.step(memory, repeat(state, 2), torch.full((2 * len(LENGTHS),), BOS))
     second = scorer.step(memory, first[1], torch.arange(2 * len(LENGTHS)) % 2 + 4)
-    return leaves([(whole(log_probs), *rest) for log_probs, *rest in (first, second)])
+    return tensors_of([(whole(log_probs), *rest) for log_probs, *rest in (first, second)])
 
 
 @every_architecture

@@ -12,21 +12,14 @@ from nmtkit.models import rnnsearch
 from nmtkit.models.base import Seq2Seq
 from nmtkit.models.rnnsearch import Config
 from nmtkit.training.optimizers import initialise
+from tests.laws import randomised, sigmoid
 
 WORDS = 9
 SMALL = Config(embedding=2, hidden=3, attention=5, maxout=4, dropout=0.0)
 
 
 def model_of(config: Config) -> Seq2Seq:
-    torch.manual_seed(0)
-    model = rnnsearch.build(config, WORDS, WORDS)
-    for parameter in model.parameters():
-        parameter.data.normal_(std=0.4)
-    return model
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
+    return randomised(rnnsearch.build(config, WORDS, WORDS))
 
 
 def gru(p: dict[str, np.ndarray], cell: str, x: np.ndarray, h: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ from nmtkit.ops.tree import select
 from nmtkit.symbols import BOS
 from nmtkit.text.prep import Files, prepare
 from nmtkit.text.settings import Prep, Side
+from tests.laws import randomised
 
 WORDS, D = 9, 8
 SMALL = Config(layers=2, width=D, feed_forward=6, heads=2, norm="post", tied="all", dropout=0.0)
@@ -30,12 +31,8 @@ SRC, TGT = [4, 7, 5, 2], [6, 4, 4, 8, 2]
 every_norm = pytest.mark.parametrize("norm", ["post", "pre"])
 
 
-def randomised(config: Config) -> Seq2Seq:
-    torch.manual_seed(0)
-    model = transformer.build(config, WORDS, WORDS)
-    for parameter in model.parameters():
-        parameter.data.normal_(std=0.4)
-    return model.eval()
+def model_of(config: Config) -> Seq2Seq:
+    return randomised(transformer.build(config, WORDS, WORDS)).eval()
 
 
 # The paper in NumPy, for one sentence. p holds parameters by name.
@@ -110,7 +107,7 @@ def paper(model: Seq2Seq, config: Config, src: list[int], tgt: list[int]) -> tup
 @pytest.mark.parametrize("heads", [1, 2, 4])
 def test_the_model_is_the_papers_equations(norm: Literal["post", "pre"], heads: int) -> None:
     config = replace(SMALL, norm=norm, heads=heads)
-    model, src = randomised(config), torch.tensor([SRC])
+    model, src = model_of(config), torch.tensor([SRC])
     expected, looks = (torch.tensor(x).float() for x in paper(model, config, SRC, TGT))
     hidden = model(src, src > 0, torch.tensor([TGT]))[0]
     torch.testing.assert_close(hidden, expected, rtol=1e-4, atol=1e-4)
@@ -122,7 +119,7 @@ def test_the_model_is_the_papers_equations(norm: Literal["post", "pre"], heads: 
 
 
 def test_the_kv_cache_follows_the_beam() -> None:
-    model, src = randomised(SMALL), torch.tensor([SRC])
+    model, src = model_of(SMALL), torch.tensor([SRC])
     memory, state = model.begin(src, src > 0)
     _, state, _ = model.step(memory, state, torch.tensor([BOS]))
     _, after, _ = model.step(memory, select(state, torch.tensor([0, 0])), torch.tensor([6, 4]))
@@ -139,7 +136,7 @@ def test_in_low_precision_keys_and_values_take_half_the_memory(
     precision: Products, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matrix, "SMALL", 0)
-    model, src = randomised(SMALL).for_search(precision), torch.tensor([SRC])
+    model, src = model_of(SMALL).for_search(precision), torch.tensor([SRC])
     memory, state = model.begin(src, src > 0)
     _, state, _ = model.step(memory, state, torch.tensor([BOS]))
     kept = [*memory.layers[0], *state.kv_cache[0]]
@@ -147,17 +144,17 @@ def test_in_low_precision_keys_and_values_take_half_the_memory(
 
 
 def test_one_table_serves_source_target_and_softmax() -> None:
-    model = randomised(SMALL)
+    model = model_of(SMALL)
     names = [name for name, _ in model.named_parameters() if not name.startswith(("encoder", "decoder"))]
     assert names == ["embedding.tgt.weight", "output.bias"]
     ids = torch.tensor([4, 5])
     assert torch.equal(model.embedding["src"](ids), model.embedding["tgt"](ids))
-    separate = randomised(replace(SMALL, tied="target"))
+    separate = model_of(replace(SMALL, tied="target"))
     assert not torch.equal(separate.embedding["src"](ids), separate.embedding["tgt"](ids))
 
 
 def test_untied_every_side_and_the_softmax_have_a_table_of_their_own() -> None:
-    model = randomised(replace(SMALL, tied="none"))
+    model = model_of(replace(SMALL, tied="none"))
     tables = [name for name, _ in model.named_parameters() if not name.startswith(("encoder", "decoder"))]
     assert tables == ["embedding.src.weight", "embedding.tgt.weight", "output.weight", "output.bias"]
 
@@ -209,8 +206,8 @@ def test_one_table_for_two_vocabularies_is_the_users_mistake(tmp_path: Path) -> 
     with pytest.raises(UserError) as error:
         run()
     assert str(error.value) == (
-        f"{tmp_path / 'data'}: the model has one table for the words of both sides, which have two vocabularies here; "
-        "make one of both with nmtkit vocab (`joint`), or set model.tied: target"
+        f"{tmp_path / 'data'}: the model shares one embedding between both sides, but the vocabularies differ; "
+        "make a joint one with nmtkit vocab (`joint`), or set model.tied: target"
     )
     encode(tmp_path / "data", None, None, 1, True, workers=1)
     run()

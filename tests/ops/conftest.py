@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from nmtkit.ops import trusted
-from nmtkit.ops.native import library, pairs, tiles
+from nmtkit.kernels import door, library, trusted
 
 
 @pytest.fixture
@@ -20,10 +19,14 @@ def nan_in_memory() -> Iterator[None]:
 @pytest.fixture
 def untried() -> Iterator[None]:
     """No kernels were tried yet, and nothing is left of what is tried in the test."""
-    for cached in (trusted.sound, trusted._warn):
-        cached.cache_clear()
+    forget()
     yield
-    for cached in (trusted.sound, trusted._warn):
+    forget()
+
+
+def forget() -> None:
+    """Nothing is known of the kernels any more."""
+    for cached in (door._switched_off, door._choice, door._warn, trusted.sound, trusted._warn):
         cached.cache_clear()
 
 
@@ -44,6 +47,7 @@ def threads(nan_in_memory: None, shared_rows: Callable[[int], None], request: py
 
 @pytest.fixture(params=["plain", "kernels"])
 def operations(
+    untried: None,
     nan_in_memory: None,
     shared_rows: Callable[[int], None],
     request: pytest.FixtureRequest,
@@ -51,9 +55,7 @@ def operations(
 ) -> None:
     """A test once without the kernels, and once with them, whose rows two threads share, however few they are."""
     if request.param == "plain":
-        monkeypatch.setattr(library, "helps", lambda *tensors, dtypes=(): False)
-        for module in (pairs, tiles):
-            monkeypatch.setattr(module, "takes", lambda weight: False)
+        monkeypatch.setattr(library, "compiled", lambda: False)
     elif library._library() is None:
         pytest.skip("nmtkit was installed without a C compiler")
     else:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops import attention
+from tests.laws import assert_near, gradients, representable
 from tests.ops import oracle
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element
@@ -14,21 +15,9 @@ SIZES = [(3, 5, 7, 4), (1, 4, 3, 3), (2, 1, 3, 5), (1, 1, 1, 1)]  # B, S, A, D
 
 def inputs(sentences: int, length: int, width: int, values: int, beams: int = 1) -> tuple[list[Tensor], Tensor]:
     """Query, keys, values, v in float64 with values that bfloat16 has, and a mask whose rows differ in length."""
-    random = torch.Generator().manual_seed(length)
     shapes = [(sentences * beams, width), (sentences, length, width), (sentences, length, values), (width,)]
     lengths = torch.tensor([max(1, length - 2 * row) for row in range(sentences)])
-    tensors = [torch.randn(shape, generator=random).bfloat16().double() for shape in shapes]
-    return tensors, torch.arange(length) < lengths.unsqueeze(1)
-
-
-def gradients(results: tuple[Tensor, ...], of: list[Tensor]) -> tuple[Tensor, ...]:
-    random = torch.Generator().manual_seed(1)
-    loss = sum((torch.randn(r.shape, generator=random) * r.double()).sum() for r in results)
-    return torch.autograd.grad(loss, of, allow_unused=True, materialize_grads=True)
-
-
-def assert_near(fast: Tensor, plain: Tensor, tolerance: float) -> None:
-    torch.testing.assert_close(fast.double(), plain, rtol=0, atol=tolerance * max(1.0, plain.abs().max().item()))
+    return representable(*shapes, seed=length), torch.arange(length) < lengths.unsqueeze(1)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])

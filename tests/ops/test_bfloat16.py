@@ -7,11 +7,7 @@ from torch import Tensor
 from nmtkit.ops.bfloat16 import LaidOut, Low, pack
 from nmtkit.ops.blocks import LARGEST, SIZES, by_blocks
 from nmtkit.ops.matrix import product
-
-
-def factors(rows: int, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
-    random = torch.Generator().manual_seed(rows)
-    return torch.randn(rows, inputs, generator=random), torch.randn(inputs, outputs, generator=random)
+from tests.laws import factors
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 4), (7, 65, 33), (LARGEST + 3, 100, 257)])

@@ -1,12 +1,13 @@
 """The fast cells equal the plain ones, and their gradients are the slopes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
 from nmtkit.ops import gated, nematus
+from tests.laws import assert_near, gradients, one_at_a_time
 from tests.ops import oracle
 
 pytestmark = pytest.mark.usefixtures("operations")
@@ -57,24 +58,15 @@ def cell(kind: str, layer_norm: bool, rows: int, width: int, dropout: bool) -> t
     return called(fast), called(plain), [*tensors, *inputs, *gain]
 
 
-def gradients(result: Tensor, of: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(1)).bfloat16()
-    return torch.autograd.grad((weights * result.double()).sum(), of)
-
-
-def assert_near(fast: Tensor, plain: Tensor, tolerance: float) -> None:
-    torch.testing.assert_close(fast.double(), plain, rtol=0, atol=tolerance * max(1.0, plain.abs().max().item()))
-
-
 @every_kind
-@normalised
-@pytest.mark.parametrize("dropout", [False, True], ids=["whole", "dropout"])
-@pytest.mark.parametrize(("rows", "width"), [(3, 5), (1, 4), (7, 2), (16, 33)])
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("layer_norm", "dropout", "size", "dtype"),
+    one_at_a_time([True, False], [True, False], [(3, 5), (1, 4), (7, 2), (16, 33)], [torch.float32, torch.bfloat16]),
+)
 def test_results_and_all_gradients_equal_the_plain_cell(
-    kind: str, layer_norm: bool, dropout: bool, rows: int, width: int, dtype: torch.dtype
+    kind: str, layer_norm: bool, dropout: bool, size: tuple[int, int], dtype: torch.dtype
 ) -> None:
-    fast, plain, tensors = cell(kind, layer_norm, rows, width, dropout)
+    fast, plain, tensors = cell(kind, layer_norm, *size, dropout)
     theirs = [x.requires_grad_() for x in tensors]
     ours = [x.detach().float() for x in tensors]
     ours = [(x.to(dtype) if k == 0 else x).requires_grad_() for k, x in enumerate(ours)]  # the product's dtype decides

@@ -10,18 +10,14 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
+from nmtkit.kernels import library, pairs
 from nmtkit.ops import int8
 from nmtkit.ops.int8 import check_int8, pack
 from nmtkit.ops.matrix import product
-from nmtkit.ops.native import library, pairs
+from tests.laws import factors
 from tests.ops import oracle
 
 SIZES = [(1, 1, 1), (1, 2, 3), (3, 5, 4), (7, 64, 33), (33, 100, 257)]  # N, D, E
-
-
-def factors(rows: int, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
-    random = torch.Generator().manual_seed(rows)
-    return torch.randn(rows, inputs, generator=random), torch.randn(inputs, outputs, generator=random)
 
 
 @pytest.mark.parametrize("sizes", SIZES)

@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmtkit.ops.linear import linear, times, with_zeros
+from tests.laws import representable
 
 INPUTS, OUTPUTS = 24, 40
 SIZES = [(INPUTS, OUTPUTS), (64, 96)]  # those of the second a processor multiplies by tiles, if it has any
@@ -14,9 +15,8 @@ ROWS = [1, 128, 129, 300, 512, 513, 769, 1300]  # few, one block, two, and besid
 
 def tensors(rows: int, inputs: int = INPUTS, outputs: int = OUTPUTS) -> tuple[Tensor, Tensor, Tensor]:
     """x (R, D), weight (E, D) and bias (E,), whose products are exact in bfloat16 times a rounding of the sum."""
-    random = torch.Generator().manual_seed(rows)
     shapes = [(rows, inputs), (outputs, inputs), (outputs,)]
-    x, weight, bias = (torch.randn(shape, generator=random).bfloat16().float().requires_grad_() for shape in shapes)
+    x, weight, bias = (x.float().requires_grad_() for x in representable(*shapes, seed=rows))
     return x, weight, bias
 
 

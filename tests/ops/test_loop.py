@@ -12,6 +12,7 @@ from nmtkit.ops import attention
 from nmtkit.ops.linear import FEW
 from nmtkit.ops.loop import Shared, scan, share
 from nmtkit.ops.matrix import Matrix, product
+from tests.laws import assert_near, gradients, representable
 
 pytestmark = pytest.mark.usefixtures("operations")
 
@@ -22,10 +23,9 @@ STEPS, SENTENCES, LENGTH, WIDTH = 4, 3, 5, 6
 
 def inputs(sentences: int = SENTENCES) -> tuple[list[Tensor], Tensor]:
     """What NAMES says, in float32 with values that bfloat16 has, and a mask of sentences of different lengths."""
-    random = torch.Generator().manual_seed(0)
     rows, square, source = (sentences, WIDTH), (WIDTH, WIDTH), (sentences, LENGTH, WIDTH)
     shapes = [rows, square, square, source, source, (WIDTH,)]
-    tensors = [torch.randn(shape, generator=random).mul(0.5).bfloat16().float() for shape in shapes]
+    tensors = [x.float() for x in representable(*shapes, scale=0.5)]
     lengths = torch.tensor([5, 1, 3]).repeat(sentences // SENTENCES)
     return [x.requires_grad_() for x in tensors], torch.arange(LENGTH) < lengths.unsqueeze(1)
 
@@ -47,15 +47,6 @@ def shared_states(steps: int, tensors: list[Tensor], mask: Tensor) -> Tensor:
 
 def plain_states(steps: int, tensors: list[Tensor], mask: Tensor) -> Tensor:
     return states(attention.additive, mask, steps, tensors[0], tensors[1:])
-
-
-def gradients(found: Tensor, of: list[Tensor], **options: Any) -> tuple[Tensor, ...]:
-    weights = torch.randn(found.shape, generator=torch.Generator().manual_seed(1))
-    return torch.autograd.grad((found.float() * weights).sum(), of, **options)
-
-
-def assert_near(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
-    torch.testing.assert_close(ours.float(), theirs, rtol=0, atol=tolerance * max(1.0, theirs.abs().max().item()))
 
 
 @pytest.mark.parametrize(
@@ -154,9 +145,8 @@ def cell(x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("steps", [1, STEPS])
 def test_a_scan_is_the_plain_loop_over_real_steps(steps: int, masked: bool, reverse: bool, low: bool) -> None:
-    random = torch.Generator().manual_seed(2)
     shapes = [(steps, SENTENCES, WIDTH), (SENTENCES, WIDTH), (WIDTH, WIDTH), (WIDTH, WIDTH)]
-    tensors = [torch.randn(shape, generator=random).mul(0.5).bfloat16().float().requires_grad_() for shape in shapes]
+    tensors = [x.float().requires_grad_() for x in representable(*shapes, seed=2, scale=0.5)]
     x, first, w, u = tensors
     mask = torch.arange(steps)[:, None] < torch.tensor([steps, 1, max(1, steps - 1)]) if masked else None
 

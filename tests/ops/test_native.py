@@ -5,13 +5,12 @@ They are compiled when nmtkit is installed. Without a C compiler there are none,
 
 import ctypes
 import itertools
-import os
 import platform
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -20,12 +19,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import attention, bfloat16, cross_entropy, gated, gru, int8, lau, lstm, nematus, trusted
+from nmtkit.kernels import door, library, search, trusted
+from nmtkit.kernels.door import kernel
+from nmtkit.kernels.search import GROUP
+from nmtkit.ops import attention, bfloat16, gated, gru, int8, lau, lstm, nematus
 from nmtkit.ops.best import best
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import Matrix, is_packed, product
-from nmtkit.ops.native import library, search
-from nmtkit.ops.native.search import GROUP
+from tests.laws import drawn, gradients, leaves, one_at_a_time
 
 DTYPES = [torch.float32, torch.bfloat16]
 # Those that this processor multiplies in a way of its own, which is where the kernels are.
@@ -36,14 +37,11 @@ PACKS = [pack for pack in (bfloat16.pack, int8.pack) if is_packed(pack(torch.one
 def forget(threads: None) -> Iterator[None]:
     """Nothing is left of a library that a test has put in the place of this one."""
     yield
-    library._library.cache_clear()
+    for cached in (library._library, door._choice):
+        cached.cache_clear()
 
 
 needs_kernels = pytest.mark.skipif(library._library() is None, reason="nmtkit was installed without a C compiler")
-
-
-def drawn(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
 
 
 @pytest.fixture
@@ -52,13 +50,20 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Tensor]], tu
 
     def run(function: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
         used: list[str] = []
+
+        def noted(how: Callable[[str], object], name: str) -> object:
+            used.append(name)
+            return how(name)
+
+        door._choice.cache_clear()
         with monkeypatch.context() as patch:
-            kernel = library._kernel
-            patch.setattr(library, "_kernel", lambda name: used.append(name) or kernel(name))
+            for how in ("_call", "_kernel"):
+                patch.setattr(library, how, partial(noted, getattr(library, how)))
             ours = function()
         assert used, "no kernel was used"
         with monkeypatch.context() as patch:
-            patch.setattr(library, "helps", lambda *tensors, dtypes=(): False)
+            patch.setattr(library, "compiled", lambda: False)
+            door._choice.cache_clear()
             return ours, function()
 
     return run
@@ -89,26 +94,6 @@ def test_a_word_that_cannot_be_has_the_log_probability_minus_infinity() -> None:
     logits = drawn(3, 100)
     logits[:, :50] = -torch.inf
     torch.testing.assert_close(search.log_softmax(logits), logits.log_softmax(1), rtol=1e-6, atol=1e-5)
-
-
-@needs_kernels
-@pytest.mark.parametrize("first", [0, 2])
-@pytest.mark.parametrize(
-    ("columns", "k"), [*itertools.product([3, 5, GROUP, GROUP + 1, 20 * GROUP - 1, 33 * GROUP + 7], [1, 5, 12])]
-)
-def test_the_best_words_are_those_of_topk_and_of_equals_the_last(columns: int, k: int, first: int) -> None:
-    k = min(k, columns - first)
-    values = drawn(50, columns + 2)[:, 2:]
-    values[:, :first] += 100
-    found, places = search.best(values, k, first)
-    expected = values[:, first:].topk(k)
-    assert torch.equal(found, expected.values)
-    assert torch.equal(places, expected.indices + first)
-    few = torch.randint(3, (50, columns), generator=torch.Generator().manual_seed(1)).float()
-    order = few[:, first:].flip(1).sort(dim=1, descending=True, stable=True)
-    found, places = search.best(few, k, first)
-    assert torch.equal(found, order.values[:, :k])
-    assert torch.equal(places, columns - 1 - order.indices[:, :k])
 
 
 @needs_kernels
@@ -146,17 +131,6 @@ def test_weighted_values_are_the_product_of_weights_and_values(depth: int, dtype
     weights, values = drawn(3, 4, 5).softmax(dim=-1), drawn(3, 5, depth).to(dtype)
     exact = weights.double() @ values.double()
     torch.testing.assert_close(search.weighted(weights, values), exact.float(), rtol=1e-5, atol=1e-6)
-
-
-@needs_kernels
-@pytest.mark.parametrize("wrong", [torch.nan, -torch.nan])
-@pytest.mark.parametrize("place", [0, 29 * GROUP, 30 * GROUP + 4])
-def test_what_is_no_number_comes_first_whatever_its_sign(wrong: float, place: int) -> None:
-    values = drawn(3, 30 * GROUP + 5)
-    values[1, place] = wrong
-    found, columns = search.best(values, 2, 0)
-    assert found[:, 0].isnan().tolist() == [False, True, False]
-    assert columns[1, 0] == place
 
 
 @needs_kernels
@@ -203,20 +177,14 @@ def test_a_gru_far_beyond_the_range_of_its_gates_goes_on() -> None:
         torch.testing.assert_close(new, torch.full((4, 8), 1.0 if far > 0 else -1.0), rtol=0, atol=1e-6)
 
 
-def leaves(dtype: torch.dtype, *shapes: tuple[int, ...]) -> list[Tensor]:
-    """Random tensors in ``dtype`` that need a gradient."""
-    return [(drawn(*shape) / 2).to(dtype).requires_grad_() for shape in shapes]
-
-
 def with_gradients(result: Tensor, of: list[Tensor]) -> Tensor:
-    """The result and the gradients of a sum of it in which every element has a weight of its own, in one row."""
-    found = torch.autograd.grad((result.float() * drawn(*result.shape)).sum(), of)
-    return torch.cat([x.float().flatten() for x in (result.detach(), *found)])
+    """The result and its gradients in one row."""
+    return torch.cat([x.float().flatten() for x in (result.detach(), *gradients(result, of))])
 
 
 NEAR = {torch.float32: 1e-5, torch.bfloat16: 0.06}
 SIZES = [(1, 1, 1), (5, 3, 7), (9, 17, 130)]  # sentences, words, width
-ROWS = pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (20, 70), (33, 130)])
+ROWS = [(5, 7), (1, 1), (20, 70), (33, 130)]  # and width
 
 
 @needs_kernels
@@ -225,7 +193,9 @@ ROWS = pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 7), (20, 70), (33
 def test_a_step_of_training_with_attention_is_that_of_plain_operations(
     dtype: torch.dtype, sentences: int, words: int, width: int, both: Callable[..., tuple[Tensor, Tensor]]
 ) -> None:
-    of = leaves(dtype, (sentences, width), (sentences, words, width), (sentences, words, 2 * width), (width,))
+    of = leaves(
+        (sentences, width), (sentences, words, width), (sentences, words, 2 * width), (width,), dtype=dtype, scale=0.5
+    )
     mask = torch.arange(words) <= torch.arange(sentences)[:, None]
 
     def run() -> Tensor:
@@ -234,7 +204,7 @@ def test_a_step_of_training_with_attention_is_that_of_plain_operations(
         context = attend(first.to(dtype)) + attend(2 * first.to(dtype))
         return with_gradients(context, of)
 
-    torch.testing.assert_close(*both(run), rtol=0, atol=NEAR[dtype])
+    torch.testing.assert_close(*both(run), rtol=torch.finfo(dtype).eps, atol=NEAR[dtype])
 
 
 class Cell(NamedTuple):
@@ -256,22 +226,19 @@ CELLS = {
 
 @needs_kernels
 @pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("x_dtype", DTYPES)
-@ROWS
+@pytest.mark.parametrize(("dtype", "x_dtype", "size"), one_at_a_time(DTYPES, DTYPES, ROWS))
 def test_two_steps_of_training_are_those_of_plain_operations(
     name: str,
     dtype: torch.dtype,
     x_dtype: torch.dtype,
-    rows: int,
-    width: int,
+    size: tuple[int, int],
     both: Callable[..., tuple[Tensor, Tensor]],
 ) -> None:
-    cell = CELLS[name]
-    (x,) = leaves(x_dtype, (rows, cell.terms * width))
-    states = leaves(torch.float32, *[(rows, width)] * cell.states)
-    weights = [(w / width**0.5).detach().requires_grad_() for w in leaves(torch.float32, *cell.shared(width))]
-    others = leaves(torch.float32, *cell.others(width))
+    cell, (rows, width) = CELLS[name], size
+    (x,) = leaves((rows, cell.terms * width), dtype=x_dtype, scale=0.5)
+    states = leaves(*[(rows, width)] * cell.states, scale=0.5)
+    weights = leaves(*cell.shared(width), scale=0.5 / width**0.5)
+    others = leaves(*cell.others(width), scale=0.5)
 
     def run() -> Tensor:
         with torch.autocast("cpu", enabled=dtype == torch.bfloat16):
@@ -296,9 +263,9 @@ def test_a_sequence_in_training_is_that_of_plain_operations(
 ) -> None:
     sequence = {"GRU": gru.sequence, "LAU": lau.sequence, "LSTM": lstm.sequence}[name]
     cell, (length, rows, width) = CELLS[name], (4, 20, 70)  # oneDNN multiplies by 96, the next multiple of 32
-    (x,) = leaves(dtype, (length, rows, cell.terms * width))
-    weights = [(w / width**0.5).detach().requires_grad_() for w in leaves(torch.float32, *cell.shared(width))]
-    others = leaves(torch.float32, *cell.others(width), *[(rows, width)] * cell.states)
+    (x,) = leaves((length, rows, cell.terms * width), dtype=dtype, scale=0.5)
+    weights = leaves(*cell.shared(width), scale=0.5 / width**0.5)
+    others = leaves(*cell.others(width), *[(rows, width)] * cell.states, scale=0.5)
     mask = torch.arange(length)[:, None] <= torch.arange(rows)
 
     def run() -> Tensor:
@@ -322,12 +289,6 @@ def test_kernels_are_trusted_wherever_the_first_tensor_comes_from(cell: ModuleTy
                 assert twin is cell._native()
 
 
-def different(*shapes: tuple[int, ...]) -> list[Tensor]:
-    """Random tensors that need a gradient and of which no two begin alike."""
-    random = torch.Generator().manual_seed(1)
-    return [torch.randn(shape, generator=random).requires_grad_() for shape in shapes]
-
-
 def low(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.detach().to(dtype).requires_grad_()
 
@@ -344,18 +305,17 @@ NORMALISED = {
 
 @needs_kernels
 @pytest.mark.parametrize("kind", NORMALISED)
-@pytest.mark.parametrize("layer_norm", [True, False])
-@pytest.mark.parametrize("dropout", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("x_dtype", DTYPES)
-@ROWS
+@pytest.mark.parametrize(
+    ("layer_norm", "dropout", "dtype", "x_dtype", "size"),
+    one_at_a_time([True, False], [True, False], DTYPES, DTYPES, ROWS),
+)
 def test_a_step_with_normalised_gates_is_that_of_plain_operations(
-    kind: str, layer_norm: bool, dropout: bool, dtype: torch.dtype, x_dtype: torch.dtype, rows: int, width: int,
+    kind: str, layer_norm: bool, dropout: bool, dtype: torch.dtype, x_dtype: torch.dtype, size: tuple[int, int],
     both: Callable[..., tuple[Tensor, Tensor]],
 ) -> None:  # fmt: skip
-    cell, gates, parts = NORMALISED[kind]
+    (cell, gates, parts), (rows, width) = NORMALISED[kind], size
     shapes = [(rows, parts * width), (rows, (gates + 1) * width), (rows, width)]
-    x, s, h, gain, bias, other, keep = different(*shapes, (gates, width), (gates, width), (width,), (rows, width))
+    x, s, h, gain, bias, other, keep = leaves(*shapes, (gates, width), (gates, width), (width,), (rows, width))
     given = [
         low(x, x_dtype) if parts else None, low(s, dtype), h, gain if layer_norm else None, bias, other,
         keep.detach() if dropout else None,
@@ -367,17 +327,17 @@ def test_a_step_with_normalised_gates_is_that_of_plain_operations(
 
 @needs_kernels
 @pytest.mark.parametrize("x_shape", ["rows", "one row", "none"])
-@pytest.mark.parametrize("layer_norm", [True, False])
-@pytest.mark.parametrize("with_bias", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("x_dtype", DTYPES)
-@ROWS
+@pytest.mark.parametrize(
+    ("layer_norm", "with_bias", "dtype", "x_dtype", "size"),
+    one_at_a_time([True, False], [True, False], DTYPES, DTYPES, ROWS),
+)
 def test_a_step_of_nematus_is_that_of_plain_operations(
-    x_shape: str, layer_norm: bool, with_bias: bool, dtype: torch.dtype, x_dtype: torch.dtype, rows: int, width: int,
+    x_shape: str, layer_norm: bool, with_bias: bool, dtype: torch.dtype, x_dtype: torch.dtype, size: tuple[int, int],
     both: Callable[..., tuple[Tensor, Tensor]],
 ) -> None:  # fmt: skip
+    rows, width = size
     shapes = [(3 * width,) if x_shape == "one row" else (rows, 3 * width), (rows, 3 * width), (rows, width)]
-    x, s, h, bias, *norms = different(*shapes, (3 * width,), *[(n * width,) for n in (2, 2, 1, 1)])
+    x, s, h, bias, *norms = leaves(*shapes, (3 * width,), *[(n * width,) for n in (2, 2, 1, 1)])
     x, s, norms = low(x, x_dtype), low(s, dtype), norms if layer_norm else []
     of = [s, h, *norms, *([x] if x_shape != "none" else []), *([bias] if with_bias else [])]
     given = x if x_shape != "none" else None, s, h, bias if with_bias else None, norms
@@ -416,40 +376,13 @@ def test_what_steps_take_may_have_gaps_and_states_and_inputs_other_dtypes(
 @needs_kernels
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
 def test_what_is_no_number_stays_in_its_row_of_a_step_with_normalised_gates(wrong: float) -> None:
-    x, s, h, gain, bias, other = different((3, 200), (3, 160), (3, 40), (3, 40), (3, 40), (40,))
+    x, s, h, gain, bias, other = leaves((3, 200), (3, 160), (3, 40), (3, 40), (3, 40), (40,))
     with torch.no_grad():
         s[1, 75] = wrong  # of the gate z
         assert gated.lau(x, s, h, gain, bias, other, None).isnan().all(dim=1).tolist() == [False, True, False]
         norms = [gain.flatten()[:80], bias.flatten()[:80], gain[0], bias[0]]
         new = nematus.step(x[:, :120], s[:, :120], h, None, norms)
     assert new.isnan().all(dim=1).tolist() == [False, True, False]
-
-
-@needs_kernels
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize(("rows", "words"), [(1, 2), (7, 64), (30, 1003)])
-def test_loss_and_gradient_are_those_of_plain_operations(
-    dtype: torch.dtype, smoothing: float, rows: int, words: int, both: Callable[..., tuple[Tensor, Tensor]]
-) -> None:
-    (hidden,), others = leaves(dtype, (rows, 8)), leaves(torch.float32, (words, 8), (words,))
-    target = torch.arange(rows) * 37 % words
-
-    def run() -> Tensor:
-        loss, nll = cross_entropy.linear_cross_entropy(hidden, *others, target, smoothing)
-        gradients = with_gradients(loss.unsqueeze(0), [hidden, *others])
-        return torch.cat([gradients, nll.detach().float().unsqueeze(0)])
-
-    ours, plain = both(run)
-    torch.testing.assert_close(ours, plain, rtol=1e-5, atol=NEAR[dtype] / 4)
-
-
-@needs_kernels
-@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
-def test_the_loss_of_what_is_no_number_is_none(wrong: float) -> None:
-    hidden, weight, bias = drawn(3, 4), drawn(100, 4), torch.zeros(100)
-    bias[70] = wrong
-    assert cross_entropy.linear_cross_entropy(hidden, weight, bias, torch.arange(3))[0].isnan()
 
 
 @needs_kernels
@@ -478,10 +411,13 @@ def test_numbers_are_rounded_to_bfloat16_as_pytorch_does(x: float) -> None:
 
 @needs_kernels
 def test_they_are_for_the_numbers_that_they_know() -> None:
-    assert library.helps(drawn(2, 2), drawn(2, 2).bfloat16(), dtypes=library.BOTH)
-    assert not library.helps(drawn(2, 2), drawn(2, 2).bfloat16())
-    assert not library.helps(drawn(2, 2).double(), dtypes=library.BOTH)
-    assert not library.helps(torch.empty(2, 2, device="meta"))
+    def is_used(*like: Tensor) -> bool:
+        return kernel("scores", attention.quick_scores, *like) is not attention.quick_scores
+
+    assert is_used(drawn(2, 2), drawn(2, 2))
+    assert not is_used(drawn(2, 2), drawn(2, 2).bfloat16())
+    assert not is_used(drawn(2, 2).double())
+    assert not is_used(torch.empty(2, 2, device="meta"))
 
 
 def test_a_thread_is_woken_for_enough_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,7 +433,7 @@ def test_a_thread_is_woken_for_enough_work_alone(monkeypatch: pytest.MonkeyPatch
 def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "VERSION", library.VERSION + 1)
     library._library.cache_clear()
-    assert not library.helps(drawn(2, 2))
+    assert not library.compiled()
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have one kind of kernels")
@@ -509,36 +445,13 @@ def test_either_compiler_makes_kernels_for_both_kinds_of_processors(compiler: st
     subprocess.run([compiler, "-shared", "-fPIC", source, "-o", tmp_path / "kernels.so"], check=True)
     compiled = ctypes.CDLL(str(tmp_path / "kernels.so"))
     assert compiled.nmtkit_version() == library.VERSION
-    for kind in library._KINDS.values():
+    for kind in library.KINDS.values():
         for name in ("best", "pairs_multiply", "lstm_back"):
             assert hasattr(compiled, f"nmtkit_{name}_{kind}")
-
-
-@pytest.mark.parametrize(
-    ("machine", "kind", "remedy"),
-    [
-        ("x86_64", "avx2", "install nmtkit again where there is a C compiler"),
-        ("x86_64", "default", "they need a processor with AVX2"),
-        ("arm64", "default", "install nmtkit again where there is a C compiler"),
-    ],
-)
-def test_a_compiler_is_advised_where_it_makes_kernels_for_the_processor(
-    machine: str, kind: str, remedy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("platform.machine", lambda: machine)
-    monkeypatch.setattr(library, "_kind", lambda: kind)
-    assert library.remedy() == remedy
 
 
 def test_without_a_library_everything_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sysconfig.get_config_var", lambda name: ".none")
     library._library.cache_clear()
-    assert not library.helps(drawn(2, 2))
+    assert not library.compiled()
     assert torch.equal(best(drawn(3, 7), 2)[0], drawn(3, 7).topk(2).values)
-
-
-def test_the_environment_switches_kernels_off() -> None:
-    code = "from nmtkit.ops.native import library as l; import torch; print(l.helps(torch.ones(1)), l.remedy())"
-    off = {**os.environ, "NMTKIT_KERNELS": "off"}
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=off).stdout
-    assert said == "False NMTKIT_KERNELS=off in the environment switches them off\n"

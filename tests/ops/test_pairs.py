@@ -7,10 +7,10 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
+from nmtkit.kernels import library, pairs
 from nmtkit.ops import matrix
-from nmtkit.ops.native import library, pairs
+from tests.laws import drawn, one_at_a_time
 from tests.ops import oracle
 
 pytestmark = [
@@ -19,15 +19,12 @@ pytestmark = [
 ]
 
 
-def drawn(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
-
-
 # Rows around those of one block and of two; depths of one step and of several; columns of a part of a strip, of one,
 # and of more.
-@pytest.mark.parametrize("rows", [0, 1, 2, 5, 6, 7, 11, 12, 13, 40])
-@pytest.mark.parametrize("depth", [8, 24, 512])
-@pytest.mark.parametrize("width", [1, 15, 16, 17, 80])
+@pytest.mark.parametrize(
+    ("rows", "depth", "width"),
+    one_at_a_time([13, 0, 1, 2, 5, 6, 7, 11, 12, 40], [24, 8, 512], [17, 1, 15, 16, 80]),
+)
 @pytest.mark.parametrize("results", [torch.float32, torch.bfloat16])
 def test_a_product_equals_the_plain_form(rows: int, depth: int, width: int, results: torch.dtype) -> None:
     x, weight, bias = drawn(rows, depth), drawn(depth, width), drawn(width)
@@ -98,11 +95,4 @@ def test_a_laid_out_weight_is_packed() -> None:
 
 @pytest.mark.parametrize("depth", [7, 9, 12])
 def test_other_depths_stay_with_onednn(depth: int) -> None:
-    assert not pairs.takes(torch.ones(depth, 64))
-
-
-@pytest.mark.usefixtures("untried")
-def test_a_wrong_product_is_found_out(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(pairs.Paired, "product", lambda self, rows: torch.zeros(len(rows), 8))
-    assert not pairs._is_there.__wrapped__()
-    assert "plain operations on cpu, not kernels: ArithmeticError: other products in 8-bit integers" in caplog.text
+    assert not pairs.fits(torch.ones(depth, 64))

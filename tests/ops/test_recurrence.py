@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops import gru, lau, lstm
+from tests.laws import assert_near, gradients, one_at_a_time, representable, sigmoid
 from tests.ops import oracle
 
 pytestmark = pytest.mark.usefixtures("operations")
@@ -34,15 +35,8 @@ both_ways = pytest.mark.parametrize("reverse", [False, True], ids=["forward", "r
 
 def inputs(op: Op, length: int, rows: int, width: int) -> list[Tensor]:
     """Sequence, weights and initial states in float64, all with values that bfloat16 has."""
-    random = torch.Generator().manual_seed(length * 100 + rows * 10 + width)
     shapes = [(length, rows, op.gates * width), *op.weights(width), *[(rows, width)] * op.states]
-    return [torch.randn(shape, generator=random).mul(0.7).bfloat16().double() for shape in shapes]
-
-
-def leaves(tensors: list[Tensor], dtype: torch.dtype, device: str = "cpu") -> list[Tensor]:
-    """Copies on the device, with gradients: the first in ``dtype``, the others in float32."""
-    first, *others = (x.detach().float().to(device) for x in tensors)
-    return [x.requires_grad_() for x in (first.to(dtype), *others)]
+    return representable(*shapes, seed=length * 100 + rows * 10 + width, scale=0.7)
 
 
 def ragged(length: int, rows: int) -> Tensor:
@@ -51,30 +45,21 @@ def ragged(length: int, rows: int) -> Tensor:
     return torch.arange(length).unsqueeze(1) < lengths
 
 
-def gradients(results: tuple[Tensor, ...], of: list[Tensor]) -> tuple[Tensor, ...]:
-    """Of a sum of all results, every element with a weight of its own."""
-    random = torch.Generator().manual_seed(1)
-    loss = sum((torch.randn(r.shape, generator=random).bfloat16() * r.double()).sum() for r in results)
-    return torch.autograd.grad(loss, of)
-
-
-def assert_near(fast: Tensor, plain: Tensor, tolerance: float) -> None:
-    torch.testing.assert_close(fast.double(), plain, rtol=0, atol=tolerance * max(1.0, plain.abs().max().item()))
-
-
 @every_op
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
-@both_ways
 @pytest.mark.parametrize(
-    ("length", "rows", "width"), [(7, 3, 5), (1, 2, 3), (4, 1, 1), (1, 1, 1), (6, 4, 8), (6, 100, 5)]
+    ("size", "masked", "reverse", "dtype"),
+    one_at_a_time(
+        [(7, 3, 5), (1, 2, 3), (4, 1, 1), (1, 1, 1), (6, 4, 8), (6, 100, 5)], [True, False], [True, False], [*TOLERANCE]
+    ),
 )
 def test_outputs_and_all_gradients_equal_the_plain_loop(
-    op: Op, dtype: torch.dtype, masked: bool, reverse: bool, length: int, rows: int, width: int
+    op: Op, size: tuple[int, int, int], masked: bool, reverse: bool, dtype: torch.dtype
 ) -> None:
+    length, rows, _ = size
     mask = ragged(length, rows) if masked else None
-    plain = [x.requires_grad_() for x in inputs(op, length, rows, width)]
-    fast = leaves(plain, dtype)  # the sequence decides; weights and states stay float32
+    plain = [x.requires_grad_() for x in inputs(op, *size)]
+    fast = [x.detach().float() for x in plain]
+    fast = [x.requires_grad_() for x in (fast[0].to(dtype), *fast[1:])]  # the sequence decides; the others stay float32
     expected = op.plain(*plain, mask, reverse)
     results = op.fast(*fast, mask, reverse)
     assert [r.dtype for r in results] == [dtype] + [torch.float32] * op.states
@@ -137,10 +122,6 @@ def test_reverse_is_the_forward_loop_over_the_sequence_turned_round(op: Op) -> N
 def test_the_plain_gradient_is_the_slope(op: Op, reverse: bool) -> None:
     variables = [x.requires_grad_() for x in inputs(op, 3, 2, 2)]
     assert torch.autograd.gradcheck(lambda *x: op.plain(*x, ragged(3, 2), reverse), variables)
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 def test_the_lstm_is_equation_4_of_zhou_et_al() -> None:

@@ -7,18 +7,19 @@ import pytest
 import torch
 from torch import Tensor
 
+from nmtkit.kernels import library, tiles
 from nmtkit.ops import matrix
-from nmtkit.ops.native import library, tiles
+from tests.laws import drawn, one_at_a_time
 
 pytestmark = [
     pytest.mark.usefixtures("threads"),
-    pytest.mark.skipif(not library.has_tiles(), reason="this processor has no tiles"),
+    pytest.mark.skipif(not library.has("tiles_multiply"), reason="this processor has no tiles"),
 ]
 
 
-def drawn(*shape: int) -> Tensor:
+def numbers(*shape: int) -> Tensor:
     """Numbers of bfloat16, as floats."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape))).bfloat16().float()
+    return drawn(*shape).bfloat16().float()
 
 
 def same(ours: Tensor, exact: Tensor) -> None:
@@ -28,12 +29,16 @@ def same(ours: Tensor, exact: Tensor) -> None:
 
 # Rows around those of one tile, two, and a block; depths of one tile, of all that stays near, and of more; columns of a
 # part of a tile, of one, of more than one, of two and of several.
-@pytest.mark.parametrize("rows", [0, 1, 15, 16, 17, 31, 32, 33, 48, 63, 80, 1030])
-@pytest.mark.parametrize("depth", [32, 512, 544, 1088])
-@pytest.mark.parametrize("width", [3, 16, 29, 32, 96, 110])
+@pytest.mark.parametrize(
+    ("rows", "depth", "width"),
+    [
+        *one_at_a_time([48, 0, 1, 15, 16, 17, 31, 32, 33, 63, 80], [544, 32, 512, 1088], [110, 3, 16, 29, 32, 96]),
+        *[(1030, 32, 110), (1030, 544, 110)],  # more rows than a block may have, and than it has at such a depth
+    ],
+)
 @pytest.mark.parametrize("results", [torch.float32, torch.bfloat16])
 def test_a_product_is_that_of_its_numbers(rows: int, depth: int, width: int, results: torch.dtype) -> None:
-    x, weight, bias = drawn(rows, depth), drawn(depth, width), drawn(width)
+    x, weight, bias = numbers(rows, depth), numbers(depth, width), numbers(width)
     exact = x.double() @ weight.double()
     for given, added in ((None, 0), (bias, bias)):
         ours = tiles.lay_out(weight, given, results).product(x)
@@ -42,16 +47,16 @@ def test_a_product_is_that_of_its_numbers(rows: int, depth: int, width: int, res
 
 
 def test_rows_may_have_several_dimensions() -> None:
-    x, tiled = drawn(2, 3, 32), tiles.lay_out(drawn(32, 40))
+    x, tiled = numbers(2, 3, 32), tiles.lay_out(numbers(32, 40), None, torch.bfloat16)
     ours = tiled.product(x)
     assert ours.shape == (2, 3, 40)
     assert torch.equal(ours.flatten(0, 1), tiled.product(x.flatten(0, 1)))
 
 
 def test_a_weight_is_laid_out_alike_however_it_lies_in_memory() -> None:
-    weight = drawn(64, 150)
+    weight = numbers(64, 150)
     laid_out = [
-        tiles.lay_out(w).tiles
+        tiles.lay_out(w, None, torch.bfloat16).tiles
         for part in (weight, weight.bfloat16())
         for w in (part, part.t().contiguous().t(), torch.cat([part, part], dim=1)[:, :150])
     ]
@@ -61,25 +66,28 @@ def test_a_weight_is_laid_out_alike_however_it_lies_in_memory() -> None:
 def test_floats_are_rounded_as_pytorch_rounds_them() -> None:
     weight = torch.randn(32, 64, generator=torch.Generator().manual_seed(5))
     weight[0, :3] = torch.tensor([torch.inf, -torch.inf, torch.nan])
-    ours, theirs = tiles.lay_out(weight).tiles, tiles.lay_out(weight.bfloat16()).tiles
+    ours, theirs = (
+        tiles.lay_out(weight, None, torch.bfloat16).tiles,
+        tiles.lay_out(weight.bfloat16(), None, torch.bfloat16).tiles,
+    )
     assert torch.equal(ours.isnan(), theirs.isnan())
     assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
 
 
 def test_rows_may_have_other_numbers_beside_them() -> None:
-    x, weight = drawn(40, 96), drawn(32, 32)
+    x, weight = numbers(40, 96), numbers(32, 32)
     x[:, :32] = x[:, 64:] = torch.nan
-    tiled, exact = tiles.lay_out(weight), x[:, 32:64].double() @ weight.double()
+    tiled, exact = tiles.lay_out(weight, None, torch.bfloat16), x[:, 32:64].double() @ weight.double()
     same(tiled.product(x.bfloat16()[:, 32:64]), exact)
     same(tiled.product(x.bfloat16()[:, 32:64].t().contiguous().t()), exact)
 
 
 def test_products_of_onednn_before_and_after_are_right() -> None:
     """It leaves tiles of other shapes in place from one product to the next."""
-    weight, wide = drawn(64, 64), drawn(512, 256)
-    tiled = tiles.lay_out(weight)
+    weight, wide = numbers(64, 64), numbers(512, 256)
+    tiled = tiles.lay_out(weight, None, torch.bfloat16)
     for rows in (5, 80, 129, 33, 256):
-        x, y = drawn(rows, 64), drawn(rows, 512)
+        x, y = numbers(rows, 64), numbers(rows, 512)
         same(y.bfloat16() @ wide.bfloat16(), y.double() @ wide.double())
         same(tiled.product(x.bfloat16()), x.double() @ weight.double())
         same(y.bfloat16() @ wide.bfloat16(), y.double() @ wide.double())
@@ -88,17 +96,10 @@ def test_products_of_onednn_before_and_after_are_right() -> None:
 @pytest.mark.parametrize("depth", [31, 33, 48])
 def test_other_depths_stay_with_onednn(depth: int) -> None:
     weight = torch.ones(depth, 64, dtype=torch.bfloat16)
-    assert not tiles.takes(weight)
+    assert not tiles.fits(weight)
     assert matrix.repeated(weight) is weight
 
 
 def test_float32_stays_float32() -> None:
     weight = torch.ones(64, 64)
     assert matrix.repeated(weight) is weight
-
-
-@pytest.mark.usefixtures("untried")
-def test_a_wrong_product_is_found_out(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(tiles.Tiled, "product", lambda self, rows: torch.zeros(len(rows), 32, dtype=torch.bfloat16))
-    assert not tiles._are_there.__wrapped__()
-    assert "plain operations on cpu, not kernels: ArithmeticError: other products by tiles" in caplog.text

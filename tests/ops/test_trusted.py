@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops import gated, gru, lau, lstm, nematus, trusted
-from nmtkit.ops.native import library
+from nmtkit.kernels import library, trusted
+from nmtkit.ops import gated, gru, lau, lstm, nematus
 
 LIKE = torch.zeros(1)
 CELLS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "LAU": lau}

@@ -10,8 +10,9 @@ from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.shortlist import Narrowing, Shortlist, Shortlists
 from nmtkit.symbols import SPELLINGS
-from tests.models.test_contracts import TGT_WORDS, assert_same, one_of_each_architecture, repeat, sources, toy_model
+from tests.laws import assert_same
 from tests.search.found import translate_ids
+from tests.toys import TGT_WORDS, one_of_each_architecture, repeat, sources, toy_model
 
 SYMBOLS = len(SPELLINGS)
 SOME = [*range(SYMBOLS), 5, 8, 11]

@@ -77,7 +77,7 @@ def test_everything_about_a_translation_is_there_if_it_is_asked_for(start: Start
         ({"text": "a", "beamsize": 3}, "the request: beamsize: unknown key; did you mean beam_size?"),
         ({"text": 3}, "the request: text: expected text, found int 3"),
         ({"text": "a", "n_best": 0}, "`n_best`: 0 is less than 1"),
-        ({"text": "a", "beam_size": 50}, "`beam_size`: 50 is more than 20, which this server allows"),
+        ({"text": "a", "beam_size": 50}, "`beam_size`: 50 is more than this server's limit of 20"),
         ({"text": "a", "model": "x"}, "`model`: there is no 'x'; there are run, blind"),
         ({"text": "a", "model": "blind", "attention": True}, "this model cannot align"),
         ({"text": "\ud800"}, "`text`: character 0 is half of a surrogate pair"),

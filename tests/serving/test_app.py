@@ -43,11 +43,11 @@ def test_a_text_beyond_a_limit_is_refused(start: Start, monkeypatch: pytest.Monk
     assert refusal(client, text="a" * 21, attention=True) == (413, fewer)
     bounds = {"beam_size": 5, "n_best": 5, "max_len_b": 100, "max_input_length": 250}
     for name, bound in bounds.items():
-        reason = f"`{name}`: {bound + 1} is more than {bound}, which this server allows"
+        reason = f"`{name}`: {bound + 1} is more than this server's limit of {bound}"
         assert refusal(client, text="a", **{name: bound + 1}) == (400, reason)
     assert refusal(client, text="a", max_len_a=4.5) == (
         400,
-        "`max_len_a`: 4.5 is more than 4, which this server allows",
+        "`max_len_a`: 4.5 is more than this server's limit of 4",
     )
     assert client.post("/v1/translate", json={"text": "a " * 15 + "\nb"}).status_code == 200
 
@@ -76,7 +76,7 @@ def test_a_text_of_too_many_lines_is_refused_before_it_is_split_into_sentences(
         (b'{"text": "a"', "the request is not JSON"),
         (b'{"text": "\xff"}', "the request is not UTF-8 at byte 10"),
         (b'\xef\xbb\xbf{"text": "a"}', "the request is not JSON"),
-        (b'{"text": "a", "alpha": NaN}', "the request is not JSON: NaN is no JSON"),
+        (b'{"text": "a", "alpha": NaN}', "the request is not JSON: NaN is not valid JSON"),
         (b"[" * 100_000, "the request is not JSON: a value is too long or nested too deeply"),
         (b'{"text": ' + b"1" * 10_000 + b"}", "the request is not JSON: a value is too long"),
         (b"[]", "the request is not a JSON object"),
@@ -142,7 +142,7 @@ def test_a_mistake_of_the_server_is_logged_without_the_text(
 
     monkeypatch.setattr(search, "_fields", fail)
     caplog.set_level(logging.DEBUG)
-    assert refusal(client, text="a b c") == (500, "the server made a mistake, which its log shows")
+    assert refusal(client, text="a b c") == (500, "internal server error; see the server's log")
     assert "ZeroDivisionError" in caplog.text
     assert re.search(r"test_app\.py:\d+ fail", caplog.text)
     assert "a b c" not in caplog.text

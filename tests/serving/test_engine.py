@@ -31,8 +31,8 @@ class Search:
             raise UserError("a bad sentence")
         if "bug" in batch.sentences:
             raise ZeroDivisionError(batch.sentences)
-        beside = batch.beside or [""] * len(batch.sentences)
-        return [Answer([text + other], "") for text, other in zip(batch.sentences, beside, strict=True)]
+        targets = batch.targets or [""] * len(batch.sentences)
+        return [Answer([text + other], "") for text, other in zip(batch.sentences, targets, strict=True)]
 
 
 def run(
@@ -195,9 +195,9 @@ def test_a_server_that_ends_finishes_what_is_searched_and_refuses_the_rest() -> 
         waiting = sent(engine, "waiting")
         await settled()
         engine.stop()
-        with pytest.raises(Busy, match="the server is about to end"):
+        with pytest.raises(Busy, match="the server is shutting down"):
             await waiting
-        with pytest.raises(Busy, match="the server is about to end"):
+        with pytest.raises(Busy, match="the server is shutting down"):
             await engine.answer(ONE, ["late"], None)
         search.go.set()
         assert texts(await searched) == ["searched"]

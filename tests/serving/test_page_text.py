@@ -176,13 +176,13 @@ def test_a_long_text_loses_its_alternatives_first_and_then_its_attention(
     script: Script, length: int, attends: bool, asked: dict[str, object]
 ) -> None:
     model = {"beam_size": 10, "attention": attends}
-    assert script.evaluate("wishes(text, model, page)", text="a" * length, model=model, page=LIMITS) == asked
+    assert script.evaluate("requestOptions(text, model, page)", text="a" * length, model=model, page=LIMITS) == asked
 
 
 def test_no_more_alternatives_are_asked_for_than_the_beam_or_the_server_has(script: Script) -> None:
     for beam, most in ((3, 20), (10, 3)):
         page, model = {**LIMITS, "n_best": most}, {"beam_size": beam, "attention": True}
-        assert script.evaluate('wishes("a", model, page).n_best', model=model, page=page) == 3
+        assert script.evaluate('requestOptions("a", model, page).n_best', model=model, page=page) == 3
 
 
 def test_messages_are_sentences_and_numbers_are_readable(script: Script) -> None:

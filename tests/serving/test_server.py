@@ -121,10 +121,10 @@ def test_workers_that_are_killed_are_replaced_and_sigterm_under_load_ends_with_0
         kill_workers()
         server.process.send_signal(signal.SIGTERM)
         thread.join()
-        assert refused == [(503, {"error": "the server is about to end"})]
+        assert refused == [(503, {"error": "the server is shutting down"})]
         status, err = server.ended()
         assert status == 0
-        assert set(err.splitlines()) == {"a worker process was killed; another one has its place"}
+        assert set(err.splitlines()) == {"a worker process was killed and has been replaced"}
         assert idle.recv(1) == b""
     with pytest.raises(ConnectionRefusedError):
         server.connect()
@@ -177,7 +177,7 @@ def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_
     server.until(lambda: server.queued() > 0)
     server.process.send_signal(signal.SIGTERM)
     thread.join()
-    assert refused == [(503, {"error": "the server is about to end"})]
+    assert refused == [(503, {"error": "the server is shutting down"})]
     assert server.ended() == (0, "")
 
 
@@ -207,10 +207,10 @@ def test_a_port_that_is_taken_is_named() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
-            UserError, match=rf"`host` 127\.0\.0\.1 and `port` {port}: Address already in use; give others"
+            UserError, match=rf"`host` 127\.0\.0\.1 and `port` {port}: Address already in use; use others"
         ):
             listen("127.0.0.1", port)
-    with pytest.raises(UserError, match=r"`host` no\.example and `port` 80: .*; give others"):
+    with pytest.raises(UserError, match=r"`host` no\.example and `port` 80: .*; use others"):
         listen("no.example", 80)
 
 

@@ -151,7 +151,7 @@ def test_a_pipeline_needs_only_the_folder(tmp_path: Path) -> None:
     assert load_prep(tmp_path).tgt.language == "no"
 
 
-def test_a_model_folder_gets_what_it_needs_and_loses_what_it_does_not(tmp_path: Path) -> None:
+def test_a_model_folder_gets_the_files_it_needs_and_loses_the_others(tmp_path: Path) -> None:
     data, model = tmp_path / "data", tmp_path / "model"
     data.mkdir()
     model.mkdir()
@@ -165,7 +165,7 @@ def test_a_model_folder_gets_what_it_needs_and_loses_what_it_does_not(tmp_path: 
 
 
 def test_a_folder_without_settings_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"prep.yaml: not there; make the folder with nmtkit prep"):
+    with pytest.raises(UserError, match=r"prep.yaml: not found; make the folder with nmtkit prep"):
         TextPipeline.load(tmp_path, "src")
 
 
@@ -183,7 +183,7 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
         (lambda: Cleaning(max_ratio=0.5), r"`max_ratio` must be 0 or at least 1, not 0\.5"),
         (
             lambda: plain(escape=True),
-            "`aggressive_hyphens`, `protect` and `escape` are options of the Moses tokenizer, and `tokenizer` is none",
+            "`aggressive_hyphens`, `protect` and `escape` are options of the Moses tokenizer, not of `tokenizer` none",
         ),
         (lambda: Side("en", protected=("(",)), r"`protect`: '\(' is not a regular expression: missing \)"),
         (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges must be at least 1, not 0"),
@@ -272,13 +272,13 @@ def test_tokens_are_those_of_moses_own_scripts(language: str, line: str, tokens:
         ({"protected": (r"(<)b\1", r"(,)c\1", "(?P<a>/)", r"(?P<a>\+)")}, "en", "x<b<,c,1/2+3", "x <b< ,c, 1 / 2 + 3"),
     ],
 )
-def test_the_options_of_the_tokenizer_do_what_those_of_moses_do(
+def test_the_tokenizer_options_equal_those_of_moses(
     settings: dict[str, Any], language: str, line: str, tokens: str
 ) -> None:
     assert " ".join(TextPipeline(Side(language, segmentation="words", **settings)).tokens(line)) == tokens
 
 
-def test_an_expression_that_can_match_nothing_protects_what_it_matches_otherwise() -> None:
+def test_a_protected_pattern_may_match_the_empty_string() -> None:
     empty, plus = (TextPipeline(Side("en", protected=(digits,), segmentation="words")) for digits in (r"\d*", r"\d+"))
     line = "Born in 1987, of course."
     assert empty.tokens(line) == plus.tokens(line) == ["Born", "in", "1987", ",", "of", "course", "."]
@@ -324,12 +324,12 @@ def test_a_program_may_separate_the_words(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("sys.exit(3)", r"segment\.py: ended with status 3 instead of answering a line"),
-        ("print('a\\nb')", r"segment\.py: more than one line for one \(a greeting, perhaps\?\); it has to answer one"),
-        ("pass", r"segment\.py: no answer to a line in 1 seconds; it has to answer each line at once \(for example"),
+        ("sys.exit(3)", r"segment\.py: exited with status 3 instead of answering a line"),
+        ("print('a\\nb')", r"segment\.py: wrote more lines than it read \(a greeting\?\); it must answer line by line"),
+        ("pass", r"segment\.py: no answer within 1 seconds; it must answer each line at once, unbuffered \(for"),
     ],
 )
-def test_a_program_that_does_not_answer_line_by_line_is_named(
+def test_a_program_that_does_not_answer_line_by_line_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str
 ) -> None:
     monkeypatch.setattr("nmtkit.text.command._SECONDS", 1.0)
@@ -344,14 +344,14 @@ def test_a_program_that_greets_before_its_first_answer_is_an_error_and_not_a_cor
     """Also if it answers after 3 ms, when the greeting has been read."""
     (tmp_path / "greet.py").write_text(f"import sys, time\n{greeting} time.sleep(0.003); print(line.strip())\n")
     pipeline = TextPipeline(plain(command=f"{sys.executable} -u {tmp_path / 'greet.py'}"))
-    with pytest.raises(UserError, match=r"more than one line for one \(a greeting, perhaps\?\)"):
+    with pytest.raises(UserError, match=r"wrote more lines than it read \(a greeting\?\)"):
         pipeline.tokens("a")
 
 
 def test_a_program_that_warns_at_a_later_line_is_an_error(tmp_path: Path) -> None:
     pipeline = TextPipeline(plain(command=program(tmp_path, "print(line.strip()); line == 'c\\n' and print('w')")))
     assert [pipeline.tokens(line) for line in "ab"] == [["a"], ["b"]]
-    with pytest.raises(UserError, match="more than one line for one"):
+    with pytest.raises(UserError, match="wrote more lines than it read"):
         [pipeline.tokens(line) for line in "cdef"]
 
 
@@ -360,13 +360,13 @@ def test_a_line_of_any_length_is_answered_by_a_program_that_answers_as_it_reads(
     assert TextPipeline(plain(command="cat")).tokens("ä" * letters) == ["ä" * letters]
 
 
-def test_a_program_that_does_not_read_a_long_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_does_not_read_a_long_line_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmtkit.text.command._SECONDS", 0.1)
-    with pytest.raises(UserError, match="sleep 60: no answer to a line in 0 seconds"):
+    with pytest.raises(UserError, match="sleep 60: no answer within 0 seconds"):
         TextPipeline(plain(command="sleep 60")).tokens("ä" * 100_000)
 
 
-def test_a_program_that_is_not_there_is_named() -> None:
+def test_a_missing_program_is_reported() -> None:
     with pytest.raises(UserError, match=r"no-such-program: cannot be started: .*No such file"):
         TextPipeline(plain(command="no-such-program")).tokens("a")
 
@@ -375,7 +375,7 @@ def test_a_folder_does_not_run_programs_unless_it_is_trusted(tmp_path: Path, mon
     side = plain("tr", command=program(tmp_path, "print('answer')"))
     write_prep(tmp_path, Prep(side, side))
     monkeypatch.setattr("nmtkit.text.command._PAUSE", 0.01)
-    with pytest.raises(UserError, match=r"prep\.yaml: wants to run .*say so with NMTKIT_RUN_COMMANDS=1 in the env"):
+    with pytest.raises(UserError, match=r"prep\.yaml: would run .*set NMTKIT_RUN_COMMANDS=1 in the env"):
         TextPipeline.load(tmp_path, "src")
     assert TextPipeline.load(tmp_path, "src", trusted=True).tokens("a") == ["answer"]
     monkeypatch.setenv("NMTKIT_RUN_COMMANDS", "1")

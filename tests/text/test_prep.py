@@ -96,7 +96,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("prep", [BPE, WORDS, CASED], ids=["bpe", "words", "cased"])
-def test_every_line_of_the_data_folder_is_what_its_pipeline_makes_of_the_raw_line(
+def test_every_line_of_the_data_folder_equals_the_pipeline_of_the_raw_line(
     raw: dict[str, Files], tmp_path: Path, prep: Prep
 ) -> None:
     data = tmp_path / "data"
@@ -130,7 +130,7 @@ def test_every_rule_has_its_count_and_line_numbers(raw: dict[str, Files], tmp_pa
     assert json.loads((tmp_path / "data" / "manifest.json").read_text(encoding="utf-8")) == report.manifest
 
 
-def test_the_report_says_what_was_kept_and_why_the_rest_was_not(raw: dict[str, Files], tmp_path: Path) -> None:
+def test_the_report_counts_the_pairs_kept_and_left_out_by_rule(raw: dict[str, Files], tmp_path: Path) -> None:
     lines = str(prepare(raw, tmp_path / "data", BPE, workers=1)).splitlines()
     assert lines[0] == f"{tmp_path / 'data'}: en to fr, joint BPE of 20 merges"
     assert lines[1].startswith("  train 693 of 700 pairs, ")
@@ -213,11 +213,11 @@ def test_text_that_is_not_utf8_is_reported_with_file_and_line(
 
 def test_sides_of_unequal_length_are_reported_with_both_files_and_counts(raw: dict[str, Files], tmp_path: Path) -> None:
     write(raw["train"].src, ["one", "two"])
-    with pytest.raises(UserError, match=r"train\.en has 2 lines but .*train\.fr\.gz has 700, .* a line was lost"):
+    with pytest.raises(UserError, match=r"train\.en has 2 lines but .*train\.fr\.gz has 700; .* a line was lost"):
         prepare(raw, tmp_path / "data", BPE, workers=1)
 
 
-def test_a_file_that_is_not_there_is_named(raw: dict[str, Files], tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(raw: dict[str, Files], tmp_path: Path) -> None:
     raw["test"].src.unlink()
     with pytest.raises(UserError, match=r"test\.en: no such file"):
         prepare(raw, tmp_path / "data", BPE, workers=1)
@@ -230,7 +230,7 @@ def test_raw_text_is_never_overwritten(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"train.src": b"mine\n"}
 
 
-def test_raw_text_behind_a_link_into_the_data_folder_is_refused_as_if_it_were_named_itself(tmp_path: Path) -> None:
+def test_raw_text_that_links_into_the_data_folder_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     for name in ("manifest.json", "train.src", "train.tgt"):
@@ -249,7 +249,7 @@ def test_prep_replaces_text_only_in_a_folder_that_it_made(raw: dict[str, Files],
     data.mkdir()
     write(data / name, ["mine"])
     for call in (lambda: prepare(raw, data, WORDS, 1), lambda: prepare_part(raw, data, WORDS, 1, (1, 1))):
-        with pytest.raises(UserError, match=rf"{name}: of no data folder, and would be overwritten; choose another"):
+        with pytest.raises(UserError, match=rf"{name}: not made by prep, and would be overwritten; choose another"):
             call()
     assert contents(data) == {name: b"mine\n"}
 
@@ -257,7 +257,7 @@ def test_prep_replaces_text_only_in_a_folder_that_it_made(raw: dict[str, Files],
 def test_a_pipe_cannot_be_read_twice(raw: dict[str, Files], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     raw["train"] = Files(tmp_path / "pipe", raw["train"].tgt)
-    with pytest.raises(UserError, match="pipe: not a file that can be read twice"):
+    with pytest.raises(UserError, match="pipe: not a regular file"):
         prepare(raw, tmp_path / "data", BPE, workers=1)
 
 
@@ -301,18 +301,16 @@ def test_a_development_set_without_a_pair_of_words_is_refused(
 
 
 @pytest.mark.parametrize("name", ["train.en", "dev.fr", "link"])
-def test_what_is_left_out_never_replaces_what_is_read(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
+def test_rejected_pairs_never_overwrite_an_input(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
     (tmp_path / "link").symlink_to("train.en")
     before = (tmp_path / name).read_bytes()
-    with pytest.raises(
-        UserError, match=rf"{name}: is read, too, and would be replaced; choose another `keep_rejected`"
-    ):
+    with pytest.raises(UserError, match=rf"{name}: is an input file; choose another `keep_rejected`"):
         prepare(raw, tmp_path / "data", BPE, 1, tmp_path / name)
     assert (tmp_path / name).read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["train.src", "dev.raw.tgt1", "manifest.json"])
-def test_what_is_left_out_has_no_name_of_a_data_file(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
+def test_rejected_pairs_never_overwrite_a_data_file(raw: dict[str, Files], tmp_path: Path, name: str) -> None:
     (tmp_path / "data").mkdir()
     with pytest.raises(UserError, match=rf"{name}: is a file of the data folder; choose another `keep_rejected`"):
         prepare(raw, tmp_path / "data", BPE, 1, tmp_path / "data" / name)
@@ -342,7 +340,7 @@ def test_zero_is_no_limit() -> None:
 @pytest.mark.parametrize(
     ("language", "message"),
     [
-        ("tlh", "Moses does not know it and cuts its text by English rules; `tokenizer` reversible"),
+        ("tlh", "not supported by Moses, which applies its English rules; use `tokenizer` reversible"),
         ("th", "written without spaces"),
         ("cs", None),
     ],
@@ -438,7 +436,7 @@ def test_in_a_table_s_name_capitals_tell_a_region_from_a_language(
             r"has text in de, en, fr: name two .* `src_lang` en and `tgt_lang`",
         ),
         ([], None, None, r"has no train\.LANGUAGE: name two"),
-        (["train.en", "train.fr"], "en", "en", r"en is to be translated to itself; name two languages"),
+        (["train.en", "train.fr"], "en", "en", r"source and target language are both en; name two languages"),
         (["train.en", "train.fr"], "en", "de", r"train\.de: no such file \(nor \.gz or \.zst\)"),
         (["train.en", "train.fr", "dev.en"], "en", "fr", r"dev\.fr: no such file"),
         (["train.en", "train.en.gz", "train.fr"], "en", "fr", r"train\.en\.gz: train\.en is there too; keep one"),
@@ -506,9 +504,7 @@ def test_rules_that_are_not_always_on_are_tried_when_asked_for(spoilt: dict[str,
     assert sum(entry["count"] for entry in without.values()) == 0
 
 
-def test_of_equal_pairs_the_first_stays_whatever_shard_they_are_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_of_duplicate_pairs_stays_across_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 7)
     monkeypatch.setattr("nmtkit.text.hashes._AT_ONCE", 10)
     numbers = random.Random(1).choices(range(30), k=100)
@@ -522,7 +518,7 @@ def test_of_equal_pairs_the_first_stays_whatever_shard_they_are_in(
     assert report.manifest["cleaning"]["duplicate"]["count"] == 100 - len(firsts)
 
 
-def test_what_is_left_out_is_kept_with_line_and_rule(
+def test_rejected_pairs_are_written_with_line_and_rule(
     spoilt: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 20)
@@ -532,7 +528,7 @@ def test_what_is_left_out_is_kept_with_line_and_rule(
     assert rejected == [[str(10 * i + 6), *found] for i, found in enumerate(OPTIONAL) if found[0]]  # type: ignore[has-type]
 
 
-def test_a_place_for_rejected_pairs_that_is_not_there_is_noticed_before_the_work(
+def test_a_missing_folder_for_rejected_pairs_is_reported_before_the_work(
     spoilt: dict[str, Files], tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=r"none/rejected: cannot be written: there is no folder .*none"):
@@ -554,7 +550,7 @@ def shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("prep", [every_rule(CASED), WORDS], ids=["cased", "words"])
-def test_a_run_killed_at_any_file_goes_on_to_the_same_folder(
+def test_a_run_killed_at_any_file_resumes_to_the_same_folder(
     raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, prep: Prep
 ) -> None:
     prepare(raw, tmp_path / "whole", prep, workers=1)
@@ -639,7 +635,7 @@ def test_a_merge_with_another_option_than_the_shards_leaves_every_shard_where_it
 ) -> None:
     prepare_part(raw, tmp_path / "data", BPE, 1, (1, 1))
     (made,) = (tmp_path / "data").glob(".prep-*")
-    found = rf"4 of 4 shards are not there, .* line 1 \(those in {made.name} are of other settings or another text\); "
+    found = rf"4 of 4 shards are missing, .* line 1 \(those in {made.name} have other settings or another text\); "
     for merge in (1, 2):
         with pytest.raises(UserError, match=found):
             prepare(raw, tmp_path / "data", replace(BPE, merges=20 + merge), 1, merge=True)
@@ -653,9 +649,9 @@ def test_shards_that_were_made_as_parts_are_not_deleted_for_a_run_with_other_set
     prepare(raw, tmp_path / "whole", BPE, workers=1)
     prepare_part(raw, tmp_path / "data", BPE, 1, (1, 1))
     (made,) = (tmp_path / "data").glob(".prep-*")
-    changed = re.escape("`shard` and other settings or of another text (merges 20, now 21); go on with the same ones")
+    changed = re.escape("`shard` with other settings or another text (merges 20, now 21); use the same ones")
     for _ in range(2):
-        with pytest.raises(UserError, match=rf"{made}: its shards were made with {changed}, or delete this folder"):
+        with pytest.raises(UserError, match=rf"{made}: has shards made by {changed}, or delete this folder"):
             prepare(raw, tmp_path / "data", replace(BPE, merges=21), 1)
     drawn = {split: files for split, files in raw.items() if split != "dev"}
     changed = re.escape("(cleaning.drop [], now ['overlap']; dev_size None, now 3; text dev ") + r"\w+ \w+, now none\)"
@@ -666,7 +662,7 @@ def test_shards_that_were_made_as_parts_are_not_deleted_for_a_run_with_other_set
 
 
 @pytest.mark.parametrize("prep", [BPE, WORDS], ids=["by itself", "by other settings"])
-def test_what_a_killed_run_has_not_deleted_of_a_work_folder_is_not_gone_on_with(
+def test_a_half_deleted_work_folder_is_not_resumed(
     raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, prep: Prep
 ) -> None:
     def delete_some(folder: Path) -> None:
@@ -699,7 +695,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(("workers", "kills"), [(1, 3), pytest.param(2, 10, marks=pytest.mark.slow)])
-def test_a_run_killed_at_random_moments_goes_on_to_the_same_folder(
+def test_a_run_killed_at_random_moments_resumes_to_the_same_folder(
     raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, workers: int, kills: int
 ) -> None:
     prepare(raw, tmp_path / "whole", every_rule(CASED), workers=1)
@@ -726,7 +722,7 @@ def test_parts_made_apart_are_merged_to_the_folder_of_one_run(
     for i in (3, 1):
         told = prepare_part(raw, tmp_path / "data", prep, 1, (i, 3))
     assert told.endswith(": 3 of 4 shards are done; when all are, nmtkit prep --merge")
-    with pytest.raises(UserError, match=r"1 of 4 shards are not there, the first is that of line 201; run every"):
+    with pytest.raises(UserError, match=r"1 of 4 shards are missing, the first one that of line 201; run every"):
         prepare(raw, tmp_path / "data", prep, 1, merge=True)
     prepare_part(raw, tmp_path / "data", prep, 1, (2, 3))
     prepare(raw, tmp_path / "data", prep, 1, merge=True)
@@ -741,9 +737,9 @@ def test_a_folder_that_is_as_it_was_made_is_verified(raw: dict[str, Files], tmp_
     with pytest.raises(UserError, match=r"dev\.tgt: changed since prep wrote it: 12 lines with SHA-256 .*make the"):
         verify(tmp_path / "data")
     (tmp_path / "data" / "bpe.src").unlink()
-    with pytest.raises(UserError, match=r"bpe\.src: in the manifest, but not there; make the folder anew"):
+    with pytest.raises(UserError, match=r"bpe\.src: in the manifest, but missing; make the folder again"):
         verify(tmp_path / "data")
-    with pytest.raises(UserError, match=r"manifest\.json: not there; make the folder with nmtkit prep"):
+    with pytest.raises(UserError, match=r"manifest\.json: not found; make the folder with nmtkit prep"):
         verify(tmp_path)
     (tmp_path / "manifest.json").write_text('{"files": {"dev.tgt": 3}}')
     with pytest.raises(UserError, match=r"manifest\.json: damaged; make the folder with nmtkit prep"):
@@ -784,7 +780,7 @@ def test_a_second_run_for_one_folder_is_refused_until_the_first_has_ended(
     prepare(raw, tmp_path / "made", BPE, workers=1)
     with at_work(tmp_path) as number:
         there = set((tmp_path / "data").rglob("*"))
-        with pytest.raises(UserError, match=rf"data/\.prep-\w+: another prep \(process {number}\) is at work"):
+        with pytest.raises(UserError, match=rf"data/\.prep-\w+: another prep \(process {number}\) is writing there"):
             prepare(raw, tmp_path / "data", prep, workers=1)
         assert there <= set((tmp_path / "data").rglob("*"))
         if prep == BPE:
@@ -824,10 +820,10 @@ def test_every_reference_of_the_development_set_is_kept(raw: dict[str, Files], t
 
 def test_references_have_a_line_for_every_line_of_the_development_set(raw: dict[str, Files], tmp_path: Path) -> None:
     write(tmp_path / "more", ["Une phrase."])
-    with pytest.raises(UserError, match=r"dev\.en has 12 lines but .*more has 1, and they must translate"):
+    with pytest.raises(UserError, match=r"dev\.en has 12 lines but .*more has 1; they must be aligned"):
         prepare(raw, tmp_path / "data", BPE, workers=1, development=Development((tmp_path / "more",)))
     del raw["dev"]
-    with pytest.raises(UserError, match=r"more: there is no development set that it translates; give its two files"):
+    with pytest.raises(UserError, match=r"more: a reference needs a development set; give its two files"):
         prepare(raw, tmp_path / "data", BPE, workers=1, development=Development((tmp_path / "more",)))
 
 
@@ -872,7 +868,7 @@ def test_a_drawn_development_set_shares_no_pair_with_the_test_set(repetitive: di
     assert not set(dev) & set(test)
 
 
-def test_what_is_drawn_depends_on_the_seed_alone(
+def test_the_sampled_development_set_depends_on_the_seed_only(
     repetitive: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seed in (("first", 1), ("second", 1), ("other", 2)):
@@ -898,7 +894,7 @@ def test_parts_made_apart_draw_the_same(
     ("size", "message"),
     [
         (301, "`dev_size` 301: more than half of the 600 pairs"),
-        (290, "`dev_size` 290: of 600 pairs drawn from .* only 2.. differ and could be trained on; take less"),
+        (290, "`dev_size` 290: only 2.. of 600 pairs sampled from .* are distinct and pass the cleaning rules; use"),
     ],
 )
 def test_too_large_a_development_set_is_refused(
@@ -908,6 +904,6 @@ def test_too_large_a_development_set_is_refused(
         prepare(repetitive, tmp_path / "data", BPE, workers=1, development=Development(size=size))
 
 
-def test_a_development_set_that_is_there_is_not_drawn(raw: dict[str, Files], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"`dev_size` 5: .*dev\.en is there; leave one of the two out"):
+def test_an_existing_development_set_is_not_sampled(raw: dict[str, Files], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"`dev_size` 5: there is already .*dev\.en; use only one of them"):
         prepare(raw, tmp_path / "data", BPE, workers=1, development=Development(size=5))

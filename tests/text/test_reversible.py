@@ -31,12 +31,12 @@ TRAITS = {
 
 
 @pytest.mark.parametrize("line", TRAITS.values(), ids=TRAITS.keys())
-def test_text_comes_back(line: str) -> None:
+def test_text_detokenises_exactly(line: str) -> None:
     assert join(tokenize(line)) == line
 
 
 @given(st.text())
-def test_any_text_comes_back_but_for_white_space_and_joiners(line: str) -> None:
+def test_any_text_detokenises_exactly_except_white_space_and_joiners(line: str) -> None:
     assert join(tokenize(line)) == " ".join(line.replace(JOINER, "■").split())
 
 
@@ -48,7 +48,7 @@ def test_tokens_have_no_white_space_and_survive_being_written_as_a_line(line: st
 
 
 @given(st.text(alphabet="ab@'.,(￭ \u0301我"))
-def test_whatever_bpe_makes_of_tokens_comes_back(line: str) -> None:
+def test_subwords_of_any_tokens_join_back(line: str) -> None:
     from nmtkit.text.bpe import Segmenter
 
     pipeline = TextPipeline(

@@ -44,7 +44,7 @@ def test_words_come_together_again(words: list[str], model: bytes) -> None:
 
 
 @given(pieces=st.lists(st.sampled_from([MARK, f"{MARK}a", "b", "c", f"{MARK}{MARK}"])))
-def test_whatever_a_model_writes_is_words_with_numbers(pieces: list[str]) -> None:
+def test_any_output_of_a_model_joins_to_words_with_indices(pieces: list[str]) -> None:
     words, numbers = join_sentencepieces(pieces), sentencepiece_numbers(pieces)
     assert all(words)
     assert "".join(words) == "".join(pieces).replace(MARK, "")
@@ -66,17 +66,17 @@ def test_unknown_characters_are_kept(model: bytes) -> None:
         (
             COUNTS,
             5,
-            r"^`sentencepiece` 5: cannot be learnt here \(Vocabulary size is smaller .* 5 vs \d+\); try another",
+            r"^`sentencepiece` 5: learning failed \(Vocabulary size is smaller .* 5 vs \d+\); try another",
         ),
-        (Counter[str](), 40, r"^`sentencepiece` 40: cannot be learnt here \(it has no words\); try another number$"),
+        (Counter[str](), 40, r"^`sentencepiece` 40: learning failed \(the text has no words\); try another number$"),
     ],
 )
-def test_what_cannot_be_learnt_says_why(counts: Counter[str], size: int, complaint: str, model: bytes) -> None:
+def test_a_failure_to_learn_gives_the_reason(counts: Counter[str], size: int, complaint: str, model: bytes) -> None:
     with pytest.raises(UserError, match=complaint):
         learn_sentencepieces(counts, size, ["en"])
 
 
-def test_a_damaged_model_is_named(model: bytes, tmp_path: Path) -> None:
+def test_a_damaged_model_is_reported(model: bytes, tmp_path: Path) -> None:
     path = tmp_path / "sentencepiece.src"
     with pytest.raises(UserError, match=r"sentencepiece\.src: cannot be read: No such file or directory; make it with"):
         SentencePieces.load(path)

@@ -204,7 +204,7 @@ def test_processes_that_see_different_folders_are_told(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(distributed, "highest", lambda number: number + 3)  # another found a later checkpoint
-    with pytest.raises(UserError, match="not the folder that the first process sees; it must be one that all machines"):
+    with pytest.raises(UserError, match="differs between processes; it must be on a disk that all machines"):
         run_experiment(planned(), data, tmp_path, CPU)
 
 

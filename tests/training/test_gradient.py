@@ -8,17 +8,18 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nmtkit.data.batches import collate
+from nmtkit.data.batches import Batch, collate
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.linear import FEW
+from nmtkit.symbols import BOS
 from nmtkit.training import loop
 from nmtkit.training.gradient import accumulate, clip, micro_batches, read
-from nmtkit.training.loss import Gradient
+from nmtkit.training.loss import Gradient, drop_words, summed_loss
 from nmtkit.training.optimizers import initialise
 from nmtkit.training.run import Run
-from tests.models.test_contracts import one_of_each_architecture, preset_experiment, toy
+from tests.toys import one_of_each_architecture, preset_experiment, toy
 from tests.training.conftest import metrics, small_experiment, small_run, trained
 
 
@@ -80,6 +81,43 @@ def test_with_dropout_and_in_bfloat16_every_architecture_has_a_gradient(preset: 
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     assert all(gradient.isfinite().all() for gradient in gradients)
     assert any(gradient.any() for gradient in gradients)
+
+
+def test_dropped_words_are_the_only_ones_whose_vectors_get_no_gradient() -> None:
+    torch.manual_seed(3)
+    model = small_experiment().build(60, 60).eval()  # without other dropout
+    src, tgt = torch.arange(4, 54).view(2, 25), torch.arange(4, 54).view(2, 25)
+    batch = Batch(src, torch.ones_like(src, dtype=torch.bool), tgt, torch.arange(50))
+    torch.manual_seed(1)
+    summed_loss(model, batch, 0.0, torch.float32, word_dropout=0.5)[0].backward()
+    torch.manual_seed(1)
+    seen = drop_words(src, 0.5)
+    previous = drop_words(tgt, 0.5)[:, :-1]
+    for embedding, words in ((model.embedding["src"], seen), (model.embedding["tgt"], previous)):
+        trained = embedding.weight.grad.any(dim=1).nonzero().flatten()
+        assert set(trained.tolist()) == set(words[words != BOS].tolist())
+        assert 10 < len(trained) < 40
+
+
+def test_words_are_dropped_with_their_probability_and_become_the_start_symbol() -> None:
+    ids = torch.randint(4, 9, (200, 500))
+    kept = drop_words(ids, 0.3)
+    dropped = kept != ids
+    assert set(kept[dropped].tolist()) == {BOS}
+    assert float(dropped.float().mean()) == pytest.approx(0.3, abs=0.01)
+    assert drop_words(ids, 0.0) is ids
+
+
+def test_the_words_to_predict_are_never_dropped(data: Path) -> None:
+    corpus, rows = Corpus.open(data, "train"), np.arange(30)
+    torch.manual_seed(3)
+    model = small_experiment().build(14, 14).eval()
+    with torch.no_grad():
+        model.embedding["src"].weight.zero_()  # so that what is dropped makes no difference
+        model.embedding["tgt"].weight.zero_()
+    batch = collate(corpus, rows)
+    losses = [summed_loss(model, batch, 0.1, torch.float32, word_dropout=p)[0].item() for p in (0.0, 0.9)]
+    assert losses[0] == losses[1]
 
 
 def test_the_loss_is_divided_by_words_or_by_sentences(data: Path) -> None:

@@ -169,7 +169,7 @@ CHANGES: list[dict[str, Any]] = [
     {"optimizer": {"lr": 1e-3, "decay": 0.1}},
     {"schedule": {"kind": "plateau", "warmup": 1000}},
     {"groups": {"recurrent": {"lr": 1e-5}}},
-    {"loss": "sentences", "label_smoothing": 0.2, "clip_norm": 0.01, "dropout_seed": 9},
+    {"loss": "sentences", "label_smoothing": 0.2, "word_dropout": 0.1, "clip_norm": 0.01, "dropout_seed": 9},
 ]
 
 
@@ -183,7 +183,7 @@ def test_settings_that_are_learnt_with_may_change_and_count_from_the_next_update
     for name in ("one", "other"):  # any run that makes the change there is the same
         trained(tmp_path / name, data, **changes)
     said = [record.getMessage() for record in caplog.records]
-    assert any("from update 4 on it learns with these settings" in line for line in said)
+    assert any("the new settings apply from update 4 on" in line for line in said)
     *_, (key, value) = configs.flatten({"training": changes}).items()
     assert any(re.fullmatch(f"changed since the last start: {key} .* -> {value}", line) for line in said)
     trained(tmp_path / "same", data)
@@ -211,11 +211,11 @@ def test_dropout_may_change_and_the_order_of_the_data_may_not(data: Path, tmp_pa
     assert run_experiment(wilder, data, tmp_path, CPU).update == 3
     fixed = {"seed": 2, "order_seed": 3, "max_length": 7, "batch_sentences": 9, "stop_metric": "cross_entropy"}
     for name, value in fixed.items():
-        with pytest.raises(UserError, match=rf"other settings, see above: training\.{name}; put them back"):
+        with pytest.raises(UserError, match=rf"other settings, see above: training\.{name}; restore them"):
             run_experiment(
                 replace(wilder, training=replace(wilder.training, **{name: value})), data, tmp_path, CPU
             )  # fmt: skip
-    with pytest.raises(UserError, match=r"see above: training\.optimizer\.name; put them back"):
+    with pytest.raises(UserError, match=r"see above: training\.optimizer\.name; restore them"):
         trained(tmp_path, data, optimizer={"name": "sgd"})
 
 
@@ -229,7 +229,7 @@ def test_a_run_does_not_go_on_with_another_text(data: Path, tmp_path: Path) -> N
         files["train.src"][key] = "of another text"
     (other / "ids.json").write_text(json.dumps(ids))
     (other / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match=r"other settings, see above: text train\.src; put them back"):
+    with pytest.raises(UserError, match=r"other settings, see above: text train\.src; restore them"):
         trained(tmp_path / "run", other)
 
 
@@ -289,7 +289,7 @@ def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(UserError, match=rf"another training \(process {other.pid}\) is at work there; wait"):
+        with pytest.raises(UserError, match=rf"another training \(process {other.pid}\) is writing there; wait"):
             trained(tmp_path, data)
         assert [path.name for path in tmp_path.iterdir()] == [".lock"]
         other.kill()

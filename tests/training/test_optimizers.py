@@ -1,6 +1,5 @@
 """Parameter groups, initial values, optimisers and rates."""
 
-import copy
 import math
 from typing import Any
 
@@ -211,30 +210,3 @@ def test_an_impossible_optimiser_is_explained(values: dict[str, Any], message: s
     with pytest.raises(UserError) as error:
         build(Optimizer, values, "optimizer")
     assert str(error.value) == f"optimizer: {message}"
-
-
-def test_adadelta_in_blocks_is_pytorchs_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmtkit.training.optimizers.BLOCK", 64)  # the parameters have from 30 to 3,600 elements
-    config = Optimizer("adadelta", 0.7, decay=0.01)
-    torch.manual_seed(1)
-    ours = Model().float()
-    theirs = copy.deepcopy(ours)
-    mine = build_optimizer(ours, config, {"recurrent": Group(lr=0.5, decay=0.0)})
-    groups = [
-        {"params": list(theirs.recurrent.parameters()), "lr": 0.5, "weight_decay": 0.0},
-        {"params": [*theirs.embedding.parameters(), *theirs.output.parameters()], "lr": 0.7, "weight_decay": 0.01},
-    ]
-    reference = torch.optim.Adadelta(groups, rho=config.rho, eps=config.eps)
-    for number in range(5):
-        for x, y in zip(ours.parameters(), theirs.parameters(), strict=True):
-            x.grad = torch.randn_like(x)
-            y.grad = x.grad.clone()
-        if number in (0, 3):  # as where no micro-batch used it: its state comes later than the others'
-            ours.output.bias.grad = theirs.output.bias.grad = None
-        mine.step()
-        reference.step()
-        if number == 2:  # a run that goes on
-            mine.load_state_dict(copy.deepcopy(mine.state_dict()))
-    for x, y in zip(ours.parameters(), theirs.parameters(), strict=True):
-        assert torch.equal(x, y)
-        assert all(torch.equal(mine.state[x][name], reference.state[y][name]) for name in reference.state[y])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nmtkit.errors import UserError
-from nmtkit.machine.processes import COPIES
+from nmtkit.machine.processes import CAN_FORK
 from nmtkit.models.base import ForSearch, Seq2Seq
 from nmtkit.ops import precision
 from nmtkit.ops.precision import Products
@@ -38,9 +38,9 @@ class Crowd:
 
     asked: ClassVar[list[int]] = []
 
-    def __init__(self, count: int, *, helping: bool, copies: bool) -> None:
+    def __init__(self, count: int, *, helping: bool, fork: bool) -> None:
         assert helping
-        assert not copies
+        assert not fork
         self.asked.append(count)
 
     def __enter__(self) -> "Crowd":
@@ -142,7 +142,7 @@ def test_one_enormous_line_is_a_part_and_the_others_have_theirs() -> None:
     assert sorted(parts.rest()) == sorted(window[1:])
 
 
-@pytest.mark.parametrize("copies", [False, COPIES], ids=["spawned", "copied"])
+@pytest.mark.parametrize("copies", [False, CAN_FORK], ids=["spawned", "forked"])
 def test_processes_give_the_translations_of_one_and_leave_the_threads_as_they_were(copies: bool) -> None:
     before = torch.get_num_threads()
     job = Job(Models((OLD,), "cpu", None, None, "float32", None), Request(beam_size=2))

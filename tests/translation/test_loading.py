@@ -12,8 +12,9 @@ from nmtkit.ops import matrix
 from nmtkit.ops import precision as precisions
 from nmtkit.ops.precision import Products
 from nmtkit.translation import loading
+from nmtkit.translation.request import Request
 from nmtkit.translation.translator import Translator
-from tests.echo import load_echo, write_folder, write_model
+from tests.echo import forced, load_echo, write_folder, write_model
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def models(tmp_path: Path) -> list[Path]:
 
 
 def texts(translator: Translator) -> list[tuple[str, float]]:
-    found = translator.n_best(["a b", "", "lower c d"], 2, prefixes=["a", "", "h"])
+    found = translator.answer(["a b", "", "lower c d"], Request(n_best=2, prefixes=True), ["a", "", "h"])
     return [(t.text, t.score) for best in found for t in best]
 
 
@@ -48,7 +49,7 @@ def test_members_may_read_other_words_and_pieces(models: list[Path]) -> None:
     (models[2] / "bpe.src").write_text("#version: 0.2\nl o\n")
     mixed = loading.load(models, "cpu")
     assert len(mixed.sources) == 3
-    assert mixed.n_best(["lower a"], 1)[0][0].source == ["low@@", "er", "a"]
+    assert mixed.answer(["lower a"], Request())[0][0].source == ["low@@", "er", "a"]
     assert len(loading.load([models[0]] * 2, "cpu").sources) == 1
 
 
@@ -144,11 +145,11 @@ def test_members_may_be_in_other_precisions(
 ) -> None:
     monkeypatch.setattr(matrix, "SMALL", 0)
     exact, near = (loading.load(models, "cpu", precision=each) for each in ("float32", precision))
-    [[a]], [[b]] = exact.n_best(["a b"], 1), near.n_best(["a b"], 1)
+    [[a]], [[b]] = exact.answer(["a b"], Request()), near.answer(["a b"], Request())
     assert a.log_prob != b.log_prob
     assert math.isclose(a.log_prob, b.log_prob, abs_tol=0.2)
     assert near.model_bytes == exact.model_bytes > 0
-    assert near.forced(["a b"], ["b a"])[0].score != exact.forced(["a b"], ["b a"])[0].score
+    assert forced(near, ["a b"], ["b a"])[0].score != forced(exact, ["a b"], ["b a"])[0].score
 
 
 def test_auto_is_what_the_device_is_measured_to_multiply_fastest_and_scores_in_float32(
@@ -159,6 +160,6 @@ def test_auto_is_what_the_device_is_measured_to_multiply_fastest_and_scores_in_f
         monkeypatch.setattr(precisions, "_bfloat16_is_faster", lambda answer=faster: answer)
         auto, named = (loading.load(models, "cpu", precision=each) for each in ("auto", expected))
         exact = loading.load(models, "cpu", precision="float32")
-        assert auto.n_best(["a b"], 1)[0][0].score == named.n_best(["a b"], 1)[0][0].score
-        assert auto.forced(["a b"], ["b a"]) == exact.forced(["a b"], ["b a"])
+        assert auto.answer(["a b"], Request())[0][0].score == named.answer(["a b"], Request())[0][0].score
+        assert forced(auto, ["a b"], ["b a"]) == forced(exact, ["a b"], ["b a"])
         assert torch.equal(*(torch.tensor(each.score_candidates(["a b"], [["b a"]])[0][0]) for each in (auto, exact)))

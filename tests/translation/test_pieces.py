@@ -21,7 +21,7 @@ from nmtkit.translation import loading
 from nmtkit.translation.pieces import Part, best_combinations, cuts, same_cuts, slices
 from nmtkit.translation.request import Request
 from nmtkit.translation.translator import Translator
-from tests.echo import Echo, load_echo, write_folder, write_model
+from tests.echo import Echo, forced, load_echo, with_lexicon, write_folder, write_model
 
 PIPELINE = TextPipeline(
     Side("en", normalize=False, tokenizer="none"), segmenter=Segmenter("#version: 0.2\nl o\nlo w\ne r</w>\n")
@@ -141,7 +141,7 @@ def test_a_line_in_pieces_begins_with_its_prefix(translator: Translator, prefix:
 
 
 def test_unknown_words_of_every_piece_are_replaced(translator: Translator) -> None:
-    [[joined]] = translator.n_best(["x b c d y f z h"], 1, lexicon={"y": "e"})
+    [[joined]] = with_lexicon(translator, {"y": "e"}).answer(["x b c d y f z h"], Request(replace_unk=True))
     [[pieces]] = replace(translator).answer(["x b c d y f z h"], Request(max_input_length=3, replace_unk=True))
     assert joined.text == "x b c d e f z h"
     assert pieces.text == "x b c d y f z h"
@@ -149,7 +149,7 @@ def test_unknown_words_of_every_piece_are_replaced(translator: Translator) -> No
 
 
 def test_references_are_scored_whole(translator: Translator) -> None:
-    [whole] = translator.forced(["a " * 300], ["a " * 300])
+    [whole] = forced(translator, ["a " * 300], ["a " * 300])
     assert whole.pieces == 1
     np.testing.assert_allclose(whole.log_probs, [math.log(0.9)] * 301, rtol=1e-3)
 

@@ -29,7 +29,9 @@ from nmtkit.translation import loading
 from nmtkit.translation.request import Request
 from nmtkit.translation.translation import look_alignment
 from nmtkit.translation.translator import Translator
-from tests.echo import WORDS, Echo, load_echo, write_folder, write_model
+from tests.echo import WORDS, Echo, forced, load_echo, with_lexicon, write_folder, write_model
+
+REPLACING, PREFIXED = Request(replace_unk=True), Request(prefixes=True)
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def test_translate_answers_before_the_lines_end(translator: Translator) -> None:
 
 def test_an_n_best_list_is_sorted_and_has_scores_under_the_penalty(translator: Translator) -> None:
     averaged = replace(translator, search=replace(translator.search, length_penalty="avg"))
-    [found, blank] = averaged.n_best(["a b", ""], 3)
+    [found, blank] = averaged.answer(["a b", ""], Request(n_best=3))
     assert len(found) == 3
     assert found[0].text == "a b"
     assert math.isclose(found[0].log_prob, 3 * math.log(0.9), rel_tol=1e-5)
@@ -63,10 +65,10 @@ def test_an_n_best_list_is_sorted_and_has_scores_under_the_penalty(translator: T
 
 
 def test_alignment_joins_the_pieces_of_a_word_unless_tokenized(translator: Translator) -> None:
-    [[joined]] = translator.n_best(["a lower b"], 1, alignment=True)
+    [[joined]] = translator.answer(["a lower b"], Request(alignment=True))
     assert joined.tokens == ["a", "low@@", "er", "b"]
     assert joined.alignment == [(0, 0), (1, 1), (2, 2)]
-    [[pieces], [blank]] = translator.n_best(["a low@@ er b", ""], 1, tokenized=True, alignment=True)
+    [[pieces], [blank]] = translator.answer(["a low@@ er b", ""], Request(tokenized=True, alignment=True))
     assert pieces.text == "a low@@ er b"
     assert pieces.alignment == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert blank.alignment == []
@@ -82,7 +84,7 @@ def test_a_model_without_attention_says_that_it_cannot_align(tmp_path: Path, mon
     blind = nmtkit.load(write_folder(tmp_path / "blind"), device="cpu")
     assert list(blind.translate(["a"])) == ["a"]
     with pytest.raises(UserError, match="this model cannot align: it has no attention"):
-        blind.n_best(["a"], 1, alignment=True)
+        blind.answer(["a"], Request(alignment=True))
 
 
 def test_a_window_does_not_hold_the_attention_of_all_its_lines(
@@ -99,24 +101,26 @@ def test_a_window_does_not_hold_the_attention_of_all_its_lines(
 
     monkeypatch.setattr("nmtkit.translation.translator.translate_each", watched)
     one_by_one = replace(translator, search=replace(translator.search, max_tokens=1))
-    found = one_by_one.n_best(["a b"] * 10, 1, alignment=True)
+    found = one_by_one.answer(["a b"] * 10, Request(alignment=True))
     assert [best[0].alignment for best in found] == 10 * [[(0, 0), (1, 1)]]
     assert len(held) == 10
     assert max(held) <= 2  # this batch's, and the one that the next replaces
 
 
 def test_an_unknown_word_is_translated_by_the_lexicon_or_copied(translator: Translator) -> None:
-    [[copied]] = translator.n_best(["a z lower"], 1, lexicon={})
+    [[copied]] = with_lexicon(translator, {}).answer(["a z lower"], REPLACING)
     assert (copied.text, copied.tokens, copied.alignment) == ("a z lower", ["a", "<unk>", "low@@", "er"], None)
-    [[translated], [blank]] = translator.n_best(["a z", ""], 1, lexicon={"z": "\r\u017e", "a": "no"}, alignment=True)
+    [[translated], [blank]] = with_lexicon(translator, {"z": "\r\u017e", "a": "no"}).answer(
+        ["a z", ""], Request(alignment=True, replace_unk=True)
+    )
     assert (translated.text, translated.alignment) == ("a  \u017e", [(0, 0), (1, 1)])
     assert blank.text == ""
 
 
 def test_unknown_pieces_of_a_word_are_copied_piece_by_piece(translator: Translator) -> None:
     lines = ["Zürich b", "b Žižkov"]
-    assert [best.text for [best] in translator.n_best(lines, 1, lexicon={})] == lines
-    [[pieces]] = translator.n_best(["Z@@ ü@@ rich b"], 1, tokenized=True, lexicon={})
+    assert [best.text for [best] in with_lexicon(translator, {}).answer(lines, REPLACING)] == lines
+    [[pieces]] = with_lexicon(translator, {}).answer(["Z@@ ü@@ rich b"], Request(tokenized=True, replace_unk=True))
     assert pieces.text == "Z@@ ü@@ rich b"
 
 
@@ -156,9 +160,12 @@ def test_what_an_annotated_model_says_leads_to_the_word_as_the_user_wrote_it(
     monkeypatch.setattr(loading, "load_model", lambda *_: (Says(said, len(vocabulary)), search))
     blind = nmtkit.load([folder] * members, device="cpu")
     line = "Mr. McPherson comes to Rome."
-    assert blind.n_best([line], 1)[0][0].text == "monsieur <unkpos_0> arrive <unkpos_-1> <unkpos_7>"
-    assert blind.n_best([line], 1, lexicon={})[0][0].text == "monsieur McPherson arrive Rome <unk>"
-    assert blind.n_best([line], 1, lexicon={"rome": "Roma"})[0][0].text == "monsieur McPherson arrive Roma <unk>"
+    assert blind.answer([line], Request())[0][0].text == "monsieur <unkpos_0> arrive <unkpos_-1> <unkpos_7>"
+    assert with_lexicon(blind, {}).answer([line], REPLACING)[0][0].text == "monsieur McPherson arrive Rome <unk>"
+    assert (
+        with_lexicon(blind, {"rome": "Roma"}).answer([line], REPLACING)[0][0].text
+        == "monsieur McPherson arrive Roma <unk>"
+    )
 
 
 class Squints(Echo):
@@ -181,7 +188,7 @@ def test_unknown_words_come_from_where_they_can_come_from_unless_the_papers_rule
     papers = Request(replace_unk=True, unk_origin="papers")
     lines = ["a x b", "y c z", "a b c", ""]
     assert list(squinting.translate(lines, papers)) == ["a b b", "c c <unk>", "a b c", ""]
-    assert list(squinting.translate(lines, Request(replace_unk=True))) == ["a x b", "Y c z", "a b c", ""]
+    assert list(squinting.translate(lines, REPLACING)) == ["a x b", "Y c z", "a b c", ""]
     every = Request(n_best=20, beam_size=20)
     [plain] = squinting.answer(["x a"], every)
     [replaced] = squinting.answer(["x a"], replace(every, replace_unk=True))
@@ -276,20 +283,20 @@ def test_a_model_that_cannot_say_where_words_come_from_says_so(tmp_path: Path, m
     monkeypatch.setattr(loading, "load_model", load_echo)
     blind = nmtkit.load(write_folder(tmp_path / "blind"), device="cpu")
     with pytest.raises(UserError, match=r"cannot replace unknown words: it has no attention, .* \(`unkpos`\)"):
-        blind.n_best(["a"], 1, lexicon={})
-    assert blind.n_best([""], 1, lexicon={})[0][0].text == ""
+        with_lexicon(blind, {}).answer(["a"], REPLACING)
+    assert with_lexicon(blind, {}).answer([""], REPLACING)[0][0].text == ""
 
 
 def test_scores_of_given_translations_are_those_they_were_found_with(translator: Translator) -> None:
     lines = ["a b", "lower", "", "c"]
-    found = [best[0] for best in translator.n_best(lines, 1)]
-    forced = translator.forced(lines, [t.text for t in found])
-    assert [(t.text, t.tokens) for t in forced] == [(t.text, t.tokens) for t in found]
-    np.testing.assert_allclose([t.score for t in forced], [t.score for t in found], atol=1e-4)
+    found = [best[0] for best in translator.answer(lines, Request())]
+    again = forced(translator, lines, [t.text for t in found])
+    assert [(t.text, t.tokens) for t in again] == [(t.text, t.tokens) for t in found]
+    np.testing.assert_allclose([t.score for t in again], [t.score for t in found], atol=1e-4)
 
 
 def test_any_translation_can_be_scored(translator: Translator) -> None:
-    said, unknown, blank, dumb = translator.forced(["a", "a", "a", ""], ["a  b", "z", "", "b"])
+    said, unknown, blank, dumb = forced(translator, ["a", "a", "a", ""], ["a  b", "z", "", "b"])
     rest = math.log(0.1 / 13)
     np.testing.assert_allclose(said.log_probs, [math.log(0.9), rest, math.log(0.9)], rtol=1e-5)
     assert (said.text, said.tokens) == ("a  b", ["a", "b"])
@@ -299,7 +306,7 @@ def test_any_translation_can_be_scored(translator: Translator) -> None:
 
 
 def test_a_translation_begins_with_its_prefix(translator: Translator) -> None:
-    found = translator.n_best(["a b c", "a b", ""], 1, prefixes=["d", "", "e"])
+    found = translator.answer(["a b c", "a b", ""], PREFIXED, ["d", "", "e"])
     assert [best[0].text for best in found] == ["d b c", "a b", ""]
 
 
@@ -309,7 +316,8 @@ def test_a_prefix_is_kept_to_the_letter_also_where_the_vocabulary_does_not_have_
     translator: Translator, lexicon: dict[str, str] | None, prefix: str
 ) -> None:
     for line in ("a b c", "x a x b . " * 40):  # the second one is translated in pieces
-        [[best], [blank]] = translator.n_best([line, ""], 1, prefixes=[prefix] * 2, lexicon=lexicon, alignment=True)
+        request = Request(alignment=True, prefixes=True, replace_unk=lexicon is not None)
+        [[best], [blank]] = with_lexicon(translator, lexicon or {}).answer([line, ""], request, [prefix] * 2)
         tokens = translator.tgt_pipeline.tokens(prefix)
         assert best.tokens[: len(tokens)] == best.written[: len(tokens)] == tokens
         assert best.text.split()[: len(prefix.split())] == prefix.split()
@@ -319,8 +327,10 @@ def test_a_prefix_is_kept_to_the_letter_also_where_the_vocabulary_does_not_have_
 
 
 def test_what_follows_a_prefix_has_its_unknown_words_replaced(translator: Translator) -> None:
-    [[plain]] = translator.n_best(["a x b"], 1, prefixes=["z"])
-    [[replaced]] = translator.n_best(["a x b"], 1, prefixes=["z"], lexicon={"x": "X"})
+    [[plain]] = translator.answer(["a x b"], PREFIXED, ["z"])
+    [[replaced]] = with_lexicon(translator, {"x": "X"}).answer(
+        ["a x b"], Request(prefixes=True, replace_unk=True), ["z"]
+    )
     assert (plain.text, replaced.text, replaced.replaced) == ("z <unk> b", "z X b", [Replacement(1, 1, True)])
 
 
@@ -337,8 +347,8 @@ def test_no_name_is_copied_into_a_prefix(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_attention_is_kept_when_asked_for(translator: Translator) -> None:
-    [[plain]] = translator.n_best(["a lower"], 1)
-    [[looked], [blank]] = translator.n_best(["a lower", ""], 1, attention=True)
+    [[plain]] = translator.answer(["a lower"], Request())
+    [[looked], [blank]] = translator.answer(["a lower", ""], Request(attention=True))
     assert plain.attention is None
     assert looked.attention is not None
     assert looked.source == looked.tokens == ["a", "low@@", "er"]
@@ -362,7 +372,7 @@ def test_a_lexicon_is_read_when_it_is_clear_that_it_is_needed(
 ) -> None:
     prep = tmp_path / "run" / "prep.yaml"
     prep.write_text(prep.read_text().replace("segmentation: bpe", f"segmentation: {segmentation}"))
-    for request in (Request(replace_unk=True), Request(shortlist=0)):
+    for request in (REPLACING, Request(shortlist=0)):
         lacking = nmtkit.load(tmp_path / "run", "cpu", lexicon=tmp_path / "none.tsv")
         lacking.check(Request())
         with pytest.raises(UserError, match=r"none\.tsv: cannot be read: No such file"):
@@ -383,36 +393,36 @@ def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(tm
     lexicon = model / "lexicon.tsv"
     lexicon.write_text("a\tb\t0.5\t1\na\tlower\t0.5\t1\nlower\tc\t1\t1\nh\tg\t1\t1\n")
     translator = nmtkit.load(model, device="cpu")
-    every = {token for best in translator.n_best(["a lower d"], 5) for t in best for token in t.tokens}
+    every = {token for best in translator.answer(["a lower d"], Request(n_best=5)) for t in best for token in t.tokens}
     narrow = Request(n_best=5, shortlist=0)
     produced = {token for best in translator.answer(["a lower d"], narrow) for t in best for token in t.tokens}
     assert every - {"<unk>", "a", "b", "c", "d", "low@@", "er"}
     assert produced <= {"<unk>", "a", "b", "c", "d", "low@@", "er"}
     assert produced - {"<unk>"}
     whole = translator.answer(["a b", ""], Request(n_best=3, shortlist=100))
-    assert whole == translator.n_best(["a b", ""], 3)
+    assert whole == translator.answer(["a b", ""], Request(n_best=3))
 
 
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
         (lambda t: t.translate("one string"), "`lines`: a single text, where several are expected; put it into a list"),
-        (lambda t: t.n_best("one string", 1), "`lines`: a single text, where several are expected"),
-        (lambda t: t.n_best(["a"], 1, prefixes="b"), "`prefixes`: a single text, where several are expected"),
-        (lambda t: t.n_best(["a", None], 1), "`lines`: number 2 is None, not text"),
-        (lambda t: t.n_best(["a", b"b"], 1), "`lines`: number 2 is b'b', not text"),
-        (lambda t: t.n_best(["a"], 0), "`n_best`: 0 is less than 1"),
-        (lambda t: t.n_best(["a"], 1, seed=-1), "`seed`: -1 is less than 0"),
-        (lambda t: t.n_best(["a"], 1, prefixes=["a"], seed=1), "no attention; leave `prefixes` out"),
-        (lambda t: t.n_best(["a"], 1, alignment=True, seed=1), "no attention; leave `alignment` out"),
-        (lambda t: t.n_best(["a", "b"], 1, prefixes=["a"]), "`prefixes`: 1 of them for 2 lines; give one for each"),
-        (lambda t: t.n_best(["a"], 1, prefixes=["a", "b"]), "`prefixes`: 2 of them for 1 lines; give one for each"),
-        (lambda t: t.forced(["a"], []), "`references`: 0 of them for 1 lines; give one for each"),
+        (lambda t: t.answer("one string", Request()), "`lines`: a single text, where several are expected"),
+        (lambda t: t.answer(["a"], PREFIXED, "b"), "`prefixes`: a single text, where several are expected"),
+        (lambda t: t.answer(["a", None], Request()), "`lines`: number 2 is None, not text"),
+        (lambda t: t.answer(["a", b"b"], Request()), "`lines`: number 2 is b'b', not text"),
+        (lambda t: t.answer(["a"], Request(n_best=0)), "`n_best`: 0 is less than 1"),
+        (lambda t: t.answer(["a"], Request(seed=-1)), "`seed`: -1 is less than 0"),
+        (lambda t: t.answer(["a"], Request(seed=1, prefixes=True), ["a"]), "no attention; leave `prefixes` out"),
+        (lambda t: t.answer(["a"], Request(alignment=True, seed=1)), "no attention; leave `alignment` out"),
+        (lambda t: t.answer(["a", "b"], PREFIXED, ["a"]), "`prefixes`: 1 of them for 2 lines; give one for each"),
+        (lambda t: t.answer(["a"], PREFIXED, ["a", "b"]), "`prefixes`: 2 of them for 1 lines; give one for each"),
+        (lambda t: forced(t, ["a"], []), "`references`: 0 of them for 1 lines; give one for each"),
         (lambda t: t.answer(["a"], Request(), ["b"]), "`prefixes`: given, but not asked for"),
         (lambda t: t.answer(["a"], Request(references=True)), "`references`: missing"),
         (lambda t: t.translate(["a"], beam_size=0), "`beam_size`: 0 is not between 1 and"),
         (lambda t: t.translate(["a"], Request(seed=1), beam_size=2), "`seed`: what is drawn at random has no prefix"),
-        (lambda t: t.n_best(["a"], 4), "4 best translations need a beam size of at least 4, not 3"),
+        (lambda t: t.answer(["a"], Request(n_best=4)), "4 best translations need a beam size of at least 4, not 3"),
         (lambda t: t.answer([], Request(max_len_b=0)), "`max_len_b`: 0 is not between 1 and 1000000"),
     ],
 )
@@ -424,7 +434,7 @@ def test_what_cannot_be_done_is_said_in_the_names_of_arguments(
 
 
 def test_lines_and_prefixes_may_come_from_anything_that_gives_them(translator: Translator) -> None:
-    found = translator.n_best((line for line in ("a b", "c")), 1, prefixes=(prefix for prefix in ("d", "")))
+    found = translator.answer((line for line in ("a b", "c")), PREFIXED, (prefix for prefix in ("d", "")))
     assert [best.text for [best] in found] == ["d b", "c"]
 
 
@@ -433,7 +443,7 @@ def test_a_translator_is_shown_in_a_line(translator: Translator, tmp_path: Path)
 
 
 def test_a_translation_is_shown_in_a_line_and_is_its_text(translator: Translator) -> None:
-    [[best]] = translator.n_best(["a b"], 1)
+    [[best]] = translator.answer(["a b"], Request())
     assert repr(best) == f"<Translation 'a b', score {best.score:.3f}>"
     assert str(best) == "a b"
 
@@ -459,7 +469,7 @@ def test_wishes_may_be_named_and_lines_come_as_they_are_asked_for(translator: Tr
 
 
 def test_an_argument_replaces_the_requests_field_also_by_false(translator: Translator) -> None:
-    replacing, tokenized = Request(replace_unk=True), Request(tokenized=True)
+    replacing, tokenized = REPLACING, Request(tokenized=True)
     assert list(translator.translate(["a z"], replacing)) == ["a z"]
     assert list(translator.translate(["a z"], replacing, replace_unk=False)) == ["a <unk>"]
     assert list(translator.translate(["low@@ er"], tokenized)) == ["low@@ er"]

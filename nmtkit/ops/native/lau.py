@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nmtkit.kernels.library import parts, run, terms
 from nmtkit.ops.lau import Gradients, Kept, State
 from nmtkit.ops.matrix import Matrix
-from nmtkit.ops.native.library import parts, run, terms
 from nmtkit.ops.recurrence import matmul, other
 
 

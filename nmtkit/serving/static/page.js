@@ -2,7 +2,7 @@
 
 import {
   asSentence, characterCount, codePointOffsets, delayAfter, differences, Hypothesis, isVisible, largest, meanAttention,
-  percent, wishes,
+  percent, requestOptions,
 } from "./text.js";
 
 const PAUSE = 300;     // milliseconds after the last key until the text is translated
@@ -148,7 +148,7 @@ class View {
       if (changed) stopComparing();
     }
     this.clear();
-    offer();
+    listModels();
     this.translate();
   }
 
@@ -166,9 +166,9 @@ class View {
       return;
     }
     const patience = setTimeout(() => this.wait(true), PATIENCE);
-    // Without attention only some models can replace unknown words, and the server knows which.
+    // Whether a model without attention can replace unknown words is for the server to decide.
     const replace_unk = this.model.attention && { replace_unk: page.replace };
-    const body = { model: this.model.name, text, ...wishes(text, this.model, page), ...replace_unk };
+    const body = { model: this.model.name, text, ...requestOptions(text, this.model, page), ...replace_unk };
     try {
       const answer = await ask("v1/translate", body, request.signal, this.attempts);
       if (this.request !== request) return;
@@ -183,7 +183,7 @@ class View {
     }
   }
 
-  /** Show whether the view is waiting for an answer. */
+  /** Show or hide the waiting state. */
   wait(waits) {
     this.panel.classList.toggle("waiting", waits);
     this.panel.classList.toggle("stale", waits);
@@ -227,7 +227,7 @@ class View {
   }
 
   /** The whole translation with the white space and line breaks of the source. */
-  whole() {
+  fullText() {
     const texts = this.sentences.map(({ before, hypotheses, chosen }) => before + hypotheses[chosen].text);
     return texts.join("") + this.after;
   }
@@ -269,7 +269,7 @@ class View {
     return sentence.element;
   }
 
-  /** The note below the translation while no word is pointed at. */
+  /** The note below the translation while no word is highlighted. */
   hint() {
     this.part(".note").textContent = this.sentences.length === 0 ? ""
       : this.attends ? "Point at a word to see where it came from."
@@ -278,10 +278,10 @@ class View {
   }
 
   async copy() {
-    const text = this.whole(), button = this.part(".copy");
+    const text = this.fullText(), button = this.part(".copy");
     try {
       await navigator.clipboard.writeText(text);
-    } catch { // a page that came over plain HTTP from another machine has no clipboard
+    } catch { // there is no clipboard API over plain HTTP
       const box = document.body.appendChild(make("textarea", { value: text }));
       box.select();
       document.execCommand("copy");
@@ -310,15 +310,15 @@ class View {
       for (const piece of piecesOf(sentence, word)) highlight(piece.element, weights[i]);
     });
     if (!this.attends && !word.replaced) return this.part(".note").textContent;
-    const told = [bold(word.form)];
+    const note = [bold(word.form)];
     if (word.replaced) {
       const origin = words.find(({ tokens }) => tokens.includes(word.replaced.source));
-      told.push(" replaces an unknown word: ");
-      told.push(word.replaced.how === "translated" ? "the lexicon’s translation of " : "a copy of ", bold(origin.form));
-      told.push(this.attends ? ". It" : ".");
+      note.push(" replaces an unknown word: ");
+      note.push(word.replaced.how === "translated" ? "the lexicon’s translation of " : "a copy of ", bold(origin.form));
+      note.push(this.attends ? ". It" : ".");
     }
-    if (this.attends) told.push(" attends to ", ...listed(words, weights));
-    return this.tell(told);
+    if (this.attends) note.push(" attends to ", ...listed(words, weights));
+    return this.setNote(note);
   }
 
   /** Highlight the words of the translation that attend to the source word at a position. */
@@ -331,24 +331,24 @@ class View {
     for (const piece of piecesOf(sentence, words[i])) piece.element.classList.add("here");
     const weights = sentence.shown.target.map((_, t) => sentence.shown.weight(t, i));
     weights.forEach((weight, t) => { if (sentence.elements[t]) highlight(sentence.elements[t], weight); });
-    this.tell([bold(words[i].form), " is attended to by ", ...listed(sentence.shown.target, weights)]);
+    this.setNote([bold(words[i].form), " is attended to by ", ...listed(sentence.shown.target, weights)]);
   }
 
-  tell(parts) {
+  setNote(parts) {
     this.part(".note").replaceChildren(...parts);
     return this.part(".note").textContent;
   }
 
   /** Move the cursor to a word of the translation, as the arrow keys do. */
-  moveTo(to, aloud) {
+  moveTo(to, spoken) {
     if (!this.words.length) return;
     this.cursor = Math.max(0, Math.min(to, this.words.length - 1));
     const word = this.words[this.cursor];
     if (word.s !== page.sentence) select(word.s);
-    const told = this.highlightFrom(word);
+    const note = this.highlightFrom(word);
     this.part(".output").setAttribute("aria-activedescendant", word.element.id);
     word.element.scrollIntoView({ block: "nearest" });
-    if (aloud) announce(told);
+    if (spoken) announce(note);
   }
 
   key(event) {
@@ -381,14 +381,14 @@ class View {
       const score = make("span", { className: "score", title: "The log-probability that the search ranks by" });
       score.append(make("span", { className: "unseen" }, "score "), value);
       const button = make("button", { type: "button", ariaPressed: String(i === sentence.chosen) }, text, score);
-      button.addEventListener("click", () => this.take(i));
+      button.addEventListener("click", () => this.chooseAlternative(i));
       return make("li", {}, button);
     }));
     this.drawMap();
   }
 
   /** Show another translation of the selected sentence. */
-  take(i) {
+  chooseAlternative(i) {
     this.sentences[page.sentence].chosen = i;
     this.draw();
     this.part(".alternatives").children[i].firstChild.focus();
@@ -495,7 +495,7 @@ function highlightSource(position) {
 /** Have a screen reader read the translations once the reader stops typing. */
 function announceTranslations() {
   const texts = page.views.filter((view) => view.text === source.value && view.text)
-    .map((view) => `${view.model.names.target}${page.views.length > 1 ? `, ${view.model.name}` : ""}: ${view.whole()}`);
+    .map((view) => `${view.model.names.target}${page.views.length > 1 ? `, ${view.model.name}` : ""}: ${view.fullText()}`);
   announce(texts.join(" "), 1000);
 }
 
@@ -552,7 +552,7 @@ const partnersOf = ({ source, target }) =>
   page.models.filter((model) => model.source === source && model.target === target);
 
 /** List the models to choose from. */
-function offer() {
+function listModels() {
   const pairs = new Set(page.models.map(languages)), partners = partnersOf(page.views[0].model);
   for (const view of page.views) {
     const first = view.number === 0, choice = first ? page.models : partners, select = view.part(".model");
@@ -581,7 +581,7 @@ function stopComparing() {
     view.panel.remove();
     view.inside.remove();
   }
-  offer();
+  listModels();
   page.views[0].draw();
   page.views[0].part(".compare").focus();
 }
@@ -640,7 +640,7 @@ find("clear").addEventListener("click", () => {
 find("previous").addEventListener("click", () => select(page.sentence - 1));
 find("next").addEventListener("click", () => select(page.sentence + 1));
 
-/** Ask which models there are; until then the source is disabled. */
+/** Load the list of models; until then the source is disabled. */
 async function start() {
   const view = page.views[0] ?? new View();
   page.views[0] = view;
@@ -656,7 +656,7 @@ async function start() {
   view.choose(page.models[0]);
   source.disabled = false;
   source.focus();
-  if (source.value) changed(0); // which the browser restored after a reload
+  if (source.value) changed(0); // restored by the browser after a reload
 }
 
 start();

@@ -1,14 +1,14 @@
 /**
- * What the page computes from texts, tokens and attention weights. Nothing here touches the document, so that
+ * Computations on texts, tokens and attention weights. Nothing here touches the DOM, so
  * tests/serving/test_page_text.py runs it without a browser.
  */
 
-const ALTERNATIVES = 5;      // translations of each sentence that the page asks for
-const ALTERNATIVES_UP_TO = 2000;  // characters of the text; for a longer one it asks for the best translation only
-const MAX_TABLE = 1e6;       // entries of the table that finds the longest common subsequence
-const MAX_SKIP = 24;         // characters that may stand between one word and the next without being part of either
+const ALTERNATIVES = 5;      // n-best size
+const ALTERNATIVES_UP_TO = 2000;  // characters; longer texts get the best translation only
+const MAX_TABLE = 1e6;       // entries of the longest-common-subsequence table
+const MAX_SKIP = 24;         // characters allowed between adjacent words
 const MIN_WEIGHT = 0.03;     // attention below this is not shown
-const DELAYS = [2, 4, 8, 15, 30];  // seconds before each attempt to reach a server that does not respond
+const DELAYS = [2, 4, 8, 15, 30];  // seconds before each retry
 
 export const percent = (weight) => `${Math.round(100 * weight)}%`;
 
@@ -32,11 +32,11 @@ export const characterCount = (count, limit) =>
 /** Seconds until the next attempt, after so many in a row that failed. */
 export const delayAfter = (attempts) => DELAYS[Math.min(attempts, DELAYS.length - 1)];
 
-/** How many translations of each sentence to ask for, and whether to ask for attention weights, within the limits. */
-export function wishes(text, model, { limits, n_best }) {
+/** The n-best size and whether to request attention weights, within the limits. */
+export function requestOptions(text, model, { limits, n_best }) {
   const limit = Math.min(limits.characters, limits.attention);
   const all = Math.min(ALTERNATIVES, model.beam_size, n_best);
-  // The limits count each alternative, so a longer text keeps its attention weights and loses its alternatives first.
+  // The limits count each alternative, so longer texts drop alternatives before attention weights.
   const n = text.length > ALTERNATIVES_UP_TO || all * text.length > limit ? 1 : all;
   return { n_best: n, attention: model.attention && n * text.length <= limits.attention };
 }
@@ -53,12 +53,12 @@ export function groupSubwords(tokens) {
   return groups;
 }
 
-/** The word of its subwords, without the joiners with which the reversible tokenizer marks punctuation. */
+/** The word of its subwords, without the joiners of the reversible tokenizer. */
 const joinSubwords = (subwords) =>
   subwords.map((subword, i) => (i < subwords.length - 1 ? subword.replace(/@@$/, "") : subword)).join("")
     .replace(/^\uffed|\uffed$/g, "");
 
-/** A text with case and kinds of quotes removed for comparison; every character keeps its index. */
+/** A text with case and quotes normalised; every character keeps its index. */
 function folded(text) {
   const lower = Array.from(text, (character) => {
     const changed = character.toLowerCase();

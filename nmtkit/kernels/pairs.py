@@ -8,17 +8,14 @@ column is such that the most that four of its integers can come to fits.
 Letters: N rows, D inputs, E outputs, S strips of 16 outputs.
 """
 
-from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmtkit.ops import trusted
-from nmtkit.ops.native import library, search
-from nmtkit.ops.native.library import parts, run
+from nmtkit.kernels import search
+from nmtkit.kernels.library import parts, run
 
 STRIP, DEEP = 16, 8  # columns and rows of the weight, as in pairs.h
 LARGEST = 90  # the largest integer of a row, of either sign; of a weight it is 127
@@ -42,18 +39,20 @@ class Paired(NamedTuple):
         result = torch.empty(*rows.shape[:-1], self.width, dtype=self.results)
         (count, depth), strips = integers.shape, len(self.strips)
         several = parts(strips, count * self.strips.numel() >> 6)
-        given = integers, self.strips, self.first, self.scales, self.bias, scales, result, count, depth, self.width
-        run("pairs_multiply", strips, several, *given, self.results)
+        run(
+            "pairs_multiply", strips, several, x=integers, strips=self.strips, first=self.first, scales=self.scales,
+            bias=self.bias, x_scales=scales, result=result, count=count, depth=depth, width=self.width,
+        )  # fmt: skip
         return result
 
 
-def takes(weight: Tensor) -> bool:
-    """Whether there is a kernel for such a weight (D, E); its processor is not asked whether it has better ones."""
-    return weight.is_cpu and weight.ndim == 2 and not weight.shape[0] % DEEP and _is_there()
+def fits(weight: Tensor) -> bool:
+    """Whether a weight (D, E) has as many rows as the kernel takes."""
+    return weight.ndim == 2 and not weight.shape[0] % DEEP
 
 
 def lay_out(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Paired:
-    """A weight (D, E), of which ``takes`` is true, and a bias (E,) of any floating dtype, for many products."""
+    """A weight (D, E), which ``fits``, and a bias (E,) of any floating dtype, for many products."""
     depth, width = weight.shape
     missing = -width % STRIP
     weight = functional.pad(weight.detach().float(), (0, missing))
@@ -70,20 +69,3 @@ def _greatest_sum(weight: Tensor) -> Tensor:
     fours = weight.view(len(weight) // DEEP, 2, 2, 2, -1)  # of eight rows 0, 1, 4 and 5; 2, 3, 6 and 7
     sums = [part.sum(dim=(1, 3)).amax(dim=(0, 1)) for part in (fours.clamp(min=0), fours.neg().clamp(min=0))]
     return torch.maximum(*sums)
-
-
-@cache
-def _is_there() -> bool:
-    """Whether there is a kernel, and a product by it was right."""
-    return library.has("pairs_multiply") and trusted.sound(_native, _compare, torch.device("cpu"), torch.float32)
-
-
-def _native() -> Callable[[Tensor, None], Paired]:
-    return lay_out
-
-
-def _compare(fused: Callable[[Tensor, None], Paired], device: torch.device, dtype: torch.dtype) -> None:
-    """Raises ArithmeticError where a product is not PyTorch's, but for what is rounded."""
-    rows, weight = (torch.linspace(-1, 1, n * DEEP, device=device, dtype=dtype).view(n, DEEP) for n in (9, DEEP))
-    if not torch.allclose(fused(weight, None).product(rows), rows @ weight, rtol=0, atol=0.1):
-        raise ArithmeticError("other products in 8-bit integers")

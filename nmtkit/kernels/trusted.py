@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from nmtkit.ops.native import library
+from nmtkit.kernels import library
 
 log = logging.getLogger(__name__)
 

@@ -1,20 +1,26 @@
-/* A step of additive attention in training, see ../attention.py. A row is a sentence, which has one query. */
+/* A step of additive attention in training, see attention.py. A row is a sentence, which has one query. */
 
-/* Given queries (rows, width), keys (rows, sources, width), values (rows, sources, depth), v (width), mask (rows, sources),
-   contexts (rows, depth), weights (rows, sources), room to work in (parts, depth), sources, width, depth, whether queries,
-   keys, values and contexts are low. What is masked has the weight 0. */
+GIVEN(attend) {
+    const any *query, *keys, *values; /* (rows, width), (rows, sources, width), (rows, sources, depth) */
+    const float *v;                   /* (width) */
+    const uint8_t *mask;              /* (rows, sources); what is masked has the weight 0 */
+    any *context;                     /* (rows, depth) */
+    float *weights, *room;            /* (rows, sources), (parts, depth) */
+    int64_t sources, width, depth, low;
+};
+
 BODY(attend, int low) {
-    const float *v = ADDRESS(float, 3);
-    float *context = ADDRESS(float, 7) + part * given[10];
-    int64_t sources = given[8], width = given[9], depth = given[10], whole = width - width % LANES;
+    const float *v = given->v;
+    float *context = given->room + part * given->depth;
+    int64_t sources = given->sources, width = given->width, depth = given->depth, whole = width - width % LANES;
     for (int64_t b = from; b < to; b++) {
-        const void *q = NAMED(row)(ADDRESS(void, 0), b, width, low);
-        const uint8_t *real = ADDRESS(uint8_t, 4) + b * sources;
-        float *weights = ADDRESS(float, 6) + b * sources, best = -INFINITY, sum = 0;
+        const void *q = NAMED(row)(given->query, b, width, low);
+        const uint8_t *real = given->mask + b * sources;
+        float *weights = given->weights + b * sources, best = -INFINITY, sum = 0;
         for (int64_t s = 0; s < sources; s++) {
             weights[s] = -INFINITY;
             if (!real[s]) continue;
-            const void *k = NAMED(row)(ADDRESS(void, 1), b * sources + s, width, low);
+            const void *k = NAMED(row)(given->keys, b * sources + s, width, low);
             float sums[LANES] = {0};
             for (int64_t a = 0; a < whole; a += LANES)
                 for (int64_t l = 0; l < LANES; l++)
@@ -33,31 +39,36 @@ BODY(attend, int low) {
             float weight = weights[s] / sum;
             weights[s] = weight;
             if (weight == 0) continue;
-            const void *x = NAMED(row)(ADDRESS(void, 2), b * sources + s, depth, low);
+            const void *x = NAMED(row)(given->values, b * sources + s, depth, low);
             for (int64_t d = 0; d < depth; d++) context[d] += weight * NAMED(read)(x, d, low);
         }
-        void *out = NAMED(row)(ADDRESS(void, 5), b, depth, low);
+        void *out = NAMED(row)(given->context, b, depth, low);
         for (int64_t d = 0; d < depth; d++) NAMED(write)(out, d, context[d], low);
     }
 }
 
-KERNEL_OF(attend, 11)
+KERNEL_OF(attend, low)
 
-/* Given the gradient of the contexts (rows, depth), queries, keys, values and v as above, weights (rows, sources), the
-   gradients of the queries (rows, width), of the keys (rows, sources, width), to which this step's is added, and of v
-   (parts, width), likewise, room to work in (parts, width + sources), sources, width, depth, whether the first four and the
-   queries' gradient are low; the other gradients are not. */
+/* The gradients of queries, keys and v; to those of the keys and of v this step's is added. */
+GIVEN(attend_back) {
+    const any *d_context, *query, *keys, *values; /* (rows, depth), the others as above */
+    const float *v, *weights;                     /* as above */
+    any *d_query;                                 /* (rows, width) */
+    float *d_keys, *d_v, *room;                   /* (rows, sources, width), (parts, width), (parts, width + sources) */
+    int64_t sources, width, depth, low;
+};
+
 BODY(attend_back, int low) {
-    int64_t sources = given[10], width = given[11], depth = given[12], whole = depth - depth % LANES;
-    const float *v = ADDRESS(float, 4);
-    float *d_v = ADDRESS(float, 8) + part * width, *d_q = ADDRESS(float, 9) + part * (width + sources), *d = d_q + width;
+    int64_t sources = given->sources, width = given->width, depth = given->depth, whole = depth - depth % LANES;
+    const float *v = given->v;
+    float *d_v = given->d_v + part * width, *d_q = given->room + part * (width + sources), *d = d_q + width;
     for (int64_t b = from; b < to; b++) {
-        const void *g = NAMED(row)(ADDRESS(void, 0), b, depth, low), *q = NAMED(row)(ADDRESS(void, 1), b, width, low);
-        const float *weights = ADDRESS(float, 5) + b * sources;
+        const void *g = NAMED(row)(given->d_context, b, depth, low), *q = NAMED(row)(given->query, b, width, low);
+        const float *weights = given->weights + b * sources;
         float mean = 0;
         for (int64_t s = 0; s < sources; s++) { /* the gradient of a weight, and through the softmax that of its score */
             if (weights[s] == 0) continue;
-            const void *x = NAMED(row)(ADDRESS(void, 3), b * sources + s, depth, low);
+            const void *x = NAMED(row)(given->values, b * sources + s, depth, low);
             float sums[LANES] = {0};
             for (int64_t j = 0; j < whole; j += LANES)
                 for (int64_t l = 0; l < LANES; l++) sums[l] += NAMED(read)(g, j + l, low) * NAMED(read)(x, j + l, low);
@@ -69,8 +80,8 @@ BODY(attend_back, int low) {
         for (int64_t s = 0; s < sources; s++) {
             if (weights[s] == 0) continue;
             float d_score = weights[s] * (d[s] - mean);
-            const void *k = NAMED(row)(ADDRESS(void, 2), b * sources + s, width, low);
-            float *d_k = ADDRESS(float, 7) + (b * sources + s) * width;
+            const void *k = NAMED(row)(given->keys, b * sources + s, width, low);
+            float *d_k = given->d_keys + (b * sources + s) * width;
             for (int64_t a = 0; a < width; a++) {
                 float y = NAMED(tangent)(NAMED(read)(q, a, low) + NAMED(read)(k, a, low));
                 float slope = d_score * v[a] * (1 - y * y);
@@ -79,9 +90,9 @@ BODY(attend_back, int low) {
                 d_q[a] += slope;
             }
         }
-        void *out = NAMED(row)(ADDRESS(void, 6), b, width, low);
+        void *out = NAMED(row)(given->d_query, b, width, low);
         for (int64_t a = 0; a < width; a++) NAMED(write)(out, a, d_q[a], low);
     }
 }
 
-KERNEL_OF(attend_back, 13)
+KERNEL_OF(attend_back, low)

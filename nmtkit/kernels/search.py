@@ -6,7 +6,7 @@ Letters: N rows, V words, K beam, B sentences, S source positions, A attention w
 import torch
 from torch import Tensor
 
-from nmtkit.ops.native.library import parts, run
+from nmtkit.kernels.library import parts, run
 
 GROUP = 64  # columns whose maximum is taken first, as in search.h
 
@@ -15,7 +15,7 @@ def log_softmax(logits: Tensor) -> Tensor:
     """The log softmax (N, V) in float32 of logits (N, V) in float32 or bfloat16."""
     logits, rows = logits.contiguous(), len(logits)
     out = torch.empty_like(logits, dtype=torch.float32)
-    run("log_softmax", rows, parts(rows, out.numel()), logits, out, logits.shape[1], logits.dtype)
+    run("log_softmax", rows, parts(rows, out.numel()), logits=logits, result=out, words=logits.shape[1])
     return out
 
 
@@ -26,8 +26,11 @@ def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
     number.
     """
     (rows, words), count = values.shape, parts(len(values), values.numel())
-    found, columns, maxima = _places(rows, words, k, count)
-    run("best", rows, count, values, found, columns, maxima, values.stride(0), words, first, k)
+    found, columns, room = _places(rows, words, k, count)
+    run(
+        "best", rows, count, values=values, found=found, columns=columns, room=room, stride=values.stride(0),
+        words=words, first=first, k=k,
+    )  # fmt: skip
     return found, columns
 
 
@@ -35,8 +38,11 @@ def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor
     """``best`` (N, k) of the log softmax of logits (N, V) in float32 or bfloat16, most of which is not computed."""
     logits = logits.contiguous()
     (rows, words), count = logits.shape, parts(len(logits), logits.numel())
-    found, columns, maxima = _places(rows, words, k, count)
-    run("best_log_softmax", rows, count, logits, found, columns, maxima, words, first, k, logits.dtype)
+    found, columns, room = _places(rows, words, k, count)
+    run(
+        "best_log_softmax", rows, count, logits=logits, found=found, columns=columns, room=room, words=words,
+        first=first, k=k,
+    )  # fmt: skip
     return found, columns
 
 
@@ -53,8 +59,10 @@ def scores(query: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
     """
     (rows, beam, width), sources = query.shape, keys.shape[1]
     result = query.new_empty(rows, beam, sources)
-    operands = query.contiguous(), keys.contiguous(), factors.contiguous()
-    run("scores", rows, parts(rows, result.numel() * width), *operands, result, beam, sources, width)
+    run(
+        "scores", rows, parts(rows, result.numel() * width), query=query.contiguous(), keys=keys.contiguous(),
+        factors=factors.contiguous(), result=result, beam=beam, sources=sources, width=width,
+    )  # fmt: skip
     return result
 
 
@@ -62,8 +70,10 @@ def weighted(weights: Tensor, values: Tensor) -> Tensor:
     """The sums (B, K, D) in float32 of values (B, S, D) in float32 or bfloat16 under weights (B, K, S) in float32."""
     (rows, beam, sources), depth = weights.shape, values.shape[2]
     result = weights.new_empty(rows, beam, depth)
-    given = weights.contiguous(), values.contiguous(), result, beam, sources, depth
-    run("weighted", rows, parts(rows, result.numel() * sources), *given, values.dtype)
+    run(
+        "weighted", rows, parts(rows, result.numel() * sources), weights=weights.contiguous(),
+        values=values.contiguous(), result=result, beam=beam, sources=sources, depth=depth,
+    )  # fmt: skip
     return result
 
 
@@ -71,14 +81,17 @@ def quantise(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
     """Rows (N, D) in float32 or bfloat16 as integers from 0 to 2 ``largest``, the latter being 0; and scales (N, 1)."""
     rows, count = rows.contiguous(), len(rows)
     integers, scales = torch.empty_like(rows, dtype=torch.uint8), torch.empty(count, 1)
-    run("quantise", count, parts(count, rows.numel()), rows, integers, scales, rows.shape[1], largest, rows.dtype)
+    run(
+        "quantise", count, parts(count, rows.numel()), numbers=rows, integers=integers, scales=scales,
+        width=rows.shape[1], largest=largest,
+    )  # fmt: skip
     return integers, scales
 
 
 def dequantise(sums: Tensor, scales: Tensor, bias: Tensor | None, place: Tensor) -> None:
     """Writes sums (at least N, E) times scales (at least N, 1), plus bias (E,), to ``place`` (N, E) in its dtype."""
     rows, width = place.shape
-    run("dequantise", rows, parts(rows, place.numel()), sums, scales, bias, place, width, place.dtype)
+    run("dequantise", rows, parts(rows, place.numel()), sums=sums, scales=scales, bias=bias, result=place, width=width)
 
 
 def gru_gates(x: Tensor, product: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,13 @@
    There are no vector instructions here, but in pairs.h: the loops are such that a compiler makes them. Matrices are row
    by row, without gaps unless it says otherwise. bfloat16 is the upper half of a float's bits. */
 
+/* The cells' kernels still take their arguments by number. */
+#pragma push_macro("KERNEL")
+#undef KERNEL
+#pragma push_macro("BODY")
+#undef BODY
+#pragma push_macro("KERNEL_OF")
+#undef KERNEL_OF
 /* The beginning of a kernel, and what it was given: an address, which may be null, or an integer. */
 #define KERNEL(name) EXPORT void NAMED(name)(const int64_t *given, int64_t from, int64_t to, int64_t part)
 #define ADDRESS(type, number) ((type *)(intptr_t)given[number])
@@ -30,10 +37,6 @@
 
 #include "functions.h"
 
-#include "attention.h"
-
-#include "cross_entropy.h"
-
 #include "gated.h"
 
 #include "gru.h"
@@ -42,9 +45,15 @@
 
 #include "lstm.h"
 
-#include "maxout.h"
-
 #include "nematus.h"
+
+#undef ADDRESS
+#undef KERNEL_OF_TWO
+#pragma pop_macro("KERNEL")
+#pragma pop_macro("BODY")
+#pragma pop_macro("KERNEL_OF")
+
+#include "attention.h"
 
 #ifdef __x86_64__
 #include "pairs.h"
@@ -52,9 +61,4 @@
 
 #include "search.h"
 
-#undef KERNEL
-#undef ADDRESS
-#undef BODY
-#undef KERNEL_OF
-#undef KERNEL_OF_TWO
 #undef NAMED

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.ops.native.library import parts, run, taken
+from nmtkit.kernels.library import parts, run, taken
 
 
 def gru(

@@ -25,14 +25,14 @@
 enum { LANES = 64 }; /* a sum is added up in so many parts, several vectors, which can go on side by side */
 
 /* Raised with every change of a kernel's arguments or results: library.py uses no others. */
-EXPORT int64_t nmtkit_version(void) { return 7; }
+EXPORT int64_t nmtkit_version(void) { return 8; }
 
-/* What every kernel is: rows `from` to `to`, the part of that number, of what is given, addresses and integers. */
-typedef void Kernel(const int64_t *given, int64_t from, int64_t to, int64_t part);
+/* What every kernel is: rows `from` to `to`, the part of that number, of what is given. */
+typedef void Kernel(const void *given, int64_t from, int64_t to, int64_t part);
 
 typedef struct {
     Kernel *kernel;
-    const int64_t *given;
+    const void *given;
     int64_t rows, parts;
 } Work;
 
@@ -56,13 +56,38 @@ static int has_threads(void) { return 0; }
 #endif
 
 /* The kernel for all rows, in so many parts side by side. */
-EXPORT void nmtkit_run(Kernel *kernel, const int64_t *given, int64_t rows, int64_t parts) {
+EXPORT void nmtkit_run(Kernel *kernel, const void *given, int64_t rows, int64_t parts) {
     Work work = {kernel, given, rows, parts};
     if (parts > 1 && has_threads())
         GOMP_parallel(take_parts, &work, 0, 0); /* all threads, as PyTorch asks for: others would be made anew */
     else
         kernel(given, 0, rows, 0);
 }
+
+typedef void any; /* float or bfloat16, as a flag says */
+_Static_assert(sizeof(any *) == sizeof(int64_t), "arguments have 8 bytes each");
+
+/* What a kernel is given: addresses, some of which may be null, and integers. arguments.py has the same names in the same
+   order, and a test compares the two. */
+#define GIVEN(name) struct NAMED(name##_given)
+
+/* A kernel, and one whose body is made once for each value of a flag that it is given, or of two flags. Of two, the first
+   is true only where the second is. */
+#define KERNEL(name)                                                                                                   \
+    INLINE void NAMED(name##_rows)(const GIVEN(name) *given, int64_t from, int64_t to, int64_t part);                  \
+    EXPORT void NAMED(name)(const void *given, int64_t from, int64_t to, int64_t part) {                               \
+        NAMED(name##_rows)(given, from, to, part);                                                                     \
+    }                                                                                                                  \
+    INLINE void NAMED(name##_rows)(const GIVEN(name) *given, int64_t from, int64_t to, int64_t part)
+#define BODY(name, ...)                                                                                                \
+    INLINE void NAMED(name##_of)(const GIVEN(name) *given, int64_t from, int64_t to, int64_t part, __VA_ARGS__)
+#define KERNEL_OF(name, flag)                                                                                          \
+    KERNEL(name) {                                                                                                     \
+        if (given->flag)                                                                                               \
+            NAMED(name##_of)(given, from, to, part, 1);                                                                \
+        else                                                                                                           \
+            NAMED(name##_of)(given, from, to, part, 0);                                                                \
+    }
 
 INLINE float from_bits(uint32_t bits) {
     float x;
@@ -105,7 +130,9 @@ INLINE uint32_t to_bits(float x) {
 #ifdef HAS_TILES
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512,avx512bf16,amx-tile,amx-bf16")
+#define NAMED(name) nmtkit_##name##_avx512
 #include "tiles.h"
+#undef NAMED
 #pragma GCC pop_options
 #endif
 

@@ -20,18 +20,23 @@ INLINE float NAMED(sum_of_exponentials)(const void *x, int64_t words, float grea
     return NAMED(total)(sums);
 }
 
-/* Given logits (rows, words), log softmax (rows, words), words, whether the logits are low. */
+GIVEN(log_softmax) {
+    const any *logits; /* (rows, words) */
+    float *result;     /* (rows, words) */
+    int64_t words, low;
+};
+
 BODY(log_softmax, int low) {
-    int64_t words = given[2];
+    int64_t words = given->words;
     for (int64_t i = from; i < to; i++) {
-        const void *x = NAMED(row)(ADDRESS(void, 0), i, words, low);
-        float *y = ADDRESS(float, 1) + i * words;
-        float greatest = NAMED(unordered)(NAMED(most)(x, 0, words, low)), all = logf(NAMED(sum_of_exponentials)(x, words, greatest, low));
+        const void *x = NAMED(row)(given->logits, i, words, low);
+        float *y = given->result + i * words, greatest = NAMED(unordered)(NAMED(most)(x, 0, words, low));
+        float all = logf(NAMED(sum_of_exponentials)(x, words, greatest, low));
         for (int64_t j = 0; j < words; j++) y[j] = (NAMED(read)(x, j, low) - greatest) - all;
     }
 }
 
-KERNEL_OF(log_softmax, 3)
+KERNEL_OF(log_softmax, low)
 
 enum { NAMED(GROUP) = 64 }; /* columns */
 
@@ -81,88 +86,118 @@ INLINE void NAMED(best_of)(
     }
 }
 
-/* Given values (rows, words), each row beginning `stride` values after the one before it; the k greatest of each row
-   (rows, k), as above, their columns (rows, k); room to work in, words / GROUP rounded up for each part; stride, words, the
-   first word that counts, k, which is at most the number of those. */
+/* The k greatest of each row, as above. */
+GIVEN(best) {
+    const float *values;           /* (rows, words), each row `stride` values after the one before it */
+    float *found;                  /* (rows, k) */
+    int64_t *columns;              /* (rows, k) */
+    int32_t *room;                 /* (parts, words / GROUP rounded up) */
+    int64_t stride, words, first, k; /* k is at most words - first */
+};
+
 KERNEL(best) {
-    int64_t words = given[5], k = given[7], groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
-    int32_t *maxima = ADDRESS(int32_t, 3) + part * groups;
+    int64_t words = given->words, k = given->k, groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
+    int32_t *maxima = given->room + part * groups;
     for (int64_t i = from; i < to; i++) {
-        const float *x = ADDRESS(float, 0) + i * given[4];
+        const float *x = given->values + i * given->stride;
         NAMED(greatest)(x, words, 0, maxima);
-        NAMED(best_of)(x, words, given[6], k, 0, maxima, ADDRESS(float, 1) + i * k, ADDRESS(int64_t, 2) + i * k);
+        NAMED(best_of)(x, words, given->first, k, 0, maxima, given->found + i * k, given->columns + i * k);
     }
 }
 
-/* The same of log softmax. Given logits (rows, words), the k greatest, their columns, room as there, words, first, k,
-   whether the logits are low. */
+/* The same of log softmax. */
+GIVEN(best_log_softmax) {
+    const any *logits; /* (rows, words) */
+    float *found;      /* as above */
+    int64_t *columns;
+    int32_t *room;
+    int64_t words, first, k, low;
+};
+
 BODY(best_log_softmax, int low) {
-    int64_t words = given[4], k = given[6], groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
-    int32_t *maxima = ADDRESS(int32_t, 3) + part * groups;
+    int64_t words = given->words, k = given->k, groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
+    int32_t *maxima = given->room + part * groups;
     for (int64_t i = from; i < to; i++) {
-        const void *x = NAMED(row)(ADDRESS(void, 0), i, words, low);
-        float greatest = NAMED(greatest)(x, words, low, maxima), *y = ADDRESS(float, 1) + i * k;
+        const void *x = NAMED(row)(given->logits, i, words, low);
+        float greatest = NAMED(greatest)(x, words, low, maxima), *y = given->found + i * k;
         float all = logf(NAMED(sum_of_exponentials)(x, words, greatest, low));
-        NAMED(best_of)(x, words, given[5], k, low, maxima, y, ADDRESS(int64_t, 2) + i * k);
+        NAMED(best_of)(x, words, given->first, k, low, maxima, y, given->columns + i * k);
         for (int64_t j = 0; j < k; j++) y[j] = (y[j] - greatest) - all;
     }
 }
 
-KERNEL_OF(best_log_softmax, 7)
+KERNEL_OF(best_log_softmax, low)
 
-/* Given queries (rows, beam, width), keys (rows, sources, width), factors (width), scores (rows, beam, sources), beam,
-   sources, width. A score is the sum over a of factors[a] / (1 + query[a] key[a]). A row is a sentence. */
+/* A score is the sum over a of factors[a] / (1 + query[a] key[a]). A row is a sentence. */
+GIVEN(scores) {
+    const float *query, *keys, *factors; /* (rows, beam, width), (rows, sources, width), (width) */
+    float *result;                       /* (rows, beam, sources) */
+    int64_t beam, sources, width;
+};
+
 KERNEL(scores) {
-    const float *factors = ADDRESS(float, 2);
-    int64_t beam = given[4], sources = given[5], width = given[6], whole = width - width % LANES;
+    const float *factors = given->factors;
+    int64_t beam = given->beam, sources = given->sources, width = given->width, whole = width - width % LANES;
     for (int64_t b = from; b < to; b++)
         for (int64_t s = 0; s < sources; s++) {
-            const float *key = ADDRESS(float, 1) + (b * sources + s) * width;
+            const float *key = given->keys + (b * sources + s) * width;
             for (int64_t k = 0; k < beam; k++) {
-                const float *q = ADDRESS(float, 0) + (b * beam + k) * width;
+                const float *q = given->query + (b * beam + k) * width;
                 float sums[LANES] = {0};
                 for (int64_t a = 0; a < whole; a += LANES)
                     for (int64_t l = 0; l < LANES; l++) sums[l] += factors[a + l] / (1.0f + q[a + l] * key[a + l]);
                 for (int64_t a = whole; a < width; a++) sums[a - whole] += factors[a] / (1.0f + q[a] * key[a]);
-                ADDRESS(float, 3)[(b * beam + k) * sources + s] = NAMED(total)(sums);
+                given->result[(b * beam + k) * sources + s] = NAMED(total)(sums);
             }
         }
 }
 
-/* Given weights (rows, beam, sources), values (rows, sources, depth), sums of the values under the weights (rows, beam,
-   depth), beam, sources, depth, whether the values are low. A row is a sentence. */
+/* Sums of the values under the weights. A row is a sentence. */
+GIVEN(weighted) {
+    const float *weights; /* (rows, beam, sources) */
+    const any *values;    /* (rows, sources, depth) */
+    float *result;        /* (rows, beam, depth) */
+    int64_t beam, sources, depth, low;
+};
+
 BODY(weighted, int low) {
-    int64_t beam = given[3], sources = given[4], depth = given[5];
+    int64_t beam = given->beam, sources = given->sources, depth = given->depth;
     for (int64_t b = from; b < to; b++) {
-        const float *weights = ADDRESS(float, 0) + b * beam * sources;
+        const float *weights = given->weights + b * beam * sources;
         for (int64_t d = 0; d < depth; d += LANES) {
             int64_t n = depth - d < LANES ? depth - d : LANES;
             for (int64_t k = 0; k < beam; k++) {
                 float sums[LANES] = {0};
                 for (int64_t s = 0; s < sources; s++) {
-                    const void *x = NAMED(row)(ADDRESS(void, 1), b * sources + s, depth, low);
+                    const void *x = NAMED(row)(given->values, b * sources + s, depth, low);
                     float weight = weights[k * sources + s];
                     if (n == LANES)
                         for (int64_t l = 0; l < LANES; l++) sums[l] += weight * NAMED(read)(x, d + l, low);
                     else
                         for (int64_t l = 0; l < n; l++) sums[l] += weight * NAMED(read)(x, d + l, low);
                 }
-                memcpy(ADDRESS(float, 2) + (b * beam + k) * depth + d, sums, (size_t)n * sizeof *sums);
+                memcpy(given->result + (b * beam + k) * depth + d, sums, (size_t)n * sizeof *sums);
             }
         }
     }
 }
 
-KERNEL_OF(weighted, 6)
+KERNEL_OF(weighted, low)
 
-/* Given numbers (rows, width), integers (rows, width), scales (rows), width, the largest integer, whether the numbers are
-   low. The integers are the numbers divided by their row's scale and rounded, plus `largest`, which none of them exceeds
-   before; of two as near the even one. */
+/* The integers are the numbers divided by their row's scale and rounded, of two as near to the even one, plus `largest`,
+   which none of them exceeds before. */
+GIVEN(quantise) {
+    const any *numbers; /* (rows, width) */
+    uint8_t *integers;  /* (rows, width) */
+    float *scales;      /* (rows) */
+    int64_t width, largest, low;
+};
+
 BODY(quantise, int low) {
-    int64_t width = given[3], largest = given[4];
+    int64_t width = given->width, largest = given->largest;
     for (int64_t i = from; i < to; i++) {
-        const void *x = NAMED(row)(ADDRESS(void, 0), i, width, low);
-        uint8_t *y = ADDRESS(uint8_t, 1) + i * width;
+        const void *x = NAMED(row)(given->numbers, i, width, low);
+        uint8_t *y = given->integers + i * width;
         int32_t most = 0;
         for (int64_t j = 0; j < width; j++) {
             int32_t o = (int32_t)(to_bits(NAMED(read)(x, j, low)) & 0x7fffffff);
@@ -173,20 +208,25 @@ BODY(quantise, int low) {
         float factor = 1.0f / scale;
         for (int64_t j = 0; j < width; j++)
             y[j] = (uint8_t)((int32_t)__builtin_rintf(NAMED(read)(x, j, low) * factor) + (int32_t)largest);
-        ADDRESS(float, 2)[i] = scale;
+        given->scales[i] = scale;
     }
 }
 
-KERNEL_OF(quantise, 5)
+KERNEL_OF(quantise, low)
 
-/* Given sums (rows, width), scales (rows), bias (width) or null, results (rows, width), width, whether the results are
-   low. Results are sums times their row's scale, plus the bias. */
+/* Results are sums times their row's scale, plus the bias. */
+GIVEN(dequantise) {
+    const float *sums, *scales, *bias; /* (rows, width), (rows), (width) or null */
+    any *result;                       /* (rows, width) */
+    int64_t width, low;
+};
+
 BODY(dequantise, int low) {
-    const float *bias = ADDRESS(float, 2);
-    int64_t width = given[4];
+    const float *bias = given->bias;
+    int64_t width = given->width;
     for (int64_t i = from; i < to; i++) {
-        const float *x = ADDRESS(float, 0) + i * width, scale = ADDRESS(float, 1)[i];
-        void *y = NAMED(row)(ADDRESS(void, 3), i, width, low);
+        const float *x = given->sums + i * width, scale = given->scales[i];
+        void *y = NAMED(row)(given->result, i, width, low);
         if (bias)
             for (int64_t j = 0; j < width; j++) NAMED(write)(y, j, x[j] * scale + bias[j], low);
         else
@@ -194,4 +234,4 @@ BODY(dequantise, int low) {
     }
 }
 
-KERNEL_OF(dequantise, 5)
+KERNEL_OF(dequantise, low)

@@ -36,19 +36,29 @@ INLINE void NAMED(sums_of_rows)(
     }
 }
 
-/* So many rows from row i on times strip s, of what pairs_multiply is given. */
-INLINE void NAMED(results_of_rows)(const int64_t *given, int64_t i, int64_t rows, int64_t s, int low) {
-    int64_t depth = given[8], width = given[9], column = s * NAMED(STRIP);
-    const float *scales = ADDRESS(float, 3) + column, *bias = ADDRESS(float, 4) + column;
+/* Results are sums times the scales of their row and column, plus the bias. A row of the kernel is a strip. */
+GIVEN(pairs_multiply) {
+    const uint8_t *x;                       /* (count, depth), from 0 on */
+    const int8_t *strips;                   /* (rows, depth / DEEP, 2, 2, 8, 4) */
+    const int32_t *first;                   /* (rows, STRIP) what sums begin at */
+    const float *scales, *bias, *x_scales;  /* of the columns (rows, STRIP), (rows, STRIP), of x (count) */
+    any *result;                            /* (count, width) */
+    int64_t count, depth, width, low;
+};
+
+/* So many rows of x from row i on times strip s. */
+INLINE void NAMED(results_of_rows)(const GIVEN(pairs_multiply) *given, int64_t i, int64_t rows, int64_t s, int low) {
+    int64_t depth = given->depth, width = given->width, column = s * NAMED(STRIP);
+    const float *scales = given->scales + column, *bias = given->bias + column;
     int32_t sums[NAMED(AT_ONCE) * NAMED(STRIP)];
     for (int64_t r = 0; r < rows; r++) /* memory of which so little of a row is written is slow to come */
-        __builtin_prefetch(NAMED(row)(ADDRESS(void, 6), i + r, width, low) + column * (low ? 2 : 4), 1, 2);
+        __builtin_prefetch(NAMED(row)(given->result, i + r, width, low) + column * (low ? 2 : 4), 1, 2);
     NAMED(sums_of_rows)(
-        ADDRESS(uint8_t, 0) + i * depth, rows, depth, ADDRESS(int8_t, 1) + column * depth, ADDRESS(int32_t, 2) + column, sums
+        given->x + i * depth, rows, depth, given->strips + column * depth, given->first + column, sums
     );
     for (int64_t r = 0; r < rows; r++) {
-        void *y = NAMED(row)(ADDRESS(void, 6), i + r, width, low);
-        float scale = ADDRESS(float, 5)[i + r], results[NAMED(STRIP)];
+        void *y = NAMED(row)(given->result, i + r, width, low);
+        float scale = given->x_scales[i + r], results[NAMED(STRIP)];
         for (int64_t j = 0; j < NAMED(STRIP); j++)
             results[j] = (float)sums[r * NAMED(STRIP) + j] * (scale * scales[j]) + bias[j];
         if (width - column >= NAMED(STRIP))
@@ -58,13 +68,10 @@ INLINE void NAMED(results_of_rows)(const int64_t *given, int64_t i, int64_t rows
     }
 }
 
-/* Given x (rows, depth) from 0 on, strips (strips, depth / DEEP, 2, 2, 8, 4), what sums begin at, scales and bias of the
-   columns (strips, STRIP), scales of x (rows), results (rows, width), the number of rows, depth, width, whether the results
-   are low. A row is a strip. Results are sums times both scales, plus the bias. */
 BODY(pairs_multiply, int low) {
-    for (int64_t top = 0; top < given[7]; top += NAMED(FEW))
+    for (int64_t top = 0; top < given->count; top += NAMED(FEW))
         for (int64_t s = from; s < to; s++) {
-            int64_t i = top, bottom = top + NAMED(FEW) < given[7] ? top + NAMED(FEW) : given[7];
+            int64_t i = top, bottom = top + NAMED(FEW) < given->count ? top + NAMED(FEW) : given->count;
             for (; bottom - i >= NAMED(AT_ONCE); i += NAMED(AT_ONCE))
                 NAMED(results_of_rows)(given, i, NAMED(AT_ONCE), s, low);
             for (; bottom - i >= 2; i += 2) NAMED(results_of_rows)(given, i, 2, s, low);
@@ -72,4 +79,4 @@ BODY(pairs_multiply, int low) {
         }
 }
 
-KERNEL_OF(pairs_multiply, 10)
+KERNEL_OF(pairs_multiply, low)

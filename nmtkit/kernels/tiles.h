@@ -1,5 +1,5 @@
 /* Products in bfloat16 by a processor's tiles, AMX of Intel: registers of 16 rows of 64 bytes, of which an instruction
-   multiplies two and adds the products to a third. See ../native/tiles.py.
+   multiplies two and adds the products to a third. See tiles.py.
 
    Tiles 0 to 3 are sums, 16 rows of 16 floats; 4 and 5 are 16 rows of 32 numbers of the left matrix, 6 and 7 as many rows of
    the right one, laid out in pairs: two rows side by side, column by column. */
@@ -17,17 +17,24 @@ enum {
 
 /* Number j of a matrix of bfloat16, if it is low, or of floats, as bfloat16. */
 INLINE uint16_t number(const char *w, int64_t j, int low) {
-    return low ? ((const uint16_t *)w)[j] : nmtkit_narrow_avx512(((const float *)w)[j]);
+    return low ? ((const uint16_t *)w)[j] : NAMED(narrow)(((const float *)w)[j]);
 }
 
-/* Given a matrix (depth, width), tiles (strips, depth / DEPTH, 2, TILE), the steps to its next row and column, of which one
-   is 1, depth, width, whether it is low. A row is a strip; what it has beyond the width is zero. */
-INLINE void lay_out(const int64_t *given, int64_t from, int64_t to, int low, int beside) {
-    int64_t step = beside ? given[2] : given[3], depth = given[4], width = given[5];
+/* A row is a strip; what it has beyond the width is zero. */
+GIVEN(tiles_lay_out) {
+    const any *matrix;   /* (depth, width), whose next row and column are so many steps away, of which one is 1 */
+    uint16_t *tiles;     /* (rows, depth / DEPTH, 2, TILE) */
+    int64_t down, right, depth, width, low;
+};
+
+INLINE void lay_out(
+    const GIVEN(tiles_lay_out) *given, int64_t from, int64_t to, int low, int beside
+) {
+    int64_t step = beside ? given->down : given->right, depth = given->depth, width = given->width;
     for (int64_t tile = from * depth / DEPTH * 2; tile < to * depth / DEPTH * 2; tile++) {
         int64_t row = tile / 2 % (depth / DEPTH) * DEPTH, column = tile / 2 / (depth / DEPTH) * COLUMNS + tile % 2 * ROWS;
-        const char *w = (const char *)(intptr_t)given[0] + (row * given[2] + column * given[3]) * (low ? 2 : 4);
-        uint32_t *pairs = (uint32_t *)(intptr_t)given[1] + tile * TILE / 2;
+        const char *w = (const char *)given->matrix + (row * given->down + column * given->right) * (low ? 2 : 4);
+        uint32_t *pairs = (uint32_t *)given->tiles + tile * TILE / 2;
         int64_t columns = width - column < ROWS ? width - column : ROWS;
         if (columns < ROWS) memset(pairs, 0, TILE * sizeof(uint16_t));
         for (int64_t i = 0; i < DEPTH; i += 2, pairs += ROWS)
@@ -39,11 +46,11 @@ INLINE void lay_out(const int64_t *given, int64_t from, int64_t to, int low, int
     }
 }
 
-EXPORT void nmtkit_tiles_lay_out_avx512(const int64_t *given, int64_t from, int64_t to, int64_t part) {
-    if (given[6])
-        given[3] == 1 ? lay_out(given, from, to, 1, 1) : lay_out(given, from, to, 1, 0);
+KERNEL(tiles_lay_out) {
+    if (given->low)
+        given->right == 1 ? lay_out(given, from, to, 1, 1) : lay_out(given, from, to, 1, 0);
     else
-        given[3] == 1 ? lay_out(given, from, to, 0, 1) : lay_out(given, from, to, 0, 0);
+        given->right == 1 ? lay_out(given, from, to, 0, 1) : lay_out(given, from, to, 0, 0);
 }
 
 /* All tiles for this many rows. */
@@ -136,27 +143,32 @@ static void write_sums(
     }
 }
 
-/* What is multiplied: x (rows, depth), its rows `stride` apart, and the result (rows, width), low or not, `step` bytes apart. */
-typedef struct {
-    const uint16_t *x, *tiles;
-    const float *bias;
-    char *result;
-    int64_t rows, stride, depth, width, low, step;
-} Product;
+/* A row of the kernel is a strip. Rows of x are taken in blocks that stay in the second cache while all strips are
+   multiplied by them, and of a strip so much that it stays in the first. */
+GIVEN(tiles_multiply) {
+    const uint16_t *x;     /* (count, depth), each row `stride` numbers after the one before it */
+    const uint16_t *tiles; /* (rows, depth / DEPTH, 2, TILE), as they were laid out */
+    const float *bias;     /* (width) or null */
+    any *result;           /* (count, width) */
+    int64_t count, stride, depth, width, low;
+};
 
 /* The part of a strip from k on times rows `top` to `bottom`, whose sums are kept from part to part, up to the last. */
-static void multiply_part(const Product *of, int64_t strip, int64_t k, int64_t top, int64_t bottom, float *sums) {
+static void multiply_part(
+    const GIVEN(tiles_multiply) *of, int64_t strip, int64_t k, int64_t top, int64_t bottom, float *sums
+) {
+    int64_t step = of->width * (of->low ? 2 : 4);
     int64_t much = k + NEAR < of->depth ? NEAR : of->depth - k, column = strip * COLUMNS, used = 0;
     int is_last = k + much == of->depth;
     for (int64_t i = top; i < bottom;) {
         int64_t n = bottom - i < ROWS ? bottom - i : bottom - i < 2 * ROWS ? ROWS : 2 * ROWS;
         const uint16_t *x = of->x + i * of->stride + k, *part = of->tiles + (column * of->depth) + k * COLUMNS;
-        char *result = of->result + i * of->step + column * (of->low ? 2 : 4);
+        char *result = (char *)of->result + i * step + column * (of->low ? 2 : 4);
         float *s = sums + (i - top) * COLUMNS;
         if (is_last) /* memory of which so little of a row is written is slow to come: it is fetched meanwhile */
             for (int64_t row = 0; row < n; row++) {
-                __builtin_prefetch(result + row * of->step, 1, 2);
-                __builtin_prefetch(result + row * of->step + (of->low ? 63 : 127), 1, 2);
+                __builtin_prefetch(result + row * step, 1, 2);
+                __builtin_prefetch(result + row * step + (of->low ? 63 : 127), 1, 2);
             }
         int64_t in_a_tile = n < ROWS ? n : ROWS;
         if (used != in_a_tile) use_tiles(used = in_a_tile);
@@ -166,32 +178,23 @@ static void multiply_part(const Product *of, int64_t strip, int64_t k, int64_t t
             multiply_16_rows(x, of->stride, part, much, !k, s);
         for (int64_t row = 0; is_last && row < n; row += ROWS)
             write_sums(
-                s + row * COLUMNS, of->bias ? of->bias + column : 0, in_a_tile, of->width - column, result + row * of->step,
-                of->step, of->low
+                s + row * COLUMNS, of->bias ? of->bias + column : 0, in_a_tile, of->width - column, result + row * step,
+                step, (int)of->low
             );
         i += n;
     }
 }
 
-/* Given x (rows, depth), tiles as above, a bias (width) or null, the result (rows, width), the number of rows, the step to the
-   next row of x, depth, width, whether the result is low. A row is a strip.
-
-   Rows are taken in blocks that stay in the second cache while all strips are multiplied by them, and of a strip so much
-   that it stays in the first. */
-EXPORT void nmtkit_tiles_multiply_avx512(const int64_t *given, int64_t from, int64_t to, int64_t part) {
-    Product of = {
-        (const uint16_t *)(intptr_t)given[0], (const uint16_t *)(intptr_t)given[1], (const float *)(intptr_t)given[2],
-        (char *)(intptr_t)given[3], given[4], given[5], given[6], given[7], given[8], given[7] * (given[8] ? 2 : 4),
-    };
-    int64_t block = BLOCK / of.depth / (2 * ROWS) * (2 * ROWS);
+KERNEL(tiles_multiply) {
+    int64_t block = BLOCK / given->depth / (2 * ROWS) * (2 * ROWS);
     block = block < 2 * ROWS ? 2 * ROWS : block > MOST ? MOST : block;
     float sums[MOST * COLUMNS];
     uint8_t before[64] = {0};
     _tile_storeconfig(before); /* oneDNN's: it may not ask for them anew */
-    for (int64_t top = 0; top < of.rows; top += block)
+    for (int64_t top = 0; top < given->count; top += block)
         for (int64_t strip = from; strip < to; strip++)
-            for (int64_t k = 0; k < of.depth; k += NEAR)
-                multiply_part(&of, strip, k, top, top + block < of.rows ? top + block : of.rows, sums);
+            for (int64_t k = 0; k < given->depth; k += NEAR)
+                multiply_part(given, strip, k, top, top + block < given->count ? top + block : given->count, sums);
     if (before[0])
         _tile_loadconfig(before);
     else

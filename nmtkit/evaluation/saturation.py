@@ -1,0 +1,75 @@
+"""Saturation of additive attention: how many of its tanh units are so near to -1 or 1 that hardly any gradient passes.
+
+In v . tanh(query + key) (Bahdanau et al. 2015, A.1.2), keys that deviate by much more than 1 take them there.
+"""
+
+import math
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nmtkit.data.batches import Batch
+from nmtkit.models.base import Decoder, Seq2Seq
+from nmtkit.ops import attention
+from nmtkit.symbols import BOS, PAD
+
+SATURATED = 0.99  # magnitude of tanh, above which its slope is less than 0.02
+
+
+class Saturation(NamedTuple):
+    """The arguments of one attention's tanh, over the real words of both sides of a batch."""
+
+    name: str  # the module's, as in ``nmtkit inspect --shapes``
+    keys: float  # the standard deviation of the keys
+    share: float  # of the units whose tanh is above ``SATURATED`` in magnitude
+
+
+@torch.no_grad()
+def saturation(model: Seq2Seq, batch: Batch) -> list[Saturation]:
+    """The saturation of every additive attention of the model, none for a model without, given the batch's words.
+
+    Dropout is off.
+    """
+    model.eval()
+    attending = {name: module for name, module in model.named_modules() if isinstance(module, _Attending)}
+    counts = {name: _Count(batch.tgt != PAD) for name in attending}
+    for name, module in attending.items():
+        module.additive = counts[name]
+    try:
+        memory, state = model.begin(batch.src, batch.mask)
+        words = model.embedding["tgt"](functional.pad(batch.tgt[:, :-1], (1, 0), value=BOS))
+        # The decoder's own ``unroll`` may compute the scores elsewhere; this one calls ``step``.
+        Decoder.unroll(model.decoder, memory, state, words)
+    finally:
+        for module in attending.values():
+            module.additive = attention.additive
+    return [Saturation(name, count.keys, count.saturated / count.units) for name, count in counts.items()]
+
+
+@runtime_checkable
+class _Attending(Protocol):
+    """A module that attends by this function in each step."""
+
+    additive: attention.Additive
+
+
+class _Count:
+    """``additive``, which counts the units of its tanh at the real words (B, T) of the target."""
+
+    def __init__(self, real: Tensor) -> None:
+        self.steps = iter(real.t())
+        self.keys = math.nan
+        self.saturated = self.units = 0
+
+    def __call__(self, query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """As ``additive``, for a query of each sentence, or of each of its heads."""
+        real = next(self.steps)
+        rows = real.repeat_interleave(len(query) // len(real))  # heads of a sentence lie side by side
+        if math.isnan(self.keys):
+            self.keys = float(keys[mask].std())
+        units = (query.unsqueeze(1) + keys)[rows][mask[rows]].tanh()
+        self.saturated += int((units.abs() > SATURATED).sum())
+        self.units += units.numel()
+        return attention.additive(query, keys, values, v, mask)

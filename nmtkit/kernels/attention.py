@@ -1,0 +1,48 @@
+"""Additive attention in training by a kernel each way, as ``ops/attention.py`` has it in plain operations."""
+
+import torch
+from torch import Tensor
+
+from nmtkit.kernels.library import parts, run
+
+
+def attend(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The context (B, D) and the weights (B, S), in float32, of a query (B, A) in the dtype of keys and values.
+
+    keys (B, S, A), values (B, S, D), v (A,) in float32, mask (B, S) True = real. All are contiguous.
+    """
+    (rows, sources, depth), width = values.shape, query.shape[1]
+    count = parts(rows, keys.numel())
+    context, weights = query.new_empty(rows, depth), v.new_empty(rows, sources)
+    run(
+        "attend", rows, count, query=query, keys=keys, values=values, v=v, mask=mask, context=context, weights=weights,
+        room=weights.new_empty(count, depth), sources=sources, width=width, depth=depth,
+    )  # fmt: skip
+    return context, weights
+
+
+def back(
+    d_context: Tensor, query: Tensor, keys: Tensor, values: Tensor, v: Tensor, weights: Tensor, d_keys: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The gradients of the query (B, A) and of v (A,) from that of the context (B, D); adds that of the keys to d_keys.
+
+    query (B, A), weights (B, S), d_keys (B, S, A) in float32, the others as for ``attend``.
+    """
+    (rows, sources, depth), width = values.shape, query.shape[1]
+    count = parts(rows, keys.numel())
+    d_query, d_v = torch.empty_like(query), weights.new_zeros(count, width)
+    run(
+        "attend_back", rows, count, d_context=d_context, query=query, keys=keys, values=values, v=v, weights=weights,
+        d_query=d_query, d_keys=d_keys, d_v=d_v, room=weights.new_empty(count, width + sources), sources=sources,
+        width=width, depth=depth,
+    )  # fmt: skip
+    return d_query, d_v.sum(dim=0)
+
+
+def there_and_back(
+    query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, d_context: Tensor
+) -> tuple[Tensor, ...]:
+    """Context (B, D) and weights (B, S), then the gradients of query, keys and v: what ``door.py`` tries."""
+    (context, weights), d_keys = attend(query, keys, values, v, mask), torch.zeros(keys.shape)
+    d_query, d_v = back(d_context, query, keys, values, v, weights, d_keys)
+    return context, weights, d_query, d_keys, d_v

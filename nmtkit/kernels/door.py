@@ -1,0 +1,187 @@
+"""The one door to the kernels: ``kernel(name, plain, *like)``.
+
+A kernel takes and returns what a plain function of tensors does, which stands where it is used. Before a kernel is used
+with a number format it is tried beside that function: the results, the gradients and what is written to the arguments
+must be the same, because a kernel depends on the compiler and the processor of the machine. ``NMTKIT_KERNELS`` in the
+environment switches kernels off, to find where a wrong number comes from: ``off`` all of them, or ``best,tiles`` these.
+"""
+
+import difflib
+import logging
+import os
+import platform
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from nmtkit.errors import UserError
+from nmtkit.kernels import attention, library, pairs, search, tiles
+
+log = logging.getLogger(__name__)
+
+SWITCH = "NMTKIT_KERNELS"
+FLOAT32, BFLOAT16 = (torch.float32,), (torch.bfloat16,)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(name: str, plain: Function, *like: Tensor) -> Function:
+    """The kernel of this name for tensors like these (of any shapes), or ``plain``, which computes the same.
+
+    It is ``plain`` where there is no such kernel for device, dtypes or processor, if it is switched off, or if it was
+    wrong when it was tried. Raises UserError if the environment switches off what is no kernel.
+    """
+    for x in like:
+        if not x.is_cpu:
+            return plain
+    return cast(Function, _choice(name, plain, *[x.dtype for x in like])[0])
+
+
+class Kernel(NamedTuple):
+    """A kernel that the door may hand out."""
+
+    function: Callable[..., Any]  # of the same arguments as the plain function
+    c: tuple[str, ...]  # the kernels in C that it runs
+    dtypes: tuple[torch.dtype, ...]  # that the tensors which are asked for may have
+    arguments: Callable[[torch.dtype], tuple[Any, ...]]  # to try it with, where those have this dtype
+    results: Callable[..., Any] = lambda function, *arguments: function(*arguments)  # that are compared
+
+
+def _numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Normally distributed numbers, the same in every call with this shape."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+def _product(lay_out: Callable[..., Any], rows: Tensor, *given: Any) -> Tensor:
+    """The product of rows and a weight that is laid out."""
+    result: Tensor = lay_out(*given).product(rows)
+    return result
+
+
+KERNELS = {
+    "attention": Kernel(
+        attention.there_and_back, ("attend", "attend_back"), library.BOTH,
+        lambda dtype: (
+            _numbers(3, 70, dtype=dtype), _numbers(3, 5, 70, dtype=dtype), _numbers(3, 5, 66, dtype=dtype),
+            _numbers(70), torch.arange(5) < torch.tensor([[5], [3], [1]]), _numbers(3, 66, dtype=dtype),
+        ),
+    ),
+    "log_softmax": Kernel(
+        search.log_softmax, ("log_softmax",), library.BOTH, lambda dtype: (_numbers(3, 200, dtype=dtype),)
+    ),
+    "best": Kernel(search.best, ("best",), FLOAT32, lambda _: (_numbers(3, 200), 5, 2)),
+    "best_log_softmax": Kernel(
+        search.best_log_softmax, ("best_log_softmax",), library.BOTH,
+        # In steps, of which no two are one number in bfloat16.
+        lambda dtype: (_numbers(3, 200).argsort(dim=1).to(dtype) / 16, 5, 2),
+    ),
+    "scores": Kernel(
+        search.scores, ("scores",), FLOAT32,
+        lambda _: (_numbers(2, 3, 70).exp(), _numbers(2, 5, 70).exp(), _numbers(70).exp()),
+    ),
+    "weighted": Kernel(
+        search.weighted, ("weighted",), BFLOAT16, lambda dtype: (_numbers(2, 3, 5), _numbers(2, 5, 70, dtype=dtype))
+    ),
+    "quantise": Kernel(
+        search.quantise, ("quantise",), library.BOTH, lambda dtype: (_numbers(3, 70, dtype=dtype), pairs.LARGEST)
+    ),
+    "dequantise": Kernel(
+        search.dequantise, ("dequantise",), library.BOTH,
+        lambda dtype: (_numbers(4, 70), _numbers(4, 1), _numbers(70), torch.zeros(3, 70, dtype=dtype)),
+    ),
+    "pairs": Kernel(
+        pairs.lay_out, ("pairs_multiply",), library.BOTH,
+        lambda dtype: (_numbers(9, 64), _numbers(64, 40, dtype=dtype), _numbers(40), torch.float32), _product,
+    ),
+    "tiles": Kernel(
+        tiles.lay_out, ("tiles_lay_out", "tiles_multiply"), library.BOTH,
+        lambda dtype: (_numbers(40, 64), _numbers(64, 40, dtype=dtype), _numbers(40), torch.float32), _product,
+    ),
+}  # fmt: skip
+
+
+@cache
+def _switched_off() -> frozenset[str]:
+    """The names that the environment switches off. Raises UserError for one that no kernel has."""
+    value = os.environ.get(SWITCH, "")
+    if value == "off":
+        return frozenset(KERNELS)
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    for name in names:
+        if name not in KERNELS:
+            near = difflib.get_close_matches(name, [*KERNELS, "off"], n=1)
+            hint = f"did you mean {near[0]}?" if near else f"off, or some of {', '.join(KERNELS)}"
+            raise UserError(f"{SWITCH}={value}: no kernel is called {name}; {hint}")
+    return frozenset(names)
+
+
+@cache
+def _choice(name: str, plain: Callable[..., Any], *dtypes: torch.dtype) -> tuple[Callable[..., Any], str]:
+    """The kernel or the plain function for tensors of these dtypes on a CPU, and why it is not the kernel, if so."""
+    found = KERNELS[name]
+    if name in _switched_off():
+        return plain, f"switched off by {SWITCH}"
+    if not library.compiled():
+        return plain, "not compiled"
+    if not all(map(library.has, found.c)):
+        return plain, "not for this processor"
+    if not all(dtype in found.dtypes for dtype in dtypes):
+        return plain, "not for these numbers"
+    try:
+        # The first use may be in a search, where gradients are off, or in a training in another number format.
+        with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+            _compare(found, plain, dtypes[0])
+    except Exception as error:  # whatever a wrong kernel may cause: the plain function does without
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        _warn(f"kernel {name} failed its trial, so plain operations are used ({reason})")
+        return plain, "failed"
+    return found.function, ""
+
+
+@cache
+def _warn(line: str) -> None:
+    """Logs the line once, though a kernel may be tried with several number formats."""
+    log.warning(line)
+
+
+def _compare(found: Kernel, plain: Callable[..., Any], dtype: torch.dtype) -> None:
+    """Raises ArithmeticError where a kernel gives something else than the plain function."""
+    ours, theirs = (_outcome(found, function, dtype) for function in (found.function, plain))
+    for one, other in zip(ours, theirs, strict=True):
+        # Columns are the same; the rest may be rounded otherwise, in bfloat16 coarsely. A wrong kernel is far off.
+        near = 0 if one.dtype == torch.int64 else 0.05 * other.double().abs().max().item()
+        if one.shape != other.shape or not torch.allclose(one.double(), other.double(), rtol=0, atol=near):
+            raise ArithmeticError("other results")
+
+
+def _outcome(found: Kernel, function: Callable[..., Any], dtype: torch.dtype) -> list[Tensor]:
+    """The results of a function, the gradients of what has one, and all tensors that it was given, as they are then."""
+    arguments = list(found.arguments(dtype))
+    results = found.results(function, *arguments)
+    results = [results] if isinstance(results, Tensor) else list(results or [])
+    tensors = [x for x in arguments if isinstance(x, Tensor)]
+    leaves = [x for x in tensors if x.requires_grad]
+    gradients = torch.autograd.grad(results, leaves, [x.detach() for x in results]) if leaves else ()
+    return [x.detach() for x in (*results, *gradients, *tensors)]
+
+
+def report(plain: Mapping[str, Callable[..., Any]]) -> str:
+    """Which kernels are used, and why others are not, in one line. Those not tried yet are tried beside ``plain``."""
+    states: dict[str, list[str]] = {}
+    for name, found in KERNELS.items():
+        reasons = [_choice(name, plain[name], dtype)[1] for dtype in found.dtypes]
+        states.setdefault(max(reasons), []).append(name)
+    if "not compiled" in states:
+        return f"no kernels in C, which are faster: {_remedy()}"
+    used = ", ".join(states.pop("", ["none"]))
+    return "; ".join([f"kernels in C: {used}", *(f"{reason}: {', '.join(names)}" for reason, names in states.items())])
+
+
+def _remedy() -> str:
+    """What is to be done where no kernels were compiled."""
+    if platform.machine() in ("x86_64", "AMD64") and library.kind() not in library.KINDS.values():
+        return "they need a processor with AVX2"
+    return "install nmtkit again where there is a C compiler"

@@ -1,0 +1,55 @@
+"""Products in bfloat16 by a processor's tiles (AMX of Intel), with a weight that is laid out for them once.
+
+oneDNN, which multiplies for PyTorch, lays a weight out anew in every product, which takes it twice as long as the
+product itself if there are no more rows than a batch has sentences; or once, and is then as fast, but only in shapes
+that it knows, and with results in bfloat16.
+
+Letters: N rows, D inputs, E outputs.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nmtkit.kernels.library import parts, run
+
+DEPTH = COLUMNS = 32  # of a tile, and of two side by side, as in tiles.h
+
+
+class Tiled(NamedTuple):
+    """A weight (D, E), and what is added to its products; a ``Converted`` matrix (``ops/matrix.py``)."""
+
+    tiles: Tensor  # (E / 32 rounded up, D, 32)
+    width: int  # E
+    bias: Tensor | None  # (E,) float32
+    results: torch.dtype  # float32 or bfloat16
+
+    def product(self, rows: Tensor) -> Tensor:
+        """Rows (..., D) times this weight -> (..., E) in the dtype of ``results``."""
+        (strips, depth, _), x = self.tiles.shape, rows.reshape(-1, rows.shape[-1]).bfloat16()
+        x = x if x.stride(1) == 1 else x.contiguous()
+        result = x.new_empty(*rows.shape[:-1], self.width, dtype=self.results)
+        several = parts(strips, len(x) * self.tiles.numel() >> 8)  # a tile multiplies so much faster than it is read
+        run(
+            "tiles_multiply", strips, several, x=x, tiles=self.tiles, bias=self.bias, result=result, count=len(x),
+            stride=x.stride(0), depth=depth, width=self.width,
+        )  # fmt: skip
+        return result
+
+
+def fits(weight: Tensor) -> bool:
+    """Whether a weight (D, E) has as many rows as tiles take, without gaps in one direction."""
+    return weight.ndim == 2 and not weight.shape[0] % DEPTH and 1 in weight.stride()
+
+
+def lay_out(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Tiled:
+    """A weight (D, E), which ``fits``, and a bias (E,) of any floating dtype, for many products."""
+    (depth, width), (down, right) = weight.shape, weight.stride()
+    tiles = weight.new_empty(-(-width // COLUMNS), depth, COLUMNS, dtype=torch.bfloat16)
+    several = parts(len(tiles), weight.numel())
+    run(
+        "tiles_lay_out", len(tiles), several, matrix=weight, tiles=tiles, down=down, right=right, depth=depth,
+        width=width,
+    )  # fmt: skip
+    return Tiled(tiles, width, None if bias is None else bias.detach().float().contiguous(), results)

@@ -1,0 +1,98 @@
+"""The presets' models at toy size with random weights, a batch for them, and the same models at full size as shapes."""
+
+import re
+from collections.abc import Callable
+from dataclasses import astuple, fields, replace
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from nmtkit.experiment.presets import load_preset, preset_names
+from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.tree import Tree, select
+from nmtkit.symbols import EOS, PAD
+
+SRC_WORDS, TGT_WORDS = 11, 13
+LENGTHS = [5, 3, 1, 4]  # source words of the batch's sentences, end marks included
+
+
+def preset_experiment(name: str) -> Experiment:
+    return build_experiment(load_preset(name), name)
+
+
+def one_of_each_architecture() -> list[str]:
+    """The first preset of each."""
+    by_architecture = {load_preset(name)["architecture"]: name for name in reversed(preset_names())}
+    return sorted(by_architecture.values())
+
+
+def full_size(preset: str) -> Seq2Seq:
+    """With the paper's vocabularies, as shapes without data."""
+    experiment = preset_experiment(preset)
+    with torch.device("meta"):
+        return experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
+
+
+def toy(experiment: Experiment, shrink: int = 64) -> Experiment:
+    """With every width (a whole number of 64 or more) divided by ``shrink``, but 2; depths and switches stay.
+
+    The direction of a weight-normalised row of one element has no gradient.
+    """
+    values = {field.name: getattr(experiment.model, field.name) for field in fields(experiment.model)}
+    widths = {name: max(2, value // shrink) for name, value in values.items() if type(value) is int and value >= 64}
+    return replace(experiment, model=replace(experiment.model, **widths))
+
+
+def simplest(experiment: Experiment) -> Experiment:
+    """Wide enough to learn, and with one layer where there is a number of layers."""
+    small = toy(experiment, shrink=16)
+    layers = {field.name: 1 for field in fields(small.model) if field.name.endswith("layers")}
+    return replace(small, model=replace(small.model, **layers))
+
+
+@cache
+def one_of_each(form: Callable[[Experiment], Experiment] = toy) -> list[str]:
+    """Presets that differ in their parts or switches in this form, not just in sizes; the smallest of each kind.
+
+    Several layers are alike from the third on.
+    """
+    found: dict[object, tuple[int, str]] = {}
+    for preset in preset_names():
+        experiment = form(preset_experiment(preset))
+        model = experiment.build(SRC_WORDS, TGT_WORDS)
+        parts = frozenset(re.sub(r"\d+", lambda layer: str(min(2, int(layer[0]))), name) for name in model.state_dict())
+        switches = [value for value in astuple(experiment.model) if isinstance(value, bool | str)]
+        kind = experiment.architecture, parts, *switches
+        found[kind] = min(found.get(kind, (10**9, "")), (len(model.state_dict()), preset))
+    return sorted(preset for _, preset in found.values())
+
+
+def toy_model(preset: str) -> Seq2Seq:
+    """The preset at toy size, with random values in every parameter, those that start at zero too; no dropout."""
+    torch.manual_seed(0)
+    model = toy(preset_experiment(preset)).build(SRC_WORDS, TGT_WORDS).eval()
+    for parameter in model.parameters():
+        parameter.data.normal_(std=min(parameter.shape) ** -0.5)  # every path carries a signal
+    return model
+
+
+def sources() -> tuple[Tensor, Tensor]:
+    """Source ids and mask: four sentences of LENGTHS, closed by end marks, padded."""
+    random = torch.Generator().manual_seed(0)
+    src = torch.randint(4, SRC_WORDS, (len(LENGTHS), max(LENGTHS)), generator=random)
+    for row, length in zip(src, LENGTHS, strict=True):
+        row[length - 1] = EOS
+        row[length:] = PAD
+    return src, src != PAD
+
+
+def targets(length: int = 6) -> Tensor:
+    """Target ids (B, T) without padding."""
+    return torch.randint(4, TGT_WORDS, (len(LENGTHS), length), generator=torch.Generator().manual_seed(1))
+
+
+def repeat(tree: Tree, k: int) -> Tree:
+    """Every row k times, sentence-major."""
+    return select(tree, torch.arange(len(LENGTHS)).repeat_interleave(k))
