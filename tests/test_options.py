@@ -16,6 +16,7 @@ from nmtkit.options import Option, as_in, by_keyword, mistake, option, options_o
 from nmtkit.search.settings import Search
 from nmtkit.serving.api import read
 from nmtkit.serving.limits import Limits
+from nmtkit.training.settings import on_resume
 from nmtkit.translation.request import Request
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
@@ -113,6 +114,15 @@ def test_a_value_that_is_none_of_its_field_is_described(orders: Orders, complain
 
     checked = Checked(**{name: getattr(orders, name) for name in keep})
     assert "".join(mistake(checked) or ()) == complaint
+
+
+def test_whether_a_setting_may_change_when_a_run_is_resumed_is_said_at_its_field() -> None:
+    names = {
+        "free": "max_updates patience pass_tokens precision",
+        "hyperparameter": "optimizer.lr optimizer.betas groups.lr.decay schedule.warmup clip_norm dropout_seed",
+        "fixed": "optimizer.name groups.lr.init batch_tokens seed order_seed max_length",
+    }
+    assert {kind: " ".join(n for n in text.split() if on_resume(n) == kind) for kind, text in names.items()} == names
 
 
 # A new setting of search, as CONTRIBUTING says: a field of Search and one of Request. What follows from it:
