@@ -4,7 +4,6 @@
 ``nmtkit.load("run").translate(lines, nmtkit.Request(beam_size=10, replace_unk=True))``.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,23 +11,24 @@ from typing import TYPE_CHECKING, Literal
 from nmtkit.errors import UserError
 from nmtkit.translation.request import Request
 from nmtkit.version import __version__
+from nmtkit.workflow.average import average
+from nmtkit.workflow.contrast import contrast
+from nmtkit.workflow.inspect import gradient_flows, inspect
 from nmtkit.workflow.prep import prep
+from nmtkit.workflow.report import report
 from nmtkit.workflow.score import score
 from nmtkit.workflow.train import train
+from nmtkit.workflow.translate import translate
+from nmtkit.workflow.tune import tune
 from nmtkit.workflow.vocab import vocab
 
 if TYPE_CHECKING:
     from nmtkit.translation.translator import Translator
 
-__all__ = ["Request", "__version__", "load", "prep", "score", "train", "vocab"]
-
-# oneDNN caches a kernel of 1 to 2 MB for every shape of a bfloat16 matrix product, up to 1,024 in each of two caches,
-# and batches rarely share shapes. With 128, the kernels of one update are still compiled only once and memory stays
-# flat. oneDNN reads the limit at its first product. The user's own values win.
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", os.environ.get("DNNL_PRIMITIVE_CACHE_CAPACITY", "128"))
-os.environ.setdefault("LRU_CACHE_CAPACITY", "128")
-# Transparent huge pages for tensors of 2 MB and more: fewer page faults and TLB misses.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+__all__ = [
+    "Request", "__version__", "average", "contrast", "gradient_flows", "inspect", "load", "prep", "report", "score",
+    "train", "translate", "tune", "vocab",
+]  # fmt: skip
 
 
 def load(

@@ -13,13 +13,31 @@ import typing
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 
 from nmtkit.errors import UserError
 
 T = TypeVar("T")
+
+
+Resume = Literal["free", "hyperparameter", "fixed"]
+# Of a field, whether it may change when a run is resumed: it may if it ends the run or bounds its memory (free), and a
+# hyperparameter may that affects neither the order of the data nor any shape.
+FREE, HYPERPARAMETER, FIXED = {"resume": "free"}, {"resume": "hyperparameter"}, {"resume": "fixed"}
+
+
+def free(default: T) -> T:
+    """A field of a dataclass that may change when a run is resumed."""
+    made: T = dataclasses.field(default=default, metadata=FREE)
+    return made
+
+
+def hyperparameter(default: T) -> T:
+    """A field of a dataclass that may change when a run is resumed, and applies from then on."""
+    made: T = dataclasses.field(default=default, metadata=HYPERPARAMETER)
+    return made
 
 
 class _Loader(yaml.SafeLoader):
@@ -260,7 +278,7 @@ def convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
             return value
         problems.append(f"{path}: expected {_NAMES[kind]} or {', '.join(words)}; found {_describe(value)}")
         return None
-    if origin is typing.Literal:
+    if origin is Literal:
         if value in arguments and not isinstance(value, bool):  # True equals 1, but is not meant by it
             return value
         problems.append(f"{path}: expected one of {', '.join(map(str, arguments))}; found {_describe(value)}")

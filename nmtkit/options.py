@@ -94,7 +94,7 @@ def mistake(config: Any) -> tuple[str, str] | None:
         least, most = shown.at_least, shown.at_most
         if least is not None and most is not None and not least <= value <= most:
             return name, f": {value} is not between {_short(least)} and {_short(most)}"
-        if least is not None and value < least:
+        if least is not None and not value >= least:
             return name, f": {value} is less than {_short(least)}"
     return None
 

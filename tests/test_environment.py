@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-NAMES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+NAMES = (
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY", "THP_MEM_ALLOC_ENABLE"
+)  # fmt: skip
 
 MANY_SHAPES = """
 import resource, torch, nmtkit  # in any order
+from nmtkit.translation.loading import choose_device
+choose_device("cpu")
 
 def multiply(shapes):
     for rows in shapes:
@@ -43,7 +47,28 @@ def test_memory_stays_when_every_batch_has_a_shape_of_its_own() -> None:
     ],
 )
 def test_a_value_that_the_user_set_stays(name: str, value: str, read: str) -> None:
-    assert python(f"import os, nmtkit; print(os.environ[{read!r}])", **{name: value}).stdout == f"{value}\n"
+    choose = "from nmtkit.translation.loading import choose_device; choose_device('cpu')"
+    code = f"{choose}; import os; print(os.environ[{read!r}])"
+    assert python(code, **{name: value}).stdout == f"{value}\n"
+
+
+def test_an_import_leaves_the_environment_as_it_was() -> None:
+    code = "import os; before = {**os.environ}; import nmtkit, nmtkit.cli.main; print({**os.environ} == before)"
+    assert python(code).stdout == "True\n"
+
+
+HUGE_PAGES = """
+import ctypes, torch, nmtkit
+from nmtkit.translation.loading import choose_device
+choose_device("cpu")
+x = torch.empty(1 << 24, dtype=torch.uint8)
+print(x.data_ptr() % 4096)  # the start of a page, for madvise; without huge pages 64 bytes behind one
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has huge pages")
+def test_huge_pages_are_asked_for_large_tensors() -> None:
+    assert python(HUGE_PAGES).stdout == "0\n"
 
 
 LIKE_WINDOWS = """

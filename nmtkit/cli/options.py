@@ -15,27 +15,17 @@ from typing import Annotated, Literal, TextIO, TypeVar, cast
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, file_of, read_lines
 from nmtkit.options import Option
-from nmtkit.translation.request import REPLACE_UNK
 from nmtkit.workflow import shared
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-AsJson = Annotated[bool, Option("Print JSON, for scripts.", names="--json")]
-Checkpoint = Annotated[str | None, shared.CHECKPOINT]
+AS_JSON = Option("Print JSON, for scripts.", names="--json")
+AsJson = Annotated[bool, AS_JSON]
 Combine = Annotated[Literal["prob", "logprob"] | None, shared.COMBINE]
 DataFolder = Annotated[Path, shared.DATA]
-Device = Annotated[str, shared.DEVICE]
-ErrorTypes = Annotated[list[str] | None, shared.TYPES]
-Jobs = Annotated[int | None, shared.JOBS]
-MaxLength = Annotated[int | None, shared.MAX_LENGTH]
-ModelFolders = Annotated[list[Path] | None, shared.MODELS]
-OneModel = Annotated[Path, shared.MODEL]
-Precision = Annotated[Literal["auto", "float32", "bfloat16", "int8"], shared.PRECISION]
 Raw = Annotated[Path, shared.RAW]
-ReplaceUnk = Annotated[bool, REPLACE_UNK]
-Settings = Annotated[list[str] | None, shared.CONFIGURATION]
 SourceLanguage = Annotated[str | None, shared.SOURCE_LANGUAGE]
 SubsetMetric = Annotated[str, shared.SUBSET_METRIC]
 TargetLanguage = Annotated[str | None, shared.TARGET_LANGUAGE]

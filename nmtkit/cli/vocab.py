@@ -2,12 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from nmtkit.cli.options import AsJson, DataFolder, Jobs, log, say_next
-from nmtkit.workflow import vocab as workflow
+from nmtkit.cli.options import AsJson, log, say_next
+from nmtkit.workflow.vocab import VocabOptions, make_vocabularies
 
 if TYPE_CHECKING:
     from nmtkit.data.encoding import VocabReport
@@ -15,25 +13,7 @@ if TYPE_CHECKING:
 SMALL_TEXT = 200_000  # sentence pairs that small forms of presets are made for
 
 
-def vocab(
-    data: DataFolder = Path("data"),
-    src_size: Annotated[int | None, typer.Option(
-        help="Size of the source vocabulary, its 4 symbols included.  [default: all words]")] = None,
-    tgt_size: Annotated[int | None, typer.Option(
-        help="Size of the target vocabulary, its 4 symbols included.  [default: all words]")] = None,
-    min_count: Annotated[int, typer.Option(min=1,
-        help="Leave out words that occur less often than this in the training text.")] = 1,
-    joint: Annotated[bool, typer.Option("--joint",
-        help="Make one vocabulary for both sides, from the words of both.")] = False,
-    unkpos: Annotated[bool, typer.Option("--unkpos",
-        help="Replace unknown target words by symbols that point to the source words they translate.")] = False,
-    src_from: Annotated[Path | None, typer.Option(metavar="FILE",
-        help="Use the words of this source vocabulary, of nmtkit or another toolkit, in their order.")] = None,
-    tgt_from: Annotated[Path | None, typer.Option(metavar="FILE",
-        help="Use the words of this target vocabulary, of nmtkit or another toolkit, in their order.")] = None,
-    jobs: Jobs = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
     """Make vocabularies from the training text, and encode the data folder for training.
 
       nmtkit vocab
@@ -54,17 +34,14 @@ def vocab(
     """
     from nmtkit.data.corpus import read_header
 
-    report = workflow.vocab(
-        data, src_size=src_size, tgt_size=tgt_size, min_count=min_count, joint=joint, unkpos=unkpos, src_from=src_from,
-        tgt_from=tgt_from, jobs=jobs,
-    )  # fmt: skip
+    report = make_vocabularies(options)
     log.info(report)
     if as_json:
         print(json.dumps(_json(report), indent=2))
         return
     # The preset with the best BLEU on Multi30k, in the form that suits as much text.
-    small = "-small" if read_header(data)["train.src"].lines <= SMALL_TEXT else ""
-    say_next(f"train --model bideep{small}", ("-d", data, "data"))
+    small = "-small" if read_header(Path(options.data))["train.src"].lines <= SMALL_TEXT else ""
+    say_next(f"train --model bideep{small}", ("-d", Path(options.data), "data"))
 
 
 def _json(report: "VocabReport") -> dict[str, Any]:

@@ -5,7 +5,6 @@ the gradient that reaches the bottom of a stack is not much smaller than that at
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,13 +15,8 @@ from nmtkit.data.batches import Batch
 from nmtkit.errors import UserError
 from nmtkit.evaluation.charts import Series, line_chart
 from nmtkit.evaluation.page import page
-from nmtkit.models.base import Seq2Seq
+from nmtkit.models.base import Seq2Seq, direction, is_stack
 from nmtkit.ops.cross_entropy import linear_cross_entropy
-
-# Lists whose members do not stand on one another: the two directions and the columns of an encoder, which read the same
-# words, and DenseNMT's maps of several layers to keys.
-SIDE_BY_SIDE = re.compile(r"encoder\.(inputs|recurrent|directions|chains|columns|keys)")
-DIRECTIONS = re.compile(r"(encoder\.(?:inputs|recurrent|directions)\.)([01])")
 
 
 class Layer(NamedTuple):
@@ -37,13 +31,13 @@ class Layer(NamedTuple):
     def stack(self) -> str:
         """The list of layers, one above the other, that it is part of; nothing where there is none."""
         parent, _, last = self.name.rpartition(".")
-        return parent if last.isdigit() and not SIDE_BY_SIDE.fullmatch(parent) else ""
+        return parent if last.isdigit() and is_stack(parent) else ""
 
     @property
     def label(self) -> str:
         """The layer's name, with the direction in which it reads where it is one of two."""
-        match = DIRECTIONS.fullmatch(self.name)
-        return self.name if match is None else f"{self.name}, {'backward' if int(match[2]) else 'forward'}"
+        way = direction(self.name)
+        return f"{self.name}, {way}" if way else self.name
 
 
 class Ratio(NamedTuple):

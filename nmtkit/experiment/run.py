@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -22,7 +21,7 @@ from nmtkit.kernels import door
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.lines import atomic_write, copy_file, locked
 from nmtkit.machine.threads import choose_threads
-from nmtkit.models.base import Seq2Seq, count_parameters
+from nmtkit.models.base import Seq2Seq, count_parameters, is_dropout
 from nmtkit.ops.plain import PLAIN
 from nmtkit.ops.precision import TrainingPrecision, dtype_of
 from nmtkit.text.manifest import read_json
@@ -30,15 +29,9 @@ from nmtkit.text.pipeline import copy_prep
 from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run, sample_pairs
+from nmtkit.training.settings import on_resume
 
 log = logging.getLogger(__name__)
-
-# Settings that may change when a run is resumed: metadata, stopping criteria and memory bounds ...
-FREE = re.compile(r"(paper|data|search)\..*|training\.(max_updates|max_epochs|patience|min_lr|valid_every|keep_best|"
-                  r"keep_last|save_every|pass_tokens|precision)")  # fmt: skip
-# ... and hyperparameters that affect neither the order of the data nor any shape.
-HYPERPARAMETERS = re.compile(r"model\.(\w+_)?dropout|training\.(optimizer\.(?!name$)\w+|groups\.\w+\.(lr|decay)|loss|"
-                         r"schedule\.\w+|label_smoothing|word_dropout|clip_norm|clip_factor|dropout_seed)")  # fmt: skip
 
 
 def run_experiment(
@@ -179,7 +172,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
     fixed = []  # reported all at once, as a table
     for row in changed:
-        if FREE.fullmatch(row[0]) or HYPERPARAMETERS.fullmatch(row[0]):
+        if _on_resume(row[0]) != "fixed":
             log.info("changed since the last start: %s %s -> %s", *row)
         else:
             fixed.append(row)
@@ -194,7 +187,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
         if then.words != now.words:
             fixed.append((path.name, _summary(then), _summary(now)))
     if not fixed:
-        if any(HYPERPARAMETERS.fullmatch(key) for key, _, _ in changed):
+        if any(_on_resume(key) == "hyperparameter" for key, _, _ in changed):
             log.info("the new settings apply from update %d on; a run that had them from the start would differ",
                      folder.updates()[-1])  # fmt: skip
         return
@@ -205,6 +198,16 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
         f"{folder}: the run there has other settings, see above: {', '.join(row[0] for row in fixed)}; "
         "restore them, or train into another folder"
     )
+
+
+def _on_resume(key: str) -> configs.Resume:
+    """Whether a run that goes on may change this key of the configuration."""
+    part, _, name = key.partition(".")
+    if part == "training":
+        return on_resume(name)
+    if part == "model":
+        return "hyperparameter" if is_dropout(name) else "fixed"
+    return "free" if part in ("paper", "data", "search") else "fixed"
 
 
 def _summary(vocabulary: Vocabulary) -> str:

@@ -36,6 +36,28 @@ class Step(Generic[State]):
     attention: Tensor | None  # (N, S) float32 attention weights; None for a decoder without attention
 
 
+def is_dropout(setting: str) -> bool:
+    """Whether a setting of a model's Config is the rate of some dropout, which decides no shape."""
+    return setting == "dropout" or setting.endswith("_dropout")
+
+
+# Of an encoder, its two directions, and other lists whose members do not stand on one another: columns, which read the
+# same words, and DenseNMT's maps of several layers to keys.
+_DIRECTIONS = ("encoder.inputs", "encoder.recurrent", "encoder.directions")
+_SIDE_BY_SIDE = (*_DIRECTIONS, "encoder.chains", "encoder.columns", "encoder.keys")
+
+
+def is_stack(name: str) -> bool:
+    """Whether the members of a list of layers stand on one another; name: of the list, as in ``named_modules``."""
+    return name not in _SIDE_BY_SIDE
+
+
+def direction(name: str) -> str:
+    """The direction in which a layer of an encoder reads, "forward" or "backward"; "" for one that has none."""
+    parent, _, last = name.rpartition(".")
+    return ("forward", "backward")[int(last)] if parent in _DIRECTIONS and last in ("0", "1") else ""
+
+
 class Decoder(nn.Module, Generic[Encoded, Memory, State]):
     """A decoder is ``begin`` and ``step``, written from the paper; ``unroll`` may compute many steps faster.
 

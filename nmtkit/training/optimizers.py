@@ -1,12 +1,13 @@
 """Parameter groups, initialisers and optimisers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import nn
 
+from nmtkit.config import FIXED
 from nmtkit.errors import UserError
 from nmtkit.models import base
 
@@ -23,7 +24,7 @@ class Group:
 
     lr: float | None = None
     decay: float | None = None
-    init: str = "default"
+    init: str = field(default="default", metadata=FIXED)
 
     def __post_init__(self) -> None:
         _parse_init(self.init)
@@ -36,7 +37,8 @@ class Group:
 class Optimizer:
     """The update rule and its constants. ``lr`` and ``decay`` hold for every group that does not say otherwise."""
 
-    name: Literal["adam", "adamw", "sgd", "nag", "adadelta"]  # nag: sgd with Nesterov's momentum
+    # nag: sgd with Nesterov's momentum
+    name: Literal["adam", "adamw", "sgd", "nag", "adadelta"] = field(metadata=FIXED)
     lr: float
     decay: float = 0.0
     betas: tuple[float, ...] = (0.9, 0.999)

@@ -1,9 +1,9 @@
 """The settings of training: the ``training`` part of an experiment."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from nmtkit.config import require_counts
+from nmtkit.config import HYPERPARAMETER, Resume, free, hyperparameter, require_counts
 from nmtkit.ops.precision import TrainingPrecision
 from nmtkit.training.optimizers import Group, Optimizer
 from nmtkit.training.schedules import Schedule
@@ -18,34 +18,37 @@ class Training:
     Batches are global: the size of an update whatever it is computed on. Raises ValueError for values that cannot be.
     """
 
-    optimizer: Optimizer
-    groups: dict[str, Group] = field(default_factory=dict)
-    schedule: Schedule = field(default_factory=Schedule)
+    optimizer: Optimizer = field(metadata=HYPERPARAMETER)
+    groups: dict[str, Group] = field(default_factory=dict, metadata=HYPERPARAMETER)
+    schedule: Schedule = field(default_factory=Schedule, metadata=HYPERPARAMETER)
     batch_sentences: int | None = None  # one of these two
     batch_tokens: int | Literal["auto"] | None = None  # sentences x the longest side, end marks and padding included
     # auto: as many as keep the machine busy, measured when a run begins; the number is then kept in its config.yaml
-    pass_tokens: int = 8192  # held in memory at once: a larger batch is added up from several passes
+    pass_tokens: int = free(8192)  # held in memory at once: a larger batch is added up from several passes
     max_length: int | None = None  # pairs with a longer side (in tokens) are not trained on; counted and logged
-    loss: Literal["tokens", "sentences"] = "tokens"  # summed cross-entropy is divided by the batch's words or sentences
-    label_smoothing: float = 0.0
-    word_dropout: float = 0.0  # probability that a source word or a previous target word is not seen
-    clip_norm: float | None = None  # of all gradients together
-    clip_factor: float = 1.0  # times clip_norm at every validation without improvement
-    max_epochs: int | None = None
-    max_updates: int | None = None
-    valid_every: int | None = None  # updates; null: at the end of every epoch
+    # summed cross-entropy is divided by the batch's words or sentences
+    loss: Literal["tokens", "sentences"] = hyperparameter("tokens")
+    label_smoothing: float = hyperparameter(0.0)
+    word_dropout: float = hyperparameter(0.0)  # probability that a source word or a previous target word is not seen
+    clip_norm: float | None = hyperparameter(None)  # of all gradients together
+    clip_factor: float = hyperparameter(1.0)  # times clip_norm at every validation without improvement
+    max_epochs: int | None = free(None)
+    max_updates: int | None = free(None)
+    valid_every: int | None = free(None)  # updates; null: at the end of every epoch
     stop_metric: Metric = "bleu"  # what patience, the schedule and the clipping threshold watch
     best_metric: Metric | None = None  # what ranks checkpoints: the best are kept and averaged; null: stop_metric
-    patience: int | None = None  # validations without improvement
-    min_lr: float | None = None  # stop when reductions on a plateau have brought the learning rate below this
-    keep_best: int = 3  # what `nmtkit average` averages
-    keep_last: int = 1
-    save_every: float | None = 30.0  # minutes; such a checkpoint is to go on from, and the next one replaces it
-    precision: TrainingPrecision = "auto"
+    patience: int | None = free(None)  # validations without improvement
+    # stop when reductions on a plateau have brought the learning rate below this
+    min_lr: float | None = free(None)
+    keep_best: int = free(3)  # what `nmtkit average` averages
+    keep_last: int = free(1)
+    # minutes; such a checkpoint is to go on from, and the next one replaces it
+    save_every: float | None = free(30.0)
+    precision: TrainingPrecision = free("auto")
     seed: int = 1  # what these three are unless they are given
     init_seed: int | None = None  # of the initial weights
     order_seed: int | None = None  # of the order of the data
-    dropout_seed: int | None = None
+    dropout_seed: int | None = hyperparameter(None)
 
     def __post_init__(self) -> None:
         if (self.batch_sentences is None) == (self.batch_tokens is None):
@@ -79,3 +82,17 @@ class Training:
     def seed_of(self, what: int | None) -> int:
         """``init_seed``, ``order_seed`` or ``dropout_seed`` where it is given, else ``seed``."""
         return self.seed if what is None else what
+
+
+def on_resume(key: str) -> Resume:
+    """Whether a setting, such as ``optimizer.lr``, may change when a run is resumed."""
+    first, *rest = key.split(".")
+    found = _resume(Training, first, "fixed")
+    # Below a part, a field has the say of the part unless it has its own; below ``groups`` there are names of groups.
+    inner = {"optimizer": Optimizer, "schedule": Schedule, "groups": Group}.get(first)
+    return _resume(inner, rest[-1], found) if inner is not None and rest else found
+
+
+def _resume(schema: type, name: str, otherwise: Resume) -> Resume:
+    """What a field of a dataclass says of it, else ``otherwise``."""
+    return next((each.metadata.get("resume", otherwise) for each in fields(schema) if each.name == name), "fixed")

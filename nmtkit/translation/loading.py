@@ -19,6 +19,7 @@ from nmtkit.errors import UserError, check_choice
 from nmtkit.experiment.model import load_model
 from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.lines import atomic_write, real_path
+from nmtkit.machine import memory
 from nmtkit.ops.matrix import usable
 from nmtkit.ops.precision import Precision, Products
 from nmtkit.search.ensemble import Combine, Ensemble
@@ -167,7 +168,11 @@ def _reading(text: TextFiles) -> tuple[bytes, ...]:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name; auto is a GPU if there is one. Raises UserError if it cannot be used."""
+    """The device of that name, whose libraries are ready; auto is a GPU if there is one.
+
+    Raises UserError if it cannot be used.
+    """
+    memory.bound_caches()  # here, because whatever computes chooses its device first
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

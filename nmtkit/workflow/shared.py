@@ -4,8 +4,13 @@ Where a default depends on something else, the field's is None and the help says
 such a default, because typer puts two before those that it writes itself.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from nmtkit.config import nested, parse_settings
+from nmtkit.folders import at_checkpoint
 from nmtkit.options import Option
 from nmtkit.translation.request import UNKNOWN
 
@@ -39,6 +44,24 @@ SUBSET_METRIC = Option("Metric for parts of the test set: any column of the firs
 TARGET_LANGUAGE = Option("Target language: en, de, ...  [default: from the file names]", names="--tgt-lang -t")
 TYPES = Option("Use only contrastive errors of this type; may be repeated.", names="--type")
 WEIGHTS = Option("Weights of the models of an ensemble, one number for each, such as 2,1,1.  [default: equal weights]")
+
+
+Settings = Mapping[str, Any] | Sequence[str]  # {"training.optimizer.lr": 5e-4}, or ["training.optimizer.lr=5e-4"]
+
+
+def nested_settings(settings: Settings) -> dict[str, Any]:
+    """Settings by their dotted keys as nested values. Raises UserError for text that is none."""
+    return nested(settings.items()) if isinstance(settings, Mapping) else parse_settings(settings)
+
+
+def paths(given: Path | str | Sequence[Path | str]) -> list[Path]:
+    """One path or several, as several."""
+    return [Path(given)] if isinstance(given, Path | str) else list(map(Path, given))
+
+
+def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | None) -> list[Path]:
+    """One model folder or several, each at that checkpoint, by the paths that stand for them."""
+    return at_checkpoint(paths(given), None if checkpoint is None else str(checkpoint))
 
 
 def presets(incomplete: str) -> list[str]:

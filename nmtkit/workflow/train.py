@@ -1,26 +1,24 @@
 """``train``: a preset trained on a data folder, from random weights or a model's, or a run that goes on."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nmtkit.config import load_yaml, merge, nested, parse_settings, parse_yaml
+from nmtkit.config import load_yaml, merge, parse_yaml
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import SPEED
-from nmtkit.workflow.shared import CONFIGURATION, DATA, DEVICE, presets
+from nmtkit.workflow.shared import CONFIGURATION, DATA, DEVICE, Settings, nested_settings, presets
 
 if TYPE_CHECKING:
     from nmtkit.experiment.schema import Experiment
     from nmtkit.training.progress import Progress
 
 log = logging.getLogger(__name__)
-
-Settings = Mapping[str, Any] | Sequence[str]  # {"training.optimizer.lr": 5e-4}, or ["training.optimizer.lr=5e-4"]
 
 LONG, HISTORY = "How long", "History"  # of the help
 
@@ -139,9 +137,8 @@ def plan(options: TrainOptions) -> "Experiment":
     if options.max_tokens is not None:  # a batch has one kind of limit, so the other goes
         given |= {"batch_tokens": _tokens(options.max_tokens), "batch_sentences": None}
     begin, file = (None if path is None else Path(path) for path in (options.start, options.config))
-    output, settings = Path(options.output), options.settings
-    single = nested(settings.items()) if isinstance(settings, Mapping) else parse_settings(settings)
-    values = merge(_base(options.model, file, output, begin), single)
+    output = Path(options.output)
+    values = merge(_base(options.model, file, output, begin), nested_settings(options.settings))
     values = merge(values, {"training": given}) if given else values
     sources = [name for name in (options.model or (begin and str(begin)), file and str(file)) if name]
     return build_experiment(values, " + ".join(sources) or str(ModelFolder(output).config))

@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nmtkit.errors import UserError
-from nmtkit.folders import at_checkpoint
 from nmtkit.machine.processes import CAN_FORK, loading
 from nmtkit.options import by_keyword, option
 from nmtkit.translation.request import SPEED, Request
-from nmtkit.workflow.shared import CHECKPOINT, COMBINE_MANY, DEVICE, JOBS_OF_SEARCH, LEXICON, MODELS, PRECISION
+from nmtkit.workflow.shared import (
+    CHECKPOINT,
+    COMBINE_MANY,
+    DEVICE,
+    JOBS_OF_SEARCH,
+    LEXICON,
+    MODELS,
+    PRECISION,
+    models_at,
+)
 
 if TYPE_CHECKING:
     from nmtkit.translation.translation import Translation
@@ -59,10 +67,8 @@ def translate_windows(options: TranslateOptions) -> "Iterator[list[list[Translat
         from nmtkit.translation.stream import LARGEST_WINDOW, windows
 
         # A value and not a loaded model, because it is sent to worker processes, which have the model or load it.
-        folders = [options.model] if isinstance(options.model, Path | str) else options.model
-        checkpoint = None if options.checkpoint is None else str(options.checkpoint)
         models = Models(
-            tuple(at_checkpoint(list(map(Path, folders)), checkpoint)), options.device, options.combine,
+            tuple(models_at(options.model, options.checkpoint)), options.device, options.combine,
             None if options.weights is None else tuple(options.weights), options.precision,
             None if options.lexicon is None else Path(options.lexicon),
         ).resolved()  # fmt: skip

@@ -1,27 +1,43 @@
 """``vocab``: vocabularies from the training text of a data folder, and the corpus as ids."""
 
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmtkit.errors import UserError
+from nmtkit.options import Option, by_keyword, option
 from nmtkit.symbols import SPELLINGS
+from nmtkit.workflow.shared import DATA, JOBS
 
 if TYPE_CHECKING:
     from nmtkit.data.encoding import VocabReport
 
 
-def vocab(
-    data: Path | str = "data",
-    *,
-    src_size: int | None = None,
-    tgt_size: int | None = None,
-    min_count: int = 1,
-    joint: bool = False,
-    unkpos: bool = False,
-    src_from: Path | str | None = None,
-    tgt_from: Path | str | None = None,
-    jobs: int | None = None,
-) -> "VocabReport":
+# fmt: off
+@dataclass(frozen=True)
+class VocabOptions:
+    """The options of ``vocab``, in the order of its help."""
+
+    data: Path | str = option("data", DATA)
+    _: KW_ONLY
+    src_size: int | None = option(None, Option(
+        "Size of the source vocabulary, its 4 symbols included.  [default: all words]"))
+    tgt_size: int | None = option(None, Option(
+        "Size of the target vocabulary, its 4 symbols included.  [default: all words]"))
+    min_count: int = option(1, Option(
+        "Leave out words that occur less often than this in the training text.", at_least=1))
+    joint: bool = option(False, Option("Make one vocabulary for both sides, from the words of both."))
+    unkpos: bool = option(False, Option(
+        "Replace unknown target words by symbols that point to the source words they translate."))
+    src_from: Path | str | None = option(None, Option(
+        "Use the words of this source vocabulary, of nmtkit or another toolkit, in their order.", metavar="FILE"))
+    tgt_from: Path | str | None = option(None, Option(
+        "Use the words of this target vocabulary, of nmtkit or another toolkit, in their order.", metavar="FILE"))
+    jobs: int | None = option(None, JOBS)
+# fmt: on
+
+
+def make_vocabularies(options: VocabOptions) -> "VocabReport":
     """Make vocabularies from the training text, and encode the data folder for training: ``nmtkit vocab``.
 
     src_size, tgt_size: rows, the four symbols included; None: all words. min_count: how often a word must occur. joint:
@@ -30,6 +46,7 @@ def vocab(
     coverage; printed, it is meant for people. Raises UserError for a folder that ``prep`` did not make, for sizes that
     are too small, and for arguments that exclude each other.
     """
+    src_size, tgt_size, joint = options.src_size, options.tgt_size, options.joint
     for name, size in (("src_size", src_size), ("tgt_size", tgt_size)):
         if size is not None and size <= len(SPELLINGS):
             raise UserError(f"`{name}` {size}: {len(SPELLINGS)} rows are symbols; give it more")
@@ -41,5 +58,10 @@ def vocab(
     # One vocabulary has one size, by whichever name it was given.
     if joint:
         src_size = tgt_size = src_size or tgt_size
-    source, target = (None if path is None else Path(path) for path in (src_from, tgt_from))
-    return encode(Path(data), src_size, tgt_size, min_count, joint, jobs, unkpos, source, target)
+    source, target = (None if path is None else Path(path) for path in (options.src_from, options.tgt_from))
+    return encode(
+        Path(options.data), src_size, tgt_size, options.min_count, joint, options.jobs, options.unkpos, source, target
+    )
+
+
+vocab = by_keyword(VocabOptions, make_vocabularies)

@@ -115,6 +115,6 @@ def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str
 
 
 def test_gradients_need_a_pair_that_is_not_too_long(nmtkit: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmtkit.cli.inspect.LONGEST", 1)
+    monkeypatch.setattr("nmtkit.workflow.inspect.LONGEST", 1)
     complaint = "data: no training pair has words on both sides and at most 1 of them"
     assert nmtkit("inspect", "deep-att", "--gradients", "--device", "cpu") == (1, "", f"nmtkit: error: {complaint}\n")

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,48 @@ def test_from_raw_text_to_scores(made: Path) -> None:
     by_model = nmtkit.score(model=made / "run", data=made / "data")
     assert by_model["sacreBLEU-13a"].value == scores["sacreBLEU-13a"].value
     assert by_model.references == [str(made / "data/test.raw.tgt")]
+
+
+def test_every_command_that_finds_something_out_returns_it(made: Path) -> None:
+    data, run = made / "data", made / "run"
+    used = nmtkit.average(model=run, output=made / "averaged", last=1)
+    assert [path.name for path in used] == ["step-4"]
+    right, wrong = (made / "raw/test.fr").read_text(), made / "wrong.fr"
+    wrong.write_text(right.replace("a", "o"))
+    files = {"source": made / "raw/test.en", "correct": made / "raw/test.fr", "incorrect": wrong}
+    accuracies = nmtkit.contrast(model=run, **files)
+    assert [(each.name, each.total) for each in accuracies["type"]] == [("wrong.fr", 3), ("all", 3)]
+    tuned = nmtkit.tune(run, data=data, alphas=[0.5, 1], betas="0", beam_size=2, device="cpu")
+    assert len(tuned.settings) == len(tuned.values) == 1 + 2 + 2 * 2
+    assert tuned.best.beam_size == 2
+    assert max(tuned.values) == tuned.values[tuned.settings.index(tuned.best)]
+    found = nmtkit.inspect(str(run), data=data, device="cpu")
+    assert found.parameters["total"] == sum(math.prod(shape) for shape in found.shapes.values())
+    flows = nmtkit.gradient_flows(
+        "rnnsearch", settings=SETTINGS, data=data, compare=["model.attention=4"], device="cpu"
+    )  # fmt: skip
+    assert list(flows) == ["rnnsearch", "model.attention=4"]
+    page = nmtkit.report(run, data=data, output=made / "report.html", lines=[2, 1], count=1)
+    assert page.read_text().startswith("<!doctype html>")
+    with pytest.raises(UserError, match=r"^`types` goes with `contrast`$"):
+        nmtkit.report(run, data=data, types=["a"])
+    with pytest.raises(UserError, match=r"^`lines` 4: expected numbers from 1 to 3, with commas$"):
+        nmtkit.report(run, data=data, lines=[4])
+
+
+def test_a_text_is_translated_by_many_processes_as_by_one(made: Path) -> None:
+    lines = [f"{a} {b} {c}." for a in WORDS for b in WORDS for c in WORDS] * 4  # enough for two processes
+    alone = list(nmtkit.load(made / "run", "cpu").translate(lines))
+    for jobs in (1, 2):
+        found = nmtkit.translate(iter(lines), model=made / "run", device="cpu", jobs=jobs)
+        assert [best.text for [best] in found] == alone
+    prefixed = nmtkit.Request(prefixes=True)
+    [[best]] = nmtkit.translate([("cat dog.", "vieux")], prefixed, model=made / "run", jobs=1)
+    assert best.text.startswith("vieux")
+    with pytest.raises(UserError, match=r"^`lines`: a single text, where several are expected; put it into a list$"):
+        nmtkit.translate("cat")
+    with pytest.raises(UserError, match=r"^`max_len_a`: expected a number, found str '1'$"):
+        nmtkit.Request(max_len_a="1")  # type: ignore[arg-type]
 
 
 def test_train_says_how_far_it_came_and_keeps_the_log(made: Path) -> None:

@@ -1,0 +1,39 @@
+"""``average``: the mean of several checkpoints, as a model folder."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+
+from nmtkit.folders import ModelFolder
+from nmtkit.options import Option, by_keyword, option
+from nmtkit.workflow.shared import MODEL, paths
+
+
+# fmt: off
+@dataclass(frozen=True)
+class AverageOptions:
+    """The options of ``average``, in the order of its help."""
+
+    checkpoints: Sequence[Path | str] = option((), Option(
+        "Checkpoints to average: folders such as run/checkpoints/step-900.", metavar="CHECKPOINT", argument=True))
+    _: KW_ONLY
+    model: Path | str = option("run", MODEL)
+    output: Path | str = option("averaged", Option("Model folder to write.", names="--output -o"))
+    best: int | None = option(None, Option("Average the N best checkpoints that were kept.", at_least=1))
+    last: int | None = option(None, Option("Average the N newest checkpoints that were kept.", at_least=1))
+# fmt: on
+
+
+def write_average(options: AverageOptions) -> list[Path]:
+    """Write the mean of checkpoints of the run ``model`` to the folder ``output``: ``nmtkit average``.
+
+    Without ``checkpoints``, ``best`` or ``last`` it is the mean of all the best ones that were kept. Gives the folders
+    of the checkpoints. Raises UserError for checkpoints that are missing or not of one run.
+    """
+    from nmtkit.training import averaging
+
+    run, output = ModelFolder(Path(options.model)), ModelFolder(Path(options.output))
+    return averaging.average(run, output, paths(options.checkpoints), options.best, options.last)
+
+
+average = by_keyword(AverageOptions, write_average)

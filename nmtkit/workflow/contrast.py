@@ -1,0 +1,120 @@
+"""``contrast``: how often a model prefers the right translation to one with a known error."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmtkit.errors import UserError
+from nmtkit.options import Option, by_keyword, option
+from nmtkit.workflow.shared import CHECKPOINT, DEVICE, MODELS, TYPES, models_at, paths
+
+if TYPE_CHECKING:
+    from nmtkit.evaluation.contrast import Accuracy, Entry
+    from nmtkit.translation.translator import Translator
+
+SHOWN_TOGETHER = 500  # entries that are scored between two movements of the progress bar
+
+
+# fmt: off
+@dataclass(frozen=True)
+class ContrastOptions:
+    """The options of ``contrast``, in the order of its help."""
+
+    sets: Path | str | Sequence[Path | str] = option((), Option(
+        "Test sets: JSON as in LingEval97, or folders as in DistilLingEval.", metavar="SET", argument=True))
+    _: KW_ONLY
+    source: Path | str | None = option(None, Option("Source sentences of --correct and --incorrect, one per line."))
+    correct: Path | str | None = option(None, Option("Correct translations, one per line."))
+    incorrect: Path | str | None = option(None, Option("Translations with an error in each, one per line."))
+    types: Sequence[str] = option((), TYPES)
+    model: Path | str | Sequence[Path | str] = option("run", MODELS)
+    checkpoint: str | int | None = option(None, CHECKPOINT)
+    device: str = option("auto", DEVICE)
+# fmt: on
+
+
+def accuracies(options: ContrastOptions) -> "dict[str, list[Accuracy]]":
+    """How often a model, or an ensemble, prefers the correct translation to one with an error: ``nmtkit contrast``.
+
+    The accuracy by ``type``, with that of all errors as the last one, by ``distance`` and by ``frequency``; a list is
+    empty where the sets do not say it. sets: files of JSON, or folders; source, correct, incorrect: three files that
+    correspond. Raises UserError for sets that cannot be read or have no errors of these types.
+    """
+    files = [None if path is None else Path(path) for path in (options.source, options.correct, options.incorrect)]
+    entries = read_entries(paths(options.sets), options.types, files)
+
+    from nmtkit.translation import loading
+
+    # The sets are read before the models are loaded: a wrong name of a file is found at once.
+    models = models_at(options.model, options.checkpoint)
+    return measure(loading.load(models, options.device, precision="float32"), entries)
+
+
+contrast = by_keyword(ContrastOptions, accuracies)
+
+
+def read_entries(sets: Sequence[Path], types: Sequence[str], files: Sequence[Path | None] = ()) -> "list[Entry]":
+    """The entries of all sets, with the errors of these types; an empty list means all types.
+
+    files: source, correct and incorrect translations, which are a set, too. Raises UserError where there is nothing, or
+    a type that has no error.
+    """
+    from nmtkit.evaluation.contrast import read_json, read_line_aligned
+
+    # JSON, folders and the three files may all be given: their entries are one test set.
+    entries = []
+    if files and all(files):
+        source, correct, incorrect = filter(None, files)
+        entries += read_line_aligned(source, correct, incorrect, incorrect.name)
+    elif any(files) or not sets:
+        raise UserError("give a set (JSON, or a folder), or all of `source`, `correct` and `incorrect`")
+    for path in sets:
+        if path.is_dir():
+            src, right, wrong = (_only(path, name) for name in ("src", "tgt.correct", "tgt.incorrect"))
+            # Not path.name: "." has none, and ".." another one.
+            entries += read_line_aligned(src, right, wrong, Path(os.path.abspath(path)).name)
+        else:
+            entries += read_json(path)
+    if types:
+        # A dict and not a set, so that the message names the types in the order of the files.
+        known = dict.fromkeys(error.type for entry in entries for error in entry.errors)
+        for wanted in types:
+            if wanted not in known:
+                raise UserError(f"`types` {wanted}: no such errors; there are {', '.join(known)}")
+        entries = [entry._replace(errors=[e for e in entry.errors if e.type in types]) for entry in entries]
+    entries = [entry for entry in entries if entry.errors]  # without one there is nothing to prefer
+    if not entries:
+        raise UserError(f"{', '.join(map(str, sets))}: has no errors: there is nothing to compare")
+    return entries
+
+
+def measure(translator: "Translator", entries: "list[Entry]") -> "dict[str, list[Accuracy]]":
+    """The accuracy by type, with that of all of them below, by distance and by frequency; with a progress bar."""
+    from nmtkit.evaluation.contrast import by_distance, by_frequency, by_type, judge, total
+    from nmtkit.machine.progress import progress
+
+    scores: list[list[float]] = []
+    # In windows, not in one call: the bar moves, and only one window's scores of tokens are held at once.
+    with progress("scoring", len(entries)) as advance:
+        for start in range(0, len(entries), SHOWN_TOGETHER):
+            window = entries[start : start + SHOWN_TOGETHER]
+            candidates = [[entry.reference, *(error.contrastive for error in entry.errors)] for entry in window]
+            scored = translator.score_candidates([entry.source for entry in window], candidates)
+            scores += [[float(log_probs.sum(dtype=float)) for log_probs in group] for group in scored]
+            advance(len(window))
+    outcomes = judge(entries, scores)
+    return {
+        "type": [*by_type(outcomes), total(outcomes)],
+        "distance": by_distance(outcomes),
+        "frequency": by_frequency(outcomes),
+    }
+
+
+def _only(folder: Path, name: str) -> Path:
+    """The one file with that name, whatever the language behind it. Raises UserError if there is none, or several."""
+    files = sorted(folder.glob(f"{name}.*"))
+    if len(files) != 1:
+        raise UserError(f"{folder}: has {len(files)} files {name}.*; expected one, as in {name}.de")
+    return files[0]

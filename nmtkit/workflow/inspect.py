@@ -1,0 +1,184 @@
+"""``inspect``: a model's parts and sizes, what it will cost, and how gradients flow through it."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nmtkit.config import load_yaml, merge, parse_settings
+from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder
+from nmtkit.options import Option, by_keyword, option
+from nmtkit.workflow.shared import CHECKPOINT, CONFIGURATION, DATA, DEVICE, Settings, nested_settings, presets
+
+if TYPE_CHECKING:
+    import torch
+
+    from nmtkit.data.batches import Batch
+    from nmtkit.evaluation.gradients import Layer
+    from nmtkit.evaluation.saturation import Saturation
+    from nmtkit.experiment.schema import Experiment
+    from nmtkit.models.base import Seq2Seq
+    from nmtkit.training.estimate import Estimate
+
+PAIRS, LONGEST = 32, 50  # sentence pairs, and tokens of their longer side, in the batch of the gradients
+# Words of each vocabulary of the model that is timed: time and memory of the real ones are added by calculation.
+PROBE_WORDS = 64
+
+
+# fmt: off
+@dataclass(frozen=True)
+class InspectOptions:
+    """The options of ``inspect``, in the order of its help."""
+
+    model: str = option("run", Option(
+        "Preset or model folder to show.", metavar="MODEL", argument=True, complete=presets))
+    _: KW_ONLY
+    checkpoint: str | int | None = option(None, CHECKPOINT)
+    settings: Settings = option((), CONFIGURATION)
+    data: Path | str = option("data", DATA)
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(frozen=True)
+class FlowOptions(InspectOptions):
+    """The options of ``gradient_flows``: those of ``inspect``, and values that are compared."""
+
+    _: KW_ONLY
+    compare: Sequence[str] = option((), Option(
+        "With --gradients, also show the model with this value of its configuration; may be repeated.",
+        metavar="KEY=VALUE", before="data"))
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The result of ``inspect``."""
+
+    experiment: "Experiment"
+    words: tuple[int, int]  # source and target words of the data folder, or of the paper
+    parameters: dict[str, int]  # of each part with these words, and their ``total``
+    parameters_of_paper: dict[str, int]  # the same with the paper's words
+    shapes: dict[str, list[int]]  # of every parameter, by its name
+    device: "torch.device"
+    training: "Estimate"  # the memory and the speed to expect on the device, in float32
+
+
+class Flow(NamedTuple):
+    """The gradient flow through a model."""
+
+    layers: "list[Layer]"  # bottom first
+    attention: "list[Saturation]"  # of its additive attention, if it has any
+
+
+def examine(options: InspectOptions) -> Inspection:
+    """The parts of a model, its sizes, and what its training will cost: ``nmtkit inspect``.
+
+    model: a preset or a model folder. Sizes are those with the vocabularies of the folder ``data``, if it has any.
+    Raises UserError for a model that there is not, and for settings of one that is trained.
+    """
+    from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
+    from nmtkit.training.estimate import estimate
+    from nmtkit.translation.loading import choose_device
+
+    planned, _ = _plan(options)
+    device = choose_device(options.device)
+    words = vocabulary_sizes(planned, Path(options.data))
+    parameters = parameters_by_part(planned, *words)
+    paper = parameters_by_part(planned, *planned.data.words)
+    # The full vocabularies would take much memory and say little: their part is added by calculation.
+    small = planned.build(PROBE_WORDS, PROBE_WORDS)
+    costs = estimate(small, planned.training, parameters["total"], words[1], device)
+    return Inspection(planned, words, parameters, paper, _shapes(planned, words), device, costs)
+
+
+def compare_flows(options: FlowOptions) -> dict[str, Flow]:
+    """The norms of each layer's activations and gradients on one batch: ``nmtkit inspect --gradients``.
+
+    One flow for the model, with the initial weights of a training run or with those of a model folder, and one
+    for each change in ``compare``, such as "model.fast_forward=none". Raises UserError as ``inspect``.
+    """
+    from nmtkit.evaluation.gradients import gradient_flow
+    from nmtkit.evaluation.saturation import saturation
+    from nmtkit.translation.loading import choose_device
+
+    # The model itself comes first, as what the others are compared with.
+    plans = {str(options.model): _plan(options), **{change: _plan(options, change) for change in options.compare}}
+    data, device = Path(options.data), choose_device(options.device)
+    # One batch for all models, so that they can be compared.
+    batch = _batch(data).to(device)
+    flows = {}
+    for name, (planned, folder) in plans.items():
+        model = _build(planned, data, device, folder)
+        flows[name] = Flow(gradient_flow(model, batch), saturation(model, batch))
+    return flows
+
+
+inspect = by_keyword(InspectOptions, examine)
+gradient_flows = by_keyword(FlowOptions, compare_flows)
+
+
+def _plan(options: InspectOptions, *changes: str) -> "tuple[Experiment, Path | None]":
+    """The experiment of a preset with its settings and these changes, or that of a model folder and the folder.
+
+    Raises UserError for an ensemble and any other folder that is none, and for settings of a trained model.
+    """
+    from nmtkit.experiment.presets import load_preset
+    from nmtkit.experiment.schema import build_experiment
+
+    model = str(options.model)
+    # A folder wins over a preset of its name.
+    folder = ModelFolder.at(Path(model), None if options.checkpoint is None else str(options.checkpoint))
+    trained = folder.config.exists()
+    # Its weights fit its own configuration only.
+    if trained and (options.settings or changes):
+        raise UserError(f"{model}: a trained model stays as it is; `settings` and `compare` are for presets")
+    # The default names no preset; in a new folder "no such preset" would be a riddle.
+    if not trained and model == "run":
+        raise UserError("run: no model there yet; name a preset, for example: nmtkit inspect deep-att")
+    if folder.path.is_dir():
+        folder.check()
+    values = load_yaml(folder.config) if trained else load_preset(model)
+    values = merge(merge(values, nested_settings(options.settings)), parse_settings(changes))
+    return build_experiment(values, model), folder.named if trained else None
+
+
+def _shapes(planned: "Experiment", words: tuple[int, int]) -> dict[str, list[int]]:
+    """The shape of every parameter of the model with so many source and target words, by its name."""
+    import torch
+
+    # On the meta device tensors have a shape and no memory: nothing is initialised, however large the model.
+    with torch.device("meta"):
+        return {name: list(parameter.shape) for name, parameter in planned.build(*words).named_parameters()}
+
+
+def _batch(data: Path) -> "Batch":
+    """A batch of training pairs of similar length, the same one in every call."""
+    from nmtkit.data import batches
+    from nmtkit.data.corpus import Corpus
+
+    corpus = Corpus.open(data, "train")
+    # Pairs that training could use: words on both sides, and not too many for one batch.
+    rows = batches.within(corpus, LONGEST)
+    if not len(rows):
+        raise UserError(f"{data}: no training pair has words on both sides and at most {LONGEST} of them")
+    # With a fixed seed, so that two calls show the same batch.
+    [first, *_] = batches.epoch_batches(corpus, rows, sentences=PAIRS, tokens=None, seed=0, epoch=0)
+    return batches.collate(corpus, first)
+
+
+def _build(planned: "Experiment", data: Path, device: "torch.device", folder: Path | None) -> "Seq2Seq":
+    """The model with the weights in ``folder``, or with initial ones if that is None."""
+    import torch
+
+    from nmtkit.experiment.model import load_model
+    from nmtkit.experiment.size import vocabulary_sizes
+    from nmtkit.training import optimizers
+
+    if folder:
+        return load_model(folder, device)[0]
+    # As training begins: the values that a run with this seed starts from.
+    torch.manual_seed(planned.training.seed)
+    model = planned.build(*vocabulary_sizes(planned, data))
+    optimizers.initialise(model, planned.training.groups)
+    return model.to(device)

@@ -1,0 +1,200 @@
+"""``report``: one page about trained systems."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from nmtkit.config import load_yaml
+from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder, TextFiles
+from nmtkit.lines import atomic_write
+from nmtkit.options import Option, by_keyword, option
+from nmtkit.translation.request import REPLACE_UNK, Request
+from nmtkit.version import __version__
+from nmtkit.workflow.contrast import measure, read_entries
+from nmtkit.workflow.shared import DATA, DEVICE, MAX_LENGTH, SUBSET_METRIC, TYPES, paths
+
+if TYPE_CHECKING:
+    from nmtkit.evaluation.report import History, Look, Sentence
+    from nmtkit.translation.testset import Translated
+
+
+# fmt: off
+@dataclass(frozen=True)
+class ReportOptions:
+    """The options of ``report``, in the order of its help."""
+
+    models: Path | str | Sequence[Path | str] = option("run", Option(
+        "Model folders, or checkpoint folders such as run/checkpoints/step-876.  [default: run]", metavar="MODEL",
+        argument=True))
+    _: KW_ONLY
+    output: Path | str = option("report.html", Option("HTML file to write.", names="--output -o"))
+    data: Path | str = option("data", DATA)
+    lines: str | Sequence[int] | None = option(None, Option(
+        "Line numbers in the test set whose attention is drawn, such as 1,17.  [default: the three whose "
+        "translations differ most]"))
+    count: int = option(10, Option("Number of worst sentences, and of most different ones, to show.", at_least=0))
+    paired: Literal["bs", "ar"] = option("bs", Option(
+        "Significance test against the first model: paired bootstrap (bs) or approximate randomisation (ar)."))
+    contrast: Path | str | Sequence[Path | str] = option((), Option(
+        "Contrastive test set, as for nmtkit contrast; may be repeated."))
+    types: Sequence[str] = option((), TYPES)
+    checkpoints: bool = option(False, Option("Also evaluate every checkpoint that was kept on the test set."))
+    subset_metric: str = option("multi-bleu", SUBSET_METRIC)
+    max_length: int | None = option(None, MAX_LENGTH)
+    replace_unk: bool = option(False, REPLACE_UNK)
+    device: str = option("auto", DEVICE)
+# fmt: on
+
+
+def write_report(options: ReportOptions) -> Path:
+    """Write a report about models as one self-contained HTML page, whose path is returned: ``nmtkit report``.
+
+    Every model translates the test set of the folder ``data``, and is compared with the first one. lines: the numbers
+    of the lines whose attention is drawn. Raises UserError for models that do not fit the data folder, and for
+    arguments that have no effect together.
+    """
+    folders = paths(options.models)
+    # A model compared with itself has no differences, and two lines of one name in every chart.
+    if len(set(folders)) < len(folders):
+        raise UserError("a model is named twice; name each once")
+    # Without contrastive sets the option would have no effect.
+    if options.types and not options.contrast:
+        raise UserError("`types` goes with `contrast`")
+    entries = read_entries(paths(options.contrast), options.types) if options.contrast else []
+    data = Path(options.data)
+
+    from nmtkit.evaluation.comparison import Compared, compare
+    from nmtkit.evaluation.report import most_different, render, sentences, worst
+    from nmtkit.translation.testset import translate_held_out
+
+    # First, because a damaged history is found in a moment and translating takes minutes.
+    histories = [_history(ModelFolder.at(folder)) for folder in folders]
+    translated = [
+        translate_held_out(
+            folder,
+            data,
+            options.device,
+            "auto",
+            split="test",
+            max_length=options.max_length,
+            replace_unk=options.replace_unk,
+            keep=False,
+        )
+        for folder in folders
+    ]
+    # After translating, because that is what finds out whether models and data folder fit together.
+    histories = [
+        replace(
+            history,
+            test=_test_history(ModelFolder.at(folder), data, t) if options.checkpoints else [],
+            contrast=measure(t.translator, entries) if entries else {},
+        )
+        for history, folder, t in zip(histories, folders, translated, strict=True)
+    ]
+    # The folder's name stands in the page; in ``score`` it is the path of its translations.
+    systems = [
+        replace(t.compared.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)
+    ]
+    # A single system has nothing to be compared with, so that no test is made.
+    paired = options.paired if len(systems) > 1 else None
+    comparison = compare(Compared(systems, *translated[0].compared[1:]), paired, False, options.subset_metric)
+    said = sentences(translated[0].sources, comparison)
+    # Where the systems differ most, a look at their attention is most likely to say why.
+    chosen = most_different(said, 3)
+    if options.lines is not None:
+        chosen = [said[i - 1] for i in _numbers(options.lines, len(said))]
+    looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
+    subtitle = f"{len(said):,} sentences of {data}; nmtkit {__version__}"
+    page = render(
+        histories, comparison, looks, most_different(said, options.count), worst(said, options.count), subtitle
+    )
+    with atomic_write(Path(options.output)) as file:
+        file.write(page)
+    return Path(options.output)
+
+
+report = by_keyword(ReportOptions, write_report)
+
+
+def _history(folder: ModelFolder) -> "History":
+    """The history of a model, or of an ensemble, which has its members' parameters and no training curves of its own.
+
+    Raises UserError for a folder that is neither.
+    """
+    from nmtkit.evaluation.report import History, read_metrics
+    from nmtkit.experiment.schema import build_experiment
+    from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
+
+    if folder.bundle.exists():
+        # An ensemble was not trained itself, so that there are no curves; its parameters are those of all its members.
+        members = [_history(ModelFolder(path)) for path in sorted(folder.members.iterdir())]
+        config = "".join(f"# {member.name}\n{member.config}\n" for member in members)
+        kind = f"ensemble of {len(members)}"
+        config = f"{folder.bundle.read_text('utf-8')}\n{config}"
+        return History(str(folder), kind, None, config, sum(member.parameters for member in members), [], [], [], {})
+    folder.check()
+    planned = build_experiment(load_yaml(folder.config), str(folder.config))
+    parameters = parameters_by_part(planned, *vocabulary_sizes(planned, folder.path))["total"]
+    config, rate = folder.config.read_text("utf-8"), planned.training.optimizer.lr
+    return History(str(folder), planned.architecture, rate, config, parameters, *read_metrics(folder.metrics), [], {})
+
+
+def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> list[dict[str, float]]:
+    """Cross-entropy and token errors on the test set, of every checkpoint that was kept (Zhou et al. 2016, Fig. 4).
+
+    An ensemble has none. Raises UserError where the data folder's vocabularies are not the model's.
+    """
+    import torch
+
+    from nmtkit.data import batches
+    from nmtkit.data.corpus import Corpus
+    from nmtkit.data.vocab import Vocabulary
+    from nmtkit.experiment.model import load_model
+    from nmtkit.training.checkpoint import load_into
+    from nmtkit.training.validation import teacher_forced
+
+    if folder.bundle.exists():
+        return []
+    # The corpus is numbers, which mean nothing under other vocabularies: the loss would be wrong, not an error.
+    for side in ("src", "tgt"):
+        ours, theirs = (TextFiles(path).vocabulary(side) for path in (folder.path, data))
+        if Vocabulary.load(ours).words != Vocabulary.load(theirs).words:
+            raise UserError(f"{theirs}: not the words of {ours}; give the data folder that it was trained on")
+    corpus = Corpus.open(data, "test")
+    pairs = batches.within(corpus, None)
+    model, experiment = load_model(folder.path, translated.translator.device)
+    records: list[dict[str, float]] = []
+    for update in folder.updates() if len(pairs) else ():
+        # One model into which the weights of each checkpoint are put, not one model for each.
+        load_into(model, folder.weights(update))
+        loss, errors = teacher_forced(model, corpus, pairs, experiment.training.pass_tokens, torch.float32)
+        records.append({"update": update, "cross_entropy": loss, "token_error_rate": errors})
+    return records
+
+
+def _numbers(lines: str | Sequence[int], sentences: int) -> list[int]:
+    """The numbers of lines, or text of some. Raises UserError for anything that is not the number of a sentence."""
+    lines = lines if isinstance(lines, str) else ",".join(map(str, lines))
+    numbers = [int(part) if re.fullmatch(" *[0-9]{1,9} *", part) else 0 for part in lines.split(",")]
+    if not all(1 <= number <= sentences for number in numbers):
+        raise UserError(f"`lines` {lines}: expected numbers from 1 to {sentences}, with commas")
+    return numbers
+
+
+def _looks(sentence: "Sentence", translated: "list[Translated]", histories: "list[History]") -> "list[Look]":
+    """The attention weights of the systems that have any; an empty translation has none."""
+    from nmtkit.evaluation.report import Look
+
+    looks = []
+    for t, history in zip(translated, histories, strict=True):
+        try:
+            [[best]] = t.translator.answer([sentence.source], Request(attention=True))
+        except UserError:  # it has no attention
+            continue
+        if best.attention is not None:
+            source, target = ([*tokens, "</s>"] for tokens in (best.source, best.tokens))
+            looks.append(Look(history.name, source, target, best.attention))
+    return looks

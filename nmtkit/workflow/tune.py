@@ -1,0 +1,118 @@
+"""``tune``: the best length and coverage penalties for a model."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from nmtkit.errors import UserError
+from nmtkit.options import Option, by_keyword, option
+from nmtkit.search.settings import Search
+from nmtkit.translation.request import Request
+from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, models_at
+
+if TYPE_CHECKING:
+    from nmtkit.evaluation.tuning import Candidate
+    from nmtkit.translation.translator import Translator
+
+
+# fmt: off
+@dataclass(frozen=True)
+class TuneOptions:
+    """The options of ``tune``, in the order of its help."""
+
+    model: Path | str = option("run", MODEL)
+    _: KW_ONLY
+    checkpoint: str | int | None = option(None, CHECKPOINT)
+    data: Path | str = option("data", DATA)
+    beam_size: int | None = option(None, Option(
+        "Beam size, and the length of the n-best lists.  [default: the model's]", names="--beam-size -b", at_least=1))
+    alphas: str | Sequence[float] = option("0.2,0.4,0.6,0.8,1,1.2,1.4", Option(
+        "Exponents to try with the length penalties gnmt and power."))
+    betas: str | Sequence[float] = option("0,0.1,0.2,0.4", Option("Coverage penalties to try."))
+    metric: Literal["sacreBLEU-13a", "13a-lc", "mteval-lc", "chrF2"] = option("sacreBLEU-13a", Option(
+        "Metric to maximise; those with -lc ignore case, for models that write lower case."))
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION)
+    device: str = option("auto", DEVICE)
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of ``tune``: ``tuned.best`` are the settings to take."""
+
+    settings: list[Search]  # that were tried, the model's own first
+    values: list[float]  # of the metric under each of them
+    sentences: int  # of the development set
+
+    @property
+    def best(self) -> Search:
+        """The settings with the highest value; the first of equal ones, so that the model's own stay."""
+        return self.settings[self.values.index(max(self.values))]
+
+
+def search_penalties(options: TuneOptions) -> Tuned:
+    """The length and coverage penalties under which a model translates the development set best: ``nmtkit tune``.
+
+    The set is translated once, and its n-best lists are ranked again under every penalty. alphas, betas: what to try,
+    as numbers or as text with commas. Raises UserError for a folder without a development set, and for penalties that
+    search does not have.
+    """
+    from nmtkit.evaluation import tuning
+    from nmtkit.translation import loading
+    from nmtkit.translation.testset import read_held_out
+
+    held_out = read_held_out(Path(options.data), "dev")
+    [chosen] = models_at(options.model, options.checkpoint)
+    translator = loading.load(chosen, options.device, precision=options.precision)
+    search = Request(beam_size=options.beam_size).search(translator.search)
+    translator = replace(translator, search=search)  # a copy with other settings: a translator is never changed
+    alphas, betas = _text(options.alphas), _text(options.betas)
+    try:
+        settings = tuning.grid(search, _numbers("alphas", alphas), _numbers("betas", betas))
+    except ValueError as error:
+        raise UserError(f"`alphas` {alphas}, `betas` {betas}: {error}") from None
+    # A model without attention says so at the first lines for which it is asked for some.
+    try:
+        n_best = _n_best(translator, held_out.sources, attention=True)
+    except UserError:  # it has no attention
+        settings = [setting for setting in settings if not setting.coverage_penalty]
+        if not settings:
+            raise UserError(f"`betas` {betas}: the model has no attention, so 0 is all there is to try") from None
+        n_best = _n_best(translator, held_out.sources, attention=False)
+    # The settings that the model has now come first: they stay, where no other is better.
+    tried = [search, *settings]
+    return Tuned(tried, tuning.tune(n_best, held_out.refs, options.metric, tried), len(held_out.sources))
+
+
+tune = by_keyword(TuneOptions, search_penalties)
+
+
+def _text(numbers: str | Sequence[float]) -> str:
+    """Numbers as text with commas, as on the command line."""
+    return numbers if isinstance(numbers, str) else ",".join(f"{number:g}" for number in numbers)
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    """``0.2,0.4`` as numbers; raises UserError, which names the argument, for anything else."""
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise UserError(f"`{name}` {text}: expected numbers with commas, as 0.2,0.4") from None
+
+
+def _n_best(translator: "Translator", sources: list[str], attention: bool) -> "list[list[Candidate]]":
+    """The n-best list of every line, as long as the beam is wide; without ``attention`` their coverage is 0."""
+    from nmtkit.evaluation.tuning import Candidate
+    from nmtkit.search.beam import coverage
+    from nmtkit.translation.testset import translate_each
+
+    n_best = []
+    request = Request(n_best=translator.search.beam_size, attention=attention)
+    for translations in translate_each(translator, sources, request):
+        candidates = []
+        for t in translations:
+            looked = 0.0 if t.attention is None else coverage(t.attention[::-1, :-1])
+            candidates.append(Candidate(t.text, t.log_prob, len(t.log_probs), looked))
+        n_best.append(candidates)
+    return n_best
