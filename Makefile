@@ -2,8 +2,9 @@
 # A smaller PyTorch on Linux without a GPU: make env PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 PYTHON ?= python3
 BIN := .venv/bin
-# One thread per worker, and no more workers than the suite keeps busy.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
+# One thread per worker, and no more workers than the suite keeps busy. A worker begins with neighbouring tests, which
+# share fixtures, and takes others' when it has done its own.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal --durations 20 --durations-min 1
 
 .DELETE_ON_ERROR:
 .PHONY: help env demo test lint check slow browser gpu clean
@@ -33,13 +34,16 @@ env: .venv/installed
 demo: env
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/quickstart/run.sh
 
-# What is multiplied in which format depends on the processor: what trains is tested once more in bfloat16, and what
-# multiplies as a processor with AVX2 and no more would do it. CI therefore means the same on every machine. The tests
-# for a GPU run on a simulated one.
+# Number format and kernels depend on the processor. Every machine therefore tests training in bfloat16 on all that its
+# processor has, then what multiplies once more as on a processor with AVX2 alone, there in float32. AVX2 has no tiles.
+# The tests for a GPU run on a simulated one.
+AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 PRECISION=float32
+MULTIPLY := tests/kernels tests/ops tests/layers tests/models/test_for_search.py tests/search \
+  $(addprefix tests/training/test_,gradient.py loop.py optimizers.py made_by_0_1.py)
+
 test: env
-	$(PYTEST)
-	PRECISION=bfloat16 $(PYTEST) tests/training
-	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) tests/ops tests/layers tests/models/test_for_search.py tests/search tests/training
+	PRECISION=bfloat16 $(PYTEST)
+	$(AVX2) $(PYTEST) $(MULTIPLY) --ignore tests/kernels/test_tiles.py
 	DEVICE=simulated $(PYTEST) -m gpu tests/gpu
 
 lint: env

@@ -1,6 +1,9 @@
 """The presets' models at toy size with random weights, a batch for them, and the same models at full size as shapes."""
 
-from dataclasses import fields, replace
+import re
+from collections.abc import Callable
+from dataclasses import astuple, fields, replace
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -49,14 +52,21 @@ def simplest(experiment: Experiment) -> Experiment:
     return replace(small, model=replace(small.model, **layers))
 
 
-def one_of_each() -> list[str]:
-    """Presets that differ in their parts, not just in their sizes: one for every set of parameter names."""
-    found: dict[object, str] = {}
+@cache
+def one_of_each(form: Callable[[Experiment], Experiment] = toy) -> list[str]:
+    """Presets that differ in their parts or switches in this form, not just in sizes; the smallest of each kind.
+
+    Several layers are alike from the third on.
+    """
+    found: dict[object, tuple[int, str]] = {}
     for preset in preset_names():
-        with torch.device("meta"):
-            model = simplest(preset_experiment(preset)).build(SRC_WORDS, SRC_WORDS)
-        found.setdefault((type(model.encoder), *model.state_dict()), preset)
-    return sorted(found.values())
+        experiment = form(preset_experiment(preset))
+        model = experiment.build(SRC_WORDS, TGT_WORDS)
+        parts = frozenset(re.sub(r"\d+", lambda layer: str(min(2, int(layer[0]))), name) for name in model.state_dict())
+        switches = [value for value in astuple(experiment.model) if isinstance(value, bool | str)]
+        kind = experiment.architecture, parts, *switches
+        found[kind] = min(found.get(kind, (10**9, "")), (len(model.state_dict()), preset))
+    return sorted(preset for _, preset in found.values())
 
 
 def toy_model(preset: str) -> Seq2Seq:

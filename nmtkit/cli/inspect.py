@@ -12,6 +12,7 @@ from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
+from nmtkit.lines import atomic_write
 from nmtkit.workflow.shared import presets
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def inspect(
     compare: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE",
         help="With --gradients, also show the model with this value of its configuration; may be repeated.")] = None,
     plot: Annotated[Path | None, typer.Option(
-        help="With --gradients, also draw them to this file (.svg, .png or .pdf).")] = None,
+        help="With --gradients, also draw them on this page of HTML (.html).")] = None,
     data: DataFolder = Path("data"),
     device: Device = "auto",
     as_json: AsJson = False,
@@ -54,11 +55,13 @@ def inspect(
 
       nmtkit inspect deep-att
       nmtkit inspect run --shapes
-      nmtkit inspect deep-att --gradients --compare model.fast_forward=none --plot flow.svg
+      nmtkit inspect deep-att --gradients --compare model.fast_forward=none --plot flow.html
       nmtkit inspect deep-gru-ff --gradients --compare model.connections=none
     """
     if not gradients and (compare or plot):
         raise UserError("--compare and --plot go with --gradients")
+    if plot and plot.suffix != ".html":
+        raise UserError(f"--plot {plot}: draws a page of HTML; choose a name that ends in .html")
     # A folder wins over a preset of its name.
     folder = ModelFolder.at(Path(model), checkpoint)
     trained = folder.config.exists()
@@ -77,7 +80,7 @@ def inspect(
         _print_parts(planned, data, shapes)
         _print_estimate(planned, data, chosen)
         return
-    from nmtkit.evaluation.gradients import gradient_flow
+    from nmtkit.evaluation.gradients import flow_page, gradient_flow
     from nmtkit.evaluation.saturation import saturation
 
     # One batch for all models, so that they can be compared.
@@ -101,9 +104,9 @@ def inspect(
     else:
         _print_flows(flows, saturations)
     if plot:
-        from nmtkit.evaluation.plots import plot_flows
-
-        plot_flows(flows, plot)
+        drawn = flow_page(flows)
+        with atomic_write(plot) as file:
+            file.write(drawn)
 
 
 def _plan(model: str, folder: ModelFolder, settings: list[str]) -> "Experiment":

@@ -4,14 +4,18 @@ The claim of Zhou et al. 2016 (section 3.1) and Wang et al. 2017 made visible: w
 the gradient that reaches the bottom of a stack is not much smaller than that at its top.
 """
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from nmtkit.data.batches import Batch
+from nmtkit.errors import UserError
+from nmtkit.evaluation.charts import Series, line_chart
+from nmtkit.evaluation.page import page
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.cross_entropy import linear_cross_entropy
 
@@ -96,6 +100,31 @@ def ratios(layers: Sequence[Layer]) -> list[Ratio]:
         if len(gradients) > 1 and gradients[-1] > 0:
             kept.append(Ratio(stack, len(gradients), gradients[0] / gradients[-1]))
     return kept
+
+
+def flow_page(flows: Mapping[str, Sequence[Layer]]) -> str:
+    """A page of HTML with two charts for each stack, activations and gradients by layer, and a line for each model.
+
+    Raises UserError if no stack of any model has two layers whose outputs are known.
+    """
+    stacks = list(dict.fromkeys(ratio.stack for layers in flows.values() for ratio in ratios(layers)))
+    if not stacks:
+        raise UserError(f"nothing to draw: no two layers of {', '.join(flows)} stand on one another")
+    charts = []
+    for stack in stacks:
+        for title in ("output, |h|", "gradient, |dL/dh|"):
+            series, depth = list[Series](), 0
+            for colour, (name, layers) in enumerate(flows.items()):
+                of_stack = [layer for layer in layers if layer.stack == stack]
+                depth = max(depth, len(of_stack))
+                norms = [layer.activation if title.startswith("output") else layer.gradient for layer in of_stack]
+                # Logarithms, because vanishing gradients fall by a factor from layer to layer; 0 has none.
+                points = [(float(i), math.log10(norm)) for i, norm in enumerate(norms) if norm]
+                series.append(Series(name, points, colour))
+            numbers = [str(1 + i) for i in range(depth)]
+            label = "layer, from the bottom", "log10 of the norm over the batch"
+            charts.append(line_chart(f"{stack}: {title}", *label, series, x_names=numbers, from_zero=False))
+    return page("Gradient flow", ", ".join(flows), [("Norms by layer", f'<div class="charts">{"".join(charts)}</div>')])
 
 
 def _in_list(model: nn.Module, name: str) -> bool:

@@ -37,8 +37,6 @@
 
 #include "functions.h"
 
-#include "cross_entropy.h"
-
 #include "gated.h"
 
 #include "gru.h"
@@ -46,8 +44,6 @@
 #include "lau.h"
 
 #include "lstm.h"
-
-#include "maxout.h"
 
 #include "nematus.h"
 

@@ -5,7 +5,7 @@ the softmax's gradient, softmax(logits) - target. Backward only multiplies what 
 
 A chunk is what the three products take at once: many rows, because each chunk passes over the whole gradient of the
 weight. What lies between the products goes over the logits some eight times, and is done in blocks of a chunk that stay
-in a processor's cache; or by a kernel that has a row there until it is done with it, ``kernels/cross_entropy.py``.
+in a processor's cache.
 
 Letters: R rows (sentences x target words), H hidden, V words.
 """
@@ -17,8 +17,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.kernels import cross_entropy as native
-from nmtkit.kernels import library
 from nmtkit.ops.linear import extended, times, with_zeros
 
 EVEN = 32  # words
@@ -102,11 +100,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for rows in _chunks(hidden, weight):
             targets, inputs = target[rows], with_zeros(hidden[rows], hidden.dtype)
             logits = times(inputs, compute.t(), len(inputs))
-            given = logits[: len(targets), : len(weight)]
-            quick = library.helps(given, dtypes=library.BOTH) and bias.dtype == torch.float32
-            for block, words in [(given, targets)] if quick else _blocks(given, targets):
+            for block, words in _blocks(logits[: len(targets), : len(weight)], targets):
                 # Blocks of logits become blocks of their gradient, in the same memory.
-                loss, nll = (native.losses if quick else _losses)(block, bias, words, label_smoothing, d_bias)
+                loss, nll = _losses(block, bias, words, label_smoothing, d_bias)
                 total += loss
                 total_nll += nll
             if d_hidden is not None:
@@ -140,15 +136,18 @@ def _losses(
     If there is a ``d_bias`` (V,), the gradient of the bias is added to it, and the logits' replaces them.
     """
     column, others = target.unsqueeze(1), len(bias) - 1
-    log_p = (logits + bias).log_softmax(dim=-1)  # in float32, as the bias is
-    loss = nll = -log_p.gather(1, column).sum(dtype=torch.float64)
+    z = logits + bias  # in float32, as the bias is
+    p = z.softmax(dim=-1)
+    # The likeliest word's p is 1 / sum(exp(z - max z)): log(sum(exp z)) takes no second pass of exponentials.
+    total = z.amax(dim=-1) - p.amax(dim=-1).log()
+    loss = nll = (total - z.gather(1, column).squeeze(1)).sum(dtype=torch.float64)
     rest = label_smoothing / others  # what each wrong word is given
     if label_smoothing:
         # The sum of -log p over all words, without the target's own part.
-        wrong = -log_p.sum(dim=-1).sum(dtype=torch.float64) - nll
+        wrong = (len(bias) * total - z.sum(dim=-1)).sum(dtype=torch.float64) - nll
         loss = (1 - label_smoothing) * nll + rest * wrong
     if d_bias is not None:
-        d_logits = log_p.exp_().sub_(rest)  # the softmax, in the memory of its logarithm, less what is wanted
+        d_logits = p.sub_(rest) if rest else p  # less what is wanted
         # The target was counted as a wrong word above: it has 1 - e instead.
         d_logits.scatter_add_(1, column, d_logits.new_full(column.shape, rest - (1 - label_smoothing)))
         d_bias += d_logits.sum(dim=0)

@@ -1,5 +1,4 @@
-import resource
-from pathlib import Path
+import re
 
 import pytest
 import torch
@@ -7,7 +6,7 @@ from torch.nn import functional
 
 from nmtkit.data.batches import Batch
 from nmtkit.errors import UserError
-from nmtkit.evaluation.gradients import Layer, Ratio, gradient_flow, ratios
+from nmtkit.evaluation.gradients import Layer, Ratio, flow_page, gradient_flow, ratios
 from nmtkit.symbols import PAD
 from tests.toys import sources, targets, toy_model
 
@@ -85,30 +84,23 @@ def test_a_ratio_is_the_bottom_over_the_top() -> None:
     assert ratios(layers) == [Ratio("a", 2, 0.25)]
 
 
-def test_a_drawing_has_a_file_of_its_kind(tmp_path: Path) -> None:
-    from nmtkit.evaluation.plots import plot_flows
-
-    flows = {"one": gradient_flow(toy_model("deep-att"), batch())}
-    plot_flows(flows, tmp_path / "flow.svg")
-    drawn = (tmp_path / "flow.svg").read_text()
-    assert drawn.startswith("<?xml")
-    with pytest.raises(UserError, match=r"flow\.svg: nothing to draw: no two layers of one stand on one another"):
-        plot_flows({"one": gradient_flow(toy_model("rnnsearch"), batch())}, tmp_path / "flow.svg")
-    with pytest.raises(UserError, match=r"flow\.xyz: Format 'xyz' is not supported"):
-        plot_flows(flows, tmp_path / "flow.xyz")
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))  # as a full disk
-        with pytest.raises(UserError, match=r"full\.png: cannot be written: File too large"):
-            plot_flows(flows, tmp_path / "full.png")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert [path.name for path in tmp_path.iterdir()] == ["flow.svg"]
+def test_a_page_has_two_charts_for_each_stack_with_a_line_for_each_model() -> None:
+    flows = {name: gradient_flow(toy_model(name), batch()) for name in ("deep-att", "deep-ed")}
+    drawn = flow_page(flows)
+    stacks = {ratio.stack for layers in flows.values() for ratio in ratios(layers)}
+    assert drawn.count("<figure>") == 2 * len(stacks)
+    assert all(f"{stack}: gradient, |dL/dh|" in drawn for stack in stacks)
+    with pytest.raises(UserError, match="nothing to draw: no two layers of one stand on one another"):
+        flow_page({"one": gradient_flow(toy_model("rnnsearch"), batch())})
 
 
-def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nmtkit.evaluation.plots import plot_flows
-
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(UserError, match=r"drawing needs matplotlib; install it with: pip install 'nmtkit\[plot\]'"):
-        plot_flows({"one": gradient_flow(toy_model("deep-att"), batch())}, tmp_path / "flow.svg")
+def test_a_gradient_that_is_ten_times_as_large_stands_one_higher() -> None:
+    drawn = flow_page(
+        {"one": [Layer("a.0", 1.0, 1e-3, 1.0), Layer("a.1", 1.0, 0.0, 1.0), Layer("a.2", 1.0, 1e-1, 1.0)]}
+    )
+    heights = [float(y) for y in re.findall(r'<circle [^>]*cy="([0-9.]+)"', drawn)][3:]  # after three outputs
+    lines = [
+        float(y) for y in re.findall(r'<line class="grid"[^>]*y1="([0-9.]+)"', drawn.split("gradient, |dL/dh|")[-1])
+    ]
+    assert len(heights) == 2  # a gradient of 0 has no logarithm
+    assert heights == pytest.approx([lines[0], lines[-1]], abs=0.2)

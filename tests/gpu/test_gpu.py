@@ -25,7 +25,6 @@ from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.batches import Batch
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.evaluation.gradients import gradient_flow
-from nmtkit.experiment.presets import preset_names
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
 from nmtkit.machine.memory import is_full
@@ -65,6 +64,8 @@ no_such_device = pytest.mark.skipif(
     GPU.type == simulated.NAME and not simulated.POSSIBLE, reason="this PyTorch has no devices written in Python"
 )
 pytestmark = [pytest.mark.gpu, no_such_device]
+every_kind = pytest.mark.parametrize("preset", one_of_each(toy if REAL else simplest))
+every_architecture = pytest.mark.parametrize("preset", one_of_each(toy) if REAL else one_of_each_architecture())
 only_simulated = pytest.mark.skipif(GPU.type != simulated.NAME, reason="only the simulated GPU counts waits")
 SEARCH = Search(beam_size=3, length_penalty="avg", max_len_a=1, max_len_b=4)
 
@@ -115,7 +116,7 @@ def assert_same_hypotheses(ours: list[list[Hypothesis]], theirs: list[list[Hypot
         assert scores[0] == pytest.approx(scores[1], rel=1e-4, abs=1e-4)
 
 
-@pytest.mark.parametrize("preset", preset_names() if REAL else one_of_each())
+@every_kind
 def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
     model, tgt = toy_model(preset), targets()
     hidden = model(*sources(), tgt)
@@ -125,7 +126,7 @@ def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
     assert_same(on_cpu((hidden, gradients(hidden, [*model.parameters()]))), on_cpu(expected))
 
 
-@pytest.mark.parametrize("preset", one_of_each())
+@every_architecture
 def test_bfloat16_points_the_gradient_the_same_way(preset: str) -> None:
     model = toy_model(preset).to(GPU)
     batch, found = Batch.of(sources()[0], targets()), []
@@ -151,7 +152,7 @@ def test_the_loss_over_a_vocabulary_is_that_of_the_cpu(smoothing: float) -> None
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5 * theirs.abs().max().item())
 
 
-@pytest.mark.parametrize("preset", preset_names() if REAL else one_of_each())
+@every_architecture
 def test_beam_search_finds_what_it_finds_on_the_cpu(preset: str) -> None:
     model = telling_model(preset)
     expected = searched(model, CPU)
@@ -189,7 +190,7 @@ def test_every_way_of_searching_finds_what_it_finds_on_the_cpu(preset: str) -> N
     assert_same_hypotheses(*([each[i] for i in range(5)] for each in found))
 
 
-@pytest.mark.parametrize("preset", one_of_each())
+@every_architecture
 def test_a_step_of_search_in_bfloat16_is_that_of_the_cpu(preset: str) -> None:
     found = []
     for device in (GPU, CPU):

@@ -1,4 +1,7 @@
-"""What every architecture promises to training and search, for every preset at toy size. New presets are found."""
+"""What every architecture promises to training and search, for every kind of preset at toy size.
+
+New presets are found. Where a law is of a preset's own values, it is tried for every one.
+"""
 
 import itertools
 import math
@@ -46,6 +49,7 @@ CANCELLED = ".score_shift"
 
 
 every_preset = pytest.mark.parametrize("preset", preset_names())
+every_kind = pytest.mark.parametrize("preset", one_of_each())
 
 
 def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]:
@@ -65,7 +69,7 @@ def seen(model: Seq2Seq, memory: Tree, state: Tree, y: Tensor) -> list[Tensor | 
     return [log_probs, attention, model.step(memory, state, y.flip(0))[0]]
 
 
-@every_preset
+@every_kind
 def test_unroll_is_repeated_step(preset: str) -> None:
     model, results = toy_model(preset), []
     for unroll in (model.decoder.unroll, partial(Decoder.unroll, model.decoder)):
@@ -74,7 +78,7 @@ def test_unroll_is_repeated_step(preset: str) -> None:
     assert_same(*results)
 
 
-@every_preset
+@every_kind
 def test_teacher_forcing_gives_the_probabilities_that_search_sees(preset: str) -> None:
     model, tgt = toy_model(preset), targets()
     forced = model.output(model(*sources(), tgt)).log_softmax(dim=-1)
@@ -86,7 +90,7 @@ def test_teacher_forcing_gives_the_probabilities_that_search_sees(preset: str) -
         y = tgt[:, t]
 
 
-@every_preset
+@every_kind
 def test_padding_the_source_changes_nothing(preset: str) -> None:
     model, (src, mask), tgt = toy_model(preset), sources(), targets()
     hidden = model(src, mask, tgt)
@@ -94,7 +98,7 @@ def test_padding_the_source_changes_nothing(preset: str) -> None:
     assert_same(model(src.masked_fill(~mask, 7), mask, tgt), hidden)
 
 
-@every_preset
+@every_kind
 def test_a_sentence_alone_is_a_sentence_in_a_batch(preset: str) -> None:
     model, (src, mask), tgt = toy_model(preset), sources(), targets()
     together = model(src, mask, tgt)
@@ -103,14 +107,14 @@ def test_a_sentence_alone_is_a_sentence_in_a_batch(preset: str) -> None:
         assert_same(model(src[one, :length], mask[one, :length], tgt[one]), together[one])
 
 
-@every_preset
+@every_kind
 def test_reordering_the_batch_reorders_the_results(preset: str) -> None:
     model, (src, mask), tgt = toy_model(preset), sources(), targets()
     order = torch.tensor([2, 0, 3, 1])
     assert_same(model(src[order], mask[order], tgt[order]), model(src, mask, tgt)[order])
 
 
-@every_preset
+@every_kind
 @pytest.mark.parametrize("position", [0, 3])
 def test_a_target_word_changes_later_steps_only(preset: str, position: int) -> None:
     model, tgt = toy_model(preset), targets()
@@ -123,7 +127,7 @@ def test_a_target_word_changes_later_steps_only(preset: str, position: int) -> N
     assert later.any(dim=1).all()
 
 
-@every_preset
+@every_kind
 def test_every_source_word_matters(preset: str) -> None:
     model, (src, mask), tgt = toy_model(preset), sources(), targets()
     hidden = model(src, mask, tgt)
@@ -133,7 +137,7 @@ def test_every_source_word_matters(preset: str) -> None:
         assert (model(changed, mask, tgt)[0] != hidden[0]).any()
 
 
-@every_preset
+@every_kind
 def test_select_then_step_is_step_then_select(preset: str) -> None:
     model, beams = toy_model(preset), 3
     memory, state, y = after_two_words(model, beams)
@@ -145,14 +149,14 @@ def test_select_then_step_is_step_then_select(preset: str) -> None:
     assert_same(ours, [*select((log_probs, attention), rows), next_ones])
 
 
-@every_preset
+@every_kind
 def test_several_hypotheses_of_a_sentence_are_as_many_sentences(preset: str) -> None:
     model, beams = toy_model(preset), 3
     memory, state, y = after_two_words(model, beams)
     assert_same(seen(model, memory, state, y), seen(model, repeat(memory, beams), state, y))
 
 
-@every_preset
+@every_kind
 def test_a_step_changes_nothing_that_it_is_given(preset: str) -> None:
     model = toy_model(preset)
     memory, state, y = after_two_words(model, beams=2)
@@ -162,7 +166,7 @@ def test_a_step_changes_nothing_that_it_is_given(preset: str) -> None:
     torch.testing.assert_close(tensors_of(model.step(memory, state, y)), tensors_of(first), rtol=0, atol=0)
 
 
-@every_preset
+@every_kind
 def test_two_ways_to_go_on_do_not_disturb_each_other(preset: str) -> None:
     model = toy_model(preset)
     memory, state, y = after_two_words(model, beams=2)
@@ -172,7 +176,7 @@ def test_two_ways_to_go_on_do_not_disturb_each_other(preset: str) -> None:
     assert_same(model.step(memory, one, y.flip(0))[0], alone[2])
 
 
-@every_preset
+@every_kind
 def test_every_tensor_of_memory_and_state_is_batch_first(preset: str) -> None:
     model = toy_model(preset)
     memory, state, _ = after_two_words(model, beams=3)
@@ -180,7 +184,7 @@ def test_every_tensor_of_memory_and_state_is_batch_first(preset: str) -> None:
     assert {len(leaf) for leaf in tensors_of(state)} == {3 * len(LENGTHS)}
 
 
-@every_preset
+@every_kind
 def test_a_step_gives_probabilities_and_looks_at_real_words_only(preset: str) -> None:
     model, (_, mask) = toy_model(preset), sources()
     log_probs, _, attention = model.step(*after_two_words(model))
@@ -192,7 +196,7 @@ def test_a_step_gives_probabilities_and_looks_at_real_words_only(preset: str) ->
         assert not attention[~mask].any()
 
 
-@every_preset
+@every_kind
 def test_every_parameter_receives_a_gradient(preset: str) -> None:
     model = toy_model(preset).train()
     model(*sources(), targets()).square().sum().backward()
@@ -210,8 +214,13 @@ def gradients_in(model: Seq2Seq, sentences: int, *, low: bool) -> tuple[Tensor, 
     return gradients(hidden, [*model.parameters()])
 
 
-@every_preset
-@pytest.mark.parametrize("sentences", [len(LENGTHS), MANY])
+@pytest.mark.parametrize(
+    ("preset", "sentences"),
+    [
+        *((preset, len(LENGTHS)) for preset in one_of_each()),
+        *((preset, MANY) for preset in one_of_each_architecture()),
+    ],
+)
 def test_bfloat16_points_the_gradient_the_same_way(preset: str, sentences: int) -> None:
     model = toy_model(preset)
     whole = [torch.cat([part.flatten() for part in gradients_in(model, sentences, low=low)]) for low in (False, True)]
@@ -258,7 +267,7 @@ def test_every_size_is_refused_by_its_name_or_trains_and_searches(preset: str, s
         assert len(found) == len(LENGTHS)
 
 
-@every_preset
+@every_kind
 def test_saved_and_loaded_weights_give_the_same_numbers(preset: str, tmp_path: Path) -> None:
     model = toy_model(preset)
     checkpoint.save_weights(tmp_path / "model.safetensors", model.state_dict())
@@ -267,7 +276,7 @@ def test_saved_and_loaded_weights_give_the_same_numbers(preset: str, tmp_path: P
     assert torch.equal(other(*sources(), targets()), model(*sources(), targets()))
 
 
-@every_preset
+@every_kind
 def test_weights_are_named_after_the_parts_and_nothing_but_parameters_is_saved(preset: str) -> None:
     model = toy_model(preset)
     assert list(model.state_dict()) == [name for name, _ in model.named_parameters()]
@@ -299,7 +308,7 @@ def copies(random: torch.Generator, sentences: int = 64) -> tuple[Tensor, Tensor
     return src, src != PAD
 
 
-@pytest.mark.parametrize("preset", one_of_each())
+@pytest.mark.parametrize("preset", one_of_each_architecture())
 def test_copying_is_learnt(preset: str) -> None:
     torch.manual_seed(0)
     model = simplest(preset_experiment(preset)).build(SRC_WORDS, SRC_WORDS).eval()  # eval: without dropout

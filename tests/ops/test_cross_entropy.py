@@ -15,7 +15,7 @@ from nmtkit.ops.linear import FEW
 from tests.laws import representable, tensors_of
 from tests.ops import oracle
 
-pytestmark = pytest.mark.usefixtures("operations")
+pytestmark = pytest.mark.usefixtures("nan_in_memory")
 
 ROWS, HIDDEN, WORDS = 13, 4, 11
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element
@@ -143,3 +143,10 @@ def test_score_gives_every_row_its_log_probability_and_whether_it_won(
     torch.testing.assert_close(log_probs.double(), log_p[range(ROWS), target], rtol=1e-5, atol=1e-6)
     assert right.tolist() == (log_p.argmax(dim=1) == target).tolist()
     assert right[::2].all()
+
+
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_the_loss_of_what_is_no_number_is_none(wrong: float) -> None:
+    hidden, weight, bias = torch.ones(3, 4), torch.ones(100, 4), torch.zeros(100)
+    bias[70] = wrong
+    assert cross_entropy.linear_cross_entropy(hidden, weight, bias, torch.arange(3))[0].isnan()

@@ -1,11 +1,9 @@
-"""Maxout is the greater of two neighbours, with the kernels and without."""
+"""Maxout is the greater of two neighbours."""
 
 import pytest
 import torch
 
 from nmtkit.ops.maxout import maxout
-
-pytestmark = pytest.mark.usefixtures("operations")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

@@ -22,7 +22,7 @@ from torch import Tensor
 from nmtkit.kernels import door, library, search, trusted
 from nmtkit.kernels.door import kernel
 from nmtkit.kernels.search import GROUP
-from nmtkit.ops import attention, bfloat16, cross_entropy, gated, gru, int8, lau, lstm, nematus
+from nmtkit.ops import attention, bfloat16, gated, gru, int8, lau, lstm, nematus
 from nmtkit.ops.best import best
 from nmtkit.ops.loop import share
 from nmtkit.ops.matrix import Matrix, is_packed, product
@@ -383,33 +383,6 @@ def test_what_is_no_number_stays_in_its_row_of_a_step_with_normalised_gates(wron
         norms = [gain.flatten()[:80], bias.flatten()[:80], gain[0], bias[0]]
         new = nematus.step(x[:, :120], s[:, :120], h, None, norms)
     assert new.isnan().all(dim=1).tolist() == [False, True, False]
-
-
-@needs_kernels
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize(("rows", "words"), [(1, 2), (7, 64), (30, 1003)])
-def test_loss_and_gradient_are_those_of_plain_operations(
-    dtype: torch.dtype, smoothing: float, rows: int, words: int, both: Callable[..., tuple[Tensor, Tensor]]
-) -> None:
-    (hidden,), others = leaves((rows, 8), dtype=dtype, scale=0.5), leaves((words, 8), (words,), scale=0.5)
-    target = torch.arange(rows) * 37 % words
-
-    def run() -> Tensor:
-        loss, nll = cross_entropy.linear_cross_entropy(hidden, *others, target, smoothing)
-        gradients = with_gradients(loss.unsqueeze(0), [hidden, *others])
-        return torch.cat([gradients, nll.detach().float().unsqueeze(0)])
-
-    ours, plain = both(run)
-    torch.testing.assert_close(ours, plain, rtol=1e-5, atol=NEAR[dtype] / 4)
-
-
-@needs_kernels
-@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
-def test_the_loss_of_what_is_no_number_is_none(wrong: float) -> None:
-    hidden, weight, bias = drawn(3, 4), drawn(100, 4), torch.zeros(100)
-    bias[70] = wrong
-    assert cross_entropy.linear_cross_entropy(hidden, weight, bias, torch.arange(3))[0].isnan()
 
 
 @needs_kernels
