@@ -12,7 +12,7 @@ from nmtkit.workflow import vocab as workflow
 if TYPE_CHECKING:
     from nmtkit.data.encoding import VocabReport
 
-SMALL_TEXT = 200_000  # sentence pairs that small forms of presets are made for
+SMALL_TEXT = 200_000  # sentence pairs; small forms of presets, like the default of `train`, are for less text
 
 
 def vocab(
@@ -62,9 +62,8 @@ def vocab(
     if as_json:
         print(json.dumps(_json(report), indent=2))
         return
-    # The preset with the best BLEU on Multi30k, in the form that suits as much text.
-    small = "-small" if read_header(data)["train.src"].lines <= SMALL_TEXT else ""
-    say_next(f"train --model bideep{small}", ("-d", data, "data"))
+    little = read_header(data)["train.src"].lines <= SMALL_TEXT
+    say_next("train" if little else "train --model bideep", ("-d", data, "data"))
 
 
 def _json(report: "VocabReport") -> dict[str, Any]:

@@ -49,4 +49,4 @@ nmtkit train "${tiny_training[@]}"
 # 3. Its scores beside the baseline's: BLEU and chrF of plain text, as the shared task has them.
 if [ ! -e averaged ]; then nmtkit average --output averaged; fi
 nmtkit translate --model averaged < test.es > "test.hyp.$language"
-sacrebleu "test.$language" -i "test.hyp.$language" -m bleu chrf
+sacrebleu "test.$language" -i "test.hyp.$language" -m bleu chrf --format text
