@@ -389,6 +389,23 @@ def test_tatoeba_en_de_replaces_unknown_words_of_three_models(serve: Serve, reci
 
 
 @pytest.mark.slow
+def test_low_resource_runs_end_to_end_and_keeps_every_line_of_the_test_set(
+    serve: Serve, recipe: Recipe, tmp_path: Path
+) -> None:
+    serve({})
+    folder = tmp_path / "served" / "AmericasNLP" / "americasnlp2021" / "raw" / "HEAD" / "data" / "hñähñu-spanish"
+    folder.mkdir(parents=True)
+    for split in ("train", "dev"):
+        for file, text in texts(split, split + ".{en,de}").items():
+            (folder / file.replace(".en", ".es").replace(".de", ".oto")).write_text(text)
+    printed = recipe("low-resource", "oto")
+    assert "chrF2" in printed
+    work = tmp_path / "work" / "oto"
+    assert len((work / "test.hyp.oto").read_text().splitlines()) == 20
+    assert "nematus-low-resource" in (work / "run" / "config.yaml").read_text()
+
+
+@pytest.mark.slow
 def test_miniature_finds_the_text_of_both_corpora_and_does_a_row(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
     serve({})
     serve_multi30k(tmp_path / "served")

@@ -91,7 +91,7 @@ def nmtkit(
 
       nmtkit prep --src-lang en
       nmtkit vocab
-      nmtkit train --model bideep-small
+      nmtkit train
       nmtkit translate < in.txt > out.txt
       nmtkit score
     """

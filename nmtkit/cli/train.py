@@ -29,6 +29,7 @@ def train(
     The configuration is that of the preset, overridden by --config and then by the command line. Options that show no
     default here take the preset's value.
 
+      nmtkit train
       nmtkit train --model bideep-small
       nmtkit train --model rnnsearch --config mine.yaml --set training.optimizer.lr=5e-4
       nmtkit train --model deep-att --dry-run

@@ -10,7 +10,7 @@ from nmtkit.workflow.vocab import VocabOptions, make_vocabularies
 if TYPE_CHECKING:
     from nmtkit.data.encoding import VocabReport
 
-SMALL_TEXT = 200_000  # sentence pairs that small forms of presets are made for
+SMALL_TEXT = 200_000  # sentence pairs; small forms of presets, like the default of `train`, are for less text
 
 
 def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
@@ -39,9 +39,8 @@ def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps(_json(report), indent=2))
         return
-    # The preset with the best BLEU on Multi30k, in the form that suits as much text.
-    small = "-small" if read_header(Path(options.data))["train.src"].lines <= SMALL_TEXT else ""
-    say_next(f"train --model bideep{small}", ("-d", Path(options.data), "data"))
+    little = read_header(Path(options.data))["train.src"].lines <= SMALL_TEXT
+    say_next("train" if little else "train --model bideep", ("-d", Path(options.data), "data"))
 
 
 def _json(report: "VocabReport") -> dict[str, Any]:

@@ -27,6 +27,7 @@ _FILE = ("paper", "tasks", "base", "small", "systems")
 _BASE = ("task", "architecture", *_PARTS)
 
 SMALL = "-small"  # suffix of a small form's name
+DEFAULT = "nematus-low-resource-small"  # what `nmtkit train` trains, also by the name "small"
 # ``paper.task`` of a small form. Its score is ours, and null if it was not trained.
 TRAINED = (
     "Multi30k English-German, 29,000 pairs, trained here (recipes/multi30k/README.md); test2016, sacreBLEU 13a, cased"
@@ -51,8 +52,9 @@ def preset_names() -> list[str]:
 
 
 def find_preset(name: str) -> Preset:
-    """The preset of this name. Raises UserError with similar names if there is none."""
+    """The preset of this name; ``small`` is the default. Raises UserError with similar names if there is none."""
     presets = _presets()
+    name = DEFAULT if name == "small" else name
     system = presets.get(name.removesuffix(SMALL))
     if system is not None and system.small is not None and name.endswith(SMALL):
         return system.small

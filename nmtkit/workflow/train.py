@@ -29,7 +29,8 @@ class TrainOptions:
     """The options of ``train``, in the order of its help. Those that also are settings replace the configuration's."""
 
     model: str | None = option(None, Option(
-        "Preset to train; nmtkit models lists them. Not needed to continue a run.", names="--model -m",
+        "Preset to train; nmtkit models lists them.  [default: small, which is nematus-low-resource-small]",
+        names="--model -m",
         complete=presets))
     _: KW_ONLY
     start: Path | str | None = option(None, Option(
@@ -154,7 +155,7 @@ def _tokens(given: int | str) -> int | str:
 
 def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:
     """The values of the preset, or else of the run or the model that it begins with, with those of the user's file."""
-    from nmtkit.experiment.presets import load_preset
+    from nmtkit.experiment.presets import DEFAULT, load_preset
 
     over, run = load_yaml(config) if config else {}, ModelFolder(output)
     if model is not None:
@@ -164,7 +165,8 @@ def _base(model: str | None, config: Path | None, output: Path, start: Path | No
         own.check()
         return merge(load_yaml(own.config), over)
     if config is None and not run.config.exists():
-        raise UserError("which model? give a preset as `model`; `nmtkit models` lists them")
+        log.info("model: %s, the default; `nmtkit models` lists the others", DEFAULT)
+        return load_preset(DEFAULT)
     # A file alone is complete: what `nmtkit models NAME` prints, changed, is one.
     return over if config else load_yaml(run.config)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from nmtkit.config import load_yaml
+from nmtkit.experiment.presets import DEFAULT
 
 Nmtkit = Callable[..., Any]
 
@@ -174,7 +175,7 @@ def test_each_command_of_a_training_names_the_next_one(prepared: Path, nmtkit: N
     def last(*command: object) -> str:
         return str(nmtkit(*command).err.splitlines()[-1])
 
-    assert last("vocab", "-j", "1") == "next: nmtkit train --model bideep-small"
+    assert last("vocab", "-j", "1") == "next: nmtkit train"
     assert last(*TRAIN, "-o", "mine") == "next: nmtkit average -m mine"
     assert last("average", "-m", "mine") == "next: nmtkit score -m averaged"
     (prepared / "data" / "test.src").unlink()
@@ -253,6 +254,19 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(folder
     assert not (folder / "run").exists()
 
 
+def test_without_a_model_the_default_is_trained_and_named(prepared: Path, nmtkit: Nmtkit) -> None:
+    sizes = ["--set", "model.embedding=8", "--set", "model.hidden=8", "--max-updates", 1]
+    for name, given in (("plain", []), ("small", ["--model", "small"])):
+        done = nmtkit("train", *given, *sizes, "--output", name)
+        assert done.status == 0
+        assert (f"model: {DEFAULT}, the default" in done.err) == (not given)
+    plain, small = (load_yaml(prepared / name / "config.yaml") for name in ("plain", "small"))
+    assert plain == small
+    assert plain["training"]["word_dropout"] == 0.1
+    assert nmtkit("train", "--output", "plain", "--max-updates", 2).status == 0  # continues its own run
+    assert load_yaml(prepared / "plain" / "config.yaml")["model"]["hidden"] == 8
+
+
 def test_a_batch_is_counted_in_tokens_or_the_machine_finds_how_many(prepared: Path, nmtkit: Nmtkit) -> None:
     for given, kept in (("500", 500), ("auto", 256)):  # the smallest budget that is tried has all of this text
         assert nmtkit(*TRAIN, "--max-tokens", given, "--max-updates", 1, "--output", given).status == 0
@@ -270,7 +284,6 @@ def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "which model? give a preset as --model"),
         (["train", "--model", "deep-at"], "no such preset; did you mean deep-att"),
         ([*TRAIN, "--set", "training.batch_tokns=5"], "training.batch_tokns: unknown key; did you mean batch_tokens?"),
         ([*TRAIN, "--set", "model.hidden=big", "--set", "search.beam=2"], "model.hidden: expected a whole number"),

@@ -36,7 +36,7 @@ def test_without_options_every_word_of_data_gets_an_id(nmtkit: Run, data: Path) 
         "data/vocab.src: 10 rows, 4 symbols and 6 of 6 word types",
         "data/vocab.tgt: 10 rows, 4 symbols and 6 of 6 word types",
         "  train 8 + 11 tokens, of which 100.00% + 100.00% covered, 0 + 0 unknown",
-        "next: nmtkit train --model bideep-small",
+        "next: nmtkit train",
     ]
     assert len(Corpus.open(data, "train")) == 1
 

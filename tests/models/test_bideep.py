@@ -252,6 +252,7 @@ SIZES = {
     "bideep": 81_194_497,
     "bideep-large": 150_547_969,
     "nematus-alt8-rgru8": 210_381_313,
+    "nematus-low-resource": 33_897_985,  # the baseline
 }
 
 
@@ -264,7 +265,7 @@ def test_a_preset_has_exactly_as_many_parameters_as_the_authors_code(preset: str
     assert count_parameters(model) == SIZES[preset] + 512 * (51_100 + 74_383) + 74_383  # one target table, and b_o
 
 
-def test_every_preset_of_the_paper_is_counted() -> None:
+def test_every_preset_is_counted() -> None:
     assert {name for name in preset_names() if load_preset(name)["architecture"] == "bideep"} == set(SIZES)
 
 
