@@ -15,7 +15,7 @@ authors' configuration files do not say). The encoder's chains are concatenated 
 
 Loss and gradients equal those of the authors' code in fifteen systems, see ``tests/README.md``.
 
-Beyond the paper: dropout (0 there) on embeddings, annotations and readout, which small corpora need.
+Beyond the paper: dropout (0 there) on embeddings and readout, which small corpora need.
 """
 
 from collections.abc import Iterable, Sequence
@@ -168,7 +168,6 @@ class Encoder(nn.Module):
         super().__init__()
         width, transitions, layer_norm = config.hidden, config.encoder_transitions, config.layer_norm
         rows = [config.embedding] + [width] * (config.bidirectional_layers - 1)
-        self.dropout = config.dropout
         self.chains = nn.ModuleList(
             nn.ModuleList(DeepTransition(n, width, transitions, layer_norm=layer_norm) for n in rows) for _ in range(2)
         )
@@ -190,7 +189,7 @@ class Encoder(nn.Module):
         c = torch.cat(tops, dim=-1)
         for level in cast(list[DeepTransition], self.above):
             c = c + level.run(c, steps, reverse=False)
-        return dropout(c.transpose(0, 1).contiguous(), self.dropout, self.training)
+        return c.transpose(0, 1).contiguous()
 
 
 class ConditionalGRU(nn.Module):
