@@ -71,7 +71,8 @@ class Search:
 
         A sentence is done when no living hypothesis would enter the n best with that length and its present log P.
         ``all``: the longest length allowed, so that stopping early changes no result. ``first``: the next length, as if
-        it ended there. ``bound``: some words more, which changes few results (recipes/benchmarks/README.md).
+        it ended there. ``bound``: some words more, which changes few results. Measured (recipes/benchmarks/NOTES.md):
+        ``first`` is 4 to 16 % faster than ``bound``, for -0.2 to +0.5 BLEU.
         """
         if self.stop == "all":
             return longest + 1
