@@ -22,7 +22,7 @@ def test_norms_are_those_of_the_mean_cross_entropy() -> None:
     layers = {layer.name: layer for layer in gradient_flow(model, batch())}
     cell = model.get_submodule("encoder.columns.1.recurrent.3")
     seen = []
-    hook = cell.register_forward_hook(lambda _, __, output: seen.append(output[0]))
+    hook = cell.register_forward_hook(lambda _, __, output: seen.append(output))
     logits = model.output(model(src, mask, tgt))
     hook.remove()
     loss = functional.cross_entropy(logits.flatten(0, 1), tgt.flatten(), ignore_index=PAD)

@@ -41,6 +41,7 @@ def test_other_errors_are_not(error: Exception) -> None:
 ALLOCATING = """
 import resource, torch
 from nmtkit.machine import memory
+memory.bound_caches()
 {keep}
 def make():
     for _ in range(20):

@@ -148,7 +148,6 @@ def test_prep_takes_one_or_several_of_what_may_be_repeated(made: Path, tmp_path:
         (lambda: nmtkit.vocab(joint=True, src_size=9, tgt_size=8), "`joint` has one size for its one list, no"),
         (lambda: nmtkit.vocab(src_from="dict.txt", src_size=4), "`src_size` 4: 4 rows are symbols; give it more"),
         (lambda: nmtkit.vocab(joint=True, tgt_size=-1), "`tgt_size` -1: 4 rows are symbols; give it more"),
-        (lambda: nmtkit.train(output="nothing"), "which model? give a preset as `model`; `nmtkit models` list"),
         (lambda: nmtkit.score(language="fr"), "only `data`, `model`, `checkpoint`, `split`, `max_length`, `re"),
         (lambda: nmtkit.score(["a"]), "text 1: translations and a reference are needed: nmtkit score HYP... REF"),
         (lambda: nmtkit.score(["a"], ["a", "b"]), "text 2 has 1 lines but text 1 has 2; make them correspond"),
