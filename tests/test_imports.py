@@ -155,7 +155,7 @@ def circle_in(sources: dict[str, str]) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("part", RANK)
+@pytest.mark.parametrize("part", sorted(RANK))
 def test_imports_inside_a_room_have_an_order_too(part: str) -> None:
     sources = {
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path.read_text(encoding="utf-8")
