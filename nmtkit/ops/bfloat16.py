@@ -64,7 +64,7 @@ def tiled(weight: Tensor, bias: Tensor | None = None) -> tiles.Tiled | None:
 
 
 def pack_plain(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Low | LaidOut | tiles.Tiled:
-    """``pack`` without tiles."""
+    """``pack`` of a weight (D, E) and a bias (E,) without tiles."""
     low = weight.t().bfloat16().contiguous()
     bias = None if bias is None else bias.detach().bfloat16()
     if weight.device.type == "cpu":

@@ -76,7 +76,7 @@ def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float
 
 
 def pack_narrow(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Packed | pairs.Paired:
-    """``pack`` for a processor that adds products up in pairs, by oneDNN."""
+    """``pack`` of a weight (D, E) and a bias (E,) for a processor that adds products up in pairs, by oneDNN."""
     return _pack(weight, bias, NARROW, results)
 
 
