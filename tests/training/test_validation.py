@@ -78,7 +78,7 @@ def test_every_validation_measures_the_token_errors_of_the_same_training_pairs(d
 def test_a_development_set_without_a_pair_of_words_is_refused_before_anything_is_made(
     src: list[str], tgt: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("text.raw.has_words", "data.encoding._has_words"):  # which version 0.1 did not look for
+    for place in ("text.raw.has_words", "data.encoding.has_words"):  # which version 0.1 did not look for
         monkeypatch.setattr(f"nmtkit.{place}", lambda *paths: True)
     folder = make_data(tmp_path, dev=(src, tgt))
     with pytest.raises(UserError, match=r"data/dev.src and dev.tgt: no pair .* has words on both sides.* prep a"):
