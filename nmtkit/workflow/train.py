@@ -30,8 +30,7 @@ class TrainOptions:
 
     model: str | None = option(None, Option(
         "Preset to train; nmtkit models lists them.  [default: small, which is nematus-low-resource-small]",
-        names="--model -m",
-        complete=presets))
+        names="--model -m", complete=presets))
     _: KW_ONLY
     start: Path | str | None = option(None, Option(
         "Begin with the weights of this model, and with its configuration unless --model names a preset.",
@@ -128,6 +127,7 @@ def _records(folder: ModelFolder, tensorboard: bool, other: logging.Handler | No
 
 def plan(options: TrainOptions) -> "Experiment":
     """The experiment that ``run`` would train with these options. Raises UserError for one that cannot be."""
+    from nmtkit.experiment.presets import DEFAULT
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.training.settings import Training
 
@@ -138,10 +138,13 @@ def plan(options: TrainOptions) -> "Experiment":
     if options.max_tokens is not None:  # a batch has one kind of limit, so the other goes
         given |= {"batch_tokens": _tokens(options.max_tokens), "batch_sentences": None}
     begin, file = (None if path is None else Path(path) for path in (options.start, options.config))
-    output = Path(options.output)
-    values = merge(_base(options.model, file, output, begin), nested_settings(options.settings))
+    output, model = Path(options.output), options.model
+    if not (model or begin or file or ModelFolder(output).config.exists()):
+        model = DEFAULT
+        log.info("model: %s, the default; `nmtkit models` lists the others", model)
+    values = merge(_base(model, file, output, begin), nested_settings(options.settings))
     values = merge(values, {"training": given}) if given else values
-    sources = [name for name in (options.model or (begin and str(begin)), file and str(file)) if name]
+    sources = [name for name in (model or (begin and str(begin)), file and str(file)) if name]
     return build_experiment(values, " + ".join(sources) or str(ModelFolder(output).config))
 
 
@@ -155,7 +158,7 @@ def _tokens(given: int | str) -> int | str:
 
 def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:
     """The values of the preset, or else of the run or the model that it begins with, with those of the user's file."""
-    from nmtkit.experiment.presets import DEFAULT, load_preset
+    from nmtkit.experiment.presets import load_preset
 
     over, run = load_yaml(config) if config else {}, ModelFolder(output)
     if model is not None:
@@ -164,9 +167,6 @@ def _base(model: str | None, config: Path | None, output: Path, start: Path | No
         own = run if run.updates() else ModelFolder.at(start)  # a run that failed before has nothing to go on with
         own.check()
         return merge(load_yaml(own.config), over)
-    if config is None and not run.config.exists():
-        log.info("model: %s, the default; `nmtkit models` lists the others", DEFAULT)
-        return load_preset(DEFAULT)
     # A file alone is complete: what `nmtkit models NAME` prints, changed, is one.
     return over if config else load_yaml(run.config)
 
