@@ -4,16 +4,16 @@ In v . tanh(query + key) (Bahdanau et al. 2015, A.1.2), keys that deviate by muc
 """
 
 import math
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from nmtkit.data.batches import Batch
-from nmtkit.models.base import Decoder, Seq2Seq
+from nmtkit.layers.attention import Attending
+from nmtkit.models.base import Decoder, Seq2Seq, previous_words
 from nmtkit.ops import attention
-from nmtkit.symbols import BOS, PAD
+from nmtkit.symbols import PAD
 
 SATURATED = 0.99  # magnitude of tanh, above which its slope is less than 0.02
 
@@ -33,26 +33,19 @@ def saturation(model: Seq2Seq, batch: Batch) -> list[Saturation]:
     Dropout is off.
     """
     model.eval()
-    attending = {name: module for name, module in model.named_modules() if isinstance(module, _Attending)}
+    attending = {name: module for name, module in model.named_modules() if isinstance(module, Attending)}
     counts = {name: _Count(batch.tgt != PAD) for name in attending}
     for name, module in attending.items():
         module.additive = counts[name]
     try:
         memory, state = model.begin(batch.src, batch.mask)
-        words = model.embedding["tgt"](functional.pad(batch.tgt[:, :-1], (1, 0), value=BOS))
+        words = model.embedding["tgt"](previous_words(batch.tgt))
         # The decoder's own ``unroll`` may compute the scores elsewhere; this one calls ``step``.
         Decoder.unroll(model.decoder, memory, state, words)
     finally:
         for module in attending.values():
             module.additive = attention.additive
     return [Saturation(name, count.keys, count.saturated / count.units) for name, count in counts.items()]
-
-
-@runtime_checkable
-class _Attending(Protocol):
-    """A module that attends by this function in each step."""
-
-    additive: attention.Additive
 
 
 class _Count:

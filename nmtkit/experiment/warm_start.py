@@ -19,7 +19,7 @@ from nmtkit.errors import UserError
 from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.folders import SIDES, ModelFolder, SideName, TextFiles, crc32
 from nmtkit.lines import atomic_write, real_path
-from nmtkit.models.base import Seq2Seq
+from nmtkit.models.base import Seq2Seq, is_dropout
 from nmtkit.text.manifest import read_json
 from nmtkit.text.settings import Side, load_prep
 from nmtkit.training.checkpoint import load_weights
@@ -107,7 +107,7 @@ def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) 
     different = [
         f"{key} is {old.get(key)} there and {new.get(key)} here"
         for key in {**old, **new}
-        if old.get(key) != new.get(key) and not key.endswith("dropout")
+        if old.get(key) != new.get(key) and not is_dropout(key.rpartition(".")[2])
     ]
     if different:
         raise UserError(

@@ -21,7 +21,23 @@ class ExponentialKeys(nn.Module):
         return attention.exponential(self.key(annotations))
 
 
-class AdditiveAttention(nn.Module):
+class Attending(nn.Module):
+    """A module that attends by ``additive``, with keys that its ``key`` makes of annotations (B, S, D)."""
+
+    key: nn.Module
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.additive: Additive = attention.additive
+
+    def for_search(self, precision: Products) -> "Attending":
+        """``converted.Convertible.for_search``: from exponentials in low precision."""
+        if precision != "float32":
+            self.additive, self.key = attention.quick_additive, ExponentialKeys(self.key)
+        return self
+
+
+class AdditiveAttention(Attending):
     """The alignment model v . tanh(query W_a + key U_a + b) of Bahdanau et al. 2015 (A.1.2).
 
     Keys go through ``key`` once for each sentence, queries through ``query`` in every step.
@@ -30,8 +46,7 @@ class AdditiveAttention(nn.Module):
     def __init__(self, query: int, key: int, width: int):
         super().__init__()
         self.query = Linear(query, width, bias=False)  # W_a
-        self.key: nn.Module = Linear(key, width)  # U_a, b
-        self.additive: Additive = attention.additive
+        self.key = Linear(key, width)  # U_a, b
         self.v = nn.Parameter(torch.empty(width))
         nn.init.normal_(self.v, std=width**-0.5)
 
@@ -42,14 +57,8 @@ class AdditiveAttention(nn.Module):
         """
         return self.additive(self.query(query), keys, values, self.v, mask)
 
-    def for_search(self, precision: Products) -> "AdditiveAttention":
-        """``converted.Convertible.for_search``: from exponentials in low precision."""
-        if precision != "float32":
-            self.additive, self.key = attention.quick_additive, ExponentialKeys(self.key)
-        return self
 
-
-class MultiHeadAdditiveAttention(nn.Module):
+class MultiHeadAdditiveAttention(Attending):
     """Additive attention in heads that share v, as in the release of Meng and Zhang 2019.
 
     Queries and keys are split into heads, and so are the annotations themselves, which serve as values; the heads'
@@ -60,10 +69,9 @@ class MultiHeadAdditiveAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.query = Linear(query, width, bias=False)  # W_q
-        self.key: nn.Module = Linear(key, width, bias=False)  # W_k
+        self.key = Linear(key, width, bias=False)  # W_k
         self.v = nn.Parameter(torch.empty(width // heads))
         self.out = Linear(key, key)  # W_out
-        self.additive: Additive = attention.additive
         nn.init.normal_(self.v, std=len(self.v) ** -0.5)
 
     def keys_and_values(self, annotations: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,9 +90,3 @@ class MultiHeadAdditiveAttention(nn.Module):
         context, weights = self.additive(rows, keys.flatten(0, 1), values.flatten(0, 1), self.v, masks)
         context, weights = (x.unflatten(0, split.transpose(1, 2).shape[:3]) for x in (context, weights))
         return self.out(context.transpose(1, 2).flatten(2).flatten(0, 1)), weights.mean(dim=1).flatten(0, 1)
-
-    def for_search(self, precision: Products) -> "MultiHeadAdditiveAttention":
-        """``converted.Convertible.for_search``: from exponentials in low precision."""
-        if precision != "float32":
-            self.additive, self.key = attention.quick_additive, ExponentialKeys(self.key)
-        return self

@@ -114,8 +114,7 @@ class Seq2Seq(nn.Module):
 
     def unroll(self, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
         """Teacher forcing from the memory and first state of ``begin``: target ids (B, T) -> hidden (B, T, H)."""
-        previous = torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1)
-        return self.decoder.unroll(memory, state, self.embedding["tgt"](previous))
+        return self.decoder.unroll(memory, state, self.embedding["tgt"](previous_words(tgt)))
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
         """``Scorer.step``: previous words y (N,) -> log-probabilities (N, V), state, attention weights (N, S)."""
@@ -189,6 +188,11 @@ def _logits(
 def rows_of(memory: Tensor, rows: int) -> Tensor:
     """A memory tensor (B, ...) as seen by N rows: each sentence's row once for each of its hypotheses."""
     return memory if len(memory) == rows else memory.repeat_interleave(rows // len(memory), dim=0)
+
+
+def previous_words(tgt: Tensor) -> Tensor:
+    """The word before each of the target ids (B, T), BOS before the first: ids (B, T)."""
+    return torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1)
 
 
 def mean_annotation(annotations: Tensor, mask: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from nmtkit.config import require_counts, require_fraction
-from nmtkit.layers.attention import ExponentialKeys
+from nmtkit.layers.attention import Attending
 from nmtkit.layers.converted import with_converted
 from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
@@ -246,7 +246,7 @@ class Memory(NamedTuple):
     mask: Tensor  # (B, S)
 
 
-class AttentionGRU(nn.Module):
+class AttentionGRU(Attending):
     """A conditional GRU with attention between its first two transitions (sections 2.1 and 2.3.2); cGRU.
 
     score_i = v . tanh(LN(C_i W_c + b_c) + LN(s W_q)) + beta; the context is the mean of the annotations C under the
@@ -256,11 +256,9 @@ class AttentionGRU(nn.Module):
     def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
         super().__init__()
         self.cell = ConditionalGRU(rows, width, transitions, layer_norm=layer_norm)
-        keys = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c, b_c
-        self.key: nn.Module = keys
+        self.key = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c, b_c
         self.query = Map(width, [2 * width], [2 * width], bias=False, layer_norm=layer_norm)  # W_q
         self.v = nn.Parameter(torch.empty(2 * width))
-        self.additive: attention.Additive = attention.additive
         self.score_shift = nn.Parameter(torch.zeros(1))  # beta: the softmax cancels it, so it is never computed with
         nn.init.normal_(self.v, std=0.01)
 
@@ -270,12 +268,6 @@ class AttentionGRU(nn.Module):
         s = self.cell.before(self.cell.input(y), h, first)
         c, weights = self.additive(self.query(s), memory.keys[k], memory.annotations, self.v, memory.mask)
         return self.cell.after(self.cell.context(c), s, states), c, weights
-
-    def for_search(self, precision: Products) -> "AttentionGRU":
-        """``converted.Convertible.for_search``: from exponentials in low precision."""
-        if precision != "float32":
-            self.additive, self.key = attention.quick_additive, ExponentialKeys(self.key)
-        return self
 
     def attend_all(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor]:
         """All steps of training: y (T, B, D), first h (B, H) -> h (T, B, H) and contexts c (T, B, 2H)."""
