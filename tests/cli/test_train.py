@@ -262,7 +262,7 @@ def test_without_a_model_the_default_is_trained_and_named(prepared: Path, nmtkit
         assert (f"model: {DEFAULT}, the default" in done.err) == (not given)
     plain, small = (load_yaml(prepared / name / "config.yaml") for name in ("plain", "small"))
     assert plain == small
-    assert plain["training"]["word_dropout"] == 0.1
+    assert plain["training"]["word_dropout"] == 0.2
     assert f"{DEFAULT}: model.hiden: unknown key" in nmtkit("train", "--output", "new", "--set", "model.hiden=8").err
     assert DEFAULT in nmtkit("train", "--help").out
     assert nmtkit("train", "--output", "plain", "--max-updates", 2).status == 0  # continues its own run
