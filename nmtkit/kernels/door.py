@@ -5,9 +5,8 @@ with a number format it is tried beside that function: the results, the gradient
 must be the same, because a kernel depends on the compiler and the processor of the machine. ``NMTKIT_KERNELS`` in the
 environment switches kernels off, to find where a wrong number comes from: ``off`` all of them, or ``best,tiles`` these.
 
-On an NVIDIA GPU the kernel of a cell is its plain function compiled by ``torch.compile``, which derives the backward,
-too. Only training uses it, because a search is often done before a compiler is. It was tested with the compiler for
-CPUs and never run on a card.
+On an NVIDIA GPU the kernel of a cell is its plain function compiled by ``torch.compile`` (``fused.py``). Only training
+uses it, because a search is often done before a compiler is.
 """
 
 import difflib
@@ -24,6 +23,7 @@ from torch import Tensor
 from nmtkit.errors import UserError
 from nmtkit.kernels import attention, cells, library, pairs, search, tiles
 from nmtkit.kernels.arguments import CELLS
+from nmtkit.kernels.fused import fused
 
 log = logging.getLogger(__name__)
 
@@ -173,8 +173,7 @@ def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dt
         return plain, "not for these numbers"
     try:
         if device == COMPILED:
-            # For all shapes at once, but for those of parameters and for single rows. Here, as it imports for seconds.
-            found = found._replace(function=torch.compile(plain, dynamic=True))
+            found = found._replace(function=fused(plain))
         # The first use may be in a search, where gradients are off, or in a training in another number format.
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
             _compare(found, plain, device, dtypes[0])
@@ -220,9 +219,10 @@ def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
     """
     if device != "cpu":
         off = [name for name in CELLS if name in _switched_off()]
-        used = [name for name in CELLS if device == COMPILED and name not in off]
-        states = {"kernels by torch.compile": used or ["none"], f"switched off by {SWITCH}": off}
-        return "; ".join(f"{state}: {', '.join(names)}" for state, names in states.items() if names)
+        on = [name for name in CELLS if device == COMPILED and name not in off]
+        return f"kernels by torch.compile: {', '.join(on or ['none'])}" + (
+            f"; switched off by {SWITCH}: {', '.join(off)}" if off else ""
+        )
     states: dict[str, list[str]] = {}
     for name, found in KERNELS.items():
         reasons = [_choice(name, plain[name], device, dtype)[1] for dtype in found.dtypes]
