@@ -43,7 +43,7 @@ MULTIPLY := tests/kernels tests/ops tests/layers tests/models/test_for_search.py
 
 test: env
 	PRECISION=bfloat16 $(PYTEST)
-	$(AVX2) $(PYTEST) $(MULTIPLY) --ignore tests/ops/test_tiles.py
+	$(AVX2) $(PYTEST) $(MULTIPLY) --ignore tests/kernels/test_tiles.py
 	DEVICE=simulated $(PYTEST) -m gpu tests/gpu
 
 lint: env

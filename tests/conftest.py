@@ -1,4 +1,4 @@
-"""One thread per test process, reproducible examples, and the command line as a function."""
+"""One thread per test process, reproducible examples, kernels as if never used, and the command line as a function."""
 
 import os
 import signal
@@ -29,6 +29,42 @@ def piped(path: Path) -> Iterator[str]:
     os.close(writing)
     yield f"/dev/fd/{reading}"
     os.close(reading)
+
+
+@pytest.fixture
+def nan_in_memory() -> Iterator[None]:
+    """Memory that nothing has been written to is full of NaN, so that nothing comes of reading it but NaN."""
+    import torch
+
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def untried() -> Iterator[None]:
+    """No kernels were tried yet, and nothing is left of what is tried in the test."""
+    from nmtkit.kernels import door
+
+    caches = door._switched_off, door._choice, door._warn
+    for cached in caches:
+        cached.cache_clear()
+    yield
+    for cached in caches:
+        cached.cache_clear()
+
+
+@pytest.fixture
+def shared_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """Called with a number of threads: these share the rows of a kernel, however few there are."""
+    import torch
+
+    from nmtkit.kernels import library
+
+    before = torch.get_num_threads()
+    monkeypatch.setattr(library, "GRAIN", 1)
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
 
 
 class Outcome(NamedTuple):

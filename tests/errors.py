@@ -3,7 +3,8 @@
     python -m tests.errors                 # every test, the slow ones too, then the messages that none of them reached
     python -m tests.errors tests/search    # with other arguments for pytest; -n 4 shares the work
 
-Functions that make one of them are traced line by line, in this process and in every Python that the tests start.
+Tests that need a browser or a GPU are left out. Functions that make a message are traced line by line, in this process
+and in every Python that the tests start.
 """
 
 import ast
@@ -88,7 +89,7 @@ def main() -> int:
         Path(folder, "reached").touch()
         os.environ |= {FOLDER: folder, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
         quiet = "ignore::pytest.PytestAssertRewriteWarning"  # sitecustomize has imported the plugin before pytest
-        status = pytest.main(["-p", "tests.errors", "-W", quiet, "-m", "slow or not slow", *sys.argv[1:]])
+        status = pytest.main(["-p", "tests.errors", "-W", quiet, "-m", "not (browser or gpu)", *sys.argv[1:]])
         reached = read("reached")
     missed = [place for place in every if not any((place.path, line) in reached for line in place.lines)]
     for place in missed:

@@ -29,6 +29,8 @@ def doctor(
     Each finding is a line on stdout: the file, the line number and what is wrong there. The vocabularies are checked if
     the data folder has any. The exit status is 1 if nmtkit prep or nmtkit train would fail, and 0 otherwise.
     """
+    import torch
+
     from nmtkit.data.doctor import Finding, examine_ids, examine_round_trip, examine_text
     from nmtkit.experiment.plan import examine_plan
     from nmtkit.experiment.presets import load_preset
@@ -60,7 +62,9 @@ def doctor(
     else:
         for finding in findings:
             typer.echo(finding)
-    log.info(door.report(PLAIN))
+    log.info(door.report(PLAIN, "cpu"))
+    if torch.cuda.is_available():
+        log.info(door.report(PLAIN, "cuda"))
     # The summary is on stderr, so that stdout has the findings and nothing else.
     log.info(f"{len(findings)} findings" if findings else "nothing found")
     if any(finding.fatal for finding in findings):

@@ -74,8 +74,7 @@ def run_experiment(
             experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
             device, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
-        if device.type == "cpu":
-            log.info(door.report(PLAIN))
+        log.info(door.report(PLAIN, device.type))
         log.info(development.describe_bleu())
         if run.settings.batch_tokens == "auto":
             run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))

@@ -4,6 +4,9 @@ A kernel takes and returns what a plain function of tensors does, which stands w
 with a number format it is tried beside that function: the results, the gradients and what is written to the arguments
 must be the same, because a kernel depends on the compiler and the processor of the machine. ``NMTKIT_KERNELS`` in the
 environment switches kernels off, to find where a wrong number comes from: ``off`` all of them, or ``best,tiles`` these.
+
+On an NVIDIA GPU the kernel of a cell is its plain function compiled by ``torch.compile`` (``fused.py``). Only training
+uses it, because a search is often done before a compiler is.
 """
 
 import difflib
@@ -19,11 +22,14 @@ from torch import Tensor
 
 from nmtkit.errors import UserError
 from nmtkit.kernels import attention, cells, library, pairs, search, tiles
+from nmtkit.kernels.arguments import CELLS
+from nmtkit.kernels.fused import fused
 
 log = logging.getLogger(__name__)
 
 SWITCH = "NMTKIT_KERNELS"
 FLOAT32, BFLOAT16 = (torch.float32,), (torch.bfloat16,)
+COMPILED = "cuda"  # the type of device for which torch.compile makes the kernels of cells
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,10 +40,13 @@ def kernel(name: str, plain: Function, *like: Tensor) -> Function:
     It is ``plain`` where there is no such kernel for device, dtypes or processor, if it is switched off, or if it was
     wrong when it was tried. Raises UserError if the environment switches off what is no kernel.
     """
-    for x in like:
-        if not x.is_cpu:
+    device = like[0].device.type
+    if device == COMPILED:
+        if name not in CELLS or not torch.is_grad_enabled():
             return plain
-    return cast(Function, _choice(name, plain, *[x.dtype for x in like])[0])
+    elif device != "cpu":
+        return plain
+    return cast(Function, _choice(name, plain, device, *[x.dtype for x in like])[0])
 
 
 class Kernel(NamedTuple):
@@ -151,21 +160,23 @@ def _switched_off() -> frozenset[str]:
 
 
 @cache
-def _choice(name: str, plain: Callable[..., Any], *dtypes: torch.dtype) -> tuple[Callable[..., Any], str]:
-    """The kernel or the plain function for tensors of these dtypes on a CPU, and why it is not the kernel, if so."""
+def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dtype) -> tuple[Callable[..., Any], str]:
+    """The kernel or the plain function for tensors of these dtypes there, and why it is not the kernel, if so."""
     found = KERNELS[name]
     if name in _switched_off():
         return plain, f"switched off by {SWITCH}"
-    if not library.compiled():
+    if device != COMPILED and not library.compiled():
         return plain, "not compiled"
-    if not all(map(library.has, found.c)):
+    if device != COMPILED and not all(map(library.has, found.c)):
         return plain, "not for this processor"
     if not all(dtype in found.dtypes for dtype in dtypes):
         return plain, "not for these numbers"
     try:
+        if device == COMPILED:
+            found = found._replace(function=fused(plain))
         # The first use may be in a search, where gradients are off, or in a training in another number format.
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
-            _compare(found, plain, dtypes[0])
+            _compare(found, plain, device, dtypes[0])
     except Exception as error:  # whatever a wrong kernel may cause: the plain function does without
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         _warn(f"kernel {name} failed its trial, so plain operations are used ({reason})")
@@ -179,9 +190,9 @@ def _warn(line: str) -> None:
     log.warning(line)
 
 
-def _compare(found: Kernel, plain: Callable[..., Any], dtype: torch.dtype) -> None:
+def _compare(found: Kernel, plain: Callable[..., Any], device: str, dtype: torch.dtype) -> None:
     """Raises ArithmeticError where a kernel gives something else than the plain function."""
-    ours, theirs = (_outcome(found, function, dtype) for function in (found.function, plain))
+    ours, theirs = (_outcome(found, function, device, dtype) for function in (found.function, plain))
     for one, other in zip(ours, theirs, strict=True):
         # Columns are the same; the rest may be rounded otherwise, in bfloat16 coarsely. A wrong kernel is far off.
         near = 0 if one.dtype == torch.int64 else 0.05 * other.double().abs().max().item()
@@ -189,9 +200,10 @@ def _compare(found: Kernel, plain: Callable[..., Any], dtype: torch.dtype) -> No
             raise ArithmeticError("other results")
 
 
-def _outcome(found: Kernel, function: Callable[..., Any], dtype: torch.dtype) -> list[Tensor]:
+def _outcome(found: Kernel, function: Callable[..., Any], device: str, dtype: torch.dtype) -> list[Tensor]:
     """The results of a function, the gradients of what has one, and all tensors that it was given, as they are then."""
-    arguments = list(found.arguments(dtype))
+    given = found.arguments(dtype)
+    arguments = [x.detach().to(device).requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in given]
     results = found.results(function, *arguments)
     results = [results] if isinstance(results, Tensor) else list(results or [])
     tensors = [x for x in arguments if isinstance(x, Tensor)]
@@ -200,11 +212,20 @@ def _outcome(found: Kernel, function: Callable[..., Any], dtype: torch.dtype) ->
     return [x.detach() for x in (*results, *gradients, *tensors)]
 
 
-def report(plain: Mapping[str, Callable[..., Any]]) -> str:
-    """Which kernels are used, and why others are not, in one line. Those not tried yet are tried beside ``plain``."""
+def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
+    """Which kernels are used there, and why others are not, in one line.
+
+    On a CPU those not tried yet are tried beside ``plain``. On a GPU they wait for their use: a compiler takes long.
+    """
+    if device != "cpu":
+        off = [name for name in CELLS if name in _switched_off()]
+        on = [name for name in CELLS if device == COMPILED and name not in off]
+        return f"kernels by torch.compile: {', '.join(on or ['none'])}" + (
+            f"; switched off by {SWITCH}: {', '.join(off)}" if off else ""
+        )
     states: dict[str, list[str]] = {}
     for name, found in KERNELS.items():
-        reasons = [_choice(name, plain[name], dtype)[1] for dtype in found.dtypes]
+        reasons = [_choice(name, plain[name], device, dtype)[1] for dtype in found.dtypes]
         states.setdefault(max(reasons), []).append(name)
     if "not compiled" in states:
         return f"no kernels in C, which are faster: {_remedy()}"

@@ -24,7 +24,11 @@ from nmtkit.ops.matrix import Matrix, product
 
 def step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
     """x (N, 3H), state h (N, H), u_gates [U_r, U_z] (H, 2H), u (H, H) -> the next h (N, H)."""
-    if isinstance(u_gates, Shared) and isinstance(u, Shared) and kernel("gru_state", state, x, u.value) is not state:
+    if (
+        isinstance(u_gates, Shared)
+        and isinstance(u, Shared)
+        and kernel("gru_state", state, x, u.value) is cells.gru_state
+    ):
         new: Tensor = _Step.apply(x, h, u_gates, u)
         return new
     width = h.shape[-1]

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.kernels import cells
-from nmtkit.kernels.door import kernel
+from nmtkit.kernels.door import KERNELS, kernel
 from nmtkit.ops.linear import with_zeros
 from nmtkit.ops.matrix import Matrix, product, repeated
 from nmtkit.ops.padding import full_steps
@@ -117,7 +117,7 @@ def advance(
 ) -> Next:
     """A step of a cell, ``plain(x, h w, *others)`` or its kernel of this name, for h (N, H) and a matrix w (H, G)."""
     terms = [] if x is None else [x]
-    if isinstance(w, Shared) and kernel(name, plain, *terms, w.value) is not plain:
+    if isinstance(w, Shared) and kernel(name, plain, *terms, w.value) is KERNELS[name].function:
         results = _Advance.apply(name, w, x, h, *others)
         return results if len(results) > 1 else results[0]  # type: ignore[no-any-return]
     s = product(h, w)

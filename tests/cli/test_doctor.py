@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_where_nothing_is_wrong_only_the_kernels_are_said(nmtkit: Run) -> None:
-    said = f"{door.report(PLAIN)}\nnothing found\nnext: nmtkit prep -s en -t fr\n"
+    said = f"{door.report(PLAIN, 'cpu')}\nnothing found\nnext: nmtkit prep -s en -t fr\n"
     assert nmtkit("doctor", "-s", "en") == (0, "", said)
 
 

@@ -14,7 +14,7 @@ from tests.training.conftest import make_data, trained
 def test_it_says_which_kernels_are_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         trained(tmp_path / "run", make_data(tmp_path), max_updates=1)
-    assert door.report(PLAIN) in caplog.messages
+    assert door.report(PLAIN, "cpu") in caplog.messages
 
 
 def test_an_ensemble_is_not_trained_into(tmp_path: Path) -> None:

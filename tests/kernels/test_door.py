@@ -1,6 +1,5 @@
 """A kernel is used if it was right when it was tried beside the plain function, and is not switched off."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,18 +9,10 @@ from nmtkit.errors import UserError
 from nmtkit.kernels import door, library
 from nmtkit.kernels.door import KERNELS, kernel
 from nmtkit.ops.plain import PLAIN
-from tests.ops.conftest import forget
 
+pytestmark = pytest.mark.usefixtures("untried")
 every = pytest.mark.parametrize("name", KERNELS)
 needs_kernels = pytest.mark.skipif(not library.compiled(), reason="nmtkit was installed without a C compiler")
-
-
-@pytest.fixture(autouse=True)
-def untried() -> Iterator[None]:
-    """No kernels were tried yet, and nothing is left of what is tried in the test."""
-    forget()
-    yield
-    forget()
 
 
 def like(name: str) -> torch.Tensor:
@@ -62,7 +53,7 @@ def test_a_wrong_kernel_is_not_used_and_one_warning_names_it(
         assert kernel(name, PLAIN[name], like(name).to(dtype)) is PLAIN[name]
     reason = {"results": "ArithmeticError: other results", "error": "RuntimeError: illegal instruction"}[wrong]
     assert caplog.messages == [f"kernel {name} failed its trial, so plain operations are used ({reason})"]
-    assert f"; failed: {name}" in door.report(PLAIN)
+    assert f"; failed: {name}" in door.report(PLAIN, "cpu")
 
 
 @needs_kernels
@@ -93,7 +84,7 @@ def test_a_kernel_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, lambda: torch.autocast("cpu", torch.bfloat16)])
 def test_kernels_are_tried_alike_wherever_the_first_tensor_comes_from(mode: Any) -> None:
     with mode():
-        assert "failed" not in door.report(PLAIN)
+        assert "failed" not in door.report(PLAIN, "cpu")
 
 
 @needs_kernels
@@ -112,13 +103,13 @@ def test_each_kernel_can_be_switched_off_alone(name: str, monkeypatch: pytest.Mo
     monkeypatch.setenv("NMTKIT_KERNELS", f" {name},")
     assert not is_used(name)
     assert is_used(other)
-    assert f"; switched off by NMTKIT_KERNELS: {name}" in door.report(PLAIN)
+    assert f"; switched off by NMTKIT_KERNELS: {name}" in door.report(PLAIN, "cpu")
 
 
 @needs_kernels
 def test_all_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NMTKIT_KERNELS", "off")
-    assert door.report(PLAIN) == f"kernels in C: none; switched off by NMTKIT_KERNELS: {', '.join(KERNELS)}"
+    assert door.report(PLAIN, "cpu") == f"kernels in C: none; switched off by NMTKIT_KERNELS: {', '.join(KERNELS)}"
 
 
 @pytest.mark.parametrize(
@@ -155,4 +146,4 @@ def test_a_compiler_is_advised_where_it_makes_kernels_for_the_processor(
     monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setattr(library, "kind", lambda: kind)
     monkeypatch.setattr(library, "compiled", lambda: False)
-    assert door.report(PLAIN) == f"no kernels in C, which are faster: {remedy}"
+    assert door.report(PLAIN, "cpu") == f"no kernels in C, which are faster: {remedy}"

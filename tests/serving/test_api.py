@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nmtkit.errors import UserError
 from nmtkit.serving.api import read
 from nmtkit.serving.limits import Limits
 from nmtkit.serving.search import Batch, Offer, describe, search, translators_of
@@ -146,6 +147,11 @@ def test_no_limit_of_a_server_allows_more_translations_than_search_has(start: St
     asked = {"text": "a", "n_best": 10_001, "seed": 1}
     answer = start(limits=Limits(beam=20_000)).post("/v1/translate", json=asked)
     assert (answer.status_code, answer.json()["error"]) == (400, "`n_best`: 10001 is not between 1 and 10000")
+
+
+def test_a_model_that_cannot_do_what_the_server_always_asks_for_is_named(start: Start) -> None:
+    with pytest.raises(UserError, match="blind: this model cannot replace unknown words"):
+        start("run", "blind", request=Request(replace_unk=True))
 
 
 def test_several_models_can_be_offered_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

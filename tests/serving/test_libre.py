@@ -2,6 +2,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import uvicorn
@@ -9,6 +10,7 @@ from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
 
 from nmtkit.serving.libre import _between_tags
+from nmtkit.serving.search import Description, describe
 from tests.serving.conftest import Start
 
 
@@ -120,6 +122,19 @@ def test_a_mistake_is_answered_with_a_sentence(client: TestClient, values: dict[
     answer = client.post("/translate", json=values)
     assert answer.status_code == 400
     assert re.match(re.escape(complaint), answer.json()["error"])
+
+
+def test_auto_is_refused_where_models_have_several_source_languages(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def described(*given: Any) -> list[Description]:
+        first, second = describe(*given)
+        return [first, second._replace(source="fr")]
+
+    monkeypatch.setattr("tests.serving.conftest.describe", described)
+    answer = start("run", "other").post("/translate", json={"q": "a", "source": "auto", "target": "en"})
+    reason = "`source`: auto is ambiguous, because there are several source languages; name one of them"
+    assert (answer.status_code, answer.json()) == (400, {"error": reason})
 
 
 def test_a_form_that_cannot_be_read_is_answered_with_a_sentence(client: TestClient) -> None:

@@ -214,6 +214,11 @@ def test_a_port_that_is_taken_is_named() -> None:
         listen("no.example", 80)
 
 
+def test_a_name_that_no_host_can_have_is_refused() -> None:
+    with pytest.raises(UserError, match=r"`host` a\.\.b: .*; use another"):
+        listen("a..b", 80)
+
+
 def test_a_server_for_this_machine_only_answers_to_its_own_names() -> None:
     with listen("127.0.0.2", 0) as own, listen("0.0.0.0", 0) as others:
         assert hosts_of(own, "Own.example") == ["localhost", "127.0.0.1", "[::1]", "Own.example"]

@@ -1,0 +1,62 @@
+"""A plain function of tensors as one kernel, by ``torch.compile``: Triton on a GPU, C++ on a CPU.
+
+Backward is given the arguments and computes the function again, as kernels in C do. It was tested with the compiler for
+CPUs, and never run on a card.
+"""
+
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def fused(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, compiled at its first use, for all shapes at once.
+
+    It is compiled anew where an argument is None, has another dtype or a single row, or lies otherwise in memory. It takes
+    tensors and None, and returns a tensor or several. The first call imports for two seconds.
+    """
+    there, back = (torch.compile(_own(function), dynamic=True) for function in (plain, _backward(plain)))
+
+    class Fused(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *tensors: Tensor | None) -> Any:
+            ctx.save_for_backward(*tensors)
+            return there(*_bare(tensors))
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+            tensors = ctx.saved_tensors
+            found = iter(back(_bare(tensors), tuple(x.contiguous() for x in gradients)))
+            return tuple(None if x is None else next(found) for x in tensors)
+
+    return Fused.apply
+
+
+def _backward(plain: Callable[..., Any]) -> Callable[..., tuple[Tensor, ...]]:
+    """The gradients of all tensors that a function takes, from these and the gradients of its results."""
+
+    def back(tensors: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> Any:
+        def of(*given: Tensor) -> Any:
+            left = iter(given)
+            return plain(*(None if x is None else next(left) for x in tensors))
+
+        pull = torch.func.vjp(of, *(x for x in tensors if x is not None))[1]
+        return pull(gradients[0] if len(gradients) == 1 else gradients)
+
+    return back
+
+
+def _own(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A copy, because PyTorch compiles the same code eight times at most, and then leaves what is new as it is."""
+    assert isinstance(function, FunctionType)
+    return FunctionType(function.__code__.replace(), function.__globals__, closure=function.__closure__)
+
+
+def _bare(tensors: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """Without what they are views of, for each shape of which PyTorch would compile anew."""
+    return tuple(None if x is None else x.detach() for x in tensors)

@@ -1,0 +1,11 @@
+"""Kernels give the same whatever the number of threads, and read nothing that was not written."""
+
+from collections.abc import Callable
+
+import pytest
+
+
+@pytest.fixture(params=[1, 3], ids=["one thread", "three"])
+def threads(nan_in_memory: None, shared_rows: Callable[[int], None], request: pytest.FixtureRequest) -> None:
+    """A test of kernels once by one thread, and once by three."""
+    shared_rows(request.param)
