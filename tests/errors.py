@@ -62,9 +62,10 @@ def called(frame: FrameType, event: str, arg: Any) -> Any:
 def stepped(frame: FrameType, event: str, arg: Any) -> Any:
     place = (frame.f_code.co_filename, frame.f_lineno)
     if place in LINES:
-        with suppress(OSError), Path(os.environ[FOLDER], "reached").open("a") as file:  # a test may forbid large files
-            print(*place, file=file)
-            LINES.remove(place)
+        with suppress(OSError):  # a test may forbid large files
+            with Path(os.environ[FOLDER], "reached").open("a") as file:
+                print(*place, file=file)
+            LINES.remove(place)  # now that it is in the file
     return stepped
 
 

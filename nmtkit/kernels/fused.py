@@ -16,8 +16,8 @@ from torch.autograd.function import once_differentiable
 def fused(plain: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, compiled at its first use, for all shapes at once.
 
-    It is compiled anew where an argument is None, has another dtype or a single row, or lies otherwise in memory. It takes
-    tensors and None, and returns a tensor or several. The first call imports for two seconds.
+    It is compiled anew where an argument is None, has another dtype, has a single row, or lies otherwise in memory.
+    It takes tensors and None, and returns a tensor or several. The first call imports for two seconds.
     """
     there, back = (torch.compile(_own(function), dynamic=True) for function in (plain, _backward(plain)))
 
