@@ -11,7 +11,7 @@ Stages, each a process of its own with a limit of its own, so that one that fail
                  backward without output layer and optimiser beside cuDNN's LSTM with as many multiplications
     profile      launches, host waits and the longest kernels of one update
     search       sentences/s of beam search with batches of 64 to 1,024 sentences
-    recurrences  recurrences.py: GRU, LAU and LSTM beside cuDNN's
+    recurrences  recurrences.py: GRU, LAU and LSTM beside cuDNN's, compiled by torch.compile, then as plain operations
     memory       the largest batch that is done in one pass
     repeat       whether an update done twice gives the same weights to the last bit, and what deterministic
                  algorithms change
@@ -291,7 +291,10 @@ def search(scale: Scale, device: torch.device) -> Iterator[Record]:
 
 def recurrences(scale: Scale, device: torch.device) -> Iterator[Record]:
     command = [sys.executable, HERE / "recurrences.py", "--device", str(device), *scale.recurrences]
-    yield {"markdown": subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout}
+    for said, switch in (("with kernels", ""), ("without: NMTKIT_KERNELS=off", "off")):
+        environment = {**os.environ, "NMTKIT_KERNELS": switch}
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+        yield {"markdown": f"Recurrences {said}, {done.stdout}"}
 
 
 def memory(scale: Scale, device: torch.device) -> Iterator[Record]:
@@ -345,7 +348,7 @@ def laws(scale: Scale, device: torch.device) -> Iterator[Record]:
 # The most seconds that each may take; together more than a call may last, so --minutes limits them all.
 STAGES: dict[str, tuple[Callable[[Scale, torch.device], Iterator[Record]], int]] = {
     "machine": (machine, 90), "train": (train, 210), "profile": (profile, 90), "search": (search, 90),
-    "recurrences": (recurrences, 60), "memory": (memory, 90), "repeat": (repeat, 60), "laws": (laws, 120),
+    "recurrences": (recurrences, 150), "memory": (memory, 90), "repeat": (repeat, 60), "laws": (laws, 120),
 }  # fmt: skip
 
 
