@@ -234,7 +234,7 @@ class Weights:
         self.path, self.arrays, self.model, self.found = path, dict(arrays), model, dict[str, Tensor]()
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """The array of this name in float32, which must have this shape; its weight normalisation is applied."""
+        """The array of this name and ``shape`` (D, E) or (E,) in float32, its weight normalisation applied."""
         array = self.arrays.pop(name, None)
         if array is None:
             raise UserError(f"{self.path}: tensor {name}: missing")
@@ -251,7 +251,7 @@ class Weights:
         return torch.from_numpy(array.astype(np.float32))
 
     def swapped(self, x: Tensor, axis: int = 0) -> Tensor:
-        """The halves of each 2H of an axis exchanged, if the chains are of even depth.
+        """x (..., n 2H, ...) with the halves of each 2H of an axis exchanged, if the chains are of even depth.
 
         Nematus then has the states of the chain that ends forward first, nmtkit those of the chain that begins forward.
         """
@@ -317,7 +317,7 @@ class Weights:
         self.found[f"{ours}.score_shift"] = self.take(f"{prefix}_c_tt", 1)
 
     def parameters(self, src: Words, tgt: Words) -> dict[str, Tensor]:
-        """The parameters of nmtkit's model. Raises UserError for arrays missing, left over or of another shape."""
+        """The parameters of nmtkit's model, matrices (D, E). Raises UserError for unfit arrays."""
         model, found = self.model, self.found
         e, h, depth = model["embedding"], model["hidden"], model["bidirectional_layers"]
         for way in range(2):

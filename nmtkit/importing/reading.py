@@ -27,7 +27,7 @@ def read(path: Path) -> Found:
         if reader.finds(path):
             found: Found = reader.read(path)
             return found
-    raise UserError(f"{path}: not a model that nmtkit can import; nmtkit import --help says which it can")
+    raise UserError(f"{path}: not a model that nmtkit can import; name a folder or file of weights of Nematus (.npz)")
 
 
 def write(found: Found, source: Path, output: ModelFolder) -> None:
