@@ -13,6 +13,7 @@ from nmtkit.translation.request import Request
 from nmtkit.version import __version__
 from nmtkit.workflow.average import average
 from nmtkit.workflow.contrast import contrast
+from nmtkit.workflow.import_model import import_model
 from nmtkit.workflow.inspect import gradient_flows, inspect
 from nmtkit.workflow.prep import prep
 from nmtkit.workflow.report import report
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from nmtkit.translation.translator import Translator
 
 __all__ = [
-    "Request", "__version__", "average", "contrast", "gradient_flows", "inspect", "load", "prep", "report", "score",
-    "train", "translate", "tune", "vocab",
+    "Request", "__version__", "average", "contrast", "gradient_flows", "import_model", "inspect", "load", "prep",
+    "report", "score", "train", "translate", "tune", "vocab",
 ]  # fmt: skip
 
 

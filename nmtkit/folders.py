@@ -242,6 +242,14 @@ class ModelFolder:
                 f"change is intended, delete {self.path / CHECKSUMS}"
             )
 
+    def check_replaceable(self) -> None:
+        """Raise UserError if this folder holds a run or other files, so that no model may be written in its place."""
+        foreign = any(self.path.glob("*")) and not self.config.exists()
+        if foreign or any(self.checkpoints.glob(f"*/{self.trainer(0).name}")):
+            raise UserError(
+                f"{self}: holds a run or other files, which would be replaced; give another `output` folder"
+            )
+
     def seal(self) -> None:
         """Write the checksums of all files except weights that translation or resuming depends on."""
         write_checksums(self.path, self._sums())

@@ -24,6 +24,7 @@ from nmtkit.cli.command import Command, with_volume
 from nmtkit.cli.contrast import contrast
 from nmtkit.cli.doctor import doctor
 from nmtkit.cli.ensemble import ensemble
+from nmtkit.cli.import_ import import_
 from nmtkit.cli.inspect import inspect as inspect_model
 from nmtkit.cli.models import models
 from nmtkit.cli.options import forget_output
@@ -63,14 +64,16 @@ def in_options_typed(message: str) -> str:
 
 # In the order in which they are used; --help lists them in this order.
 COMMANDS: tuple[Callable[..., None], ...] = (
-    doctor, prep, align, vocab, train, average, ensemble, tune, translate, serve, posunk, score, contrast, report,
-    inspect_model, models,
+    doctor, prep, align, vocab, train, average, ensemble, import_, tune, translate, serve, posunk, score, contrast,
+    report, inspect_model, models,
 )  # fmt: skip
 for command in COMMANDS:
     # typer would cut the summary at a width of its own; the first sentence is whole.
     text = _help(command)
     first = re.split(r"(?<=\.)\s", text)[0]
-    app.command(cls=Command, help=text, short_help=first)(with_volume(flat(command), in_options_typed))
+    app.command(command.__name__.rstrip("_"), cls=Command, help=text, short_help=first)(
+        with_volume(flat(command), in_options_typed)
+    )
 
 
 def _print_version(wanted: bool) -> None:

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import Attending
 from nmtkit.layers.converted import with_converted
-from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
+from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops import attention, nematus
 from nmtkit.ops.loop import scan
@@ -53,6 +53,8 @@ class Config:
     output_layers: int  # hidden layers of the output network (Table 3)
     layer_norm: bool  # Table 1
     dropout: float
+    # source, target and softmax have one table, or the last two; none: three, as models of Marian may have
+    tied: Literal["all", "target", "none"] = "target"
 
     def __post_init__(self) -> None:
         require_counts(1, self, "embedding", "hidden", "bidirectional_layers", "encoder_transitions")
@@ -389,11 +391,8 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
     """A system of the Nematus family with vocabularies of these sizes, the symbols included."""
-    tgt = WordEmbedding(tgt_words, config.embedding, dropout=config.dropout)
-    return Seq2Seq(
-        WordEmbedding(src_words, config.embedding, dropout=config.dropout),
-        Encoder(config),
-        tgt,
-        StackedDecoder(config),
-        TiedOutputLayer(tgt),
-    )
+    width = config.embedding
+    tgt = WordEmbedding(tgt_words, width, dropout=config.dropout)
+    src = SharedEmbedding(tgt) if config.tied == "all" else WordEmbedding(src_words, width, dropout=config.dropout)
+    output = OutputLayer(width, tgt_words) if config.tied == "none" else TiedOutputLayer(tgt)
+    return Seq2Seq(src, Encoder(config), tgt, StackedDecoder(config), output)

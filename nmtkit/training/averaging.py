@@ -26,9 +26,7 @@ def average(
     folder.check()
     if real_path(output.path) == real_path(folder.path):
         raise UserError(f"{output}: the average would overwrite the run it is made of; give another `output` folder")
-    foreign = any(output.path.glob("*")) and not output.config.exists()
-    if foreign or any(output.checkpoints.glob(f"*/{output.trainer(0).name}")):
-        raise UserError(f"{output}: holds a run or other files, which would be replaced; give another `output` folder")
+    output.check_replaceable()
     for path in named:
         if real_path(path).parent.parent != real_path(folder.path):
             raise UserError(f"{path}: not a checkpoint of {folder}; name its run as `model`")

@@ -17,7 +17,8 @@ from nmtkit.errors import UserError
 Run = Callable[..., Any]  # the command line of tests/conftest.py
 
 COMMANDS = (
-    "doctor prep align vocab train average ensemble tune translate serve posunk score contrast report inspect models"
+    "doctor prep align vocab train average ensemble import tune translate serve posunk score contrast report inspect "
+    "models"
 ).split()
 
 

@@ -1,0 +1,60 @@
+"""``import``: a model of another toolkit as a model folder."""
+
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmtkit.config import flatten, to_dict
+from nmtkit.folders import ModelFolder
+from nmtkit.options import Option, by_keyword, option
+
+if TYPE_CHECKING:
+    from nmtkit.importing.found import Found
+
+
+# fmt: off
+@dataclass(frozen=True)
+class ImportOptions:
+    """The options of ``import``, in the order of its help."""
+
+    source: Path | str = field(metadata={"option": Option(
+        "File or folder of the model.", metavar="FILE|FOLDER", argument=True)})
+    _: KW_ONLY
+    output: Path | str = option("imported", Option("Model folder to write.", names="--output -o"))
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The result of ``import_model``; ``str`` says what was found."""
+
+    found: "Found"
+    parameters: int  # of our model
+
+    def __str__(self) -> str:
+        found, model = self.found, to_dict(self.found.experiment.model)
+        sizes = ", ".join(f"{name} {value}" for name, value in flatten(model).items() if value is not None)
+        return "\n".join([
+            f"{found.toolkit}: {found.experiment.architecture} ({sizes})",
+            f"vocabularies: {len(found.src):,} + {len(found.tgt):,} words with the four symbols",
+            *found.notes,
+            f"parameters of the model here: {self.parameters:,}",
+        ])  # fmt: skip
+
+
+def write_import(options: ImportOptions) -> Imported:
+    """Write the model of another toolkit at ``source`` to the model folder ``output``: ``nmtkit import``.
+
+    Raises UserError for what is not such a model, for what cannot be held exactly, and for an ``output`` that holds a
+    run or other files; nothing is written then.
+    """
+    from nmtkit.importing import reading
+
+    output = ModelFolder(Path(options.output))
+    output.check_replaceable()
+    found = reading.read(Path(options.source))
+    reading.write(found, Path(options.source), output)
+    return Imported(found, sum(tensor.numel() for tensor in found.parameters.values()))
+
+
+import_model = by_keyword(ImportOptions, write_import)

@@ -1,0 +1,173 @@
+"""Models of Nematus: the authors' own log-probabilities, from files as Nematus writes them, and what is refused."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import nmtkit as nmtkit_package
+from nmtkit.errors import UserError
+from nmtkit.translation.loading import load_model
+from tests.importing.nematus_files import GOLDEN, SYSTEMS, nematus_ids, write
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_an_imported_model_has_the_log_probabilities_of_the_authors_code(system: str, tmp_path: Path) -> None:
+    write(tmp_path / "theirs", system)
+    imported = nmtkit_package.import_model(tmp_path / "theirs", output=tmp_path / "ours")
+    assert imported.found.toolkit == "Nematus"
+    model, _ = load_model(tmp_path / "ours", torch.device("cpu"))
+    golden = np.load(GOLDEN / f"{system}.npz")
+    sizes = json.loads(str(golden["config"]))["vocab"]
+    # An id of the golden batch, whose softmax has all words, is Nematus' id, and then the imported model's.
+    new = [{old: id + 2 for id, old in enumerate(nematus_ids(size))} for size in sizes]
+    src, tgt = (
+        [[new[side][int(id)] for id in row] for row in golden[name]] for side, name in enumerate(("src", "tgt"))
+    )
+    mask, real = torch.from_numpy(golden["src_mask"]), golden["tgt_mask"]
+    with torch.no_grad():
+        hidden = model(torch.tensor(src), mask, torch.tensor(tgt))
+        log_probs = model.output(hidden).log_softmax(-1).gather(-1, torch.tensor(tgt)[..., None])[..., 0].numpy()
+    assert np.abs(log_probs - golden["log_probs"])[real].max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [
+        ("factors", 2, "factors 2: cannot be imported; only 1 can"),
+        ("enc_recurrence_transition_deep_input", True, "cannot be imported; only False can"),
+        ("decoder_deep", "lstm", "decoder_deep lstm with dec_deep_context True: cannot be imported"),
+        ("dim", "ten", "dim ten: expected a number of at least 1"),
+        ("layer_normalisation", 1, "layer_normalisation 1: expected true or false"),
+        ("layer_normalisation", False, "tensor .*: has no place in nmtkit's architecture"),
+        ("dim", 9, "tensor encoder_W: float32 of shape"),
+        ("tie_decoder_embeddings", False, "tensor ff_logit_W: missing"),
+        ("use_dropout", True, "use_dropout with model_version 0: cannot be imported"),
+        ("n_words", 16, "n_words 16: the weights have 15"),
+        ("enc_depth_bidirectional", 3, "enc_depth_bidirectional 3: more than enc_depth"),
+        ("tie_encoder_decoder_embeddings", True, "differs from"),
+        ("dictionaries", ["a.json"], "dictionaries: expected a list of 2 files"),
+        ("dictionaries", ["a.json", "b.json"], "a.json: not found; the options name this dictionary"),
+    ],
+)
+def test_what_cannot_be_held_exactly_is_refused(option: str, value: object, complaint: str, tmp_path: Path) -> None:
+    write(tmp_path / "theirs", "bideep", **{option: value})
+    with pytest.raises(UserError, match=complaint) as error:
+        nmtkit_package.import_model(tmp_path / "theirs", output=tmp_path / "ours")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "ours").exists()
+
+
+def test_the_command_says_what_it_found_and_what_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nmtkit: Callable[..., Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("theirs"), "bideep")
+    outcome = nmtkit("import", "theirs", "-o", "ours")
+    assert (outcome.status, outcome.out) == (0, "")
+    said = outcome.err.splitlines()
+    assert said[0].startswith("Nematus: bideep (embedding 8, hidden 10,")
+    assert said[1] == "vocabularies: 19 + 17 words with the four symbols"
+    assert "segmentation: none, because there is no *.bpe" in said
+    assert "parameters in model.npz: 10,299" in said or any("parameters in model.npz" in line for line in said)
+    assert said[-1] == "next: nmtkit translate -m ours < in.txt > out.txt"
+    Path("in.txt").write_text("en2 en3 en4\n\nen9\n")
+    Path("ref.txt").write_text("de2 de3\n\nde4\n")
+    for options in ([], ["--precision", "int8"], ["-m", "ours"], ["--score-reference", "ref.txt"]):
+        translated = nmtkit("translate", "-m", "ours", "-i", "in.txt", *options)
+        assert translated.status == 0, translated.err
+        assert translated.out.count("\n") == 3
+
+
+def test_a_run_is_not_overwritten_and_an_imported_model_is(tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    for _ in range(2):
+        nmtkit_package.import_model(file, output=tmp_path / "ours")
+    with pytest.raises(UserError, match="holds a run or other files"):
+        nmtkit_package.import_model(file, output=tmp_path / "theirs")
+    (tmp_path / "ours/checkpoints/step-0/trainer.pt").touch()
+    with pytest.raises(UserError, match="holds a run or other files"):
+        nmtkit_package.import_model(file, output=tmp_path / "ours")
+
+
+def test_tied_and_untied_tables(tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "dec-out4", tie_decoder_embeddings=False)
+    arrays = dict(np.load(file))
+    np.savez(file, ff_logit_W=arrays["Wemb_dec"].T, **arrays)
+    untied = nmtkit_package.import_model(file, output=tmp_path / "untied").found.parameters
+    assert torch.equal(untied["output.weight"], untied["embedding.tgt.weight"])
+    write(tmp_path / "theirs", "dec-out4", tie_encoder_decoder_embeddings=True)
+    del arrays["Wemb_dec"]
+    size = len(arrays["ff_logit_b"])
+    np.savez(file, **{**arrays, "Wemb": arrays["Wemb"][:size]})
+    options = json.loads(file.with_name("model.npz.json").read_text())
+    options |= {"n_words_src": size, "dictionaries": ["vocab.de.json"] * 2}
+    file.with_name("model.npz.json").write_text(json.dumps(options))
+    tied = nmtkit_package.import_model(file, output=tmp_path / "tied").found.parameters
+    assert "embedding.src.weight" not in tied
+
+
+def test_weight_normalisation_is_part_of_the_imported_weights(tmp_path: Path) -> None:
+    """W / (|W| s), with 1e-5 beside the square of the length of each column."""
+    file = write(tmp_path / "theirs", "nematus-baseline", weight_normalisation=True)
+    arrays = dict(np.load(file))
+    w = arrays["ff_state_W"].astype(np.float64)
+    scale = np.linspace(0.5, 2, w.shape[1]).astype(np.float32)
+    np.savez(file, ff_state_W_wns=scale, **arrays)
+    found = nmtkit_package.import_model(file, output=tmp_path / "ours").found
+    expected = w / (np.sqrt((w * w).sum(0) + 1e-5) * scale)
+    np.testing.assert_allclose(found.parameters["decoder.initial.weight"].numpy(), expected, rtol=1e-6)
+
+
+def damaged(file: Path, kind: str) -> None:
+    arrays = dict(np.load(file))
+    match kind:
+        case "truncated":
+            file.write_bytes(file.read_bytes()[:-900])
+        case "bomb":
+            np.savez_compressed(file, **{**arrays, "Wemb": np.zeros((4_000_000, 8), np.float32)})
+        case "shape":
+            header = io.BytesIO()
+            np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (2**60, 8)})
+            with zipfile.ZipFile(file, "a") as archive:
+                archive.writestr("huge.npy", header.getvalue() + b"1234")
+        case "pickle":
+            np.savez(file, **arrays, bad=np.array([{}], dtype=object))
+        case "missing":
+            del arrays["decoder_U"]
+            np.savez(file, **arrays)
+        case "left":
+            np.savez(file, **arrays, ff_extra_W=np.zeros(3, np.float32))
+        case "nan":
+            arrays["ff_logit_b"][3] = np.nan
+            np.savez(file, **arrays)
+        case "foreign":
+            np.savez(file, weights=np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "complaint"),
+    [
+        ("truncated", "not a model that nmtkit can import"),
+        ("bomb", "its arrays are more than 100 times as large as the file"),
+        ("shape", "huge should have the shape"),
+        ("pickle", "bad holds Python objects|Object arrays"),
+        ("missing", "tensor decoder_U: missing"),
+        ("left", "tensor ff_extra_W: has no place"),
+        ("nan", "output.bias: has values that are not finite"),
+        ("foreign", "not a model that nmtkit can import"),
+    ],
+)
+def test_damaged_and_hostile_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    damaged(file, kind)
+    with pytest.raises(UserError, match=complaint) as error:
+        nmtkit_package.import_model(file, output=tmp_path / "ours")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "ours").exists()
