@@ -28,13 +28,16 @@ from torch import Tensor, nn
 from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import Attending
 from nmtkit.layers.converted import with_converted
-from nmtkit.layers.embedding import TiedOutputLayer, WordEmbedding
+from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding
 from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops import attention, nematus
 from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.pointwise import dropout
 from nmtkit.ops.precision import Products
+
+
+LayerNorm = bool | Literal["marian"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,11 @@ class Config:
     high_cell: Literal["gru", "rgru", "cgru", "crgru"] | None  # the levels above (section 2.3.2); null: there are none
     high_transitions: int | None  # of every level above
     output_layers: int  # hidden layers of the output network (Table 3)
-    layer_norm: bool  # Table 1
+    # Table 1. marian: gates and candidate have one normalisation, epsilon is 1e-9 (Marian's src/rnn/cells.h)
+    layer_norm: LayerNorm
     dropout: float
+    # source, target and softmax have one table, or the last two; none: three, as models of Marian may have
+    tied: Literal["all", "target", "none"] = "target"
 
     def __post_init__(self) -> None:
         require_counts(1, self, "embedding", "hidden", "bidirectional_layers", "encoder_transitions")
@@ -74,7 +80,7 @@ class Map(nn.Module):
     and any other from N(0, 0.01^2). The result is normalised in parts of the widths ``norms``.
     """
 
-    def __init__(self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: bool):
+    def __init__(self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: LayerNorm):
         super().__init__()
         blocks = [torch.empty(rows, columns) for columns in matrices]
         for block in blocks:
@@ -85,7 +91,8 @@ class Map(nn.Module):
         self.weight = nn.Parameter(torch.cat(blocks, dim=1))
         self.bias = nn.Parameter(torch.zeros(sum(matrices))) if bias else None
         self.widths = list(norms)
-        self.norms = nn.ModuleList(nn.LayerNorm(width, eps=1e-5) for width in norms) if layer_norm else None
+        epsilon = nematus.EPSILON_OF_ALL if layer_norm == "marian" else nematus.EPSILON
+        self.norms = nn.ModuleList(nn.LayerNorm(width, eps=epsilon) for width in norms) if layer_norm else None
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> (..., E) in float32."""
@@ -106,9 +113,14 @@ class Map(nn.Module):
         return with_converted(self, [self.weight], precision)
 
 
-def gates(rows: int, width: int, *, bias: bool, layer_norm: bool) -> Map:
-    """The map of an input or a state to its terms in a GRU's gates and candidate [r, u, p]; one LN spans both gates."""
-    return Map(rows, (width, width, width), (2 * width, width), bias=bias, layer_norm=layer_norm)
+def gates(rows: int, width: int, *, bias: bool, layer_norm: LayerNorm) -> Map:
+    """The map of an input or a state to its terms in a GRU's gates and candidate [r, u, p]."""
+    return Map(rows, (width, width, width), normalised(width, layer_norm), bias=bias, layer_norm=layer_norm)
+
+
+def normalised(width: int, layer_norm: LayerNorm) -> tuple[int, ...]:
+    """The widths of the parts of [r, u, p] that are normalised by themselves: both gates and p; in Marian all three."""
+    return (3 * width,) if layer_norm == "marian" else (2 * width, width)
 
 
 def gru(x: Tensor | None, state: Map, h: Tensor, weight: Matrix) -> Tensor:
@@ -131,7 +143,7 @@ class DeepTransition(nn.Module):
     The biases stand outside LN and the reset product: x is LN(y W + b) for an input y, and b without one.
     """
 
-    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
+    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: LayerNorm):
         super().__init__()
         self.input = gates(rows, width, bias=True, layer_norm=layer_norm)
         self.states = nn.ModuleList(gates(width, width, bias=False, layer_norm=layer_norm) for _ in range(transitions))
@@ -198,12 +210,14 @@ class ConditionalGRU(nn.Module):
     From the second on the biases stand inside LN and the reset product: s is LN(h U + b).
     """
 
-    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
+    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: LayerNorm):
         super().__init__()
         self.input = gates(rows, width, bias=True, layer_norm=layer_norm)
         self.first = gates(width, width, bias=False, layer_norm=layer_norm)
         # Nematus has one matrix for both gates here, and 2H x 2H is square.
-        self.context = Map(2 * width, [2 * width, width], [2 * width, width], bias=False, layer_norm=layer_norm)
+        self.context = Map(
+            2 * width, [2 * width, width], normalised(width, layer_norm), bias=False, layer_norm=layer_norm
+        )
         self.states = nn.ModuleList(
             gates(width, width, bias=True, layer_norm=layer_norm) for _ in range(transitions - 1)
         )
@@ -253,7 +267,7 @@ class AttentionGRU(Attending):
     softmax of the scores. ``k`` says which of the memory's keys are this level's.
     """
 
-    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
+    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: LayerNorm):
         super().__init__()
         self.cell = ConditionalGRU(rows, width, transitions, layer_norm=layer_norm)
         self.key = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c, b_c
@@ -307,7 +321,7 @@ class Readout(nn.Module):
     t + tanh(LN(t W + b)) in every further layer.
     """
 
-    def __init__(self, embedding: int, hidden: int, layers: int, *, layer_norm: bool, dropout: float):
+    def __init__(self, embedding: int, hidden: int, layers: int, *, layer_norm: LayerNorm, dropout: float):
         super().__init__()
         rows = [hidden, embedding, 2 * hidden]
         self.state, self.word, self.context, *further = (
@@ -389,11 +403,8 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
     """A system of the Nematus family with vocabularies of these sizes, the symbols included."""
-    tgt = WordEmbedding(tgt_words, config.embedding, dropout=config.dropout)
-    return Seq2Seq(
-        WordEmbedding(src_words, config.embedding, dropout=config.dropout),
-        Encoder(config),
-        tgt,
-        StackedDecoder(config),
-        TiedOutputLayer(tgt),
-    )
+    width = config.embedding
+    tgt = WordEmbedding(tgt_words, width, dropout=config.dropout)
+    src = SharedEmbedding(tgt) if config.tied == "all" else WordEmbedding(src_words, width, dropout=config.dropout)
+    output = OutputLayer(width, tgt_words) if config.tied == "none" else TiedOutputLayer(tgt)
+    return Seq2Seq(src, Encoder(config), tgt, StackedDecoder(config), output)
