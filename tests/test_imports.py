@@ -18,7 +18,7 @@ RANKS = [
     {"cli"},
     {"workflow"},
     {"serving"},
-    {"translation"},
+    {"translation", "importing"},
     {"experiment"},
     {"training", "evaluation"},
     {"models", "search", "data"},

@@ -36,7 +36,6 @@ from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.pointwise import dropout
 from nmtkit.ops.precision import Products
 
-
 LayerNorm = bool | Literal["marian"]
 
 

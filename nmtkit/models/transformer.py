@@ -3,9 +3,9 @@
 Vaswani et al. 2017, "Attention is all you need" (NIPS), and the form in which the layer normalisation stands before
 each sublayer instead of after its sum (He et al. 2016; Wang et al. 2019), with another one after the last layer.
 
-As in the authors' code, attention has no biases (but in imported models), linear layers start from Glorot's uniform values, sines and cosines
+As in the authors' code, attention has no biases, linear layers start from Glorot's uniform values, sines and cosines
 are not interleaved, and a zero vector stands before the first word. The attention weights that are reported are the
-last layer's, averaged over its heads (our choice).
+last layer's, averaged over its heads (our choice). What differs in Marian is a setting.
 """
 
 import math
@@ -35,10 +35,10 @@ class Config:
     norm: Literal["post", "pre"]  # post: the paper's, LN(x + sublayer(x)); pre: x + sublayer(LN(x))
     tied: Literal["all", "target", "none"]  # source, target and softmax have one table (3.4), the last two, or three
     dropout: float  # P_drop, on embeddings with their positions and on what each sublayer adds
-    # What Marian's Transformers have, and with them OPUS-MT's (src/models/transformer.h):
-    activation: Literal["relu", "swish"] = "relu"  # of the feed-forward network; swish: x sigma(x), "transformer-ffn-activation"
-    attention_bias: bool = False  # biases in the four maps of attention, unless "transformer-no-bias"
-    norm_epsilon: float = 1e-5  # of every layer normalisation; 1e-6 there
+    # Of Marian's Transformers and so OPUS-MT's (src/models/transformer.h), which have swish, biases, and 1e-6:
+    activation: Literal["relu", "swish"] = "relu"  # of the feed-forward network; swish is x sigma(x)
+    attention_bias: bool = False  # in the four linear maps of attention
+    norm_epsilon: float = 1e-5  # of the layer normalisations
 
     def __post_init__(self) -> None:
         require_counts(1, self, "layers", "width", "feed_forward", "heads")

@@ -174,7 +174,10 @@ def _unpacked(both: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int, unk: bool) -> _Candidates:
-    """The k best continuations of every sentence. log_probs (N, V), alive (N,) log P, only (B,); unk: UNK may be one."""
+    """The k best continuations of every sentence, UNK among them only if ``unk``.
+
+    log_probs (N, V), alive (N,) log P, only (B,).
+    """
     width = len(alive) // len(only)
     # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows.
     best, words = best_of(log_probs, k if unk else k + 1, EOS)  # (N, k) sorted; NaN comes first
