@@ -15,7 +15,7 @@ from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.sentencepieces import SentencePieces
-from nmtkit.text.settings import Prep, Side
+from nmtkit.text.settings import Prep, Segmentation, Side
 
 
 class Words:
