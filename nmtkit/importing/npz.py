@@ -1,4 +1,4 @@
-"""Arrays of an ``.npz`` file (a zip of NumPy's ``.npy`` files), read without pickle and never larger than they may be."""
+"""Arrays of an ``.npz`` file (a zip of NumPy's ``.npy`` files), read without pickle and no larger than they may be."""
 
 import zipfile
 import zlib
@@ -48,7 +48,7 @@ def read_npz(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> d
                 raise UserError(f"{path}: its arrays are more than {_MOST} times as large as the file: refused")
             if size > (free := free_memory(torch.device("cpu"))):
                 raise UserError(
-                    f"{path}: its arrays need {size >> 20:,} MiB of memory, {free >> 20:,} are free; use another machine"
+                    f"{path}: its arrays need {size >> 20:,} MiB of memory, {free >> 20:,} are free; use a larger one"
                 )
             return {name: _array(file, entry, name) for name, entry in wanted_ones.items()}
     except _BROKEN as error:
