@@ -13,7 +13,8 @@ def import_(options: ImportOptions) -> None:
     nmtkit translate -m uedin < in.txt
 
     Nematus: the weights model.npz, beside which its options (model.npz.json), its dictionaries and perhaps BPE codes
-    lie. What nmtkit cannot compute exactly as the toolkit does is refused, and nothing is written.
+    lie. Marian, also OPUS-MT: the folder with decoder.yml, the weights, and the vocabularies and SentencePiece models
+    that it names. What nmtkit cannot compute exactly as the toolkit does is refused, and nothing is written.
     """
     imported = write_import(options)
     for line in str(imported).splitlines():

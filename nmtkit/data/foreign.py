@@ -29,7 +29,7 @@ def read_words(path: Path) -> list[str]:
     numbered = path.suffix in (".json", ".yml", ".yaml")
     words: list[str] = []
     seen = set[str]()
-    for number, word in _numbered_words(path) if numbered else _listed_words(path):
+    for number, word in numbered_words(path) if numbered else _listed_words(path):
         if _SYMBOL.fullmatch(word) or (numbered and number < 2 and word in _NEMATUS):
             continue
         if word.split() != [word]:
@@ -58,8 +58,8 @@ def _listed_words(path: Path) -> Iterator[tuple[int, str]]:
         yield number, fields[0]
 
 
-def _numbered_words(path: Path) -> Iterator[tuple[int, str]]:
-    """Ids and words of a JSON or YAML file ``word: id``, in the order of ids."""
+def numbered_words(path: Path) -> Iterator[tuple[int, str]]:
+    """Ids and words of a JSON or YAML file ``word: id``, in the order of ids. Raises UserError for any other file."""
     try:
         text = "\n".join(read_lines(path))
         # BaseLoader keeps everything as text: "no" and "1" are words.

@@ -8,12 +8,12 @@ import torch
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
-from nmtkit.importing import nematus
+from nmtkit.importing import marian, nematus
 from nmtkit.importing.found import Found
 from nmtkit.lines import atomic_write, real_path
 from nmtkit.training import checkpoint
 
-READERS = (nematus,)  # each is asked in turn
+READERS = (nematus, marian)  # each is asked in turn
 
 
 def read(path: Path) -> Found:
@@ -25,9 +25,10 @@ def read(path: Path) -> Found:
         raise UserError(f"{path}: not found; name the file or folder of a model")
     for reader in READERS:
         if reader.finds(path):
-            found: Found = reader.read(path)
-            return found
-    raise UserError(f"{path}: not a model that nmtkit can import; name a folder or file of weights of Nematus (.npz)")
+            return reader.read(path)
+    raise UserError(
+        f"{path}: not a model that nmtkit can import; name a folder or file of weights (.npz) of Nematus or Marian"
+    )
 
 
 def write(found: Found, source: Path, output: ModelFolder) -> None:

@@ -36,6 +36,8 @@ from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.pointwise import dropout
 from nmtkit.ops.precision import Products
 
+LayerNorm = bool | Literal["marian"]
+
 
 @dataclass(frozen=True)
 class Config:
@@ -51,7 +53,8 @@ class Config:
     high_cell: Literal["gru", "rgru", "cgru", "crgru"] | None  # the levels above (section 2.3.2); null: there are none
     high_transitions: int | None  # of every level above
     output_layers: int  # hidden layers of the output network (Table 3)
-    layer_norm: bool  # Table 1
+    # Table 1. marian: gates and candidate have one normalisation, epsilon is 1e-9 (Marian's src/rnn/cells.h)
+    layer_norm: LayerNorm
     dropout: float
     # source, target and softmax have one table, or the last two; none: three, as models of Marian may have
     tied: Literal["all", "target", "none"] = "target"
@@ -76,7 +79,7 @@ class Map(nn.Module):
     and any other from N(0, 0.01^2). The result is normalised in parts of the widths ``norms``.
     """
 
-    def __init__(self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: bool):
+    def __init__(self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: LayerNorm):
         super().__init__()
         blocks = [torch.empty(rows, columns) for columns in matrices]
         for block in blocks:
@@ -87,7 +90,8 @@ class Map(nn.Module):
         self.weight = nn.Parameter(torch.cat(blocks, dim=1))
         self.bias = nn.Parameter(torch.zeros(sum(matrices))) if bias else None
         self.widths = list(norms)
-        self.norms = nn.ModuleList(nn.LayerNorm(width, eps=1e-5) for width in norms) if layer_norm else None
+        epsilon = nematus.EPSILON_OF_ALL if layer_norm == "marian" else nematus.EPSILON
+        self.norms = nn.ModuleList(nn.LayerNorm(width, eps=epsilon) for width in norms) if layer_norm else None
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> (..., E) in float32."""
@@ -108,9 +112,14 @@ class Map(nn.Module):
         return with_converted(self, [self.weight], precision)
 
 
-def gates(rows: int, width: int, *, bias: bool, layer_norm: bool) -> Map:
-    """The map of an input or a state to its terms in a GRU's gates and candidate [r, u, p]; one LN spans both gates."""
-    return Map(rows, (width, width, width), (2 * width, width), bias=bias, layer_norm=layer_norm)
+def gates(rows: int, width: int, *, bias: bool, layer_norm: LayerNorm) -> Map:
+    """The map of an input or a state to its terms in a GRU's gates and candidate [r, u, p]."""
+    return Map(rows, (width, width, width), normalised(width, layer_norm), bias=bias, layer_norm=layer_norm)
+
+
+def normalised(width: int, layer_norm: LayerNorm) -> tuple[int, ...]:
+    """The widths of the parts of [r, u, p] that are normalised by themselves: both gates and p; in Marian all three."""
+    return (3 * width,) if layer_norm == "marian" else (2 * width, width)
 
 
 def gru(x: Tensor | None, state: Map, h: Tensor, weight: Matrix) -> Tensor:
@@ -133,7 +142,7 @@ class DeepTransition(nn.Module):
     The biases stand outside LN and the reset product: x is LN(y W + b) for an input y, and b without one.
     """
 
-    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
+    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: LayerNorm):
         super().__init__()
         self.input = gates(rows, width, bias=True, layer_norm=layer_norm)
         self.states = nn.ModuleList(gates(width, width, bias=False, layer_norm=layer_norm) for _ in range(transitions))
@@ -200,12 +209,14 @@ class ConditionalGRU(nn.Module):
     From the second on the biases stand inside LN and the reset product: s is LN(h U + b).
     """
 
-    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
+    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: LayerNorm):
         super().__init__()
         self.input = gates(rows, width, bias=True, layer_norm=layer_norm)
         self.first = gates(width, width, bias=False, layer_norm=layer_norm)
         # Nematus has one matrix for both gates here, and 2H x 2H is square.
-        self.context = Map(2 * width, [2 * width, width], [2 * width, width], bias=False, layer_norm=layer_norm)
+        self.context = Map(
+            2 * width, [2 * width, width], normalised(width, layer_norm), bias=False, layer_norm=layer_norm
+        )
         self.states = nn.ModuleList(
             gates(width, width, bias=True, layer_norm=layer_norm) for _ in range(transitions - 1)
         )
@@ -255,7 +266,7 @@ class AttentionGRU(Attending):
     softmax of the scores. ``k`` says which of the memory's keys are this level's.
     """
 
-    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: bool):
+    def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: LayerNorm):
         super().__init__()
         self.cell = ConditionalGRU(rows, width, transitions, layer_norm=layer_norm)
         self.key = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c, b_c
@@ -309,7 +320,7 @@ class Readout(nn.Module):
     t + tanh(LN(t W + b)) in every further layer.
     """
 
-    def __init__(self, embedding: int, hidden: int, layers: int, *, layer_norm: bool, dropout: float):
+    def __init__(self, embedding: int, hidden: int, layers: int, *, layer_norm: LayerNorm, dropout: float):
         super().__init__()
         rows = [hidden, embedding, 2 * hidden]
         self.state, self.word, self.context, *further = (

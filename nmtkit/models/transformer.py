@@ -5,7 +5,7 @@ each sublayer instead of after its sum (He et al. 2016; Wang et al. 2019), with 
 
 As in the authors' code, attention has no biases, linear layers start from Glorot's uniform values, sines and cosines
 are not interleaved, and a zero vector stands before the first word. The attention weights that are reported are the
-last layer's, averaged over its heads (our choice).
+last layer's, averaged over its heads (our choice). What differs in Marian is a setting.
 """
 
 import math
@@ -35,6 +35,10 @@ class Config:
     norm: Literal["post", "pre"]  # post: the paper's, LN(x + sublayer(x)); pre: x + sublayer(LN(x))
     tied: Literal["all", "target", "none"]  # source, target and softmax have one table (3.4), the last two, or three
     dropout: float  # P_drop, on embeddings with their positions and on what each sublayer adds
+    # Of Marian's Transformers and so OPUS-MT's (src/models/transformer.h), which have swish, biases, and 1e-6:
+    activation: Literal["relu", "swish"] = "relu"  # of the feed-forward network; swish is x sigma(x)
+    attention_bias: bool = False  # in the four linear maps of attention
+    norm_epsilon: float = 1e-5  # of the layer normalisations
 
     def __post_init__(self) -> None:
         require_counts(1, self, "layers", "width", "feed_forward", "heads")
@@ -42,7 +46,7 @@ class Config:
             raise ValueError(f"width: {self.width} is odd; one half is for sines, one for cosines")
         if self.width % self.heads:
             raise ValueError(f"heads: a width of {self.width} cannot be divided by {self.heads}")
-        require_fraction(self, "dropout")
+        require_fraction(self, "dropout", "norm_epsilon")
 
 
 def _linear(inputs: int, outputs: int, *, bias: bool, chained: bool = False) -> Linear:
@@ -56,11 +60,11 @@ def _linear(inputs: int, outputs: int, *, bias: bool, chained: bool = False) -> 
 class Attention(nn.Module):
     """Multi-head attention (section 3.2.2) in its parts, because keys and values are kept."""
 
-    def __init__(self, width: int, heads: int):
+    def __init__(self, config: Config):
         super().__init__()
-        self.heads = heads
-        self.query, self.key, self.value = (_linear(width, width, bias=False, chained=True) for _ in range(3))
-        self.out = _linear(width, width, bias=False)
+        self.heads, width, bias = config.heads, config.width, config.attention_bias
+        self.query, self.key, self.value = (_linear(width, width, bias=bias, chained=True) for _ in range(3))
+        self.out = _linear(width, width, bias=bias)
 
     def queries(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, h, T, D / h)."""
@@ -96,7 +100,7 @@ class Sublayer(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.pre, self.dropout = config.norm == "pre", config.dropout
-        self.norm = nn.LayerNorm(config.width)
+        self.norm = nn.LayerNorm(config.width, config.norm_epsilon)
 
     def enter(self, x: Tensor) -> Tensor:
         """The input of the sublayer: x (..., D), normalised if the normalisation stands before it."""
@@ -117,10 +121,11 @@ class FeedForward(nn.Module):
         self.around = Sublayer(config)
         self.inner = _linear(config.width, config.feed_forward, bias=True, chained=True)
         self.outer = _linear(config.feed_forward, config.width, bias=True)
+        self.activation = functional.silu if config.activation == "swish" else functional.relu
 
     def forward(self, x: Tensor) -> Tensor:
         """x (N, T, D) -> (N, T, D)."""
-        return self.around.leave(x, self.outer(self.inner(self.around.enter(x)).relu()))
+        return self.around.leave(x, self.outer(self.activation(self.inner(self.around.enter(x)))))
 
 
 class EncoderLayer(nn.Module):
@@ -128,7 +133,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.around_self, self.self_attention = Sublayer(config), Attention(config.width, config.heads)
+        self.around_self, self.self_attention = Sublayer(config), Attention(config)
         self.feed_forward = FeedForward(config)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -152,8 +157,8 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.around_self, self.self_attention = Sublayer(config), Attention(config.width, config.heads)
-        self.around_source, self.attention = Sublayer(config), Attention(config.width, config.heads)
+        self.around_self, self.self_attention = Sublayer(config), Attention(config)
+        self.around_source, self.attention = Sublayer(config), Attention(config)
         self.feed_forward = FeedForward(config)
 
     def attend_self(self, x: Tensor, cache: KVCache, mask: Tensor | None) -> tuple[Tensor, KVCache]:
@@ -176,7 +181,7 @@ class DecoderLayer(nn.Module):
 
 def _last_norm(config: Config) -> nn.Module:
     """The normalisation of what the last layer gives, which with pre-normalisation is a bare sum."""
-    return nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
+    return nn.LayerNorm(config.width, config.norm_epsilon) if config.norm == "pre" else nn.Identity()
 
 
 def _positioned(x: Tensor, positions: Tensor) -> Tensor:

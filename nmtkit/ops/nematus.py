@@ -4,7 +4,7 @@
     p = tanh(x_p + r * LN(h U_p + b))           the reset gate acts after the product
     h' = u * h + (1 - u) * p                    u keeps the old state
 
-s = h [U_ru, U_p] is the product with the state.
+s = h [U_ru, U_p] is the product with the state. Marian's GRU has one normalisation for gates and candidate.
 
 Letters: N rows, H hidden.
 """
@@ -15,18 +15,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from nmtkit.kernels.door import kernel
 from nmtkit.ops.loop import advance
-from nmtkit.ops.matrix import Matrix
+from nmtkit.ops.matrix import Matrix, product
 
 EPSILON = 1e-5  # of both layer normalisations
+EPSILON_OF_ALL = 1e-9  # of the only one in Marian (src/graph/expression_operators.h)
 
 
 def step(x: Tensor | None, h: Tensor, u: Matrix, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
     """The next state (N, H) from the state h (N, H) and u, [U_ru, U_p] (H, 3H).
 
     x: the input's terms of [r, u, p], (N, 3H), or (3H,) for every row, or None for zeros. bias (3H,) or None.
-    ``norms``: gain and bias of the normalisation of both gates (2H,) and of the candidate (H,); empty without it.
+    ``norms``: gain and bias of the normalisation of both gates (2H,) and of the candidate (H,), or of the one
+    normalisation of all (3H,); empty without it.
     """
+    if len(norms) == 2:
+        s = product(h, u).to(h.dtype)
+        s = functional.layer_norm(s if bias is None else s + bias, norms[0].shape, norms[0], norms[1], EPSILON_OF_ALL)
+        return kernel("nematus", plain, s if x is None else x, s)(x, s, h, None, *(None,) * 4)
     return advance("nematus", plain, x, h, u, h, bias, *(norms or (None,) * 4))
 
 

@@ -23,7 +23,7 @@ from nmtkit.ops.best import best as best_of
 from nmtkit.ops.tree import select
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.settings import Search
-from nmtkit.symbols import BOS, EOS
+from nmtkit.symbols import BOS, EOS, UNK
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -108,7 +108,7 @@ def beam_search(
         history.append(_Step(words, alive, parents, _copied(weights, block, step)))
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
-        found = _continue(log_probs, alive, only, config.beam_size)
+        found = _continue(log_probs, alive, only, config.beam_size, config.unk)
         living, ending_places = _divided(found, [config.beam_size - len(endings[sentence]) for sentence in searched])
         for i, column in ending_places:
             ending = float(found.log_probs[i, column]), int(found.rows[i, column])
@@ -173,11 +173,16 @@ def _unpacked(both: Tensor) -> tuple[Tensor, Tensor]:
     return both[0].view(torch.float32), both[1].long()
 
 
-def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int) -> _Candidates:
-    """The k best continuations of every sentence. log_probs (N, V), alive (N,) log P, only (B,)."""
+def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int, unk: bool) -> _Candidates:
+    """The k best continuations of every sentence, UNK among them only if ``unk``.
+
+    log_probs (N, V), alive (N,) log P, only (B,).
+    """
     width = len(alive) // len(only)
     # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows.
-    best, words = best_of(log_probs, k, EOS)  # (N, k) sorted; NaN comes first
+    best, words = best_of(log_probs, k if unk else k + 1, EOS)  # (N, k) sorted; NaN comes first
+    if not unk:
+        best = best.masked_fill(words == UNK, -torch.inf)
     forced = any(word is not None for word in only)
     if forced:  # in a column of its own, behind the best
         each = np.repeat([EOS if word is None else word for word in only], width)  # (N,)

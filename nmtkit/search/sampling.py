@@ -14,7 +14,7 @@ from nmtkit.ops.tree import select
 from nmtkit.search.beam import Hypothesis, sent
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.settings import Search
-from nmtkit.symbols import BOS, EOS
+from nmtkit.symbols import BOS, EOS, UNK
 
 
 @torch.inference_mode()
@@ -35,10 +35,12 @@ def sample(
     memory, state = scorer.begin(src, src_mask)
     state = select(state, torch.arange(len(lengths), device=src.device).repeat_interleave(n))
     words = torch.full((len(longest),), BOS, device=src.device)
+    never = torch.tensor([UNK], device=src.device)
     for step in itertools.count():
         found, state, _ = scorer.step(memory, state, words)
         scores = whole(found)
-        sums = scores[:, EOS:].double().softmax(dim=-1).cumsum(dim=-1)  # without PAD and BOS, the ids below EOS
+        likely = scores if config.unk else scores.index_fill(1, never, -torch.inf)
+        sums = likely[:, EOS:].double().softmax(dim=-1).cumsum(dim=-1)  # without PAD and BOS, the ids below EOS
         chance = sent(np.concatenate([generator.random(n) for generator in generators]), src.device)
         words = EOS + torch.searchsorted(sums, (chance * sums[:, -1])[:, None], right=True).squeeze(1)
         words.clamp_(max=scores.size(1) - 1)

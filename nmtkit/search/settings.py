@@ -41,6 +41,9 @@ class Search:
         "When to end the search for a sentence: when no better translation is possible (all), or when none would "
         "be found if unfinished hypotheses grew by a few words at most (bound: the setting of new models), or ended "
         "now (first).", SEARCH))
+    unk: bool = option(True, Option(
+        "Whether a translation may contain <unk>, the unknown word; not in imported models whose toolkit forbids it.",
+        SEARCH))
     # padding and EOS included
     max_tokens: int = option(8000, Option(
         "Batch size: source tokens times beam size. A smaller batch needs less memory.", "Speed and memory",

@@ -41,6 +41,11 @@ class SentencePieces:
         """The number of pieces, three special symbols included."""
         return int(self._processor.get_piece_size())
 
+    @property
+    def pieces(self) -> list[str]:
+        """All pieces by their index."""
+        return [str(self._processor.id_to_piece(index)) for index in range(self.size)]
+
     def apply(self, words: Iterable[str]) -> list[str]:
         """The subwords of all words, concatenated; the first of each word begins with ``MARK``."""
         return [piece for word in words for piece in self._split(word)]

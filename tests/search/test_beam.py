@@ -392,3 +392,24 @@ def test_what_a_gpu_sends_arrives_as_it_was() -> None:
     assert torch.equal(arrived.view(torch.int32), log_probs.view(torch.int32))
     assert torch.equal(arrived_words, words)
     assert (arrived.dtype, arrived_words.dtype) == (log_probs.dtype, words.dtype)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("k", [1, 3])
+def test_without_unk_it_is_the_search_of_a_model_that_gives_it_no_probability(seed: int, k: int) -> None:
+    class Without(Table):
+        def row(self, src: Sequence[int], history: Sequence[int]) -> Tensor:
+            return super().row(src, history).index_fill(0, torch.tensor([UNK]), -torch.inf)
+
+    config = dataclasses.replace(CONFIG, beam_size=k)
+    ours = beam_search(Table(seed), *batch([4, 5, 6], [7]), dataclasses.replace(config, unk=False), n_best=k)
+    theirs = beam_search(Without(seed), *batch([4, 5, 6], [7]), config, n_best=k)
+    assert [[h.ids for h in best] for best in ours] == [[h.ids for h in best] for best in theirs]
+    assert [[h.score for h in best] for best in ours] == [[h.score for h in best] for best in theirs]
+
+
+def test_a_prefix_may_have_unk_all_the_same() -> None:
+    config = dataclasses.replace(CONFIG, unk=False)
+    [[best]] = beam_search(Table(0), *batch([4, 5]), config, forced=[[UNK]])
+    assert best.ids[0] == UNK
+    assert UNK not in best.ids[1:]

@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from collections import Counter
 
@@ -25,6 +26,16 @@ def test_translations_come_as_often_as_the_model_says() -> None:
         assert math.isclose(counts[ids] / 4000, share, abs_tol=4 * math.sqrt(share / 4000))
     assert {word for ids in counts for word in ids} == {3, 4}
     assert max(map(len, counts)) == 3  # the end is forced there
+
+
+def test_without_unk_the_others_come_as_often_as_they_would_by_themselves() -> None:
+    config = dataclasses.replace(CONFIG, unk=False)
+    scorer = Constant(0.2, 0.2, 0.3, 0.1, 0.2)
+    [found] = translate_ids(scorer, [[9]], config, device=torch.device("cpu"), n_best=4000, seed=1)
+    counts = Counter(tuple(h.ids) for h in found)
+    assert {word for ids in counts for word in ids} == {4}
+    assert math.isclose(counts[()] / 4000, 3 / 5, abs_tol=0.03)
+    assert all(math.isclose(h.log_probs[-1], math.log(0.3), abs_tol=1e-6) for h in found)  # the model's own
 
 
 def test_log_probabilities_are_the_models_and_the_likeliest_comes_first() -> None:

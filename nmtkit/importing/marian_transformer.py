@@ -1,0 +1,80 @@
+"""A Transformer of Marian as ``models/transformer.py`` has it."""
+
+from typing import Any
+
+from nmtkit.errors import UserError
+from nmtkit.importing.marian_text import Words
+from nmtkit.importing.marian_weights import Weights
+
+# Options and their only values that can be held; files of older versions lack some of them.
+_ALWAYS: dict[str, Any] = {
+    "transformer-attention-mask": "default", "transformer-decoder-autoreg": "self-attention",
+    "transformer-decoder-dim-ffn": 0, "transformer-decoder-ffn-depth": 0, "transformer-ffn-depth": 2,
+    "transformer-disable-position-embeddings": False, "transformer-no-affine": False, "transformer-no-bias": False,
+    "transformer-no-projection": False, "transformer-pool": False, "transformer-tied-layers": [],
+    "transformer-train-position-embeddings": False, "transformer-train-positions": False,
+}  # fmt: skip
+
+_ATTENTIONS = {  # on each side: Marian's name, ours, and that of the normalisation around it
+    "encoder": [("self", "self_attention", "around_self")],
+    "decoder": [("self", "self_attention", "around_self"), ("context", "attention", "around_source")],
+}
+_PARTS = {"query": "q", "key": "k", "value": "v", "out": "o"}
+
+
+def transformer(weights: Weights, tied: str, src: Words, tgt: Words) -> dict[str, Any]:
+    """The Config as plain values; its parameters are added to the weights'."""
+    layers, width, inner = (weights.size(name) for name in ("enc-depth", "dim-emb", "transformer-dim-ffn"))
+    weights.require("dec-depth", layers)
+    for option, value in _ALWAYS.items():
+        weights.require(option, value, default=value)
+    norm = _norm(weights)
+    before = "_pre" if norm == "pre" else ""
+    for side, attentions in _ATTENTIONS.items():
+        for layer in range(layers):
+            ours, theirs = f"{side}.layers.{layer}", f"{side}_l{layer + 1}"
+            for name, attention, around in attentions:
+                for part, letter in _PARTS.items():
+                    _linear(weights, f"{ours}.{attention}.{part}", f"{theirs}_{name}", letter, width, width)
+                _normalisation(weights, f"{ours}.{around}.norm", f"{theirs}_{name}_Wo", before, width)
+            _linear(weights, f"{ours}.feed_forward.inner", f"{theirs}_ffn", "1", width, inner)
+            _linear(weights, f"{ours}.feed_forward.outer", f"{theirs}_ffn", "2", inner, width)
+            _normalisation(weights, f"{ours}.feed_forward.around.norm", f"{theirs}_ffn_ffn", before, width)
+        if norm == "pre":
+            _normalisation(weights, f"{side}.norm", f"{side}_top", "", width)
+    weights.take_words(tied, width, src, tgt, "decoder_ff_logit_out")
+    return {
+        "layers": layers, "width": width, "feed_forward": inner, "heads": weights.size("transformer-heads"),
+        "norm": norm, "tied": tied, "dropout": 0.1, "attention_bias": True, "norm_epsilon": 1e-6,
+        "activation": weights.require("transformer-ffn-activation", "swish", "relu"),
+    }  # fmt: skip
+
+
+def _norm(weights: Weights) -> str:
+    """Where the normalisation stands, by what Marian does before and after each sublayer and after the last one.
+
+    Dropout (d) does nothing in search: the letters that count are n, normalise, and a, add.
+    """
+    emb, before, after, top = (
+        str(weights.options.get(f"transformer-{place}") or "").replace("d", "")
+        for place in ("postprocess-emb", "preprocess", "postprocess", "postprocess-top")
+    )
+    norms = {("", "", "an", ""): "post", ("", "n", "a", "n"): "pre"}
+    if (emb, before, after, top) not in norms:
+        raise UserError(
+            f"{weights.path}: options transformer-postprocess-emb, -preprocess, -postprocess, -postprocess-top: "
+            f"{emb!r}, {before!r}, {after!r}, {top!r} without dropout cannot be imported, only "
+            f"{' or '.join(', '.join(map(repr, known)) for known in norms)}"
+        )
+    return norms[emb, before, after, top]
+
+
+def _linear(weights: Weights, ours: str, theirs: str, suffix: str, rows: int, columns: int) -> None:
+    """A linear layer of a tensor (D, E) and a bias."""
+    weights.parameters[f"{ours}.weight"] = weights.take(f"{theirs}_W{suffix}", rows, columns).t().contiguous()
+    weights.parameters[f"{ours}.bias"] = weights.take(f"{theirs}_b{suffix}", 1, columns)
+
+
+def _normalisation(weights: Weights, ours: str, theirs: str, suffix: str, width: int) -> None:
+    weights.parameters[f"{ours}.weight"] = weights.take(f"{theirs}_ln_scale{suffix}", 1, width)
+    weights.parameters[f"{ours}.bias"] = weights.take(f"{theirs}_ln_bias{suffix}", 1, width)
