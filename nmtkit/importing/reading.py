@@ -25,7 +25,8 @@ def read(path: Path) -> Found:
         raise UserError(f"{path}: not found; name the file or folder of a model")
     for reader in READERS:
         if reader.finds(path):
-            return reader.read(path)
+            found: Found = reader.read(path)
+            return found
     raise UserError(
         f"{path}: not a model that nmtkit can import; name a folder or file of weights (.npz) of Nematus or Marian"
     )
