@@ -7,6 +7,8 @@
 
 #include "attention.h"
 
+#include "cross_entropy.h"
+
 #include "gated.h"
 
 #include "gru.h"

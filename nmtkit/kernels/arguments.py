@@ -29,6 +29,7 @@ class Argument(NamedTuple):
 LOW = Argument("any", (torch.float32, torch.bfloat16), "low")
 X = LOW._replace(flag="x_low")  # an input whose dtype is not that of the other low arguments
 FLOAT = Argument("float", (torch.float32,))
+DOUBLE = Argument("double", (torch.float64,))
 BFLOAT16 = Argument("uint16_t", (torch.bfloat16,))
 BOOL = Argument("uint8_t", (torch.bool,))
 UINT8 = Argument("uint8_t", (torch.uint8,))
@@ -93,6 +94,11 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
     "attend_back": {
         "d_context": LOW, "query": LOW, "keys": LOW, "values": LOW, "v": FLOAT, "weights": FLOAT, "d_query": LOW,
         "d_keys": FLOAT, "d_v": FLOAT, "room": FLOAT, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
+    },
+    # cross_entropy.h
+    "cross_entropy": {
+        "logits": LOW.with_gaps(), "bias": FLOAT, "target": INT64, "wanted": FLOAT, "sums": DOUBLE,
+        "d_bias": FLOAT.or_none(), "room": FLOAT, "words": SIZE, "stride": SIZE, "low": FLAG,
     },
     # search.h
     "log_softmax": {"logits": LOW, "result": FLOAT, "words": SIZE, "low": FLAG},

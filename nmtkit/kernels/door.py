@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
-from nmtkit.kernels import attention, cells, library, pairs, search, tiles
+from nmtkit.kernels import attention, cells, cross_entropy, library, pairs, search, tiles
 from nmtkit.kernels.arguments import CELLS
 from nmtkit.kernels.fused import fused
 
@@ -108,6 +108,12 @@ KERNELS = {
         lambda dtype: (
             _numbers(3, 70, dtype=dtype), _numbers(3, 5, 70, dtype=dtype), _numbers(3, 5, 66, dtype=dtype),
             _numbers(70), torch.arange(5) < torch.tensor([[5], [3], [1]]), _numbers(3, 66, dtype=dtype),
+        ),
+    ),
+    "cross_entropy": Kernel(
+        cross_entropy.losses, ("cross_entropy",), library.BOTH,
+        lambda dtype: (
+            _numbers(3, 70, dtype=dtype), _numbers(70), torch.tensor([0, 66, 69]), 0.1, torch.zeros(70),
         ),
     ),
     "log_softmax": Kernel(

@@ -5,7 +5,7 @@ the softmax's gradient, softmax(logits) - target. Backward only multiplies what 
 
 A chunk is what the three products take at once: many rows, because each chunk passes over the whole gradient of the
 weight. What lies between the products goes over the logits some eight times, and is done in blocks of a chunk that stay
-in a processor's cache.
+in a processor's cache; or by a kernel that has a row there until it is done with it, ``kernels/cross_entropy.py``.
 
 Letters: R rows (sentences x target words), H hidden, V words.
 """
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.kernels.door import kernel
 from nmtkit.ops.linear import extended, times, with_zeros
 
 EVEN = 32  # words
@@ -97,12 +98,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_hidden = torch.empty_like(hidden) if needed else None
         d_weight: Tensor | None = None
         d_bias = torch.zeros_like(bias) if needed else None
+        of_block = kernel("cross_entropy", losses, compute)
         for rows in _chunks(hidden, weight):
             targets, inputs = target[rows], with_zeros(hidden[rows], hidden.dtype)
             logits = times(inputs, compute.t(), len(inputs))
-            for block, words in _blocks(logits[: len(targets), : len(weight)], targets):
+            given = logits[: len(targets), : len(weight)]
+            for block, words in _blocks(given, targets) if of_block is losses else [(given, targets)]:
                 # Blocks of logits become blocks of their gradient, in the same memory.
-                loss, nll = _losses(block, bias, words, label_smoothing, d_bias)
+                loss, nll = of_block(block, bias, words, label_smoothing, d_bias)
                 total += loss
                 total_nll += nll
             if d_hidden is not None:
@@ -128,7 +131,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return d_hidden * scale, d_weight.mul_(scale), d_bias.mul_(scale), None, None
 
 
-def _losses(
+def losses(
     logits: Tensor, bias: Tensor, target: Tensor, label_smoothing: float, d_bias: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Summed loss and negative log-likelihood, float64, of a block: logits (R, V) without bias (V,), target (R,).

@@ -15,7 +15,7 @@ from nmtkit.ops.linear import FEW
 from tests.laws import representable, tensors_of
 from tests.ops import oracle
 
-pytestmark = pytest.mark.usefixtures("nan_in_memory")
+pytestmark = pytest.mark.usefixtures("operations")
 
 ROWS, HIDDEN, WORDS = 13, 4, 11
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest element
