@@ -27,10 +27,13 @@ from nmtkit.evaluation.forced import score_candidates
 from nmtkit.evaluation.gradients import gradient_flow
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
+from nmtkit.kernels.arguments import CELLS
+from nmtkit.kernels.door import KERNELS, kernel
 from nmtkit.machine.memory import is_full
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import linear_cross_entropy
+from nmtkit.ops.plain import PLAIN
 from nmtkit.ops.precision import dtype_of
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Hypothesis, Search, beam_search
@@ -63,7 +66,9 @@ CPU = torch.device("cpu")
 no_such_device = pytest.mark.skipif(
     GPU.type == simulated.NAME and not simulated.POSSIBLE, reason="this PyTorch has no devices written in Python"
 )
-pytestmark = [pytest.mark.gpu, no_such_device]
+# PyTorch's own use of it, when it imports its compiler.
+scripted = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+pytestmark = [pytest.mark.gpu, no_such_device, scripted]
 every_kind = pytest.mark.parametrize("preset", one_of_each(toy if REAL else simplest))
 every_architecture = pytest.mark.parametrize("preset", one_of_each(toy) if REAL else one_of_each_architecture())
 only_simulated = pytest.mark.skipif(GPU.type != simulated.NAME, reason="only the simulated GPU counts waits")
@@ -124,6 +129,19 @@ def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
     model.to(GPU)
     hidden = model(*moved(*sources(), tgt))
     assert_same(on_cpu((hidden, gradients(hidden, [*model.parameters()]))), on_cpu(expected))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_are_compiled_in_training_and_give_what_they_give_on_the_cpu(name: str) -> None:
+    given = KERNELS[name].arguments(torch.float32)
+    there = [x.detach().to(GPU).requires_grad_(x.requires_grad) for x in given]
+    step = kernel(name, PLAIN[name], *there[:2])
+    assert step is not PLAIN[name]
+    found = [(f(*x), [y for y in x if y.requires_grad]) for f, x in ((step, there), (PLAIN[name], given))]
+    ours, theirs = ((y, gradients(y, leaves)) for y, leaves in found)
+    assert_same(on_cpu(ours), on_cpu(theirs))
+    with torch.no_grad():
+        assert kernel(name, PLAIN[name], *there[:2]) is PLAIN[name]
 
 
 @every_architecture
