@@ -136,5 +136,5 @@ def _print_flows(flows: dict[str, Flow]) -> None:
 
 
 def _norm(value: float | None) -> str:
-    """A norm as text; a dash for a layer that is run step by step, whose output nobody sees as a whole."""
+    """A norm as text; a dash for a layer that is run step by step, whose outputs are not collected."""
     return "-" if value is None else f"{value:.3g}"

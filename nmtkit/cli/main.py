@@ -144,7 +144,7 @@ def main() -> None:
     Ctrl-C ends with status 130, SIGTERM with 143, and neither leaves half-written files. Any other exception shows its
     traceback.
     """
-    if sys.stdout is None:  # closed by whoever started us; what can only be read is found to be so when it is written
+    if sys.stdout is None:  # closed by the parent process; the stand-in is read-only, so that writing fails
         sys.stdout = _stand_in(1, os.O_RDONLY)
     if sys.stderr is None:
         sys.stderr = _stand_in(2, os.O_WRONLY)

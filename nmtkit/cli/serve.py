@@ -92,7 +92,7 @@ def serve(
         models = ", ".join(f"{each.name} ({each.source} to {each.target})" for each in server.models)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         if api_key is None and not ipaddress.ip_address(address[0]).is_loopback:
-            log.warning("nmtkit: warning: whoever reaches this machine can translate; --api-key asks them for a key")
+            log.warning("nmtkit: warning: anyone who can reach this address can translate; --api-key requires a key")
         server.run(listener, lambda: log.info(f"{models}: http://{shown}:{address[1]} (Ctrl-C ends it)"))
 
 

@@ -63,7 +63,7 @@ class _JsonLines(logging.Handler):
     """Prints each record of a run as a JSON object in a line of its own."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the record at once: somebody waits for it. If nobody does any more, the run is asked to stop."""
+        """Print the record at once. If the pipe that reads the records is closed, the run is asked to stop."""
         try:
             print(json.dumps(record.msg), flush=True)
         except BrokenPipeError:

@@ -119,18 +119,18 @@ def translate(
         check_output("--attention", attention, *read)
         if output != "-" and real_path(attention) == real_path(Path(output)):
             raise UserError(f"--attention {attention}: is the output of the translations, too; name another file")
-    # Somebody who types sees no prompt, and may wait for a command that is waiting too.
+    # Without a prompt, a user at a terminal cannot tell that the command is waiting for input.
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
 
     stream = Stream() if input == "-" else None
-    # A file is always at hand; only standard input may pause.
-    raw, at_hand = (stream, stream.at_hand) if stream else (raw_lines(input), lambda: True)
+    # Only reading from standard input can block.
+    raw, ready = (stream, stream.ready) if stream else (raw_lines(input), lambda: True)
     lines = decoded(raw, "standard input" if input == "-" else input, _warn)
     pairs = beside_lines(lines, beside, input) if beside else lines
     windows = translate_windows(
-        replace(options, lines=pairs, request=request, weights=parse_weights(weights), at_hand=at_hand)
+        replace(options, lines=pairs, request=request, weights=parse_weights(weights), ready=ready)
     )
     from nmtkit.translation import formats  # after torch, which that imports
 

@@ -20,7 +20,7 @@ from nmtkit.ops.cross_entropy import linear_cross_entropy
 
 
 class Layer(NamedTuple):
-    """Norms over the whole batch. None for a layer that is run step by step, whose output nobody sees as a whole."""
+    """Norms over the whole batch. None for a layer that is run step by step, whose outputs are not collected."""
 
     name: str  # the module's, as in ``nmtkit inspect --shapes``
     activation: float | None  # of the layer's output h
@@ -103,7 +103,7 @@ def flow_page(flows: Mapping[str, Sequence[Layer]]) -> str:
     """
     stacks = list(dict.fromkeys(ratio.stack for layers in flows.values() for ratio in ratios(layers)))
     if not stacks:
-        raise UserError(f"nothing to draw: no two layers of {', '.join(flows)} stand on one another")
+        raise UserError(f"nothing to draw: no stack of two or more layers in {', '.join(flows)}")
     charts = []
     for stack in stacks:
         for title in ("output, |h|", "gradient, |dL/dh|"):

@@ -112,11 +112,11 @@ class Workers:
             process.join()
 
     def map(
-        self, function: Callable[[A], B], items: Iterable[A], at_hand: Callable[[], bool] = lambda: True
+        self, function: Callable[[A], B], items: Iterable[A], ready: Callable[[], bool] = lambda: True
     ) -> Iterator[B]:
         """The results in the order of the items, with a few items read ahead. Raises UserError if a process dies.
 
-        If ``at_hand()`` is False, reading the next item would block, so all pending results are yielded first.
+        If ``ready()`` is False, reading the next item would block, so all pending results are yielded first.
         """
         if self._threads is None:
             yield from map(function, items)
@@ -125,7 +125,7 @@ class Workers:
         # Four items per process keep all of them busy while one item is slow, and bound memory.
         for item in items:
             pending.append((self._threads.submit(self.call, function, item), item))
-            while len(pending) > 4 * self.count or (pending and not at_hand()):
+            while len(pending) > 4 * self.count or (pending and not ready()):
                 yield self._next(function, pending)
         while pending:
             yield self._next(function, pending)

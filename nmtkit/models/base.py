@@ -1,4 +1,4 @@
-"""The protocol every architecture follows, and the model that is put together from its parts.
+"""The protocol every architecture follows, and the model assembled from its parts.
 
 Letters used in the whole project: B sentences, K beam, N = B x K rows (sentence-major), S source words,
 T target words, E embedding, H hidden, V words. Masks are boolean, True at real words.
@@ -37,18 +37,18 @@ class Step(Generic[State]):
 
 
 def is_dropout(setting: str) -> bool:
-    """Whether a setting of a model's Config is the rate of some dropout, which decides no shape."""
+    """Whether a setting of a model's Config is a dropout rate, which decides no shape."""
     return setting == "dropout" or setting.endswith("_dropout")
 
 
-# Of an encoder, its two directions, and other lists whose members do not stand on one another: columns, which read the
-# same words, and DenseNMT's maps of several layers to keys.
+# Lists of an encoder whose members are not stacked: its two directions, columns (which read the same words), and
+# DenseNMT's maps of several layers to keys.
 _DIRECTIONS = ("encoder.inputs", "encoder.recurrent", "encoder.directions")
 _SIDE_BY_SIDE = (*_DIRECTIONS, "encoder.chains", "encoder.columns", "encoder.keys")
 
 
 def is_stack(name: str) -> bool:
-    """Whether the members of a list of layers stand on one another; name: of the list, as in ``named_modules``."""
+    """Whether each layer of a list reads the output of the one before. name: of the list, as in ``named_modules``."""
     return name not in _SIDE_BY_SIDE
 
 

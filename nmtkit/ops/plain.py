@@ -1,4 +1,4 @@
-"""The plain function beside each kernel, for those who ask after all kernels: the log, nmtkit doctor and the tests."""
+"""The reference implementation of each kernel, for the log, nmtkit doctor and the tests."""
 
 from collections.abc import Callable
 from typing import Any

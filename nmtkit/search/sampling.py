@@ -1,4 +1,4 @@
-"""Translations drawn at random from a Scorer's distribution, word by word."""
+"""Ancestral sampling: translations drawn word by word from a Scorer's distribution."""
 
 import itertools
 import math
@@ -23,10 +23,9 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """n independent translations of each sentence, the likeliest first; src and src_mask (B, S) or (B, D, S).
 
-    Each sentence draws from a generator of its own, so that its batch-mates change nothing but the rounding of its
-    log-probabilities, which now and then leads to another word. PAD and BOS are never drawn; at the longest length of
-    ``config`` EOS is forced. Log-probabilities are the scorer's own. Raises UserError when the scorer's probabilities
-    are NaN.
+    Each sentence has its own random generator, so the other sentences of the batch affect only the rounding of its
+    log-probabilities, which occasionally changes a word. PAD and BOS are never drawn; at the maximum length of
+    ``config`` EOS is forced. Log-probabilities are the scorer's own. Raises UserError if they are NaN.
     """
     lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()
     longest = np.array([config.longest(length - 1) for length in lengths for _ in range(n)])  # (N,), N = B * n
@@ -46,7 +45,7 @@ def sample(
         words.clamp_(max=scores.size(1) - 1)
         words.masked_fill_(sent(longest == step, src.device), EOS)
         chosen = scores.gather(1, words[:, None]).squeeze(1)
-        # In one tensor, and the only one of a step that the host waits for; float64 holds ids and float32 exactly.
+        # One transfer to the host per step; float64 holds ids and float32 exactly.
         results = torch.stack([words.double(), chosen.double(), sums[:, -1]], dim=1).tolist()
         for row, (word, log_prob, total) in enumerate(results):
             if math.isnan(total):

@@ -76,20 +76,20 @@ class TextPipeline:
 
     def tokens(self, line: str) -> list[str]:
         """The tokens of a raw line, unknown words included; [] for a blank line."""
-        return self.read(self.written(line))
+        return self.encode(self.surface_words(line))
 
-    def read(self, written: list[str]) -> list[str]:
-        """The tokens of the words returned by ``written``."""
-        return self.segment(self.truecase(self._lowercase(written)))
+    def encode(self, words: list[str]) -> list[str]:
+        """The tokens of surface words: lower-cased if set, truecased and segmented."""
+        return self.segment(self.truecase(self._lowercase(words)))
 
     def tokenize(self, line: str) -> list[str]:
         """The words of a raw line, lower-cased if set, but neither truecased nor segmented."""
-        return self._lowercase(self.written(line))
+        return self._lowercase(self.surface_words(line))
 
     def _lowercase(self, words: list[str]) -> list[str]:
         return [word.lower() for word in words] if self.side.lowercase else words
 
-    def written(self, line: str) -> list[str]:
+    def surface_words(self, line: str) -> list[str]:
         """The words of a raw line as the user spelt them, before lower-casing, truecasing and segmentation."""
         if not line.isprintable():  # a fast test that most lines pass
             line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")

@@ -18,8 +18,8 @@ def average(
     """Write to ``output`` the mean of the ``named`` checkpoints of ``folder``, or of its ``best`` or ``last`` N.
 
     Without any of these it is the mean of all ranked checkpoints. Returns the checkpoint folders that were used. The
-    average is written beside ``output`` and replaces an older one there when it is complete. Raises UserError when
-    checkpoints are missing or do not fit together, and when ``output`` holds anything else.
+    average is written to a temporary folder and replaces an older one at ``output`` when complete. Raises UserError
+    when checkpoints are missing or have different parameters, and when ``output`` holds anything else.
     """
     if bool(named) + (best is not None) + (last is not None) > 1:
         raise UserError("give `checkpoints`, `best` or `last`: one of the three")
@@ -40,7 +40,7 @@ def average(
             raise UserError(f"{path}: has other parameters than {chosen[0]}; average checkpoints of one run")
         for name, tensor in weights.items():
             total[name] += tensor
-    # The average is called after the first of them; a folder that somebody has renamed has no number.
+    # The average takes the number of the first checkpoint, or 0 if that folder was renamed.
     number = chosen[0].name.removeprefix("step-")
     step = int(number) if re.fullmatch("[0-9]{1,18}", number) else 0
     mean = {name: (tensor / len(chosen)).float() for name, tensor in total.items()}
@@ -52,8 +52,7 @@ def average(
 
 
 def _kept(folder: ModelFolder, best: int | None, last: int | None) -> list[Path]:
-    """Checkpoint folders by rank or by age; as many as asked for."""
-    # The newest need no ranking; the best have one from their validations.
+    """The ``best`` or ``last`` N checkpoint folders; all ranked ones without either."""
     updates = folder.updates()[::-1] if last is not None else folder.best_updates()
     if not updates:
         raise UserError(f"{folder}: has no validated checkpoint yet; `last` takes the newest ones as they are")

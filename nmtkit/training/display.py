@@ -1,4 +1,4 @@
-"""The display of a run in training: a live line on a terminal, elsewhere plain lines now and then."""
+"""The progress display of training: a live line on a terminal, elsewhere a log line every 20 seconds."""
 
 import logging
 import sys
@@ -12,9 +12,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from nmtkit.training import distributed
 
-log = logging.getLogger("nmtkit.progress")  # whoever wants no bar disables it
+log = logging.getLogger("nmtkit.progress")  # disable it to get no progress bar
 
-PLAIN_SECONDS = 20.0  # between plain lines
+PLAIN_SECONDS = 20.0  # between log lines
 CONSOLE = Console(stderr=True)
 
 
@@ -26,12 +26,12 @@ class Display:
 
     def __init__(self, bar: Progress | None, total: int | None, done: int):
         self._bar, self._total, self._first = bar, total, done
-        # ``completed`` may begin above 0: a run that goes on shows what is behind it.
+        # ``completed`` begins above 0 when a run is resumed.
         self._task = bar.add_task("", total=total, completed=done, facts="starting") if bar else None
         self._started = self._last = time.monotonic()
 
     def show(self, update: int, facts: str) -> None:
-        """Say how far the run is, on a terminal at once, elsewhere now and then."""
+        """Show the progress: on a terminal at once, elsewhere every ``PLAIN_SECONDS``."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=update, facts=facts.strip())
         elif time.monotonic() - self._last >= PLAIN_SECONDS:
@@ -39,21 +39,21 @@ class Display:
             log.info("update %d%s  %s%s", update, f"/{self._total}" if self._total else "", facts, self._left(update))
 
     def _left(self, update: int) -> str:
-        """The time that the rest will take at the speed so far, if it is known how much that is."""
+        """The estimated time left, if the total is known."""
         if not self._total or update <= self._first:
             return ""
-        # Updates of this start alone: those of an earlier one took time that was not measured here.
+        # Only updates since this start, because earlier ones were not timed here.
         seconds = (self._last - self._started) / (update - self._first) * (self._total - update)
         return f"  {timedelta(seconds=round(seconds))} left"
 
 
 @contextmanager
 def display(total: int | None, done: int) -> Iterator[Display]:
-    """A progress bar on stderr if that is a terminal. Log lines written meanwhile appear above it."""
+    """A progress bar on stderr if that is a terminal. Log lines appear above it."""
     if log.disabled or distributed.rank() or not (sys.stderr.isatty() and CONSOLE.is_terminal):
         yield Display(None, total, done)
         return
-    # Without a total the bar only moves; a number that is missing would be printed as None.
+    # A missing total would be printed as None.
     updates = "{task.completed}/{task.total}" if total else "{task.completed}"
     columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn(updates), TextColumn("{task.fields[facts]}"))
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=CONSOLE) as bar:

@@ -1,4 +1,4 @@
-"""The progress of a run: what is in neither weights nor optimiser, what a validation changes, what ends it."""
+"""The progress of a run: counters, the ranking of checkpoints, and the stopping criteria."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ EXPLOSION = 20.0  # times the mean norm of the gradients since the last validati
 
 @dataclass
 class Window:
-    """Sums over the updates since the last validation: what the live line and ``metrics.jsonl`` say of training."""
+    """Sums over the updates since the last validation: the training figures of the live line and ``metrics.jsonl``."""
 
     nll: float = 0.0  # nats
     tokens: int = 0  # target words
@@ -30,7 +30,7 @@ class Window:
         self.updates += 1
 
     def exploded(self, norm: float) -> bool:
-        """True if a gradient is far larger than those before it, once there are enough of them to say so."""
+        """True if a gradient is far larger than those before it, once there are enough to compare with."""
         return self.updates >= 10 and norm > EXPLOSION * self.mean_norm
 
     @property
@@ -51,7 +51,7 @@ class Window:
 
 @dataclass
 class Progress:
-    """The progress of a run. Checkpoints hold it as plain values, so that a name here is a name on disk."""
+    """The progress of a run. Checkpoints store its fields by name, so renaming one changes the format on disk."""
 
     update: int = 0
     epoch: int = 0  # complete passes over the data
@@ -62,9 +62,9 @@ class Progress:
     best: list[list[float]] = field(default_factory=list)  # [update, metric, dev cross-entropy], best first
     recent: list[int] = field(default_factory=list)  # updates of the last validations
     peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
-    halvings: int = 0  # how often a batch had to be done in smaller passes for want of memory
+    halvings: int = 0  # how often a batch was split into smaller passes because memory ran out
     precision: str = ""  # of the products, float32 or bfloat16
-    threads: int = 0  # that one process began to compute with on a CPU; 0: on a GPU, or by several processes
+    threads: int = 0  # of a single process on a CPU when the run began; 0 on a GPU or with several processes
     finished: str = ""  # why the run ended, once it has
     window: Window = field(default_factory=Window)
 
@@ -90,18 +90,18 @@ class Progress:
         return self.update in self.recent
 
     def is_regular(self, settings: Training) -> bool:
-        """True if a validation is to follow this update, however long the run is."""
+        """True if a regular validation follows this update."""
         return self.update % settings.valid_every == 0 if settings.valid_every else self.batch == 0
 
     def is_due(self, settings: Training) -> bool:
-        """True if a validation is to follow this update, which what a run ends with has, too, and has not yet."""
+        """True if a validation follows this update and has not been done; the last update of a run has one, too."""
         return self.update > 0 and not self.validated and (self.is_regular(settings) or bool(self.finished))
 
     def judge(self, validation: Validation, settings: Training, *, regular: bool) -> bool:
-        """Rank the model of this update, and reduce the rate or lose patience; gives whether it is an improvement.
+        """Rank the model of this update and update rate decay and patience; returns whether it is an improvement.
 
-        ``best_metric`` ranks checkpoints; ``stop_metric`` says what an improvement is. A validation that is made only
-        because the run ends is not ``regular``: a longer run would not have had it, so rate and patience do not see it.
+        ``best_metric`` ranks checkpoints; ``stop_metric`` decides what an improvement is. The extra validation at the
+        end of a run is not ``regular``: a longer run would not have had it, so it affects neither rate nor patience.
         """
         sign = -1 if settings.ranked_by == "bleu" else 1
         entry = [self.update, validation.metric(settings.ranked_by), validation.cross_entropy]
@@ -117,7 +117,7 @@ class Progress:
         return improved
 
     def end(self, settings: Training) -> str:
-        """The reason why a run that is this far is over; empty when it is not."""
+        """The stopping criterion that the run has met; empty if none."""
         if settings.patience and self.stalled >= settings.patience:
             return f"no better {settings.stop_metric} in {settings.patience} validations"
         if settings.min_lr and settings.optimizer.lr * settings.schedule.factor**self.decays < settings.min_lr:

@@ -14,18 +14,18 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """Gives a list that is empty until Ctrl-C, SIGTERM or SIGHUP asks for a stop; a second Ctrl-C stops at once.
+    """Yields a list that is empty until Ctrl-C, SIGTERM or SIGHUP asks for a stop; a second Ctrl-C stops at once.
 
-    With many processes it does not: torchrun passes on the first one, which the terminal has sent already. A run
-    that nohup protects from SIGHUP stays protected, and one in a thread of somebody else's program hears of none.
+    With several processes a second one does not, because torchrun sends each process the Ctrl-C that the terminal has
+    already sent it. SIGHUP stays ignored under nohup, and a run outside the main thread gets no signals.
     """
     received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():  # which alone is told of signals
+    if threading.current_thread() is not threading.main_thread():  # only it may handle signals
         yield received
         return
 
     def note(number: int, _: Any) -> None:
-        # What torchrun sends a second time must not count as a second Ctrl-C.
+        # The copy that torchrun sends must not count as a second Ctrl-C.
         if number == signal.SIGINT and number in received and distributed.size() == 1:
             raise KeyboardInterrupt
         if not received:
@@ -33,10 +33,10 @@ def stop_signals() -> Iterator[list[int]]:
         received.append(number)
 
     wanted = [signal.SIGINT, signal.SIGTERM]
-    # Windows has none.
+    # Windows has no SIGHUP.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         wanted.append(signal.SIGHUP)
-    # As they were afterwards: from Python, a run is a part of somebody else's program.
+    # The handlers are restored afterwards, because a run may be part of a larger Python program.
     before = {number: signal.signal(number, note) for number in wanted}
     try:
         yield received

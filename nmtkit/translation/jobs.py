@@ -69,8 +69,8 @@ class Job:
     def __call__(self, window: Window) -> list[list[Translation]]:
         """The translations of every line of a window, best first; raises UserError as ``Translator.answer`` does."""
         lines, others = [line for line, _ in window], [other for _, other in window]
-        beside = others if self.request.prefixes or self.request.references else None
-        return translator_of(self.models).answer(lines, self.request, beside)
+        targets = others if self.request.prefixes or self.request.references else None
+        return translator_of(self.models).answer(lines, self.request, targets)
 
 
 @lru_cache(maxsize=1)
@@ -92,12 +92,12 @@ def processes_for(translator: Translator) -> int:
 
 
 def answers(
-    job: Job, windows: Iterator[Window], jobs: int, at_hand: Callable[[], bool], start: float, *, copies: bool
+    job: Job, windows: Iterator[Window], jobs: int, ready: Callable[[], bool], start: float, *, copies: bool
 ) -> Iterator[list[list[Translation]]]:
     """The translations of each window, from this process until there is enough to do for ``jobs`` of them.
 
-    at_hand: whether there is another line without waiting for it; else all answers so far come first. start: the
-    seconds that a process takes to begin; others are started when they save more than that.
+    ready: whether the next line can be read without blocking; if not, all answers so far are yielded first. start:
+    the seconds that a process takes to start; others are started when they save more than that.
     """
     seen = 0
     for window in windows:
@@ -110,7 +110,7 @@ def answers(
             began = time.perf_counter()
             parts.put(job(parts.next()))
             pace = (time.perf_counter() - began) / parts.done
-            # Nobody knows how long a text is whose end is not in sight: as much may come as has come.
+            # The length of a stream is unknown: assume that as much is still to come as has been read.
             left = parts.left + (seen if len(window) == LARGEST_WINDOW else 0)
             if saved(pace * left, jobs) < start:
                 parts.put(job(parts.rest()))
@@ -118,7 +118,7 @@ def answers(
                 continue
         with one_thread(), Workers(jobs, helping=True, fork=copies) as workers:
             others = (Parts(window, jobs) for window in windows)
-            yield from shared(job, itertools.chain([parts], others), workers, at_hand)
+            yield from shared(job, itertools.chain([parts], others), workers, ready)
 
 
 def saved(seconds: float, jobs: int) -> float:
@@ -127,7 +127,7 @@ def saved(seconds: float, jobs: int) -> float:
 
 
 def shared(
-    job: Job, windows: Iterator["Parts"], workers: Workers, at_hand: Callable[[], bool]
+    job: Job, windows: Iterator["Parts"], workers: Workers, ready: Callable[[], bool]
 ) -> Iterator[list[list[Translation]]]:
     """The translations of each window, whose parts go to whichever process is free."""
     begun = deque[Parts]()
@@ -138,8 +138,8 @@ def shared(
             while window.left:
                 yield window.next()
 
-    # Between two parts of a window nobody is waited for, whatever the input does.
-    for found in workers.map(job, parts(), lambda: bool(begun[-1].left) or at_hand()):
+    # Within a window the next part is always ready, whatever the input does.
+    for found in workers.map(job, parts(), lambda: bool(begun[-1].left) or ready()):
         begun[0].put(found)
         if begun[0].done == begun[0].size:
             yield begun.popleft().answers

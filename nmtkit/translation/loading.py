@@ -1,6 +1,6 @@
-"""Model folders and ensembles of them, loaded as a Translator; ensembles written as one folder.
+"""Loading model folders and ensembles as a Translator; writing an ensemble as one folder.
 
-Whatever can be wrong with a folder, or between two, is noticed here, before the first line is read.
+Folders that are damaged or cannot be combined are reported here, before the first line is read.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from nmtkit.translation.translator import Source, Translator
 
 @dataclass(frozen=True)
 class Bundle:
-    """The content of ensemble.yaml, about the models that lie beside it in members/."""
+    """The content of ensemble.yaml, which describes the models in members/."""
 
     members: tuple[str, ...]  # folder names
     combine: Combine
@@ -58,12 +58,12 @@ def load(
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
 
-    The folder of a checkpoint stands for its model with these weights. products: those of ``precision``, where known.
+    The folder of a checkpoint loads its model with these weights. products: what ``precision`` resolves to, if known.
 
     Raises UserError for models that cannot be loaded or combined, and for a device or precision that cannot be used.
     """
     paths = [Path(folders)] if isinstance(folders, Path | str) else list(map(Path, folders))
-    # The device first, because it is quick to check and needs no model.
+    # The device first, because it is quick to check.
     chosen, name = choose_device(device), ", ".join(map(str, paths))
     first = ModelFolder(paths[0])
     if len(paths) == 1 and first.bundle.exists():
@@ -71,14 +71,14 @@ def load(
         bundle = build(Bundle, load_yaml(first.bundle), str(first.bundle))
         paths = [first.members / name for name in bundle.members]
         combine, weights = combine or bundle.combine, weights or list(bundle.weights)
-    elif len(paths) == 1 and (combine or weights):  # which would be without effect
+    elif len(paths) == 1 and (combine or weights):  # they would have no effect
         raise UserError("`combine` and `weights` are for an ensemble; name several models")
-    # Of the members, when an ensemble's folder was named: their number is known only now.
+    # Only now is the number of members known if an ensemble's folder was named.
     _check_combination(len(paths), combine, weights)
     products = products or usable(precision, chosen)
-    # Members that read alike share a source, so that a line is tokenised once for all of them.
+    # Members with the same preprocessing and vocabulary share a source, so that a line is tokenised once for them.
     members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
-    # Checkpoints of one model have its text files in common.
+    # Checkpoints of one model share its text files.
     texts = [TextFiles(ModelFolder.at(path).path) for path in paths]
     for path, text in zip(paths, texts, strict=True):
         members.append(load_model(path, chosen))
@@ -91,7 +91,7 @@ def load(
     models = [model for model, _ in members]
     searched = [model.for_search(products) for model in models]
     together = partial(_together, reads=reads, weights=weights or [1.0] * len(models), combine=combine or "prob")
-    # Members write the same words, so the first one's text files are as good as any.
+    # Members have the same target vocabulary and postprocessing, so the first one's text files serve all.
     text = texts[0]
     words = Path(lexicon) if lexicon is not None else text.lexicon if text.lexicon.is_file() else None
     return Translator(
@@ -109,30 +109,30 @@ def load(
 
 
 def _check_combination(models: int, combine: Combine | None, weights: Sequence[float] | None) -> None:
-    """Raise UserError unless so many models can be combined in this way."""
+    """Raise UserError unless this number of models can be combined in this way."""
     check_choice("combine", combine, Combine)
     if weights and len(weights) != models:
         raise UserError(f"`weights`: {len(weights)} of them for {models} models; give one for each")
     for weight in weights or ():
-        if not 0 < weight < math.inf:  # which is false of what is not a number, too
+        if not 0 < weight < math.inf:  # false for NaN, too
             raise UserError(f"`weights`: {weight:g} is not a number above 0")
 
 
 def _together(scorers: Sequence[Scorer], reads: Sequence[int], weights: Sequence[float], combine: Combine) -> Scorer:
-    """The ensemble of several members, with the arguments of ``Ensemble``, or the only one of them."""
+    """The ensemble of several members, with the arguments of ``Ensemble``; a single member as it is."""
     return scorers[0] if len(scorers) == 1 else Ensemble(scorers, reads, weights, combine)
 
 
 def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: Sequence[float] | None) -> None:
-    """Write an ensemble's folder, whole in itself: every command that translates takes it like a model folder.
+    """Write a self-contained ensemble folder, which every command that translates accepts as a model folder.
 
-    Raises UserError for models that cannot be combined, and for a folder that has something in it.
+    Raises UserError for models that cannot be combined, and for an output folder that is not empty.
     """
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: exists already; choose another `output` folder, or remove it")
-    # On the CPU: a check must not need the GPU that somebody else may be using.
-    load(folders, "cpu", combine, weights, "float32")  # every check that translating makes
-    # With a number, because two runs in different places may have the same name.
+    # On the CPU: a check must not occupy a GPU.
+    load(folders, "cpu", combine, weights, "float32")  # makes all checks of translating
+    # Numbered, because runs in different places may have the same name.
     names = [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
     with ModelFolder(output).replaced() as new:
         for folder, name in zip(folders, names, strict=True):
@@ -143,7 +143,7 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
 
 
 def check_target(first: Path, other: Path) -> None:
-    """Raise UserError unless the two models write the same words: then their probabilities can be combined."""
+    """Raise UserError unless two models have the same target side, so that their probabilities can be combined."""
     ours, theirs = load_prep(first).tgt, load_prep(other).tgt
     if ours != theirs:
         name = next(field.name for field in fields(ours) if getattr(ours, field.name) != getattr(theirs, field.name))
@@ -162,23 +162,23 @@ def check_target(first: Path, other: Path) -> None:
 
 
 def _reading(text: TextFiles) -> tuple[bytes, ...]:
-    """Everything that decides how a model reads its source: the same for two models that read alike."""
+    """Everything that decides how a model reads its source, to compare two models."""
     files = [*text.learnt("src"), text.vocabulary("src")]
     return (repr(load_prep(text.folder).src).encode(), *(path.read_bytes() if path.exists() else b"" for path in files))
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name, whose libraries are ready; auto is a GPU if there is one.
+    """The device of that name, initialised; auto is a GPU if there is one.
 
     Raises UserError if it cannot be used.
     """
-    memory.bound_caches()  # here, because whatever computes chooses its device first
+    memory.bound_caches()  # here, because every computation chooses its device first
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        # Any name that PyTorch knows, so that nobody has to keep a list of them here.
+        # Any name that PyTorch knows.
         device = torch.device(name)
-        # PyTorch says what is wrong only where something is read from the device.
+        # PyTorch reports some errors only when data is read back from the device.
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]

@@ -1,6 +1,7 @@
-"""A filter's lines: read as they come, decoded, and gathered in windows that end where the input pauses.
+"""Lines of a stream: read as they arrive, decoded, and grouped into windows that end where the input pauses.
 
-A window is what is translated together: sorted by length, it makes full batches. It must not make anyone wait.
+The lines of a window are translated together: sorted by length, they make full batches. Filling one must not delay
+the answers.
 """
 
 import os
@@ -17,20 +18,20 @@ from nmtkit.lines import POSIX, decode_line
 T = TypeVar("T")
 
 FIRST_WINDOW, LARGEST_WINDOW = 32, 2048  # lines that are translated together, sorted by length
-PAUSE = 0.1  # seconds: someone who has not sent the next line by then wants the answers so far
+PAUSE = 0.1  # seconds without input after which the lines so far are translated
 WARNINGS = 5  # about lines that are not UTF-8
 
 
-def windows(lines: Iterable[T], at_hand: Callable[[], bool], first: int) -> Iterator[list[T]]:
+def windows(lines: Iterable[T], ready: Callable[[], bool], first: int) -> Iterator[list[T]]:
     """The lines in windows of ``first`` lines, twice as many, ... ``LARGEST_WINDOW``.
 
-    A window also ends when ``at_hand`` says that the next line would have to be waited for. Who can tell begins with
-    the largest: somebody who waits has sent no more lines. Who cannot begins with few, and is not slow for long.
+    A window also ends when ``ready`` says that reading the next line would block. A caller that can tell begins with
+    the largest size, since a pause ends the window anyway; one that cannot begins with a small one, which soon grows.
     """
     size, window = first, list[T]()
     for line in lines:
         window.append(line)
-        if len(window) == size or not at_hand():
+        if len(window) == size or not ready():
             yield window
             size, window = min(2 * size, LARGEST_WINDOW), []
     if window:
@@ -38,7 +39,7 @@ def windows(lines: Iterable[T], at_hand: Callable[[], bool], first: int) -> Iter
 
 
 def standard_input() -> int:
-    """The file descriptor of standard input. Raises UserError where whoever started this process closed it."""
+    """The file descriptor of standard input. Raises UserError if it was closed when this process started."""
     if sys.stdin is None:
         raise UserError("standard input is closed; name a file as `input`")
     return sys.stdin.fileno()
@@ -47,8 +48,8 @@ def standard_input() -> int:
 def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> Iterator[str]:
     """Every line as text, without its end and a byte order mark; bytes that are not UTF-8 become U+FFFD.
 
-    ``warn`` is told of the first few lines that are not UTF-8, with ``place`` and number, and in the end how many
-    there were. A filter answers every line: none is an error.
+    ``warn`` gets a message for each of the first few lines that are not UTF-8, with ``place`` and line number, and at
+    the end their total. Every line is translated, so none is an error.
     """
     bad = 0
     for number, line in enumerate(raw, 1):
@@ -64,14 +65,14 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
 
 
 class Stream:
-    """The lines of a file descriptor, and whether the next one is at hand. A line ends in \\n and nothing else.
+    """The lines of a file descriptor, and whether the next one can be read without blocking. Only \\n ends a line.
 
     Without a descriptor they are those of standard input.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
         self._given, self._ended = descriptor, False
-        # Not a text file object: it reads ahead, and then nobody can say whether a line is at hand.
+        # Not a text file object, whose buffer would hide from select() that a line is ready.
         self._lines, self._tail = deque[bytes](), list[bytes]()  # complete lines; pieces of the one that is coming
 
     @cached_property
@@ -87,8 +88,8 @@ class Stream:
                 return
             yield self._lines.popleft()
 
-    def at_hand(self) -> bool:
-        """True if there is another line, now or before ``PAUSE`` is over; now, where nothing can be waited for."""
+    def ready(self) -> bool:
+        """True if there is another line within ``PAUSE`` seconds; without select (on Windows), if one is buffered."""
         while POSIX and not (self._lines or self._ended) and select.select([self._descriptor], [], [], PAUSE)[0]:
             self._read()
         return bool(self._lines)
@@ -96,7 +97,7 @@ class Stream:
     def _read(self) -> None:
         """Take what there is, at least a byte unless it is the end. Raises UserError for what cannot be read."""
         try:
-            if POSIX:  # whoever shares it may have made it one that does not wait
+            if POSIX:  # the descriptor may be non-blocking, if another process that shares it made it so
                 select.select([self._descriptor], [], [])
             block = os.read(self._descriptor, 1 << 20)
         except OSError as error:

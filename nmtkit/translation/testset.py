@@ -155,7 +155,7 @@ def translate_held_out(
     known = translator.tgt_vocab.known
     # In the model's tokens: with BPE hardly any is unknown.
     free = unknown_free([[writer.segment(words) for words in ref] for ref in ref_words], known)
-    compared = Compared([system], [reader.written(line) for line in sources], free, known)
+    compared = Compared([system], [reader.surface_words(line) for line in sources], free, known)
     return Translated(translator, held_out.ref_paths, sources, compared)
 
 

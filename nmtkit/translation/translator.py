@@ -50,7 +50,7 @@ class _Piece(NamedTuple):
 class Translator:
     """A model, or an ensemble, with everything that surrounds it. See ``nmtkit.load``.
 
-    To search differently for good, ``dataclasses.replace`` its ``search``; for once, say so in a ``Request``.
+    To change its search settings, ``dataclasses.replace`` its ``search``; for a single call, use a ``Request``.
     """
 
     name: str  # the folders of its models
@@ -124,17 +124,17 @@ class Translator:
         }  # fmt: skip
         asked = replace(request or Request(), **{name: wish for name, wish in wishes.items() if wish is not None})
         self.check(asked)  # here, and not where the first line is asked for
-        # All of a list is at hand. What else there is may be made line by line, by somebody who waits for the answers.
+        # A generator may produce its next line only after the answers so far, so its windows begin small.
         grouped = windows(lines, lambda: True, LARGEST_WINDOW if isinstance(lines, Sequence) else FIRST_WINDOW)
         answers = (best for window in grouped for best in self.answer(window, asked))
         return answers if asked.n_best is not None else (best[0].text for best in answers)
 
     def answer(
-        self, lines: Iterable[str], request: Request, beside: Iterable[str] | None = None
+        self, lines: Iterable[str], request: Request, targets: Iterable[str] | None = None
     ) -> list[list[Translation]]:
         """The translations of every line, up to ``request.n_best`` of each, best first. A blank line has one.
 
-        beside: the prefix of each line, empty for none, or its reference, if the request says that there are some.
+        targets: a prefix for each line, empty for none, or a reference, if the request says that there are some.
 
         A line of more tokens than ``request.limit`` is translated in pieces. Its tokens and their log-probabilities are
         those of its pieces, the last one that of all end-of-sentence marks; its score is found from them as that of any
@@ -144,30 +144,29 @@ class Translator:
         Words that the model does not know are scored as its unknown word. The reference of a blank line is certain if
         it is blank, too, and else impossible.
 
-        Raises UserError for lines that are not text, a wrong number of texts beside them, and where the model cannot do
-        what it is asked.
+        Raises UserError for lines that are not text, a wrong number of targets, and for what the model cannot do.
         """
         self.check(request)
         lines = _texts("lines", lines)
-        # What stands beside the lines is asked for by the request, so that a file that nobody reads is noticed.
+        # The request says whether to expect targets, so that a file that would go unused is noticed.
         name = "references" if request.references else "prefixes"
-        if (beside is None) == (request.references or request.prefixes):
-            raise UserError(f"`{name}`: {'missing' if beside is None else 'given, but not asked for'}")
-        others = None if beside is None else _texts(name, beside)
+        if (targets is None) == (request.references or request.prefixes):
+            raise UserError(f"`{name}`: {'missing' if targets is None else 'given, but not asked for'}")
+        others = None if targets is None else _texts(name, targets)
         if others is not None and len(others) != len(lines):
             raise UserError(f"`{name}`: {len(others)} of them for {len(lines)} lines; give one for each")
-        # Each source of an ensemble reads the raw lines for itself. What is written there is kept, since words may be
-        # copied: tokenising a line again would cost more than all else that is done for its unknown words.
+        # Each source of an ensemble preprocesses the raw lines for itself. The surface words are kept, because unknown
+        # words may be copied from them and tokenising a line twice would cost more than the whole replacement.
         written = [[_written(line, source.pipeline, request.tokenized) for line in lines] for source in self.sources]
         read = written
         if not request.tokenized:
             of_sources = zip(self.sources, written, strict=True)
-            read = [[source.pipeline.read(words) for words in texts] for source, texts in of_sources]
-        targets = None if others is None else [self._target(other, request.tokenized) for other in others]
-        if request.references and targets is not None and others is not None:
-            scored = self._scored(read, list(map(self.tgt_vocab.ids, targets)), request)
+            read = [[source.pipeline.encode(words) for words in texts] for source, texts in of_sources]
+        wanted = None if others is None else [self._target(other, request.tokenized) for other in others]
+        if request.references and wanted is not None and others is not None:
+            scored = self._scored(read, list(map(self.tgt_vocab.ids, wanted)), request)
             return [[replace(best, text=text)] for best, text in zip(scored, others, strict=True)]
-        return self._searched(written[0], read, targets or [[] for _ in lines], request)
+        return self._searched(written[0], read, wanted or [[] for _ in lines], request)
 
     @cached_property
     def _writer(self) -> Writer:
@@ -294,7 +293,7 @@ class Translator:
     def _target(self, text: str, tokenized: bool) -> list[str]:
         """The tokens (T,) of a target text."""
         words = _written(text, self.tgt_pipeline, tokenized)
-        return words if tokenized else self.tgt_pipeline.read(words)
+        return words if tokenized else self.tgt_pipeline.encode(words)
 
     def _spelled(self, piece: _Piece, written: list[str], read: list[str], request: Request) -> list[str]:
         """The words of a piece of a line as the user spelled them. written: those of the line; read: its tokens."""
@@ -338,4 +337,4 @@ def _refuse_string(texts: Iterable[str], name: str = "lines") -> None:
 
 def _written(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
     """The words of a line as they are spelled there; the tokens, if it is ``tokenized``."""
-    return [token for token in line.split(" ") if token] if tokenized else pipeline.written(line)
+    return [token for token in line.split(" ") if token] if tokenized else pipeline.surface_words(line)

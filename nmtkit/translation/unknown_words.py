@@ -81,7 +81,7 @@ class UnknownWords:
         written: list[str],
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with names that pieces spelled wrong copied, and what became of which words by now."""
-        # Nobody knows what is a name without a lexicon of whole words.
+        # Without a lexicon of whole words, names cannot be recognised.
         if self.lexicon is None or self.lexicon_has_pieces or not tokens or not source:
             return tokens, replaced
         src, tgt = _first_pieces(source, self.reader), _first_pieces(tokens, self.writer)

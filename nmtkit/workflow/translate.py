@@ -30,7 +30,7 @@ BEST = Request()  # the best translation of each line
 
 
 def _always() -> bool:
-    """The lines of a list or a file never keep anyone waiting."""
+    """Reading from a list or a file never blocks."""
     return True
 
 
@@ -50,7 +50,7 @@ class TranslateOptions:
     precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION.within(SPEED))
     device: str = option("auto", DEVICE.within(SPEED))
     jobs: int | None = option(None, JOBS_OF_SEARCH.within(SPEED))
-    at_hand: Callable[[], bool] = _always  # whether the next line need not be waited for
+    ready: Callable[[], bool] = _always  # whether the next line can be read without blocking
 # fmt: on
 
 
@@ -80,19 +80,19 @@ def translate_windows(options: TranslateOptions) -> "Iterator[list[list[Translat
     # After loading, because the models' size says how many of them the memory holds.
     jobs = options.jobs or processes_for(translator)
     pairs = ((line, "") if isinstance(line, str) else line for line in options.lines)
-    grouped = windows(pairs, options.at_hand, LARGEST_WINDOW)
-    return answers(Job(models, options.request), grouped, jobs, options.at_hand, start, copies=copies)
+    grouped = windows(pairs, options.ready, LARGEST_WINDOW)
+    return answers(Job(models, options.request), grouped, jobs, options.ready, start, copies=copies)
 
 
 def translate_lines(options: TranslateOptions) -> "Iterator[list[Translation]]":
     """The translations of every line by one model or an ensemble, best first, with as many processes as are worth it.
 
     lines: read as they are needed, so that a text may be of any length; each with its prefix or reference, as a pair,
-    if ``request`` says that it has one. model: a folder, or those of an ensemble. at_hand: whether the next line need
-    not be waited for; if it must be, the answers so far come first. The other arguments are those of ``nmtkit.load``,
-    and ``nmtkit.load("run").translate(lines)`` does the same in one process. As always in Python, a script that starts
-    processes (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for models that cannot be
-    used, or not for what is asked of them.
+    if ``request`` says that it has one. model: a folder, or those of an ensemble. ready: whether the next line can be
+    read without blocking; if not, the answers so far are yielded first. The other arguments are those of
+    ``nmtkit.load``, and ``nmtkit.load("run").translate(lines)`` does the same in one process. As always in Python, a
+    script that starts processes (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for models
+    that cannot be used, or not with this request.
     """
     return chain.from_iterable(translate_windows(options))
 

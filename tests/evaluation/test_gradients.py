@@ -90,7 +90,7 @@ def test_a_page_has_two_charts_for_each_stack_with_a_line_for_each_model() -> No
     stacks = {ratio.stack for layers in flows.values() for ratio in ratios(layers)}
     assert drawn.count("<figure>") == 2 * len(stacks)
     assert all(f"{stack}: gradient, |dL/dh|" in drawn for stack in stacks)
-    with pytest.raises(UserError, match="nothing to draw: no two layers of one stand on one another"):
+    with pytest.raises(UserError, match="nothing to draw: no stack of two or more layers in one"):
         flow_page({"one": gradient_flow(toy_model("rnnsearch"), batch())})
 
 

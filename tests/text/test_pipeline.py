@@ -116,13 +116,13 @@ def test_lower_casing_comes_after_the_tokenizer_which_knows_names_by_their_capit
 def test_written_words_are_the_models_words_in_the_users_spelling(line: str) -> None:
     lower = TextPipeline(Side("en", lowercase=True, segmentation="words"))
     cased = TextPipeline(Side("en", truecase=True, segmentation="words"), Truecaser({"the": "the"}, set()))
-    assert [word.lower() for word in lower.written(line)] == lower.tokens(line)
-    assert len(cased.written(line)) == len(cased.tokens(line))
+    assert [word.lower() for word in lower.surface_words(line)] == lower.tokens(line)
+    assert len(cased.surface_words(line)) == len(cased.tokens(line))
 
 
 def test_written_words_keep_their_capitals() -> None:
     pipeline = TextPipeline(Side("en", lowercase=True, segmentation="words"))
-    assert pipeline.written("Is McPherson here?") == ["Is", "McPherson", "here", "?"]
+    assert pipeline.surface_words("Is McPherson here?") == ["Is", "McPherson", "here", "?"]
 
 
 def test_text_with_its_own_words_keeps_them() -> None:

@@ -49,9 +49,9 @@ class Crowd:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def map(self, function: Any, items: Iterator[Any], at_hand: Any) -> Iterator[Any]:
+    def map(self, function: Any, items: Iterator[Any], ready: Any) -> Iterator[Any]:
         for item in items:
-            at_hand()
+            ready()
             yield function(item)
 
 

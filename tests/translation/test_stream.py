@@ -12,8 +12,8 @@ def test_windows_grow_and_lose_nothing() -> None:
 
 
 def test_a_window_ends_where_the_next_line_would_have_to_be_waited_for() -> None:
-    at_hand = iter([True, False, False, True, False])
-    assert list(windows("abcde", lambda: next(at_hand), FIRST_WINDOW)) == [["a", "b"], ["c"], ["d", "e"]]
+    ready = iter([True, False, False, True, False])
+    assert list(windows("abcde", lambda: next(ready), FIRST_WINDOW)) == [["a", "b"], ["c"], ["d", "e"]]
 
 
 def test_windows_are_large_at_once_where_it_is_known_that_nobody_waits() -> None:
