@@ -14,7 +14,8 @@ def import_(options: ImportOptions) -> None:
 
     Nematus: the weights model.npz, beside which its options (model.npz.json), its dictionaries and perhaps BPE codes
     lie. Marian, also OPUS-MT: the folder with decoder.yml, the weights, and the vocabularies and SentencePiece models
-    that it names. What nmtkit cannot compute exactly as the toolkit does is refused, and nothing is written.
+    that it names. fairseq's fconv: the folder with the checkpoint (.pt), dict.*.txt of both languages and perhaps
+    bpecodes. What nmtkit cannot compute exactly as the toolkit does is refused, and nothing is written.
     """
     imported = write_import(options)
     for line in str(imported).splitlines():

@@ -1,0 +1,350 @@
+"""Models of fairseq with the architecture ``fconv``: a checkpoint (``.pt``), beside it the dictionaries of both sides
+(``dict.LANGUAGE.txt``) and perhaps BPE codes (``bpecodes``).
+
+They go into ``models/densenmt.py`` without dense layers, which computes what fairseq's ``fconv.py`` does (0.12.2, where
+the names come from). fairseq's symbols are nmtkit's in another order. Checkpoints hold pickles: only tensors, plain
+values and ``argparse.Namespace`` are loaded of them.
+"""
+
+import argparse
+import ast
+import pickle
+import re
+from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmtkit.config import merge
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.errors import UserError
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.folders import SIDES
+from nmtkit.importing.found import Found
+from nmtkit.lines import read_lines
+from nmtkit.symbols import SPELLINGS
+from nmtkit.text.bpe import Segmenter
+from nmtkit.text.settings import Prep, Side
+
+_ARCHITECTURES = ("fconv", "fconv_iwslt_de_en", "fconv_wmt_en_ro", "fconv_wmt_en_de", "fconv_wmt_en_fr")
+_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # in fairseq's order
+_SWAPPED = [_SYMBOLS.index(symbol) for symbol in SPELLINGS]
+# Options, with their values in checkpoints that lack them (``base_architecture``).
+_DEFAULTS = {
+    "dropout": 0.1, "encoder_embed_dim": 512, "encoder_layers": "[(512, 3)] * 20", "decoder_embed_dim": 512,
+    "decoder_layers": "[(512, 3)] * 20", "decoder_out_embed_dim": 256, "decoder_attention": "True",
+    "share_input_output_embed": False,
+}  # fmt: skip
+_LAYERS = 1000  # more are refused
+_BROKEN = (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError)
+
+
+def finds(path: Path) -> bool:
+    """Whether a file is a checkpoint by its name, or a folder has such a file and dictionaries."""
+    if path.is_dir():
+        return bool(_checkpoints(path)) and any(path.glob("dict.*.txt"))
+    return path.suffix == ".pt"
+
+
+def read(path: Path) -> Found:
+    """The model of a checkpoint, or of a folder with one. Raises UserError for what cannot be held exactly."""
+    files = _checkpoints(path) if path.is_dir() else [path]
+    if len(files) > 1:
+        raise UserError(
+            f"{path}: has several checkpoints, {', '.join(file.name for file in files)}; name the file of one"
+        )
+    [file] = files
+    options, languages, state = _load(file)
+    stack = _stack(file, options)
+    words = tuple(Words(file.with_name(f"dict.{language}.txt")) for language in languages)
+    weights = Weights(file, state)
+    model = weights.model(options, stack, words[0], words[1])
+    count = sum(tensor.numel() for tensor in state.values())
+    prep, text_files, notes = _text(file.parent, languages)
+    return Found(
+        toolkit="fairseq",
+        notes=(
+            *notes,
+            *(f"{side.unspelled:,} {name} words that cannot be in nmtkit's text keep their rows"
+              for name, side in zip(("source", "target"), words, strict=True) if side.unspelled),
+            *(["embeddings and output layer, which shared their weights, are separate now"]
+              if options["share_input_output_embed"] else []),
+            f"values in {file.name}: {count:,}",
+        ),
+        experiment=_experiment(file, model, prep, (len(words[0].vocabulary), len(words[1].vocabulary))),
+        parameters=weights.found,
+        src=words[0].vocabulary,
+        tgt=words[1].vocabulary,
+        prep=prep,
+        files=text_files,
+    )  # fmt: skip
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints in a folder."""
+    return sorted(folder.glob("*.pt"))
+
+
+def _load(file: Path) -> tuple[dict[str, Any], tuple[str, str], dict[str, Tensor]]:
+    """The options of a checkpoint, the languages of its sides, and its tensors."""
+    try:
+        with torch.serialization.safe_globals([argparse.Namespace]):
+            content = torch.load(file, map_location="cpu", weights_only=True)
+    except _BROKEN as error:
+        reason = re.sub(r"\s+", " ", str(error))[:100] or type(error).__name__
+        raise UserError(f"{file}: not a whole checkpoint of tensors and plain values ({reason})") from None
+    settings = _plain(content)
+    old, new = _plain(settings.get("args")), _plain(settings.get("cfg"))  # before fairseq 0.10.2, and since
+    given, task = (old, old) if old else (_plain(new.get("model")), _plain(new.get("task")))
+    state = settings.get("model")
+    if not given or not isinstance(state, dict):
+        raise UserError(f"{file}: not a checkpoint of fairseq, which has `model`, and `args` or `cfg`")
+    architecture = given.get("arch", given.get("_name"))
+    if architecture not in _ARCHITECTURES:
+        raise UserError(f"{file}: architecture {str(architecture)[:80]}: cannot be imported; only fconv can")
+    languages = task.get("source_lang", given.get("source_lang")), task.get("target_lang", given.get("target_lang"))
+    for language in languages:
+        if not isinstance(language, str) or not re.fullmatch(r"\w[\w.-]*", language):
+            raise UserError(f"{file}: language {str(language)[:80]!r}: expected a code such as en in the options")
+    for name, tensor in state.items():
+        if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.ndim:
+            raise UserError(f"{file}: tensor {str(name)[:80]}: expected numbers with a fraction")
+    options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
+    return options, (str(languages[0]), str(languages[1])), state
+
+
+def _plain(value: object) -> dict[str, Any]:
+    """The values of a dictionary or Namespace by name; {} of anything else."""
+    if isinstance(value, argparse.Namespace):
+        return vars(value)
+    return value if isinstance(value, dict) else {}
+
+
+def _evaluated(file: Path, name: str, text: object) -> Any:
+    """The value of an expression of lists such as ``[(512, 3)] * 9 + [(1024, 3)] * 4``, which fairseq gives to eval."""
+
+    def value(node: ast.expr) -> Any:
+        match node:
+            case ast.BinOp(op=ast.Add()):
+                found = [*value(node.left), *value(node.right)]
+            case ast.BinOp(op=ast.Mult()):
+                items, times = value(node.left), value(node.right)
+                if type(items) is not list or type(times) is not int or times > _LAYERS:
+                    raise ValueError
+                found = items * times
+            case _:
+                return ast.literal_eval(node)
+        if len(found) > _LAYERS:
+            raise ValueError
+        return found
+
+    try:
+        if not isinstance(text, str) or len(text) > 10_000:
+            raise ValueError
+        return value(ast.parse(text, mode="eval").body)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        raise UserError(
+            f"{file}: {name} {str(text)[:80]!r}: not understood; expected lists joined by + and repeated by *"
+        ) from None
+
+
+def _stack(file: Path, options: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Width and kernel of each layer, the same in encoder and decoder. Raises UserError for what Config cannot hold."""
+    for side in ("encoder", "decoder"):
+        layers = _evaluated(file, f"{side}_layers", options[f"{side}_layers"])
+        if not isinstance(layers, list) or not layers:
+            raise UserError(f"{file}: {side}_layers: expected a list of (width, kernel)")
+        for layer in layers:
+            if (
+                not isinstance(layer, tuple)
+                or len(layer) not in (2, 3)
+                or not all(type(n) is int and n > 0 for n in layer[:2])
+            ):
+                raise UserError(f"{file}: {side}_layers: {str(layer)[:80]}: expected (width, kernel)")
+            if layer[2:] not in ((), (1,)):
+                raise UserError(f"{file}: {side}_layers: {layer}: residual {layer[2]}: cannot be imported; only 1 can")
+            if layer[1] % 2 == 0:
+                raise UserError(f"{file}: {side}_layers: {layer}: an even kernel cannot be imported")
+            if layer[0] % layers[0][0]:
+                raise UserError(
+                    f"{file}: {side}_layers: {layer}: cannot be imported; its width is no multiple of {layers[0][0]}, "
+                    "the first layer's"
+                )
+    stacks = [[layer[:2] for layer in _evaluated(file, n, options[n])] for n in ("encoder_layers", "decoder_layers")]
+    if stacks[0] != stacks[1]:
+        raise UserError(
+            f"{file}: decoder_layers {str(options['decoder_layers'])[:80]}: cannot be imported; only those of the "
+            f"encoder can, {str(options['encoder_layers'])[:80]}"
+        )
+    attention = _evaluated(file, "decoder_attention", str(options["decoder_attention"]))
+    if attention is not True and attention != [True] * len(stacks[1]):
+        raise UserError(
+            f"{file}: decoder_attention {str(options['decoder_attention'])[:80]}: cannot be imported; only True can"
+        )
+    if options["encoder_embed_dim"] != options["decoder_embed_dim"]:
+        raise UserError(
+            f"{file}: decoder_embed_dim {options['decoder_embed_dim']}: cannot be imported; only that of the encoder "
+            f"can, {options['encoder_embed_dim']}"
+        )
+    return stacks[0]
+
+
+class Words:
+    """A dictionary of fairseq as nmtkit's vocabulary: the four symbols, then the words of its lines in their order.
+
+    A word that cannot be in nmtkit's text, or that a later line marked ``#fairseq:overwrite`` has, is <unused:ID>.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        if not path.is_file():
+            raise UserError(f"{path}: not found; fairseq writes it with the training data; copy it there")
+        ids: dict[str, int] = {}
+        counts = [0] * len(SPELLINGS)
+        for number, line in enumerate(read_lines(path), 1):
+            found = re.fullmatch(r"(.*) (-?[0-9]{1,18})( #fairseq:overwrite)?\s*", line)
+            if not found:
+                raise UserError(f"{path}:{number}: expected a word and a count, found {line[:80]!r}")
+            if found[1] in ids and not found[3]:
+                raise UserError(f"{path}:{number}: the word {found[1]!r} is there already")
+            ids[found[1]] = len(counts)
+            counts.append(max(0, int(found[2])))
+        words = [*SPELLINGS, *(f"<unused:{id}>" for id in range(len(SPELLINGS), len(counts)))]
+        for word, id in ids.items():
+            if word.split() == [word] and word not in SPELLINGS:
+                words[id] = word
+        self.unspelled = sum(word == f"<unused:{id}>" for id, word in enumerate(words))
+        self.vocabulary = Vocabulary(words, counts)
+
+
+class Weights:
+    """The tensors of a checkpoint, each of which must be used, and the parameters ``found`` that they become."""
+
+    def __init__(self, path: Path, tensors: Mapping[str, Tensor]):
+        self.path, self.tensors, self.found = path, dict(tensors), dict[str, Tensor]()
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """The tensor of this name and ``shape`` in float32."""
+        tensor = self.tensors.pop(name, None)
+        if tensor is None:
+            raise UserError(f"{self.path}: tensor {name}: missing")
+        if tensor.shape != shape:
+            raise UserError(f"{self.path}: tensor {name}: shape {tuple(tensor.shape)}, expected {shape}")
+        return tensor.float().contiguous()
+
+    def linear(self, ours: str, theirs: str, rows: int, columns: int) -> None:
+        """A weight-normalised map of ``rows`` inputs."""
+        self.found[f"{ours}.v"] = self.take(f"{theirs}.weight_v", columns, rows)
+        self.found[f"{ours}.g"] = self.take(f"{theirs}.weight_g", columns, 1)[:, 0]
+        self.found[f"{ours}.bias"] = self.take(f"{theirs}.bias", columns)
+
+    def matrix(self, ours: str, weight: Tensor, bias: Tensor) -> None:
+        """A map with W (E, D) itself. A row of zeros has any direction, and the length 0."""
+        length = weight.norm(dim=1)
+        self.found[f"{ours}.v"] = torch.where((length == 0)[:, None], torch.ones_like(weight), weight)
+        self.found[f"{ours}.g"], self.found[f"{ours}.bias"] = length, bias
+
+    def conv(self, ours: str, theirs: str, rows: int, columns: int, kernel: int, *, old: bool) -> None:
+        """A convolution (k, D, E). In ``old`` decoders each of the k matrices has one g, else each output."""
+        v = self.take(f"{theirs}.weight_v", kernel, rows, columns)
+        g = self.take(f"{theirs}.weight_g", *((kernel, 1, 1) if old else (1, 1, columns)))
+        bias = self.take(f"{theirs}.bias", columns)
+        if old:
+            v = v * (g / v.flatten(1).norm(dim=1)[:, None, None])
+        weight = v.permute(2, 0, 1).reshape(columns, kernel * rows)
+        self.matrix(f"{ours}.product", weight, bias)
+        if not old:
+            self.found[f"{ours}.product.g"] = g.flatten()
+
+    def model(self, options: Mapping[str, Any], stack: list[tuple[int, int]], src: Words, tgt: Words) -> dict[str, Any]:
+        """The Config of models/densenmt.py as plain values; its parameters are found. Raises UserError if unfit."""
+        e, out, width = options["encoder_embed_dim"], options["decoder_out_embed_dim"], stack[0][0]
+        version = self.tensors.pop("decoder.version", torch.ones(1)).flatten()
+        old = len(version) == 0 or version[0].item() < 2
+        positions = []
+        for side, words in (("encoder", src), ("decoder", tgt)):
+            table = self.tensors.get(f"{side}.embed_tokens.weight")
+            if table is not None and len(table) != len(words.vocabulary):
+                raise UserError(
+                    f"{words.path}: has {len(words.vocabulary):,} words with the four symbols, but {self.path} has "
+                    f"{len(table):,}; copy the model's own there"
+                )
+            tokens = self._swapped(self.take(f"{side}.embed_tokens.weight", len(words.vocabulary), e))
+            self.found[f"embedding.{'src' if side == 'encoder' else 'tgt'}.weight"] = tokens
+            place = self.tensors.get(f"{side}.embed_positions.weight", torch.empty(0))
+            # The first two rows are unused: positions count from <pad>'s id.
+            self.found[f"{side}.input.position.weight"] = self.take(f"{side}.embed_positions.weight", len(place), e)[2:]
+            positions.append(len(place) - 2)
+            self.linear(f"{side}.first", f"{side}.fc1", e, width)
+            rows = width
+            for k, (columns, kernel) in enumerate(stack):
+                self.conv(f"{side}.convs.{k}", f"{side}.convolutions.{k}", rows, 2 * columns, kernel,
+                          old=old and side == "decoder")  # fmt: skip
+                if rows != columns:
+                    self.linear(f"{side}.residuals.{k}", f"{side}.projections.{k}", rows, columns)
+                if side == "decoder":
+                    for name, theirs, sizes in (("query", "in", (columns, e)), ("output", "out", (e, columns))):
+                        self.linear(f"decoder.attentions.{k}.{name}", f"decoder.attention.{k}.{theirs}_projection",
+                                    *sizes)  # fmt: skip
+                rows = columns
+        if positions[0] != positions[1]:
+            raise UserError(
+                f"{self.path}: max_target_positions {positions[1]}: cannot be imported; only the source's "
+                f"{positions[0]} can"
+            )
+        self.linear("encoder.keys.0", "encoder.fc2", rows, e)
+        self.linear("decoder.last", "decoder.fc2", rows, out)
+        count = len(tgt.vocabulary)
+        if options["share_input_output_embed"]:
+            self.matrix("output", self.take("decoder.fc3.weight", count, out), self.take("decoder.fc3.bias", count))
+        else:
+            self.linear("output", "decoder.fc3", out, count)
+        for name in ("v", "g", "bias"):
+            self.found[f"output.{name}"] = self._swapped(self.found[f"output.{name}"])
+        if self.tensors:
+            raise UserError(f"{self.path}: tensor {next(iter(self.tensors))}: has no place in nmtkit's architecture")
+        return {
+            "embedding": e, "attention": e, "output": out, "width": width, "growth": width,
+            "stages": [{"layers": len(list(layers)), "times": w // width, "kernel": k}
+                       for (w, k), layers in groupby(stack)],
+            "summary": None, "dense_encoder": False, "dense_decoder": False, "dense_attention": 1,
+            "positions": positions[0], "dropout": options["dropout"],
+        }  # fmt: skip
+
+    @staticmethod
+    def _swapped(rows: Tensor) -> Tensor:
+        """fairseq's rows (V, ...) in nmtkit's order."""
+        return torch.cat([rows[_SWAPPED], rows[len(_SWAPPED) :]])
+
+
+def _text(folder: Path, languages: tuple[str, str]) -> tuple[Prep, dict[str, bytes], tuple[str, ...]]:
+    """How raw text becomes tokens, the files that this needs, and lines about it."""
+    codes = folder / "bpecodes"
+    subwords = codes.is_file()
+    if subwords:
+        Segmenter.load(codes)  # which refuses any other file
+    src, tgt = (
+        Side(language, normalize=False, tokenizer="moses" if subwords else "none", aggressive_hyphens=subwords,
+             escape=subwords, segmentation="bpe" if subwords else "words")
+        for language in languages
+    )  # fmt: skip
+    notes = (
+        ("tokenisation: Moses' with aggressive hyphens", "segmentation: BPE, bpecodes for both sides")
+        if subwords
+        else ("segmentation: none, because there is no bpecodes: translate tokens",)
+    )
+    return Prep(src, tgt, joint=True), {f"bpe.{side}": codes.read_bytes() for side in SIDES if subwords}, notes
+
+
+def _experiment(file: Path, model: Mapping[str, Any], prep: Prep, words: tuple[int, int]) -> Experiment:
+    """The experiment: training as in the preset of this family, search as ``fairseq-generate`` has it by default."""
+    values = {
+        "paper": {"title": f"{file.name} of fairseq", "section": "-", "task": "-", "score": None, "parameters": None},
+        "data": {"segmentation": prep.src.segmentation, "src_vocab": words[0], "tgt_vocab": words[1]},
+        "search": {"beam_size": 5, "length_penalty": "avg", "max_len_a": 0, "max_len_b": 200, "unk": True},
+    }
+    return build_experiment(merge(load_preset("convs2s-wmt15"), values) | {"model": model}, str(file))
