@@ -16,14 +16,28 @@ from nmtkit.serving.limits import Limits
 from nmtkit.serving.metrics import Metrics
 from nmtkit.serving.search import Offer, describe, search, translators_of
 from nmtkit.serving.service import Service
+from nmtkit.text.sentencepieces import MARK, package
 from nmtkit.translation.jobs import Models
 from tests.importing import marian, nematus_files
+
+
+def write_with_pieces(folder: Path) -> None:
+    """A model whose vocabulary is a SentencePiece model."""
+    folder.mkdir()
+    package().SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sat", "a cat"]), model_prefix=str(folder / "vocab"), vocab_size=11,
+        bos_id=-1, eos_id=0, unk_id=1, minloglevel=2,
+    )  # fmt: skip
+    (folder / "vocab.model").rename(folder / "vocab.spm")
+    marian.write(marian.model("transformer", tied_embeddings_all=True), folder, vocabs=["vocab.spm"] * 2)
+
 
 Write = Callable[[Path], object]
 WRITERS: dict[str, Write] = {
     "Nematus": lambda folder: nematus_files.write(folder, "bideep"),
     "Nematus, shallow": lambda folder: nematus_files.write(folder, "nematus-baseline"),
     "OPUS-MT": lambda folder: marian.write(marian.model("transformer", tied_embeddings_all=True), folder),
+    "OPUS-MT, SentencePiece": write_with_pieces,
     "Marian, s2s": lambda folder: marian.write(marian.model("s2s"), folder),
     "Marian, nematus": lambda folder: marian.write(marian.model("nematus"), folder),
 }
@@ -44,7 +58,9 @@ def lines(model: Path) -> list[list[str]]:
     sides = []
     for side in ("src", "tgt"):
         words = [row.partition("\t")[0] for row in (model / f"vocab.{side}").read_text().splitlines()][4:]
-        sides.append([" ".join(words[(n + k) % len(words)] for k in range(1 + n % 4)) for n in range(24)])
+        sides.append(
+            [" ".join(words[(n + k) % len(words)] for k in range(1 + n % 4)).replace(MARK, "") for n in range(24)]
+        )
     return sides
 
 
@@ -95,6 +111,8 @@ def test_it_is_trained_further_on_text_prepared_like_its_own(
     data, tuned = tmp_path / "data", tmp_path / "tuned"
     nmtkit.prep(train=files, dev=files, like=model, output=data, jobs=1)
     nmtkit.vocab(data, src_from=model / "vocab.src", tgt_from=model / "vocab.tgt", jobs=1)
+    scored = nmtkit.score(data=data, model=model, split="dev", device="cpu")
+    assert 0 <= scored["multi-bleu"].value <= 100
     nmtkit.train(start=model, data=data, output=tuned, max_updates=2, device="cpu")
     before, after = (nmtkit.load(folder, "cpu", precision="float32") for folder in (model, tuned))
     request = Request(references=True)
