@@ -22,6 +22,8 @@ from nmtkit.errors import UserError
 T = TypeVar("T")
 
 
+_MOST_VALUES = 10_000  # in a YAML text with aliases; a configuration has a hundred
+
 Resume = Literal["free", "hyperparameter", "fixed"]
 # Of a field, whether it may change when a run is resumed: it may if it ends the run or bounds its memory (free), and a
 # hyperparameter may that affects neither the order of the data nor any shape.
@@ -41,7 +43,29 @@ def hyperparameter(default: T) -> T:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML whose only booleans are true and false, and whose numbers are the decimal ones."""
+    """Safe YAML whose only booleans are true and false, and whose numbers are the decimal ones.
+
+    Aliases of aliases can make a short text stand for billions of values, so their number is bounded.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = 0  # composed so far, those that aliases stand for included
+        self._sizes: dict[yaml.Node | None, int] = {}  # values in each complete node
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        before, node = self._values, super().compose_node(parent, index)
+        if isinstance(event, yaml.AliasEvent):
+            self._values += self._sizes.get(node, _MOST_VALUES + 1)  # within its own anchor it has no end
+            if self._values > _MOST_VALUES:
+                mark: Any = event.start_mark
+                problem = f"aliases make more than {_MOST_VALUES:,} values of it"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+        else:
+            self._values += 1
+            self._sizes[node] = self._values - before
+        return node
 
 
 class _Dumper(yaml.SafeDumper):

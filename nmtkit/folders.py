@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -336,8 +337,8 @@ class ModelFolder:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, with U+FFFD for invalid UTF-8; empty if the file does not exist."""
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    """The text of a file, with U+FFFD for invalid UTF-8; empty if there is no such file."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def at_checkpoint(folders: Iterable[Path | str], checkpoint: str | None) -> list[Path]:
@@ -360,11 +361,31 @@ def write_checksums(folder: Path, sums: Mapping[str, int]) -> None:
         file.write(json.dumps({name: f"{crc:08x}" for name, crc in sums.items()}, indent=1) + "\n")
 
 
+def check_regular(folder: Path) -> None:
+    """Raise UserError if a file of ``folder`` is a pipe or a device, or a link to one: reading it might never end."""
+    try:
+        paths = list(folder.iterdir()) if folder.is_dir() else []
+        endless = next((path for path in paths if _endless(path.stat().st_mode if path.exists() else 0)), None)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be read: {error.strerror}") from None
+    if endless:
+        raise UserError(
+            f"{endless}: a pipe or a device, where only files are read; replace it with a file, or delete it"
+        )
+
+
+def _endless(mode: int) -> bool:
+    """Whether reading from what has this mode can block or go on for ever."""
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+
+
 def changed_file(folder: Path) -> Path | None:
     """The first file of ``folder`` that is missing or differs from its checksum; None if all match.
 
-    Folders without checksums (nmtkit 0.1) pass. Raises UserError if the checksums cannot be read.
+    Folders without checksums (nmtkit 0.1) pass. Raises UserError if the checksums cannot be read, and for a pipe or
+    device among the files.
     """
+    check_regular(folder)
     path = folder / CHECKSUMS
     if not path.exists():
         return None

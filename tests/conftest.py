@@ -32,6 +32,20 @@ def piped(path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
+def alarm() -> Iterator[None]:
+    """A test that waits for more than ten seconds fails."""
+
+    def fail(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
 def nan_in_memory() -> Iterator[None]:
     """Memory that nothing has been written to is full of NaN, so that nothing comes of reading it but NaN."""
     import torch

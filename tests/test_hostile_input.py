@@ -7,6 +7,8 @@ altogether. ``FUZZ=5000 pytest tests/test_hostile_input.py`` tries that many inp
 import gzip
 import json
 import os
+import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+import nmtkit
 from nmtkit.align.lexicon import Lexicon
 from nmtkit.align.pharaoh import read_alignment, read_gold
 from nmtkit.config import dump_yaml, load_yaml, parse_settings, parse_yaml, to_dict
@@ -35,10 +38,13 @@ from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.manifest import verify
 from nmtkit.text.pipeline import TextPipeline
-from nmtkit.text.settings import Prep, Side
+from nmtkit.text.sentencepieces import SentencePieces
+from nmtkit.text.settings import Prep, Side, load_prep
 from nmtkit.training import checkpoint
 from nmtkit.training.metrics import rewind_metrics
 from nmtkit.training.progress import Progress
+from tests.conftest import piped
+from tests.echo import write_model
 from tests.training.conftest import make_data, small_experiment
 
 FUZZ = int(os.environ.get("FUZZ", "0"))
@@ -188,13 +194,74 @@ def test_settings_of_the_command_line(text: str) -> None:
         assert str(error)  # noqa: PT017
 
 
-def test_yaml_that_stands_for_billions_of_items_is_answered_in_a_line() -> None:
-    lines = ["x0: &x0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+@pytest.mark.parametrize("place", ["model: *x11", "paper: {title: *x11}", "model: &y [*y]"])
+def test_yaml_that_stands_for_billions_of_items_is_answered_in_a_line(place: str, tmp_path: Path) -> None:
+    lines = ["x0: &x0 {lol: lol}"]
     lines += [f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 12)]
-    values = parse_yaml("\n".join([*lines, "architecture: rnnsearch", "model: *x11"]), "bomb.yaml")
-    with pytest.raises(UserError) as error:
-        build_experiment(values, "bomb.yaml")
-    assert len(str(error.value)) < 2000
+    text = "\n".join([*(lines if "x11" in place else []), "architecture: rnnsearch", place])
+    for name in ("config.yaml", "prep.yaml"):
+        (tmp_path / name).write_text(text)
+        complaint = rf"{name}:\d+: not valid YAML: aliases make more than 10,000 values of it$"
+        with pytest.raises(UserError, match=complaint):
+            load_prep(tmp_path) if name == "prep.yaml" else load_yaml(tmp_path / name)
+    assert parse_yaml("a: &a {x: 1}\nb: [*a, *a]", "") == {"a": {"x": 1}, "b": [{"x": 1}] * 2}
+
+
+def zero(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.usefixtures("alarm")
+@pytest.mark.parametrize("endless", [os.mkfifo, zero])
+@pytest.mark.parametrize(
+    "name",
+    ["config.yaml", "prep.yaml", "vocab.src", "bpe.src", "data.json", "checksums.json", "best", "lexicon.tsv",
+     "checkpoints/step-1/model.safetensors", "checkpoints/step-1/checksums.json"],
+)  # fmt: skip
+def test_a_model_folder_with_a_pipe_or_a_device_is_refused(
+    name: str, endless: Callable[[Path], None], tmp_path: Path
+) -> None:
+    model = write_model(tmp_path / "model", "rnnsearch", 1)
+    (model / name).unlink(missing_ok=True)
+    endless(model / name)
+    assert ModelFolder(model).best_update() == 1  # reads the ranking before the folder is checked
+    for selected in (None, "best"):
+        with pytest.raises(UserError, match=f"model/{name}: a pipe or a device, where only files are read") as refused:
+            nmtkit.load(model, "cpu", checkpoint=selected)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.usefixtures("alarm")
+@pytest.mark.parametrize("name", ["prep.yaml", "manifest.json", "vocab.src", "train.src", "train.tgt.ids"])
+def test_a_data_folder_with_a_pipe_is_refused(name: str, folder: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(folder, tmp_path / "data"))
+    (data / name).unlink()
+    os.mkfifo(data / name)
+    readers: list[Callable[[], object]] = [
+        lambda: encode(data, None, None, 1, False, 1),
+        lambda: Corpus.open(data, "train"),
+        lambda: TextPipeline.load(data, "src"),
+        lambda: verify(data),
+    ]
+    for read in readers:
+        with pytest.raises(UserError, match=f"data/{name}: a pipe or a device, where only files are read"):
+            read()
+
+
+def test_text_may_come_from_a_pipe_and_a_folder_have_a_socket(folder: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(folder, tmp_path / "data"))
+    (data / "gone").symlink_to("nowhere")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(data / "socket"))
+    verify(data)
+    with piped(data / "train.src") as name:
+        assert list(read_lines(name)) == list(read_lines(data / "train.src"))
+
+
+def test_an_empty_sentencepiece_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "sentencepiece.src").touch()
+    with pytest.raises(UserError, match=r"sentencepiece\.src: not a SentencePiece model; make it with nmtkit prep$"):
+        SentencePieces.load(tmp_path / "sentencepiece.src")
 
 
 def test_numbers_of_thousands_of_digits_are_answered_in_a_line(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from nmtkit.cli.options import AsJson
 from nmtkit.cli.tables import print_table
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
-from nmtkit.folders import ModelFolder
+from nmtkit.folders import ModelFolder, check_regular
 from nmtkit.workflow.shared import presets
 
 HEADER = ("preset", "BLEU", "M", "defined in", "trained here")
@@ -82,6 +82,7 @@ def _trained_here() -> list[tuple[str, dict[str, Any]]]:
     folders = []
     for path in sorted(Path().glob(f"*/{ModelFolder(Path()).config.name}")):
         try:
+            check_regular(path.parent)
             # The block ``paper`` says which preset it was: a folder may have any name.
             folders.append((path.parent.name, load_yaml(path)))
         except UserError:  # somebody else's config.yaml

@@ -375,7 +375,7 @@ def _text(folder: Path, options: Mapping[str, Any]) -> tuple[Prep, dict[str, byt
     """How raw text becomes tokens, the files that this needs, and lines about it."""
     names = [re.search(r"(?:^|[._-])([a-z]{2,3})\.json$", str(name)) for name in options["dictionaries"]]
     languages = [name[1] if name else "und" for name in names]
-    codes = sorted({*folder.glob("*.bpe"), *folder.glob("*.codes")})
+    codes = sorted(path for pattern in ("*.bpe", "*.codes") for path in folder.glob(pattern) if path.is_file())
     if len(codes) > 1:
         raise UserError(
             f"{folder}: has several files of BPE codes, {', '.join(p.name for p in codes)}; leave one there"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nmtkit.errors import UserError
-from nmtkit.folders import SIDES, SPLITS, TextFiles
+from nmtkit.folders import SIDES, SPLITS, TextFiles, check_regular
 from nmtkit.lines import raw_lines
 from nmtkit.text.round_trip import describe_loss
 from nmtkit.text.rules import describe_rule
@@ -124,6 +124,7 @@ def verify(folder: Path) -> str:
 
 def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     """The manifest's entries of files, by name. Raises UserError if there is no valid manifest."""
+    check_regular(folder)
     path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
     files = read_json(path, remedy).get("files")
     # Only the keys that are used: later versions may write more.

@@ -23,7 +23,8 @@ class SentencePieces:
     """Splits words into subwords; joining them is exact except for ``MARK`` in the text itself."""
 
     def __init__(self, model: bytes) -> None:
-        self._processor = package().SentencePieceProcessor(model_proto=model)
+        self._processor = package().SentencePieceProcessor()
+        self._processor.LoadFromSerializedProto(model)  # refuses an empty model, unlike the constructor
         self._split = lru_cache(_CACHED_WORDS)(self._segmented)
 
     @classmethod

@@ -7,7 +7,7 @@ from typing import Literal
 
 from nmtkit.config import build, load_yaml
 from nmtkit.errors import UserError
-from nmtkit.folders import TextFiles
+from nmtkit.folders import TextFiles, check_regular
 
 Drop = Literal["identical", "script", "overlap", "duplicate"]
 # reversible: words and punctuation marks with joiners (reversible.py). moses: Moses' rules. characters: Moses' rules,
@@ -97,6 +97,7 @@ TWO_FILES = Development()
 
 def load_prep(folder: Path) -> Prep:
     """The settings of a data or model folder. Raises UserError if they are missing or invalid."""
+    check_regular(folder)
     path = TextFiles(folder).settings
     if not path.is_file():
         raise UserError(f"{path}: not found; make the folder with nmtkit prep")

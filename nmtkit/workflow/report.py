@@ -133,6 +133,7 @@ def _history(folder: ModelFolder) -> "History":
         members = [_history(ModelFolder(path)) for path in sorted(folder.members.iterdir())]
         config = "".join(f"# {member.name}\n{member.config}\n" for member in members)
         kind = f"ensemble of {len(members)}"
+        folder.check_sums()
         config = f"{folder.bundle.read_text('utf-8')}\n{config}"
         return History(str(folder), kind, None, config, sum(member.parameters for member in members), [], [], [], {})
     folder.check()

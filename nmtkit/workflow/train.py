@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nmtkit.config import load_yaml, merge, parse_yaml
 from nmtkit.errors import UserError
-from nmtkit.folders import ModelFolder
+from nmtkit.folders import ModelFolder, check_regular
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import SPEED
 from nmtkit.workflow.shared import CONFIGURATION, DATA, DEVICE, Settings, nested_settings, presets
@@ -167,8 +167,10 @@ def _base(model: str | None, config: Path | None, output: Path, start: Path | No
         own = run if run.updates() else ModelFolder.at(start)  # a run that failed before has nothing to go on with
         own.check()
         return merge(load_yaml(own.config), over)
-    # A file alone is complete: what `nmtkit models NAME` prints, changed, is one.
-    return over if config else load_yaml(run.config)
+    if config:
+        return over  # a file alone is complete: what `nmtkit models NAME` prints, changed, is one
+    check_regular(run.path)
+    return load_yaml(run.config)
 
 
 class _LogFile(logging.FileHandler):

@@ -1,0 +1,78 @@
+"""Models of other toolkits whose files are pipes or devices, which could be read for ever."""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nmtkit.errors import UserError
+from nmtkit.importing.reading import read
+from nmtkit.text.sentencepieces import learn_sentencepieces
+from tests.importing import marian, nematus_files
+
+pytestmark = pytest.mark.usefixtures("alarm")
+
+
+def zero(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+every_kind = pytest.mark.parametrize("endless", [os.mkfifo, zero])
+
+
+def replaced(folder: Path, name: str, endless: Callable[[Path], None]) -> None:
+    (folder / name).unlink(missing_ok=True)
+    endless(folder / name)
+
+
+@every_kind
+@pytest.mark.parametrize("name", ["model.npz", "model.npz.json", "vocab.en.json"])
+def test_a_nematus_model_with_a_pipe_or_a_device_is_refused(
+    name: str, endless: Callable[[Path], None], tmp_path: Path
+) -> None:
+    nematus_files.write(tmp_path, "bideep")
+    replaced(tmp_path, name, endless)
+    for path in (tmp_path, tmp_path / "model.npz"):
+        with pytest.raises(UserError, match=f"{name}: not found|not a model that nmtkit can import") as refused:
+            read(path)
+        assert "\n" not in str(refused.value)
+
+
+@every_kind
+@pytest.mark.parametrize("name", ["codes.bpe", "truecase-model.en"])
+def test_codes_of_a_nematus_model_are_files(name: str, endless: Callable[[Path], None], tmp_path: Path) -> None:
+    nematus_files.write(tmp_path, "bideep")
+    replaced(tmp_path, name, endless)
+    assert not read(tmp_path).files
+
+
+@every_kind
+@pytest.mark.parametrize("name", ["model.npz", "decoder.yml", "vocab.yml"])
+def test_a_marian_model_with_a_pipe_or_a_device_is_refused(
+    name: str, endless: Callable[[Path], None], tmp_path: Path
+) -> None:
+    marian.write(marian.model("s2s"), tmp_path)
+    replaced(tmp_path, name, endless)
+    for path in (tmp_path, tmp_path / "model.npz"):
+        with pytest.raises(UserError, match=f"{name}: not found|not a model that nmtkit can import") as refused:
+            read(path)
+        assert "\n" not in str(refused.value)
+
+
+@every_kind
+@pytest.mark.parametrize("name", ["source.spm", "source.bpe", "preprocess.sh"])
+def test_subwords_of_a_marian_model_are_files(name: str, endless: Callable[[Path], None], tmp_path: Path) -> None:
+    marian.write(marian.model("s2s"), tmp_path)
+    (tmp_path / "target.spm").write_bytes(learn_sentencepieces(Counter({"the": 5, "cat": 4}), 9, ["en"]))
+    replaced(tmp_path, name, endless)
+    assert not read(tmp_path).files
+
+
+def test_an_empty_sentencepiece_model_of_marian_is_refused(tmp_path: Path) -> None:
+    marian.write(marian.model("s2s"), tmp_path)
+    for name in ("source.spm", "target.spm"):
+        (tmp_path / name).touch()
+    with pytest.raises(UserError, match=r"source\.spm: not a SentencePiece model"):
+        read(tmp_path)
