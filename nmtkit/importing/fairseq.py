@@ -228,7 +228,7 @@ class Weights:
         self.path, self.tensors, self.found = path, dict(tensors), dict[str, Tensor]()
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """The tensor of this name (*shape) in float32."""
+        """The tensor of this name in float32, which must have ``shape``: (E,), (D, E) or (K, D, E)."""
         tensor = self.tensors.pop(name, None)
         if tensor is None:
             raise UserError(f"{self.path}: tensor {name}: missing")
