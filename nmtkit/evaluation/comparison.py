@@ -14,7 +14,7 @@ from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
 
 @dataclass(frozen=True)
 class System:
-    """A system's translations of a test set, beside the references in the same form."""
+    """A system's translations of a test set, with the references in the same tokenisation."""
 
     name: str
     on: str  # what its words are, as "Moses words (en)"
@@ -22,17 +22,17 @@ class System:
     ref_words: list[list[str]]  # of each reference
     texts: list[str] | None = None  # plain text, if there is any
     refs: list[list[str]] | None = None
-    forced: CrossEntropy | None = None  # of the first reference, if the model is at hand
-    unknown: UnknownWords | None = None  # in its translations, if anybody knows
+    forced: CrossEntropy | None = None  # of the first reference, if there is a model
+    unknown: UnknownWords | None = None  # in its translations, if known
 
 
 class Compared(NamedTuple):
     """The input of a comparison: systems on one test set, and what is known of its sentences."""
 
     systems: Sequence[System]
-    sources: Sequence[Sequence[str]]  # the words of each, cased; empty if nobody knows
-    free: Subset | None  # the sentences without unknown words, if anybody knows
-    known: Container[str] | None  # the target vocabulary, if anybody knows
+    sources: Sequence[Sequence[str]]  # the words of each, cased; empty if unknown
+    free: Subset | None  # the sentences without unknown words, if known
+    known: Container[str] | None  # the target vocabulary, if known
 
 
 class Measured(NamedTuple):
@@ -44,7 +44,7 @@ class Measured(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One part of a test set, and what one metric gives every system on it."""
+    """A subset of the test set, and one metric's score for every system on it."""
 
     name: str
     sentences: int
@@ -129,7 +129,7 @@ def measure(system: System) -> list[Measured]:
 
 
 def part(systems: Sequence[System], subset: Subset, metric: str) -> Part:
-    """A part of the test set, on which the metric is computed anew. An empty one has no values."""
+    """A subset of the test set with the metric computed on it; an empty one has no scores."""
     if not subset.numbers:
         return Part(subset.name, 0, [])
     values = []

@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
     """The outcome for one error: did the model prefer the right translation?"""
 
     error: Error
-    right: bool  # the reference was more probable; as probable is wrong
+    right: bool  # the reference was more probable; a tie is wrong
 
 
 class Accuracy(NamedTuple):
@@ -57,7 +57,7 @@ class Accuracy(NamedTuple):
 
 
 def read_json(path: Path) -> list[Entry]:
-    """Entries of LingEval97's JSON (.gz and .zst too). Raises UserError naming the entry that is something else."""
+    """Entries of LingEval97's JSON (.gz and .zst too). Raises UserError naming an invalid entry."""
     try:
         values = json.loads(b"".join(raw_lines(path)))
     except (ValueError, RecursionError) as error:

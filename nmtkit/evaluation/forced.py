@@ -1,4 +1,4 @@
-"""Forced scores: how probable a model finds translations that it is given.
+"""Forced decoding: a model's log-probabilities of given translations.
 
 Log-probabilities are in nats. A translation of T words has T + 1 of them; the last is the end mark's. Letters: B
 sources, N candidates of all of them together, T target words, V words.
@@ -83,7 +83,7 @@ def _batches(candidates: Sequence[Sequence[Ids]], max_tokens: int) -> Iterator[l
     longest = [max(map(len, group), default=-1) + 1 for group in candidates]
     batch, rows = list[int](), 0
     for i in sorted((i for i, length in enumerate(longest) if length), key=lambda i: longest[i]):
-        # The newest is the longest of the batch, since they come by length.
+        # Sorted by length, so the newest is the longest of the batch.
         if batch and (rows + len(candidates[i])) * longest[i] > max_tokens:
             yield batch
             batch, rows = [], 0
@@ -135,7 +135,7 @@ class CrossEntropy:
 
     @property
     def perplexity(self) -> float:
-        """The perplexity, from 1; e to the 700 stands for all that a float cannot hold."""
+        """The perplexity, from 1; capped at e to the 700, because a float would overflow."""
         return math.exp(min(self.per_token, 700.0))
 
     def units(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Unknown words and names: what became of them in translations.
+"""Unknown words and names: how translations render them.
 
 A lost name is the error that readers forgive least, and names are the first words that a vocabulary lacks.
 """
@@ -22,7 +22,7 @@ class Names(NamedTuple):
 
 
 class UnknownWords(NamedTuple):
-    """What became of the unknown words of a system's translations. None: nobody knows, as of a file."""
+    """How the unknown words of a system's translations were replaced. None: not known, as for a file."""
 
     translated: int | None  # by the lexicon
     copied: int | None
@@ -32,7 +32,7 @@ class UnknownWords(NamedTuple):
 def names(words: Sequence[str], common: Container[str]) -> Counter[str]:
     """The names of a sentence: words with a capital, but where a sentence begins only if they are not ``common``.
 
-    It is a rule for the eye and not for the language: acronyms are names, and so is every German noun. It is meant for
+    A surface rule, without linguistic knowledge: acronyms are names, and so is every German noun. It is meant for
     words that stand in the reference in the same spelling, which German nouns and the English *I* hardly do. common:
     words that have no capital in the middle of a sentence, and have one only because a sentence begins with them.
     """

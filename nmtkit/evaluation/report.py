@@ -63,7 +63,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of the test set, and what every system made of it."""
+    """A sentence of the test set, and every system's translation."""
 
     number: int  # from 1
     source: str
@@ -85,14 +85,14 @@ class Sentence:
 def read_metrics(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The records of training and of validations in ``metrics.jsonl``; none if it is not there, as in an average.
 
-    Raises UserError for a line that training did not write, unless it is the half line of a process that was killed.
+    Raises UserError for a line that training did not write, except a line cut off by a crash.
     """
     records: dict[str, list[dict[str, Any]]] = {kind: [] for kind in DRAWN}
     for number, line in enumerate(raw_lines(path) if path.exists() else (), 1):
         record = _record(line)
         if record is not None:
             records[record["kind"]].append(record)
-        # A run that was killed may have left half a line; when it goes on it takes that away itself.
+        # A crash may cut off a line, which is removed when the run is resumed.
         elif line.endswith(b"\n"):
             raise UserError(f"{path}:{number}: not what nmtkit train writes; take the line out")
     return records["train"], records["valid"]
@@ -291,7 +291,7 @@ def _cells(part: Part) -> list[str]:
 
 
 def _unknown_free(names: Sequence[str], comparison: Comparison) -> str:
-    """The metric on the sentences without unknown words; nothing where nobody knows them."""
+    """The metric on the sentences without unknown words; nothing if these are not known."""
     if not comparison.unknown_free:
         return ""
     text = (
@@ -304,7 +304,7 @@ def _unknown_free(names: Sequence[str], comparison: Comparison) -> str:
 
 
 def _unknown(names: Sequence[str], comparison: Comparison) -> str:
-    """What became of unknown words and names; nothing where there were none."""
+    """The treatment of unknown words and names; nothing if there were none."""
     columns = unknown_columns(comparison)
     if not columns:
         return ""

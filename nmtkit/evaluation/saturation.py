@@ -1,4 +1,4 @@
-"""Saturation of additive attention: how many of its tanh units are so near to -1 or 1 that hardly any gradient passes.
+"""Saturation of additive attention: the share of its tanh units so near to -1 or 1 that hardly any gradient passes.
 
 In v . tanh(query + key) (Bahdanau et al. 2015, A.1.2), keys that deviate by much more than 1 take them there.
 """
@@ -59,7 +59,7 @@ class _Count:
     def __call__(self, query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """As ``additive``, for a query of each sentence, or of each of its heads."""
         real = next(self.steps)
-        rows = real.repeat_interleave(len(query) // len(real))  # heads of a sentence lie side by side
+        rows = real.repeat_interleave(len(query) // len(real))  # the heads of a sentence are adjacent
         if math.isnan(self.keys):
             self.keys = float(keys[mask].std())
         units = (query.unsqueeze(1) + keys)[rows][mask[rows]].tanh()

@@ -1,4 +1,4 @@
-"""Length and coverage penalties chosen on a development set: one n-best list, ranked anew under every setting.
+"""Length and coverage penalties chosen on a development set: one n-best list, re-ranked under every setting.
 
 The hypotheses are those that search found under its own penalties, so a wider beam makes the choice freer.
 """
@@ -14,7 +14,7 @@ from nmtkit.search.settings import Search
 
 
 class Candidate(NamedTuple):
-    """One hypothesis of an n-best list, with all that its rank depends on."""
+    """One hypothesis of an n-best list, with the features that its rank depends on."""
 
     text: str
     log_prob: float
@@ -33,7 +33,7 @@ def grid(search: Search, alphas: Sequence[float], betas: Sequence[float]) -> lis
 
 
 def best(candidates: Sequence[Candidate], search: Search) -> int:
-    """The number of the candidate that search ranks first; of equal ones that which stands first in the list."""
+    """The number of the candidate that search ranks first; the first one of equals."""
     scores = [search.score(c.log_prob, c.length) + search.coverage_penalty * c.coverage for c in candidates]
     return int(np.argmax(scores))
 

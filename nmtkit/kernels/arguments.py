@@ -1,6 +1,6 @@
-"""What each kernel in C is given: the names of its arguments in their order, and what each must be.
+"""The signatures of the C kernels: the names of their arguments in order, with types.
 
-The C side has them as a struct, ``GIVEN(name)``, where the shapes stand; a test compares the two.
+In C they are a struct, ``GIVEN(name)``, which also documents the shapes; a test compares the two.
 """
 
 from typing import NamedTuple
@@ -9,20 +9,20 @@ import torch
 
 
 class Argument(NamedTuple):
-    """What an argument must be. A tensor lies on the CPU, without gaps unless it says otherwise."""
+    """The type of an argument. A tensor is on the CPU, and contiguous unless ``gaps``."""
 
-    c: str  # its type in C: of an integer, or of what a tensor's address points to
+    c: str  # its C type: an integer's, or that of a tensor's elements
     dtypes: tuple[torch.dtype, ...] = ()  # of a tensor
-    flag: str = ""  # of a tensor in either of two dtypes: the argument that tells C whether it is bfloat16
+    flag: str = ""  # for a tensor of either dtype: the argument that is 1 if it is bfloat16
     optional: bool = False  # whether None may be given
-    gaps: bool = False  # whether the tensor's rows may have gaps between them: the kernel is told where they begin
+    gaps: bool = False  # whether the rows may be strided: the kernel is given the stride
 
     def or_none(self) -> "Argument":
         """The same, or None."""
         return self._replace(optional=True)
 
     def with_gaps(self) -> "Argument":
-        """The same with gaps between rows."""
+        """The same with strided rows."""
         return self._replace(gaps=True)
 
 
@@ -37,26 +37,26 @@ INT8 = Argument("int8_t", (torch.int8,))
 INT32 = Argument("int32_t", (torch.int32,))
 INT64 = Argument("int64_t", (torch.int64,))
 SIZE = Argument("int64_t")  # an integer
-FLAG = Argument("int64_t")  # whether the tensors that name it are low; flags come last, and no caller gives them
+FLAG = Argument("int64_t")  # whether the tensors that name it are bfloat16; flags come last; callers omit them
 
 NORMS = dict.fromkeys(["gates_gain", "gates_shift", "gain", "shift"], FLOAT.or_none())
 
 
 class Cell(NamedTuple):
-    """The kernels of a recurrent cell: one of its name, and that of its backward, whose name ends in ``_back``."""
+    """The forward and backward kernels of a recurrent cell; the latter's name ends in ``_back``."""
 
     inputs: dict[str, Argument]  # x, s and the state come first
-    results: tuple[str, ...]  # floats, as many as the state
-    sizes: tuple[str, ...] = ("width",)  # "x_step" tells where rows of x begin: 0 where all rows share one
-    neutral: tuple[str, ...] = ()  # inputs that may be left out, for which C is given one row of zeros or ones
-    added: bool = False  # whether x and s are nothing but added up: in one dtype they have one gradient
+    results: tuple[str, ...]  # float32, of the shape of the state
+    sizes: tuple[str, ...] = ("width",)  # "x_step" is the row stride of x, 0 where all rows share one
+    neutral: tuple[str, ...] = ()  # optional inputs, replaced by one row of zeros or ones
+    added: bool = False  # whether x and s are only added: with equal dtypes they share a gradient
 
     def arguments(self) -> dict[str, Argument]:
-        """What the kernel is given."""
+        """The arguments of the forward kernel."""
         return {**self.inputs, **dict.fromkeys(self.results, FLOAT), **self._numbers()}
 
     def of_backward(self) -> dict[str, Argument]:
-        """What the kernel of backward is given: gradients of the results, and places for those that are asked for."""
+        """The arguments of the backward kernel: also the results' gradients, and buffers for the inputs' gradients."""
         places = {f"d_{name}": kind._replace(gaps=False, optional=True) for name, kind in self.inputs.items()}
         places.pop("d_keep", None)
         return {**self.inputs, **{f"d_{name}": FLOAT for name in self.results}, **places, **self._numbers()}

@@ -1,9 +1,9 @@
-"""Recurrent cells by a kernel each way: what a cell does besides its product with the state. Equations are in ``ops``.
+"""Forward and backward kernels of recurrent cells, without the product with the state. Equations are in ``ops``.
 
-Arithmetic is in float32; x and s, the terms from the input and from the product, may be bfloat16. Backward is given the
-arguments and computes the gates again.
+Arithmetic is in float32; x and s, the terms from the input and from the product, may be bfloat16. Backward recomputes
+the gates from the arguments.
 
-Letters: N rows, H hidden, G gates. Terms of gates and candidate lie side by side.
+Letters: N rows, H hidden, G gates. Terms of gates and candidate are concatenated.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from nmtkit.kernels.arguments import CELLS, Argument, Cell
 from nmtkit.kernels.library import parts, run
 
-ROWS = {"x", "s", "h", "c", "z", "keep"}  # arguments with a row for each of the state; all others are for all rows
+ROWS = {"x", "s", "h", "c", "z", "keep"}  # arguments with a row for each of the state; all rows share the others
 
 
 def lstm(x: Tensor, s: Tensor, c: Tensor, peepholes: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,7 +61,7 @@ def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, *norms:
 
 
 def forward(name: str, tensors: Sequence[Tensor | None]) -> tuple[list[Tensor | None], tuple[Tensor, ...]]:
-    """The results (N, H) of a cell's kernel, after its arguments as they were taken, which ``backward`` needs."""
+    """The arguments of a cell's kernel as ``_taken`` converts them, for ``backward``, and its results (N, H)."""
     cell = CELLS[name]
     taken = [None if x is None else _taken(x, kind) for x, kind in zip(tensors, cell.inputs.values(), strict=True)]
     results = tuple(torch.empty_like(cast(Tensor, taken[2])) for _ in cell.results)
@@ -72,7 +72,7 @@ def forward(name: str, tensors: Sequence[Tensor | None]) -> tuple[list[Tensor | 
 
 
 def backward(name: str, taken: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> list[Tensor | None]:
-    """The gradients of a cell's arguments, as ``forward`` took them, from those of its results (N, H)."""
+    """The gradients of a cell's arguments, as ``forward`` converted them, from those of its results (N, H)."""
     cell = CELLS[name]
     given, (x, s, *_) = _given(cell, taken), taken
     assert s is not None
@@ -85,7 +85,7 @@ def backward(name: str, taken: Sequence[Tensor | None], gradients: Sequence[Tens
             found.append(None)
         elif which in ROWS and y.ndim == 2:
             found.append(torch.empty_like(y))
-        else:  # a sum over the rows, of which each part has its own
+        else:  # a sum over the rows: a partial sum for each part
             found.append(y.new_zeros(count, *y.shape))
         if which != "keep":
             given[f"d_{which}"] = found[-1]
@@ -111,14 +111,14 @@ class _Cell(torch.autograd.Function):
 
 
 def _taken(x: Tensor, kind: Argument) -> Tensor:
-    """An argument as kernels take it; what all rows share in float32, in which its gradient is added up."""
+    """An argument as the kernels expect it. One shared by all rows is float32, as its gradient is summed in float32."""
     if x.dtype not in kind.dtypes or x.ndim == 1:
         x = x.float()
     return x if x.is_contiguous() or (kind.gaps and x.stride(-1) == 1) else x.contiguous()
 
 
 def _given(cell: Cell, tensors: Sequence[Tensor | None]) -> dict[str, Any]:
-    """What both kernels of a cell are given: its inputs, as ``_taken`` makes them, and sizes."""
+    """The arguments common to both kernels of a cell: its inputs, converted by ``_taken``, and sizes."""
     given: dict[str, Any] = dict(zip(cell.inputs, tensors, strict=True))
     width = cast(Tensor, tensors[2]).shape[1]
     for size in cell.sizes:
@@ -126,7 +126,7 @@ def _given(cell: Cell, tensors: Sequence[Tensor | None]) -> dict[str, Any]:
             given[size] = width
         elif size == "gates":
             given[size] = given["s"].shape[1] // width - 1
-        else:  # by how many numbers a row begins after the one before it, 0 where all rows share one
+        else:  # the row stride in elements, 0 where all rows share one
             x = given[size.removesuffix("_step")]
             given[size] = 0 if x is None or x.ndim == 1 else x.stride(0)
     for name in cell.neutral:
@@ -137,5 +137,5 @@ def _given(cell: Cell, tensors: Sequence[Tensor | None]) -> dict[str, Any]:
 
 @cache
 def _row(value: float, width: int) -> Tensor:
-    """A row of so many equal numbers, in place of an argument that is left out."""
+    """A constant row, in place of an optional argument."""
     return torch.full((width,), value)

@@ -1,12 +1,12 @@
 """The one door to the kernels: ``kernel(name, plain, *like)``.
 
-A kernel takes and returns what a plain function of tensors does, which stands where it is used. Before a kernel is used
-with a number format it is tried beside that function: the results, the gradients and what is written to the arguments
-must be the same, because a kernel depends on the compiler and the processor of the machine. ``NMTKIT_KERNELS`` in the
-environment switches kernels off, to find where a wrong number comes from: ``off`` all of them, or ``best,tiles`` these.
+A kernel has the signature of a plain PyTorch function, its reference implementation. Before the first use with a dtype
+the two are compared on random tensors (results, gradients, and arguments written to), because a kernel depends on the
+machine's compiler and processor. The environment variable ``NMTKIT_KERNELS`` disables kernels, to find where a wrong
+number comes from: ``off`` all of them, ``best,tiles`` these two.
 
 On an NVIDIA GPU the kernel of a cell is its plain function compiled by ``torch.compile`` (``fused.py``). Only training
-uses it, because a search is often done before a compiler is.
+uses it, because a search is often over before compilation is.
 """
 
 import difflib
@@ -37,8 +37,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(name: str, plain: Function, *like: Tensor) -> Function:
     """The kernel of this name for tensors like these (of any shapes), or ``plain``, which computes the same.
 
-    It is ``plain`` where there is no such kernel for device, dtypes or processor, if it is switched off, or if it was
-    wrong when it was tried. Raises UserError if the environment switches off what is no kernel.
+    Returns ``plain`` if the kernel does not support the device, dtypes or processor, is switched off, or failed its
+    trial. Raises UserError if the environment names an unknown kernel.
     """
     device = like[0].device.type
     if device == COMPILED:
@@ -50,13 +50,13 @@ def kernel(name: str, plain: Function, *like: Tensor) -> Function:
 
 
 class Kernel(NamedTuple):
-    """A kernel that the door may hand out."""
+    """A kernel, and how to compare it with its plain function."""
 
-    function: Callable[..., Any]  # of the same arguments as the plain function
-    c: tuple[str, ...]  # the kernels in C that it runs
-    dtypes: tuple[torch.dtype, ...]  # that the tensors which are asked for may have
-    arguments: Callable[[torch.dtype], tuple[Any, ...]]  # to try it with, where those have this dtype
-    results: Callable[..., Any] = lambda function, *arguments: function(*arguments)  # that are compared
+    function: Callable[..., Any]  # with the signature of the plain function
+    c: tuple[str, ...]  # the C kernels that it calls
+    dtypes: tuple[torch.dtype, ...]  # supported dtypes of the tensors ``like``
+    arguments: Callable[[torch.dtype], tuple[Any, ...]]  # of the trial, for this dtype
+    results: Callable[..., Any] = lambda function, *arguments: function(*arguments)  # what the trial compares
 
 
 def _numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -71,7 +71,7 @@ def _cell(dtype: torch.dtype, *shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
 
 
 def _product(lay_out: Callable[..., Any], rows: Tensor, *given: Any) -> Tensor:
-    """The product of rows and a weight that is laid out."""
+    """The product of rows and a packed weight."""
     result: Tensor = lay_out(*given).product(rows)
     return result
 
@@ -122,7 +122,7 @@ KERNELS = {
     "best": Kernel(search.best, ("best",), FLOAT32, lambda _: (_numbers(3, 200), 5, 2)),
     "best_log_softmax": Kernel(
         search.best_log_softmax, ("best_log_softmax",), library.BOTH,
-        # In steps, of which no two are one number in bfloat16.
+        # Multiples of 1/16, all different in bfloat16.
         lambda dtype: (_numbers(3, 200).argsort(dim=1).to(dtype) / 16, 5, 2),
     ),
     "scores": Kernel(
@@ -152,7 +152,7 @@ KERNELS = {
 
 @cache
 def _switched_off() -> frozenset[str]:
-    """The names that the environment switches off. Raises UserError for one that no kernel has."""
+    """The names that the environment switches off. Raises UserError for an unknown one."""
     value = os.environ.get(SWITCH, "")
     if value == "off":
         return frozenset(KERNELS)
@@ -167,7 +167,7 @@ def _switched_off() -> frozenset[str]:
 
 @cache
 def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dtype) -> tuple[Callable[..., Any], str]:
-    """The kernel or the plain function for tensors of these dtypes there, and why it is not the kernel, if so."""
+    """The kernel or the plain function for this device and these dtypes, and the reason if it is the latter."""
     found = KERNELS[name]
     if name in _switched_off():
         return plain, f"switched off by {SWITCH}"
@@ -180,10 +180,10 @@ def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dt
     try:
         if device == COMPILED:
             found = found._replace(function=fused(plain))
-        # The first use may be in a search, where gradients are off, or in a training in another number format.
+        # The first use may be in search, where gradients are off, or under autocast.
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
             _compare(found, plain, device, dtypes[0])
-    except Exception as error:  # whatever a wrong kernel may cause: the plain function does without
+    except Exception as error:  # whatever a broken kernel raises, the plain function works
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         _warn(f"kernel {name} failed its trial, so plain operations are used ({reason})")
         return plain, "failed"
@@ -192,22 +192,22 @@ def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dt
 
 @cache
 def _warn(line: str) -> None:
-    """Logs the line once, though a kernel may be tried with several number formats."""
+    """Logs the line once, though a kernel may be tried with several dtypes."""
     log.warning(line)
 
 
 def _compare(found: Kernel, plain: Callable[..., Any], device: str, dtype: torch.dtype) -> None:
-    """Raises ArithmeticError where a kernel gives something else than the plain function."""
+    """Raises ArithmeticError if a kernel disagrees with the plain function."""
     ours, theirs = (_outcome(found, function, device, dtype) for function in (found.function, plain))
     for one, other in zip(ours, theirs, strict=True):
-        # Columns are the same; the rest may be rounded otherwise, in bfloat16 coarsely. A wrong kernel is far off.
+        # Columns must be equal; the rest may differ by rounding, coarse in bfloat16. A wrong kernel is far off.
         near = 0 if one.dtype == torch.int64 else 0.05 * other.double().abs().max().item()
         if one.shape != other.shape or not torch.allclose(one.double(), other.double(), rtol=0, atol=near):
             raise ArithmeticError("other results")
 
 
 def _outcome(found: Kernel, function: Callable[..., Any], device: str, dtype: torch.dtype) -> list[Tensor]:
-    """The results of a function, the gradients of what has one, and all tensors that it was given, as they are then."""
+    """The results of a function, the gradients of its arguments, and its tensor arguments after the call."""
     given = found.arguments(dtype)
     arguments = [x.detach().to(device).requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in given]
     results = found.results(function, *arguments)
@@ -219,9 +219,9 @@ def _outcome(found: Kernel, function: Callable[..., Any], device: str, dtype: to
 
 
 def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
-    """Which kernels are used there, and why others are not, in one line.
+    """Which kernels are used on this device, and why others are not, in one line.
 
-    On a CPU those not tried yet are tried beside ``plain``. On a GPU they wait for their use: a compiler takes long.
+    On a CPU, kernels not tried yet are compared with ``plain``. On a GPU they are not, because compiling takes long.
     """
     if device != "cpu":
         off = [name for name in CELLS if name in _switched_off()]
@@ -240,7 +240,7 @@ def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
 
 
 def _remedy() -> str:
-    """What is to be done where no kernels were compiled."""
+    """The remedy where no kernels were compiled."""
     if platform.machine() in ("x86_64", "AMD64") and library.kind() not in library.KINDS.values():
         return "they need a processor with AVX2"
     return "install nmtkit again where there is a C compiler"

@@ -1,7 +1,7 @@
-"""A plain function of tensors as one kernel, by ``torch.compile``: Triton on a GPU, C++ on a CPU.
+"""A plain function of tensors fused into one kernel by ``torch.compile``: Triton on a GPU, C++ on a CPU.
 
-Backward is given the arguments and computes the function again, as kernels in C do. It was tested with the compiler for
-CPUs, and never run on a card.
+Backward recomputes the function from its arguments, as the C kernels do. Tested with the CPU compiler only, never run
+on a GPU.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ from torch.autograd.function import once_differentiable
 def fused(plain: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, compiled at its first use, for all shapes at once.
 
-    It is compiled anew where an argument is None, has another dtype, has a single row, or lies otherwise in memory.
-    It takes tensors and None, and returns a tensor or several. The first call imports for two seconds.
+    It is recompiled when an argument is None, has another dtype, a single row, or another memory layout. Arguments are
+    tensors or None; it returns a tensor or several. The first call spends two seconds on imports.
     """
     there, back = (torch.compile(_own(function), dynamic=True) for function in (plain, _backward(plain)))
 
@@ -38,7 +38,7 @@ def fused(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _backward(plain: Callable[..., Any]) -> Callable[..., tuple[Tensor, ...]]:
-    """The gradients of all tensors that a function takes, from these and the gradients of its results."""
+    """The function's vector-Jacobian product: gradients of its tensors, from these and the gradients of its results."""
 
     def back(tensors: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> Any:
         def of(*given: Tensor) -> Any:
@@ -52,11 +52,11 @@ def _backward(plain: Callable[..., Any]) -> Callable[..., tuple[Tensor, ...]]:
 
 
 def _own(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy, because PyTorch compiles the same code eight times at most, and then leaves what is new as it is."""
+    """A copy, because PyTorch compiles the same code object eight times at most and then falls back to eager."""
     assert isinstance(function, FunctionType)
     return FunctionType(function.__code__.replace(), function.__globals__, closure=function.__closure__)
 
 
 def _bare(tensors: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Without what they are views of, for each shape of which PyTorch would compile anew."""
+    """The tensors detached from their bases: PyTorch would recompile for each shape of a view's base."""
     return tuple(None if x is None else x.detach() for x in tensors)

@@ -22,7 +22,7 @@ class ExponentialKeys(nn.Module):
 
 
 class Attending(nn.Module):
-    """A module that attends by ``additive``, with keys that its ``key`` makes of annotations (B, S, D)."""
+    """A module with additive attention, whose ``key`` maps annotations (B, S, D) to keys."""
 
     key: nn.Module
 
@@ -85,7 +85,7 @@ class MultiHeadAdditiveAttention(Attending):
         query (N, Q), keys and values as ``keys_and_values`` gives them, mask (B, S) True at real words.
         """
         split = self.query(query).unflatten(0, (len(keys), -1)).unflatten(-1, (self.heads, -1))  # (B, K, heads, A)
-        rows = split.transpose(1, 2).flatten(0, 2)  # the K queries of a head side by side
+        rows = split.transpose(1, 2).flatten(0, 2)  # the K queries of a head are adjacent
         masks = mask.repeat_interleave(self.heads, dim=0)
         context, weights = self.additive(rows, keys.flatten(0, 1), values.flatten(0, 1), self.v, masks)
         context, weights = (x.unflatten(0, split.transpose(1, 2).shape[:3]) for x in (context, weights))

@@ -1,4 +1,4 @@
-"""Search's form of a model: a copy whose products are in one precision, with weights converted once.
+"""Models converted for search: a copy whose products are in one precision, with weights converted once.
 
 A module that search wants in another form says so in ``for_search``; all others are copied as they are.
 """
@@ -19,7 +19,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @runtime_checkable
 class Convertible(Protocol):
-    """A module that has another form for search."""
+    """A module that can be converted for search."""
 
     def for_search(self, precision: Products) -> nn.Module:
         """This module for products in ``precision``: a new one, or itself with converted weights.
@@ -52,17 +52,17 @@ def affine(weight: Tensor, bias: Tensor | None, precision: Products, results: to
 
 
 def with_converted(module: Module, weights: Iterable[Tensor], precision: Products) -> Module:
-    """The module with these parameters of its own, (D, E) each, converted in their places."""
+    """The module with these parameters, (D, E) each, replaced by converted ones."""
     own = {id(parameter): name for name, parameter in module.named_parameters(recurse=False)}
     for weight in weights:
         name = own[id(weight)]
-        delattr(module, name)  # a parameter's place takes nothing else
+        delattr(module, name)  # PyTorch accepts nothing else in place of a parameter
         setattr(module, name, convert(weight, None, precision))
     return module
 
 
 def for_search(part: Module, precision: Products) -> Module:
-    """A copy of ``part`` that multiplies in this precision and shares all else; in float32 its results are the same.
+    """A copy of ``part`` that multiplies in this precision and shares the rest; in float32 the results are the same.
 
     It supports ``forward`` and ``step``. Code that reads a layer's weight itself, as ``Decoder.unroll`` may to compute
     many steps faster, is for training only.

@@ -1,9 +1,9 @@
-"""Additive attention (Bahdanau et al. 2015, A.1.2): softmax_j( v . tanh(query + keys_j) ), and the mean of the values.
+"""Additive attention (Bahdanau et al. 2015, A.1.2): softmax_j( v . tanh(query + keys_j) ), and the mean of values.
 
 ``additive`` is for search: any number of query rows for each sentence, in plain operations. ``quick_additive`` computes
 the same from exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one
-query row for each sentence, and keys, values and v that all steps share. On a CPU it is one
-kernel in each direction, ``kernels/attention.py``.
+query row for each sentence, and keys, values and v that all steps share. On a CPU, forward and backward are a kernel
+each, ``kernels/attention.py``.
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
@@ -32,12 +32,12 @@ def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tenso
     """
     scores = _sigmoid(query.unflatten(0, (len(keys), -1)), keys.float()) @ (2 * v.float())  # (B, K, S)
     weights = _weights(scores, mask)
-    # A sentence's K queries share its keys and values: nothing is repeated for the beam.
+    # A sentence's K queries share its keys and values, without copies for the beam.
     return (weights.to(values.dtype) @ values).flatten(0, 1), weights.flatten(0, 1)
 
 
 def exponential(x: Tensor) -> Tensor:
-    """exp(2x) of keys or queries x (..., A) in float32, which has room for the product of any two."""
+    """exp(2x) of keys or queries x (..., A), clamped so that the product of any two is within float32."""
     return (2 * x.float()).clamp_(-LARGEST, LARGEST).exp_()
 
 
@@ -91,7 +91,7 @@ def additive_in_loop(query: Tensor, keys: Shared, values: Shared, v: Shared, mas
 def attention_loop(
     first: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], list[Shared]]:
-    """What a training loop with attention starts from: its first state (any shape), ``attend`` and the shared weights.
+    """Set up a training loop with attention: its first state (any shape), ``attend`` and the shared weights.
 
     ``attend`` maps a query (B, A) to the context (B, D) over keys (B, S, A), values (B, S, D), v (A,) and mask (B, S),
     as in ``additive``. The weights, of any shapes, are returned as ``loop.share`` makes them.
@@ -121,7 +121,7 @@ def _scores(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     query (B, A), keys (B, S, A), v (A,), mask (B, S) -> (B, S) in float32.
     """
     sigmoid = _sigmoid(query.unsqueeze(1), keys).squeeze(1)  # (B, S, A)
-    # mv, because autocast would convert all of it for a matmul.
+    # mv, because autocast would convert the whole tensor for a matmul.
     return sigmoid.flatten(0, 1).mv(2 * v.float()).view(mask.shape).masked_fill_(~mask, float("-inf"))
 
 
@@ -171,14 +171,14 @@ def _back(d_context: Tensor, query: Tensor, keys: Shared, values: Shared, v: Sha
     query (B, A), weights (B, S).
     """
     d_weights = torch.bmm(values.value, d_context.unsqueeze(-1)).squeeze(-1).float()
-    # The softmax's backward by hand; padding has the weight 0, and so no gradient.
+    # The backward of softmax; padding has weight 0 and thus no gradient.
     d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))
     sigmoid = _sigmoid(query.unsqueeze(1), keys.wide()).squeeze(1)
     v.add(2 * (d_scores.flatten() @ sigmoid.flatten(0, 1)))  # of the sigmoid alone, because d_scores sums to 0
     slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1)  # sigmoid (1 - sigmoid), a quarter of the slope of tanh
     four_v = 4 * v.value.float()
     d_query = torch.bmm(d_scores.unsqueeze(1), slope).squeeze(1) * four_v
-    # The keys' gradient is a sum over the steps, made in the slope's memory.
+    # The keys' gradient is a sum over the steps, accumulated in the slope's memory.
     keys.add_scaled(slope, d_scores.unsqueeze(-1), four_v)
     return d_query
 
@@ -186,7 +186,7 @@ def _back(d_context: Tensor, query: Tensor, keys: Shared, values: Shared, v: Sha
 def there_and_back(
     query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, d_context: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Context (B, D), weights (B, S) and the gradients of query, keys and v: what the kernels are tried beside."""
+    """Context (B, D), weights (B, S) and the gradients of query, keys and v, to compare the kernels with."""
     shared = of_keys, of_values, of_v = Shared(keys), Shared(values), Shared(v)
     context, weights = _attend(query, *shared, mask)
     d_query = _back(d_context, query, *shared, weights)

@@ -1,4 +1,4 @@
-"""The k best of all words' log-probabilities, which are all that beam search needs in most steps.
+"""The k best log-probabilities of each row, all that most steps of beam search need.
 
 Letters: N rows, V columns.
 """
@@ -13,7 +13,7 @@ from nmtkit.kernels.search import GROUP
 
 
 class Logits(NamedTuple):
-    """Log-probabilities before normalisation, which kernels apply only to those that are needed."""
+    """Unnormalised log-probabilities; kernels normalise only the best ones."""
 
     values: Tensor  # (N, V) in float32 or bfloat16
 
@@ -22,7 +22,7 @@ LogProbs: TypeAlias = Tensor | Logits  # (N, V)
 
 
 def softmax_of(logits: Tensor) -> LogProbs:
-    """The log-probabilities of logits (N, V); where there is a kernel for it, they are normalised later."""
+    """The log-probabilities of logits (N, V); with a kernel, normalisation is deferred to it."""
     quick = kernel("best_log_softmax", best_log_softmax, logits) is not best_log_softmax
     return Logits(logits) if quick else whole(Logits(logits))
 
@@ -38,7 +38,7 @@ def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
     """The k best of every row, sorted, and their columns, both (N, k); NaN comes first, as with ``topk``.
 
     Of equal values the last column comes first, so that EOS, whose id is low, does not win ties; a GPU breaks ties
-    arbitrarily, as ``topk`` does. Columns before ``first`` do not count; k is less if fewer others remain.
+    arbitrarily, as ``topk`` does. Columns before ``first`` are ignored; k is reduced if fewer others remain.
     """
     if isinstance(log_probs, Logits):
         logits = log_probs.values

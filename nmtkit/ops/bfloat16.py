@@ -1,8 +1,8 @@
-"""Products with weights in bfloat16, for search: up to seven times as fast as float32 where the processor has them.
+"""Products with weights in bfloat16, for search: up to seven times as fast as float32 if the processor supports it.
 
-A weight is converted once and, on a CPU, laid out once: for the processor's tiles if it has any (``kernels/tiles.py``),
-or else in oneDNN's format, which oneDNN would otherwise produce in every product. Rows that are not in bfloat16 are
-converted in every product. The results are rounded to bfloat16, except those of tiles, and returned in float32, or in
+A weight is converted once and, on a CPU, packed once: for AMX tiles if the processor has them (``kernels/tiles.py``),
+or else in oneDNN's format, which oneDNN would otherwise produce for every product. Rows that are not in bfloat16 are
+converted for every product. Results are rounded to bfloat16, except those of tiles, and returned in float32, or in
 bfloat16 where they only enter another product.
 
 A ``Low`` weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
@@ -22,7 +22,7 @@ from nmtkit.ops.blocks import LARGEST, by_blocks
 
 
 class Low(NamedTuple):
-    """A weight (D, E) in bfloat16, and what is added to its products."""
+    """A weight (D, E) in bfloat16, and the bias of its products."""
 
     weight: Tensor  # (E, D)
     bias: Tensor | None  # (E,)
@@ -34,9 +34,9 @@ class Low(NamedTuple):
 
 
 class LaidOut(NamedTuple):
-    """A weight (D, E) in bfloat16, in a layout of oneDNN's own, and what is added to its products."""
+    """A weight (D, E) in bfloat16, packed by oneDNN, and the bias of its products."""
 
-    weight: Tensor  # (E, D) to PyTorch
+    weight: Tensor  # (E, D) as PyTorch sees it
     bias: Tensor | None  # (E,)
     results: torch.dtype = torch.float32
 
@@ -57,7 +57,7 @@ def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float
 
 
 def tiled(weight: Tensor, bias: Tensor | None = None) -> tiles.Tiled | None:
-    """A weight (D, E) and a bias (E,) laid out for the processor's tiles; None if it has none or they do not fit."""
+    """A weight (D, E) and a bias (E,) packed for AMX tiles; None without AMX or if the shape does not fit."""
     if not tiles.fits(weight) or kernel("tiles", pack_plain, weight) is pack_plain:
         return None
     return tiles.lay_out(weight, bias, torch.bfloat16)
@@ -71,5 +71,5 @@ def pack_plain(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Low
         try:
             return LaidOut(torch.ops.mkldnn._reorder_linear_weight(low, LARGEST), bias, results)
         except (AttributeError, RuntimeError):
-            pass  # a processor without bfloat16, or a PyTorch without oneDNN: slow, but right
+            pass  # a processor without bfloat16, or PyTorch without oneDNN: slow but correct
     return Low(low, bias, results)

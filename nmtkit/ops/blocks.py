@@ -1,7 +1,7 @@
-"""Rows in blocks of a few sizes, for products by oneDNN, which compiles a program for every number of rows.
+"""Rows in blocks of a few sizes, for products by oneDNN, which generates code for every number of rows.
 
-A program takes 1 to 20 ms in bfloat16, as long as many products, and in search the number of rows changes from step to
-step. In blocks the results also stay in the processor's cache until they are converted.
+That takes 1 to 20 ms in bfloat16, as long as many products, and in search the number of rows changes from step to step.
+In blocks the results also stay in the processor's cache until they are converted.
 
 Letters: N rows, D inputs, E outputs.
 """
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-SIZES = (8, 16, 32, 64, 128, 192, 256)  # rows of a block; AMX is nearly as fast with the most as with more
+SIZES = (8, 16, 32, 64, 128, 192, 256)  # rows of a block; larger ones are hardly faster with AMX
 LARGEST = SIZES[-1]
 
 

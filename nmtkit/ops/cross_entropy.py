@@ -1,11 +1,11 @@
-"""The loss over a vocabulary: output product, softmax, cross-entropy, in chunks, so that no (R, V) tensor ever exists.
+"""Output product, softmax and cross-entropy in chunks of rows, so that no (R, V) tensor is ever allocated.
 
 The gradient is computed with the loss: one pass over the chunks does the product, the softmax, and the products with
-the softmax's gradient, softmax(logits) - target. Backward only multiplies what is there by the gradient of the loss.
+the softmax's gradient, softmax(logits) - target. Backward only scales the result by the gradient of the loss.
 
-A chunk is what the three products take at once: many rows, because each chunk passes over the whole gradient of the
-weight. What lies between the products goes over the logits some eight times, and is done in blocks of a chunk that stay
-in a processor's cache; or by a kernel that has a row there until it is done with it, ``kernels/cross_entropy.py``.
+A chunk has many rows, because each one passes over the whole gradient of the weight. The pointwise work between the
+three products passes over the logits some eight times, so it is done in blocks of a chunk that fit into the cache, or
+row by row by a kernel, ``kernels/cross_entropy.py``.
 
 Letters: R rows (sentences x target words), H hidden, V words.
 """
@@ -24,12 +24,12 @@ EVEN = 32  # words
 
 
 def chunk_rows(words: int) -> int:
-    """The number of rows whose logits are held at once: 64 MB in float32 up to 262,000 words, then 64 rows."""
+    """The number of rows in a chunk: 64 MB of logits in float32 up to 262,000 words, then 64 rows."""
     return max(64, (1 << 24) // words)
 
 
 def block_rows(words: int) -> int:
-    """The number of rows of a chunk that are worked on together: about 1 MB in float32."""
+    """The number of rows in a block: about 1 MB of logits in float32."""
     return max(1, (1 << 18) // words)
 
 
@@ -38,7 +38,7 @@ def linear_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Summed loss and summed negative log-likelihood (nats) of ``target`` under softmax(hidden weight^T + bias).
 
-    hidden (R, H) in float32 or bfloat16, whose dtype the products have, weight (V, H) and bias (V,) in float32, target
+    hidden (R, H) in float32 or bfloat16, the dtype of the products, weight (V, H) and bias (V,) in float32, target
     (R,) in int64. With smoothing e the target word has 1 - e and the other V - 1 words share e. Both results are
     scalars in float64; only the first carries a gradient.
     """
@@ -64,9 +64,9 @@ def score(hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> tuple
 
 
 def _even(weight: Tensor, dtype: torch.dtype) -> Tensor:
-    """The weight (V, H) in ``dtype``, in bfloat16 on a CPU with zeros for words that do not exist, (V', H).
+    """The weight (V, H) in ``dtype``; in bfloat16 on a CPU, zero rows pad it to a multiple of ``EVEN`` words, (V', H).
 
-    A row of logits that begins at a multiple of 64 bytes is multiplied up to twice as fast.
+    Products are up to twice as fast if rows of logits are aligned to 64 bytes.
     """
     matters = dtype == torch.bfloat16 and not weight.is_cuda
     return extended(weight, -len(weight) % EVEN if matters else 0, dtype)
@@ -80,7 +80,7 @@ def _chunks(hidden: Tensor, weight: Tensor) -> list[slice]:
 def _blocks(logits: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """A chunk's logits (R, V) and target (R,), block by block.
 
-    A GPU is given all at once: to it, it is launching that costs time.
+    A GPU gets the whole chunk at once, because its cost is in kernel launches.
     """
     rows = max(1, len(logits)) if logits.is_cuda else block_rows(logits.shape[1])
     return zip(logits.split(rows), target.split(rows), strict=True)
@@ -104,12 +104,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
             logits = times(inputs, compute.t(), len(inputs))
             given = logits[: len(targets), : len(weight)]
             for block, words in _blocks(given, targets) if of_block is losses else [(given, targets)]:
-                # Blocks of logits become blocks of their gradient, in the same memory.
+                # The gradient overwrites the logits.
                 loss, nll = of_block(block, bias, words, label_smoothing, d_bias)
                 total += loss
                 total_nll += nll
             if d_hidden is not None:
-                # Below the chunk's rows and right of the words there are only zeros, and no target has changed them.
+                # The padding, below the chunk's rows and right of the words, is still zero.
                 d_hidden[rows] = times(logits, compute, len(targets))
                 # In bfloat16 the chunk's product is rounded once, and the sum over chunks stays in float32.
                 if d_weight is None:
@@ -136,7 +136,7 @@ def losses(
 ) -> tuple[Tensor, Tensor]:
     """Summed loss and negative log-likelihood, float64, of a block: logits (R, V) without bias (V,), target (R,).
 
-    If there is a ``d_bias`` (V,), the gradient of the bias is added to it, and the logits' replaces them.
+    With ``d_bias`` (V,), the bias gradient is added to it and the logits are replaced by their gradient.
     """
     column, others = target.unsqueeze(1), len(bias) - 1
     z = logits + bias  # in float32, as the bias is
@@ -144,13 +144,13 @@ def losses(
     # The likeliest word's p is 1 / sum(exp(z - max z)): log(sum(exp z)) takes no second pass of exponentials.
     total = z.amax(dim=-1) - p.amax(dim=-1).log()
     loss = nll = (total - z.gather(1, column).squeeze(1)).sum(dtype=torch.float64)
-    rest = label_smoothing / others  # what each wrong word is given
+    rest = label_smoothing / others  # the target probability of each wrong word
     if label_smoothing:
         # The sum of -log p over all words, without the target's own part.
         wrong = (len(bias) * total - z.sum(dim=-1)).sum(dtype=torch.float64) - nll
         loss = (1 - label_smoothing) * nll + rest * wrong
     if d_bias is not None:
-        d_logits = p.sub_(rest) if rest else p  # less what is wanted
+        d_logits = p.sub_(rest) if rest else p  # less the target distribution
         # The target was counted as a wrong word above: it has 1 - e instead.
         d_logits.scatter_add_(1, column, d_logits.new_full(column.shape, rest - (1 - label_smoothing)))
         d_bias += d_logits.sum(dim=0)

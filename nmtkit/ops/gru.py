@@ -5,7 +5,7 @@
     c = tanh(x_c + (r * h) U)
     h' = (1 - z) * h + z * c
 
-Its second product waits for the first: this is what makes it slower than GRUs that reset afterwards.
+Its second product depends on the first, so it is slower than GRUs that reset after the product.
 
 Letters: N rows, H hidden. x holds the transformed inputs in the order r, z, c.
 """
@@ -32,7 +32,7 @@ def step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
         new: Tensor = _Step.apply(x, h, u_gates, u)
         return new
     width = h.shape[-1]
-    # Split, because autograd fills zeros around the gradient of every slice.
+    # split, because autograd pads the gradient of every slice with zeros.
     x_gates, x_candidate = x.split_with_sizes([2 * width, width], dim=-1)
     reset, z = advance("gru_gates", gates, x_gates, h, u_gates, h)
     return advance("gru_state", state, x_candidate, reset, u, h, z)
@@ -50,7 +50,7 @@ def state(x: Tensor, s: Tensor, h: Tensor, z: Tensor) -> Tensor:
 
 
 class _Step(torch.autograd.Function):
-    """``step`` by kernels: one operation for autograd, which takes as long for each as a small cell does."""
+    """``step`` by kernels as a single autograd operation, whose overhead is as large as the work of a small cell."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, h: Tensor, u_gates: Shared, u: Shared) -> Tensor:

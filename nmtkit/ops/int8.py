@@ -1,9 +1,9 @@
 """Products with weights in 8-bit integers, for search: twice as fast as float32 with AVX2, more with VNNI.
 
-A weight has a scale for each of its outputs, computed once. The other factor has one for each of its rows, computed in
-every product, so that a row's result does not depend on the rows beside it. Processors without VNNI add the products
-up in pairs, in 16 bits: they have a kernel of ours (``kernels/pairs.py``); where there is none, or for weights that it
-does not take, oneDNN multiplies there as well, with the largest integers such that no pair overflows.
+A weight has a scale per output, computed once. The activations have a scale per row, computed for every product, so
+that a row's result does not depend on the rest of the batch. Processors without VNNI accumulate pairs of products in 16
+bits and have a kernel of ours (``kernels/pairs.py``); without it, or for weights that it does not support, oneDNN
+multiplies there as well, with integers small enough that no pair overflows.
 
 A packed weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
 
@@ -25,12 +25,12 @@ NARROW, WIDE = pairs.LARGEST, 127  # the largest integer of either factor; 2 * (
 
 
 class Packed(NamedTuple):
-    """A weight (D, E) as the processor multiplies it fastest, and what is added to its products."""
+    """A quantised weight (D, E) in oneDNN's format, and the bias of its products."""
 
-    weight: Tensor  # int8, in a layout of oneDNN's own
+    weight: Tensor  # int8, packed by oneDNN
     scales: Tensor  # (E,)
     zeros: Tensor  # (E,)
-    largest: int  # integer, with either sign
+    largest: int  # absolute value of the integers
     bias: Tensor | None  # (E,) float32
     results: torch.dtype = torch.float32
 
@@ -41,7 +41,8 @@ class Packed(NamedTuple):
     def _multiply(self, rows: Tensor, place: Tensor) -> None:
         """Writes the products of the first R of the rows (P, D) to ``place`` (R, E)."""
         unsigned, scale = kernel("quantise", quantise, rows)(rows, self.largest)
-        # oneDNN takes the input unsigned and subtracts ``largest`` again. Its one scale is 1: each row's comes after.
+        # oneDNN takes the input unsigned and subtracts ``largest`` again. Its one scale is 1: those of the rows are
+        # applied afterwards.
         result = torch.ops.onednn.qlinear_pointwise(
             unsigned, 1.0, self.largest, self.weight, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
@@ -51,10 +52,10 @@ class Packed(NamedTuple):
 
 def quantise(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
     """Rows (N, D) in float32 or bfloat16 as integers from 0 to 2 ``largest``, the latter being 0; and scales (N, 1)."""
-    rows = rows.float()  # mixed dtypes take far longer
+    rows = rows.float()  # mixed dtypes are slow
     scale = (rows.abs().amax(dim=1, keepdim=True) / largest).clamp_(min=pairs.TINY)
     rounded = (rows * scale.reciprocal()).round_().to(torch.int8)
-    # An unsigned sum is that of a signed number; PyTorch is slow at making unsigned numbers of floating ones.
+    # int8 viewed as uint8 adds up to the same bits; PyTorch converts float to uint8 slowly.
     return rounded.view(torch.uint8).add_(largest), scale
 
 
@@ -76,7 +77,7 @@ def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float
 
 
 def pack_narrow(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Packed | pairs.Paired:
-    """``pack`` of a weight (D, E) and a bias (E,) for a processor that adds products up in pairs, by oneDNN."""
+    """``pack`` of a weight (D, E) and a bias (E,) by oneDNN for a processor that accumulates pairs."""
     return _pack(weight, bias, NARROW, results)
 
 
@@ -92,9 +93,9 @@ def _pack(weight: Tensor, bias: Tensor | None, largest: int, results: torch.dtyp
 
 @cache
 def largest() -> int:
-    """The largest integer that this processor can multiply: WIDE if it adds products up in 32 bits (VNNI), or NARROW.
+    """The largest integer that this processor can multiply: WIDE if it accumulates in 32 bits (VNNI), or NARROW.
 
-    It is asked by a product whose pairs do not fit into 16 bits.
+    Found by a test product whose pairs overflow 16 bits.
     """
     ones = torch.ones(64, 64)
     return WIDE if torch.allclose(_pack(ones, None, WIDE).product(ones), 64 * ones) else NARROW

@@ -1,11 +1,11 @@
-"""Products of whole sequences in bfloat16 on a CPU, with few different numbers of rows.
+"""Products of whole sequences in bfloat16 on a CPU, padded to a few different numbers of rows.
 
-oneDNN, which multiplies for PyTorch there, compiles a program for every shape of a product. That takes 1 to 3 ms, often
-longer than the product itself, and hardly two batches have the same number of words. So rows of zeros are added until
-the number of rows is a common one; they only affect the time. A processor's tiles (``kernels/tiles.py``) take any
-number of rows; the gradient of a weight, a sum over rows, is always computed by oneDNN.
+oneDNN, PyTorch's backend there, generates code for every shape of a product. That takes 1 to 3 ms, often longer than
+the product itself, and batches hardly ever have the same number of words. So rows are padded with zeros to a common
+number, which does not change the results. The kernel for AMX tiles (``kernels/tiles.py``) takes any number of rows; the
+gradient of a weight, a sum over rows, is always computed by oneDNN.
 
-Letters: R rows, P rows together with those of zeros, D inputs, E outputs.
+Letters: R rows, P padded rows, D inputs, E outputs.
 """
 
 from typing import Any
@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from nmtkit.ops.bfloat16 import tiled
 
-FEW = 128  # rows: up to so many sentences make a batch, and the steps of a loop repeat products of that shape
-BLOCK = 512  # rows: AMX is as fast with so many as with more
+FEW = 128  # rows: a step of a loop has at most this many, a sentence each, and repeats one shape
+BLOCK = 512  # rows: more are no faster with AMX
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -31,16 +31,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def with_zeros(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """x (R, D) in ``dtype``, and rows of zeros below it where that gives products with a sum over rows a usual shape.
-
-    The result is (P, D).
-    """
+    """x (R, D) in ``dtype``, padded with zero rows to a common number where oneDNN would sum over them: (P, D)."""
     rows = len(x)
     return extended(x, -rows % (FEW if rows <= BLOCK else 2 * FEW) if _matters(dtype, x.device, rows) else 0, dtype)
 
 
 def extended(x: Tensor, missing: int, dtype: torch.dtype) -> Tensor:
-    """x (R, D) in ``dtype`` with so many rows of zeros below it: (R + missing, D)."""
+    """x (R, D) in ``dtype``, followed by ``missing`` rows of zeros: (R + missing, D)."""
     if not missing:
         return x.to(dtype)
     result = x.new_empty(len(x) + missing, x.shape[1], dtype=dtype)
@@ -52,7 +49,7 @@ def extended(x: Tensor, missing: int, dtype: torch.dtype) -> Tensor:
 def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
     """The first ``rows`` R of x (P, D), which is followed by zeros if longer, times weight (D, E), plus bias (E,).
 
-    All are of one dtype; the result is (R, E). Autograd does not see this operation.
+    All are of one dtype; the result is (R, E). Not differentiable.
     """
     if not _matters(x.dtype, x.device, rows):
         return x[:rows] @ weight if bias is None else torch.addmm(bias, x[:rows], weight)
@@ -66,14 +63,14 @@ def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> T
 
 
 def _product(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
-    """``times`` in the dtype of x, whatever those of weight (D, E) and bias (E,); by tiles where there are any."""
+    """``times`` in the dtype of x, whatever those of weight (D, E) and bias (E,); by AMX tiles if there are any."""
     if x.dtype == torch.bfloat16 and (laid_out := tiled(weight, bias)):
         return laid_out.product(x[:rows])
     return times(x, weight.to(x.dtype), rows, None if bias is None else bias.to(x.dtype))
 
 
 def _matters(dtype: torch.dtype, device: torch.device, rows: int) -> bool:
-    """Whether oneDNN multiplies these rows, and they are more than a step of a loop has (``FEW``)."""
+    """Whether oneDNN multiplies these rows, and there are more than a step of a loop has (``FEW``)."""
     return dtype == torch.bfloat16 and device.type == "cpu" and rows > FEW
 
 
@@ -101,6 +98,6 @@ class _Linear(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             dw = (d_result.t() @ rows).to(weight.dtype)
         if ctx.needs_input_grad[2]:
-            # Added up in float32 and rounded once. Asked for float32, PyTorch would first convert all of it.
+            # Accumulated in float32 and rounded once. With dtype=float32, PyTorch would first convert the tensor.
             db = d_result.sum(dim=0).to(weight.dtype)
         return dx, dw, db

@@ -5,9 +5,9 @@ what each step contributes; when it has reached the first step, the gradient of 
 steps. The forward computation is that of the plain operations.
 
     h, (w, keys, values, v) = share(h, w, keys, values, v)    # before the loop: tensors become ``Shared``
-    h = product(h, w)                                         # in it, as without (``ops/matrix.py``)
+    h = product(h, w)                                         # in the loop, as usual (``ops/matrix.py``)
 
-``advance`` is a step of a recurrent cell, in such a loop or not; ``scan`` is such a loop over a whole sequence.
+``advance`` is a step of a recurrent cell, inside or outside such a loop; ``scan`` runs one over a sequence.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,22 +27,22 @@ Next = TypeVar("Next", Tensor, tuple[Tensor, Tensor])
 
 
 class Shared:
-    """A tensor that all steps of a loop use, and what their backward has recorded for its gradient so far.
+    """A tensor that all steps of a loop share, and the contributions to its gradient recorded so far.
 
     ``value`` is the tensor in autocast's dtype, converted once for all steps.
     """
 
     def __init__(self, tensor: Tensor):
-        # As autocast would convert it, but once and not in every step.
+        # Converted as by autocast, but once instead of in every step.
         device = tensor.device.type
         low = None
-        if not tensor.is_meta and torch.is_autocast_enabled(device):  # a meta tensor, a shape without data, has none
+        if not tensor.is_meta and torch.is_autocast_enabled(device):  # meta tensors have no autocast
             low = torch.get_autocast_dtype(device)
         self.value = tensor.detach().to(low or tensor.dtype)
         self._dtype = tensor.dtype
         self._products: list[tuple[Tensor, Tensor]] = []
         self._sum: Tensor | None = None
-        self._scaled: tuple[Tensor, Tensor] | None = None  # a sum and the factor of all of it
+        self._scaled: tuple[Tensor, Tensor] | None = None  # a sum and its common factor
         self._wide: Tensor | None = None
         self._matrices: dict[bool, Matrix] = {}
 
@@ -52,7 +52,7 @@ class Shared:
         return result
 
     def wide(self) -> Tensor:
-        """``value`` (...) for sums with float32 tensors: on a CPU in float32, where mixed dtypes take far longer."""
+        """``value`` (...) for sums with float32 tensors: on a CPU in float32, because mixed dtypes are slow there."""
         if self.value.is_cuda:
             return self.value
         if self._wide is None:
@@ -66,15 +66,15 @@ class Shared:
         return self._matrices[transposed]
 
     def note(self, x: Tensor, gradient: Tensor) -> None:
-        """x (..., R, D) and gradient (..., R, E) are a part of this tensor's gradient: x^T gradient (..., D, E)."""
+        """Record x^T gradient (..., D, E), a part of this tensor's gradient: x (..., R, D), gradient (..., R, E)."""
         self._products.append((x.detach(), gradient))  # a tensor with its graph would never be freed
 
     def add(self, gradient: Tensor) -> None:
-        """Adds a gradient of the tensor's shape (...), which need not be a product; it may be kept and written to."""
+        """Adds a contribution of the tensor's shape (...) to the gradient; it may be kept and overwritten."""
         self._sum = gradient.float() if self._sum is None else self._sum.add_(gradient)
 
     def add_scaled(self, x: Tensor, y: Tensor, factor: Tensor) -> None:
-        """Adds x y factor to the gradient, where factor is the same in every call; x may be kept and written to.
+        """Adds x y factor to the gradient, where factor is the same in every call; x may be kept and overwritten.
 
         x (...) has the tensor's shape, to which y (..., 1) and factor (E,) broadcast; all are float32.
         """
@@ -88,7 +88,7 @@ class Shared:
         return self._sum
 
     def gradient(self) -> Tensor | None:
-        """The gradient of the tensor, of any shape; None if no step used it. Frees everything that the loop kept."""
+        """The gradient of the tensor, of any shape; None if no step used it. Frees everything recorded."""
         if self._scaled is not None:
             self.add(self._scaled[0].mul_(self._scaled[1]))
         total = self._sum
@@ -98,14 +98,14 @@ class Shared:
                 x, gradient = with_zeros(x, x.dtype), with_zeros(gradient, gradient.dtype)
             total = x.mT @ gradient if total is None else total + x.mT @ gradient
         self._products, self._sum, self._scaled, self._wide, self._matrices = [], None, None, None, {}
-        self.value = self.value.new_empty(0)  # no other backward can go through the loop: it would count twice
+        self.value = self.value.new_empty(0)  # a second backward through the loop would count twice, so it fails
         return None if total is None else total.to(self._dtype)
 
 
 def share(state: Tensor, *tensors: Tensor) -> tuple[Tensor, list[Shared]]:
-    """The first state of a loop (any shape), and the tensors as its steps must use them.
+    """The first state of a loop (any shape), and the tensors as ``Shared``.
 
-    Every use must depend on that state: when its gradient arrives, backward has passed all of them.
+    Every use must depend on that state: when its gradient arrives, backward has visited all of them.
     """
     shared = [Shared(tensor) for tensor in tensors]
     first: Tensor = _Enter.apply(shared, state, *tensors)
@@ -145,7 +145,7 @@ def scan(
         h, shared = share(h, *tensors)
     state, steps = (h, *others), range(len(x))
     inputs, full = x.unbind(), full_steps(mask, len(x))
-    outputs = list(inputs)  # of the right length; every place is written once
+    outputs = list(inputs)  # placeholders; each is overwritten
     for t in reversed(steps) if reverse else steps:
         new = step(inputs[t], *state, shared)
         new = (new,) if isinstance(new, Tensor) else new
@@ -158,7 +158,7 @@ def scan(
 
 
 class _Enter(torch.autograd.Function):
-    """The first state unchanged. Its gradient arrives last, so its backward is the end of the loop's."""
+    """The identity on the first state. Its gradient arrives last, so its backward ends that of the loop."""
 
     @staticmethod
     def forward(ctx: Any, shared: list[Shared], state: Tensor, *tensors: Tensor) -> Tensor:
@@ -172,7 +172,7 @@ class _Enter(torch.autograd.Function):
 
 
 class _Advance(torch.autograd.Function):
-    """A product and a cell's kernel, whose backward leaves the gradient of w to the end of the loop."""
+    """A product and a cell's kernel; the gradient of w is deferred to the end of the loop."""
 
     @staticmethod
     def forward(ctx: Any, name: str, w: Shared, x: Tensor | None, h: Tensor, *others: Tensor | None) -> Any:
@@ -193,7 +193,7 @@ class _Advance(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
-    """x w, whose backward leaves the gradient of w to the end of the loop."""
+    """x w; the gradient of w is deferred to the end of the loop."""
 
     @staticmethod
     def forward(ctx: Any, w: Shared, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The LSTM with peepholes of Zhou et al. 2016, eq. 4, without an input matrix: x, f there, is transformed already.
+"""The LSTM with peepholes of Zhou et al. 2016, eq. 4, without an input matrix: x, f there, is already transformed.
 
     z = tanh(x_z + s_z)
     i = sigma(x_i + s_i + theta_i * c)        input gate, rho in the paper

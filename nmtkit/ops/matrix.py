@@ -1,4 +1,4 @@
-"""Rows times a matrix, computed in the way that suits the kind of matrix.
+"""Rows times a matrix, by the method of the kind of matrix.
 
 The equations of cells and decoders say ``product(h, u)``, and the type of ``u`` decides how that is computed. A tensor
 is multiplied by PyTorch, in autocast's dtype where that is on. Any other matrix is ``Converted`` and multiplies by its
@@ -20,7 +20,7 @@ SMALL = 2**14  # elements of a weight
 
 
 class Converted(Protocol):
-    """A matrix (D, E) that is no longer a tensor."""
+    """A matrix (D, E) in a form of its own."""
 
     def product(self, rows: Tensor) -> Tensor:
         """Rows (..., D) times this matrix -> (..., E), and the bias that it was converted with, if any."""
@@ -41,7 +41,7 @@ def product(rows: Tensor, matrix: Matrix) -> Tensor:
 
 
 def repeated(weight: Tensor) -> Matrix:
-    """A weight (D, E) for the steps of a loop without autograd: laid out for the processor's tiles if it has any."""
+    """A weight (D, E) for the steps of a loop without autograd: packed for AMX tiles if the processor has them."""
     return (bfloat16.tiled(weight) if weight.dtype == torch.bfloat16 else None) or weight
 
 
@@ -57,8 +57,8 @@ def usable(precision: Precision, device: torch.device) -> Products:
 def convert(weight: Tensor, bias: Tensor | None, precision: Products, results: torch.dtype = torch.float32) -> Matrix:
     """A weight (D, E) prepared for many products in this precision, to which ``bias`` (E,) is added.
 
-    A small weight is returned as it is, a float32 tensor to whose products no bias is added: converting the rows would
-    cost more than it saves.
+    A small weight stays a float32 tensor, to whose products no bias is added: converting the rows would cost more than
+    it saves.
     """
     if precision == "float32" or weight.numel() < SMALL:
         return weight

@@ -19,9 +19,9 @@ def pad(sentences: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
 
 
 def full_steps(mask: Tensor | None, length: int) -> list[bool]:
-    """Which of ``length`` steps are known to be real in every row, so that no state is passed on; mask (T, B).
+    """Which of ``length`` steps are known to have no padding in any row, so that they need no mask; mask (T, B).
 
-    On the meta device, which has no data, and on a GPU, for whose answer the host would have to wait, none is known.
+    None on the meta device, which has no data, and on a GPU, where it would need a synchronisation.
     """
     if mask is None or mask.is_meta or mask.is_cuda:
         return [mask is None] * length

@@ -1,4 +1,4 @@
-"""Pointwise functions: faster forms of those that PyTorch is slow at on a CPU, and the backward of PyTorch's own."""
+"""Pointwise functions: faster versions where PyTorch is slow on a CPU, and the backward of PyTorch's own."""
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def dropout_mask(like: Tensor, dropout: float) -> Tensor:
-    """The factors of dropout for a tensor like ``like`` (...): 0 with this probability, else what keeps the mean.
+    """The factors of dropout for a tensor like ``like`` (...): 0 with this probability, else one that keeps the mean.
 
     Each 64-bit number drawn decides four elements, with 16 of its bits each.
     """

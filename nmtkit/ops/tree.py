@@ -1,4 +1,4 @@
-"""Trees of tensors: what a decoder remembers, in a form that search can move without understanding it."""
+"""Trees of tensors: a decoder's memory and state, which search reorders without knowing their content."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, cast
@@ -12,7 +12,7 @@ T = TypeVar("T", bound=Tree)
 
 
 def select(tree: T, rows: Tensor) -> T:
-    """The rows (R,) of every tensor, in this order; a row may be left out or taken several times."""
+    """The rows (R,) of every tensor, in this order; rows may be dropped or repeated."""
     return cast(T, _map(lambda tensor: tensor.index_select(0, rows), tree))
 
 

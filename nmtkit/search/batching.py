@@ -1,4 +1,4 @@
-"""Beam search or sampling over any number of sentences, sorted into batches with a budget of tokens."""
+"""Beam search or sampling over any number of sentences, sorted by length into batches of limited tokens."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from nmtkit.search.settings import Search
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import PAD
 
-SHORT = 16  # a shorter sentence counts as this many tokens: each of its rows still costs a whole output layer
+SHORT = 16  # a shorter sentence counts as this many tokens, because the output layer costs the same for each row
 
 
 def translate_each(
@@ -35,12 +35,12 @@ def translate_each(
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done; empty ones first.
 
-    They come one by one, so that the caller need not hold the attention weights of all sentences. Sentences are source
-    ids without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: draw n_best translations
-    at random instead, see ``sample``. others: the same sentences in the other segmentations that members of an ensemble
-    read. shortlists: the target words each batch may use, in addition to those of ``forced``. A batch that does not fit
-    into memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam
-    size, and when one sentence alone does not fit into memory.
+    A generator, so that the caller need not hold the attention weights of all sentences. Sentences are source ids
+    without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: sample n_best translations
+    instead, see ``sample``. others: the same sentences in the other segmentations that members of an ensemble read.
+    shortlists: the target words each batch may use, in addition to those of ``forced``. A batch that does not fit into
+    memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam size,
+    and when one sentence alone does not fit into memory.
     """
     if seed is not None:
         config = replace(config, beam_size=n_best)
@@ -73,7 +73,7 @@ def translate_each(
         )
 
     batches = list(token_batches([len(sentence) for sentence in sentences], config.max_tokens // config.beam_size))
-    for batch in reversed(batches):  # the largest first, so that too little memory shows at once
+    for batch in reversed(batches):  # the largest first, so that running out of memory shows at once
         for part, best in in_halves(batch, found, too_large):
             yield from zip(part, best, strict=True)
 

@@ -1,8 +1,8 @@
-"""Beam search over a Scorer, many sentences at once; it never sees a model.
+"""Batched beam search over a Scorer, independent of any model.
 
 The rule is the papers' (Bahdanau 2015, Zhou 2016; GroundHog's search): a finished hypothesis keeps its
 slot, so with f of K slots finished the best K - f continuations survive, and a sentence is done when all K
-slots are finished, or earlier when no living hypothesis can still enter the n best.
+slots are finished, or earlier if no living hypothesis can still enter the n best.
 
 Letters: B sentences still searched, K slots, N = B * width rows (width: the most hypotheses alive in one
 sentence, 1 at first and K at most), S source, V words.
@@ -99,7 +99,7 @@ def beam_search(
     searched = list(range(len(longest)))  # (B,) the sentences still in the batch
     words, parents, alive = np.full(len(src), BOS), np.arange(len(src)), np.zeros(len(src), np.float32)  # (N,) each
     attention = attention or config.coverage_penalty > 0
-    # One block: small arrays that stay, among large ones that are freed, would fragment the memory of a long line.
+    # One block, because many small arrays among large temporary ones would fragment memory.
     block = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(-1)), np.float32) if attention else None
     memory, state = scorer.begin(src, src_mask)
 
@@ -115,7 +115,7 @@ def beam_search(
             endings[searched[i]].append(_end(*ending, config, history, lengths[searched[i]]))
         for i, sentence in enumerate(searched):
             if len(ended := endings[sentence]) >= n_best:
-                best = float(found.log_probs[i, living[i].argmax()])  # of those that go on, if any does
+                best = float(found.log_probs[i, living[i].argmax()])  # of the unfinished ones, if any
                 living[i] &= not _settled(ended, best, n_best, config, config.reach(step + 1, longest[sentence]))
 
         (kept,) = np.nonzero(living.any(axis=1))
@@ -136,9 +136,9 @@ def beam_search(
 
 
 def _divided(found: _Candidates, slots: list[int]) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
-    """Which of the candidates survive (B, k), and the places (sentence, column) of those that have ended.
+    """Which candidates survive (B, k), and the places (sentence, column) of those that are finished.
 
-    slots (B,): how many candidates of each sentence there is room for, because a finished hypothesis keeps its slot.
+    slots (B,): the free slots of each sentence, because a finished hypothesis keeps its slot.
     """
     fitting = (found.log_probs > -np.inf) & (np.arange(found.words.shape[1]) < np.array(slots)[:, None])
     living = fitting & (found.words != EOS)
@@ -147,25 +147,25 @@ def _divided(found: _Candidates, slots: list[int]) -> tuple[npt.NDArray[np.bool_
 
 
 def _in_place(parents: Integers, rows: int) -> bool:
-    """Whether each of so many rows stays in its place, as in most steps of greedy search; parents (N,)."""
+    """Whether parents (N,) leave all ``rows`` in place, as in most steps of greedy search."""
     return len(parents) == rows and bool((parents == np.arange(rows)).all())
 
 
 def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:
-    """The word that must come at this step: the prefix's, or EOS at the longest length; None leaves it to the model."""
+    """The forced word of this step: the prefix's, or EOS at the maximum length; None if the model chooses."""
     if step < len(prefix):
         return prefix[step]
     return EOS if step == longest else None
 
 
 def sent(numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
-    """These numbers (of any shape) on the device, without waiting for its work so far."""
+    """These numbers (of any shape) copied to the device asynchronously."""
     return torch.from_numpy(numbers).to(device, non_blocking=True)
 
 
 def _packed(log_probs: Tensor, words: Tensor) -> Tensor:
-    """Log-probabilities in float32 and words (N, k) in one tensor (2, N, k), so that the host waits for them once."""
-    return torch.stack([log_probs.view(torch.int32), words.int()])  # the bits of a number, as they are
+    """Log-probabilities in float32 and words (N, k) in one tensor (2, N, k), for a single transfer to the host."""
+    return torch.stack([log_probs.view(torch.int32), words.int()])  # the bits, reinterpreted
 
 
 def _unpacked(both: Tensor) -> tuple[Tensor, Tensor]:
@@ -184,7 +184,7 @@ def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int
     if not unk:
         best = best.masked_fill(words == UNK, -torch.inf)
     forced = any(word is not None for word in only)
-    if forced:  # in a column of its own, behind the best
+    if forced:  # in an extra column
         each = np.repeat([EOS if word is None else word for word in only], width)  # (N,)
         must = sent(each, words.device)[:, None]
         best, words = torch.cat([best, whole(log_probs).gather(1, must)], dim=1), torch.cat([words, must], dim=1)
@@ -203,7 +203,7 @@ def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int
                 of_it[:, :-1] = -torch.inf
                 of_it[:, -1].clamp_(min=LOWEST)
     total = torch.from_numpy(alive).float()[:, None] + best  # (N, k)
-    # A stable sort of these few, so that ties do not depend on how wide the batch-mates make the batch.
+    # A stable sort, so that ties do not depend on the width, which other sentences of the batch determine.
     total, chosen = (x[:, :k] for x in total.view(len(only), -1).sort(stable=True, descending=True))  # (B, k)
     words = words.view(len(only), -1).gather(1, chosen)
     rows = chosen // best.size(1) + torch.arange(0, len(alive), width)[:, None]  # the second: first rows (B, 1)
@@ -213,12 +213,12 @@ def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int
 def _rows(found: _Candidates, living: npt.NDArray[np.bool_], kept: Integers) -> tuple[Integers, Integers, Floats]:
     """Words, the rows they continue, and log P, (N,) each, of the survivors; living (B, K), kept (B',).
 
-    All sentences have the same number of rows, so where fewer survive there are dead ones: the best, with log P -inf.
+    All sentences have the same number of rows, so they are filled up with copies of the best whose log P is -inf.
     """
     living = living[kept]
     counts = living.sum(axis=1)
     width = counts.max()
-    order = (~living).argsort(axis=1, kind="stable")[:, :width]  # (B', width), those that go on first
+    order = (~living).argsort(axis=1, kind="stable")[:, :width]  # (B', width), survivors first
     dead = np.arange(width) >= counts[:, None]
     places = kept[:, None], np.where(dead, order[:, :1], order)
     alive = np.where(dead, np.float32(-np.inf), found.log_probs[places])
@@ -235,7 +235,7 @@ def _copied(weights: Tensor | None, block: Floats | None, step: int) -> Floats |
 
 
 def _end(log_prob: float, row: int, config: Search, history: list[_Step], length: int) -> _Ending:
-    """The hypothesis that goes on from this row of the last step with EOS. length: S of its source."""
+    """The hypothesis that continues this row of the last step with EOS. length: S of its source."""
     score = config.score(log_prob, len(history))
     if config.coverage_penalty:
         score += config.coverage_penalty * _coverage(history, row, length)
@@ -243,7 +243,7 @@ def _end(log_prob: float, row: int, config: Search, history: list[_Step], length
 
 
 def _settled(ended: list[_Ending], best: float, n_best: int, config: Search, reach: int) -> bool:
-    """True if no living hypothesis, with log P ``best`` at most, can still enter the n best of those that have ended.
+    """True if no living hypothesis, with log P ``best`` at most, can still enter the n best finished ones.
 
     log P only falls, and no length scores higher than ``reach``.
     """
@@ -276,7 +276,7 @@ def _coverage(history: list[_Step], row: int, length: int) -> float:
 
 
 def _trace(history: list[_Step], ending: _Ending, length: int, block: Floats | None) -> Hypothesis:
-    """The hypothesis that ends there, by following the rows back to the first step.
+    """The hypothesis of an ending, by following the back-pointers to the first step.
 
     length: S of its source. block: attention weights (steps, rows, S) of all steps, if the scorer gives some.
     """
@@ -285,7 +285,7 @@ def _trace(history: list[_Step], ending: _Ending, length: int, block: Floats | N
         ids.append(int(step.words[row]))
         sums.append(float(step.log_probs[row]))
         rows.append(row)
-    # At once: a row at a time would take longer than everything else that replacing unknown words needs.
+    # One indexing operation, because row by row would take longer than the rest of replacing unknown words.
     attention = None if block is None else block[np.arange(len(rows)), rows[::-1], :length]
     log_probs = [after - before for before, after in itertools.pairwise(sums[::-1])]
     return Hypothesis(ids[-2::-1], ending.score, log_probs, attention)  # without BOS, the last one found

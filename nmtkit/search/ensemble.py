@@ -1,4 +1,4 @@
-"""Several models as one Scorer: their probabilities of the next word are combined at every step.
+"""Ensembles: several models as one Scorer, which averages their probabilities of the next word at every step.
 
 Zhou et al. 2016 (section 4.4.2) take the arithmetic mean of the probabilities; Wang et al. 2017 do not say which mean
 they take. Members may have any architecture and read their own segmentation of the source, but they share one target
@@ -20,7 +20,7 @@ Combine = Literal["prob", "logprob"]
 
 
 class Ensemble:
-    """A ``Scorer`` of several members, whose weights are taken relative to their sum.
+    """A ``Scorer`` of several members, whose weights are normalised.
 
     Members may read different segmentations of the source. There are D of them, and member m reads ``reads[m]``.
     """
@@ -36,7 +36,7 @@ class Ensemble:
         """``Scorer.begin``: src (B, D, S), or (B, S) for one source, and its mask -> memories and states."""
         if src.dim() == 2:
             src, src_mask = src.unsqueeze(1), src_mask.unsqueeze(1)
-        lengths = src_mask.sum(-1).amax(0).tolist()  # (D,): a source has no padding but its own
+        lengths = src_mask.sum(-1).amax(0).tolist()  # (D,): trims the padding of shorter sources
         begun = [
             member.begin(src[:, d, : lengths[d]], src_mask[:, d, : lengths[d]])
             for member, d in zip(self.members, self.reads, strict=True)

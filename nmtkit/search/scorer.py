@@ -1,4 +1,4 @@
-"""The protocol through which search sees a model, an ensemble or a table in a test."""
+"""The protocol of whatever search can use: a model, an ensemble, or a table in a test."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ class Scorer(Protocol):
     """Gives the probabilities of the next word. B sentences, K beam, N = B*K rows sentence-major, S source, V words.
 
     Memory is computed once per source sentence, has B rows and never changes. State has N rows and is
-    passed in and handed back. K is N // B and may differ from one step to the next; it is 1 at first.
+    passed in and returned. K is N // B and may differ from one step to the next; it is 1 at first.
     """
 
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:

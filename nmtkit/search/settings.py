@@ -70,12 +70,12 @@ class Search:
                 return log_prob / float(length**self.alpha)
 
     def reach(self, words: int, longest: int) -> int:
-        """The greatest length, EOS included, that a living hypothesis of so many words is assumed to reach.
+        """The greatest length, EOS included, that a living hypothesis of ``words`` words is assumed to reach.
 
-        A sentence is done when no living hypothesis would enter the n best with that length and its present log P.
+        A sentence is done when no living hypothesis would enter the n best with that length and its current log P.
         ``all``: the longest length allowed, so that stopping early changes no result. ``first``: the next length, as if
-        it ended there. ``bound``: some words more, which changes few results. Measured (recipes/benchmarks/NOTES.md):
-        ``first`` is 4 to 16 % faster than ``bound``, for -0.2 to +0.5 BLEU.
+        EOS came next. ``bound``: ``HORIZON`` words more, which changes few results. Measured
+        (recipes/benchmarks/NOTES.md): ``first`` is 4 to 16 % faster than ``bound``, for -0.2 to +0.5 BLEU.
         """
         if self.stop == "all":
             return longest + 1

@@ -1,7 +1,7 @@
-"""Shortlists: a batch is translated with a part of the target vocabulary, because a large output layer is slow.
+"""Shortlists: a batch is translated with a subset of the target vocabulary, because a large output layer is slow.
 
-For a model that is restricted to a shortlist, ids are places in the shortlist, and search sees only these.
-Its probabilities sum to one over the shortlist, so they are higher than the model's over all words.
+For a model restricted to a shortlist, ids are positions in the shortlist. Its probabilities sum to one over the
+shortlist, so they are higher than those over the whole vocabulary.
 """
 
 import itertools
@@ -34,12 +34,12 @@ class Shortlist:
         return cast(Narrowing, scorer).over(torch.tensor(self.words, device=device))
 
     def narrowed(self, prefixes: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Prefixes in ids of the whole vocabulary as places in the shortlist."""
+        """Prefixes in ids of the whole vocabulary, as positions in the shortlist."""
         places = {word: place for place, word in enumerate(self.words)}
         return [[places[word] for word in prefix] for prefix in prefixes]
 
     def widened(self, results: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-        """Hypotheses in places of the shortlist as ids of the whole vocabulary."""
+        """Hypotheses in positions of the shortlist, as ids of the whole vocabulary."""
         return [[h._replace(ids=[self.words[place] for place in h.ids]) for h in best] for best in results]
 
 
@@ -51,6 +51,6 @@ class Shortlists:
     words: Sequence[Iterable[int]]  # of each sentence
 
     def of(self, batch: Iterable[int], prefixes: Sequence[Sequence[int]] | None) -> Shortlist:
-        """The shortlist of these sentences, and of the words that their translations must begin with."""
+        """The shortlist of a batch, which includes the words of its prefixes."""
         asked = itertools.chain(*(self.words[i] for i in batch), *(prefixes or ()))
         return Shortlist(sorted({*range(self.frequent), *asked}))

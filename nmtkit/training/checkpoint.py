@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
     """Write a checkpoint under a temporary name and rename it when it is whole.
 
-    Raises UserError, with everything that was there before still there, when it cannot be written.
+    Raises UserError when it cannot be written; earlier checkpoints stay intact.
     """
     final = folder.checkpoint(progress.update)
-    for left in final.parent.glob(".step-*.tmp"):  # of a process that was killed
+    for left in final.parent.glob(".step-*.tmp"):  # left by a killed process
         shutil.rmtree(left)
     temporary = final.with_name(f".{final.name}.tmp")
     try:
@@ -47,7 +47,7 @@ def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer
             os.replace(temporary, final)
             sync(final.parent)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs the room
+        shutil.rmtree(temporary, ignore_errors=True)  # to free space on a full disk
         raise
 
 
@@ -58,14 +58,14 @@ def save_validated(folder: ModelFolder, progress: Progress) -> None:
 
 def _save_plain(path: Path, values: dict[str, Any]) -> None:
     """Write plain values and tensors of any shape."""
-    content = io.BytesIO()  # written in one go: torch's own writing reports a full disk as a bug
+    content = io.BytesIO()  # in memory first, because torch reports a full disk as an internal error
     torch.save(values, content)
     with atomic_write(path, "wb") as file:
         file.write(content.getbuffer())
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> int:
-    """Write tensors of any shape as safetensors, their checksum beside them; gives the CRC-32 of the file."""
+    """Write tensors of any shape as safetensors, with a checksum file; returns the CRC-32 of the file."""
     content = safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in weights.items()})
     with atomic_write(path, "wb") as file:
         file.write(content)
@@ -95,15 +95,15 @@ def load_into(model: nn.Module, path: Path) -> None:
         if ours is None or theirs is None or ours.shape != theirs.shape:
             shapes = [None if t is None else tuple(t.shape) for t in (ours, theirs)]
             raise UserError(f"{path}: {name}: this model wants shape {shapes[0]}, the file has {shapes[1]}")
-    model.load_state_dict(weights)  # copies, so that the file is not held open
+    model.load_state_dict(weights)  # copied, so that the file is not kept open
 
 
 def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
-    """Put checkpoint ``update`` back into model and optimiser, and give the progress that belongs to it.
+    """Restore model and optimiser from checkpoint ``update``, and return its progress.
 
     That is the progress after the validation, if there was one, or else the one before it.
 
-    Raises UserError naming the file that cannot be used, and what to delete to go on from another checkpoint.
+    Raises UserError naming the unusable file, and what to delete to resume from another checkpoint.
     """
     weights, trainer, validated = folder.weights(update), folder.trainer(update), folder.validated(update)
     load_into(model, weights)
@@ -116,10 +116,10 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
         crc = crc32(weights)
         if saved.get("crc32", crc) != crc:  # of another update, say, put there by hand
             raise ValueError("the weights beside it are not those it was saved with")
-        # States belong to parameters by their places, and settings may name the groups in another order now.
+        # States are matched to parameters by position, and the groups' order in the settings may have changed.
         order = [group.get("name") for group in saved["optimizer"]["param_groups"]]
         optimizer.param_groups.sort(key=lambda group: order.index(group.get("name")))
-        # Learning rates and the like are those of the settings, which a run that goes on may change.
+        # Learning rates and the like come from the settings, which may change when a run is resumed.
         settings = [
             {name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups
         ]
@@ -128,7 +128,7 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
             group.update(own)
         for parameter, state in optimizer.state.items():
             for name, value in state.items():
-                # Numbers of updates have no shape; whatever else an optimiser keeps has that of its parameter.
+                # Step counts are scalars; all other optimiser state has the shape of its parameter.
                 if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
                     raise ValueError(f"{name} has shape {tuple(value.shape)} instead of {tuple(parameter.shape)}")
         progress = _progress(saved["progress"], update)
@@ -139,9 +139,9 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
 
 
 def _load_plain(path: Path) -> dict[str, Any]:
-    """What ``_save_plain`` wrote; raises an exception of any kind where it is damaged."""
+    """The content written by ``_save_plain``; raises any kind of exception if it is damaged."""
     with zipfile.ZipFile(path) as packed:
-        if damaged := packed.testzip():  # torch.load does not look at the check sums
+        if damaged := packed.testzip():  # torch.load does not verify checksums
             raise ValueError(f"{damaged} is damaged")
     values: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     return values
@@ -157,7 +157,7 @@ def _progress(values: Any, update: int) -> Progress:
 
 @contextmanager
 def _report_damage(path: Path) -> Iterator[None]:
-    """Turn whatever is raised by a file of a checkpoint into a UserError that says what to delete."""
+    """Turn any exception caused by a checkpoint file into a UserError that says what to delete."""
     try:
         yield
     except Exception as error:  # torch raises many kinds for a damaged file
@@ -170,6 +170,7 @@ def _report_damage(path: Path) -> Iterator[None]:
 def prune(folder: ModelFolder, keep: set[int]) -> None:
     """Delete every checkpoint whose update is not in ``keep``."""
     for update in set(folder.updates()) - keep:
-        going = folder.checkpoint(update).with_name(f".step-{update}.tmp")  # at once, so that no half of it is found
+        # Renamed first, so that no partial checkpoint is found.
+        going = folder.checkpoint(update).with_name(f".step-{update}.tmp")
         os.replace(folder.checkpoint(update), going)
         shutil.rmtree(going)

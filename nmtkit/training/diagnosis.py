@@ -27,7 +27,7 @@ def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) 
     shown = ", ".join(str(row + 1) for row in rows[:4])
     lines = f"corpus lines {shown} of {len(rows)} in the batch"
     if not math.isfinite(norm) or not math.isfinite(gradient.loss):
-        run.seed_dropout()  # once more, with the same units left out
+        run.seed_dropout()  # repeat the update with the same dropout
         origin = first_offender(run.model, lambda: accumulate(run, rows, micro_batches(run, rows)))
         raise UserError(
             f"{place}: loss {gradient.loss:g}, gradient norm {norm:g}, first in {origin}; {lines}; "
@@ -43,7 +43,7 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
     Looks at the model's weights, then at the outputs of its modules during ``run``, then at the gradients that ``run``
     leaves, from the loss backwards.
     """
-    # Weights first: a bad one makes every output bad, wherever it is used.
+    # Weights first, because a bad one spoils every output that uses it.
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             return f"the weights {name}"
@@ -61,7 +61,7 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
             hook.remove()
     if offenders:
         return f"the output of {offenders[0] or 'the decoder'}"  # the whole model has no name
-    # Backwards from the loss, so that the last parameter with a bad gradient is nearest to where it began.
+    # Backwards from the loss, so that the first bad gradient found is nearest to its origin.
     for name, parameter in reversed(list(model.named_parameters())):
         if parameter.grad is not None and not _finite(parameter.grad):
             return f"the gradient of {name}"

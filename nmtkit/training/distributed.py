@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from nmtkit.errors import UserError
 from nmtkit.machine.processes import available_cores
 
-PATIENCE = timedelta(minutes=30)  # of processes that wait for another, which may be writing a checkpoint
+PATIENCE = timedelta(minutes=30)  # how long processes wait for another, which may be writing a checkpoint
 
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[torch.device]:
-    """Join the processes that torchrun started; gives the device of this one.
+    """Join the processes that torchrun started; yields the device of this one.
 
     Each takes the GPU of its own number on its machine, or its share of the processor's cores. A UserError says
     which process it came from.
@@ -33,14 +33,14 @@ def processes(device: torch.device) -> Iterator[torch.device]:
         return
     rank, count, local, here = map(_number, ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     if device.type == "cuda":
-        # Two processes on one GPU would compete for its memory, and nccl refuses it with a message that helps nobody.
+        # Two processes on one GPU would compete for its memory, and nccl refuses it with an unhelpful message.
         if here > torch.cuda.device_count():
             raise UserError(f"{here} processes on a machine with {torch.cuda.device_count()} GPUs; start one for each")
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
-    elif os.environ.get("OMP_NUM_THREADS", "1") == "1":  # what torchrun sets where nothing was said
+    elif os.environ.get("OMP_NUM_THREADS", "1") == "1":  # torchrun's default
         torch.set_num_threads(max(1, available_cores() // here))
-    # PyTorch's optimisers load this module, whose functions keep the group that there is then as their default. Its
+    # PyTorch's optimisers load this module, whose functions keep the current group as their default. Its
     # threads would outlive it, and now and then abort a process that has finished.
     from torch.distributed.nn import functional  # noqa: F401
 
@@ -53,14 +53,14 @@ def processes(device: torch.device) -> Iterator[torch.device]:
     except UserError as error:
         raise UserError(f"process {rank} of {count}: {error}") from None
     # With PyTorch 2.6 this thread waits for those of gloo for ever if the group has the last reference to its backend:
-    # they may need Python's lock to let go of a tensor, and a group that goes does not release it.
+    # they may need the GIL to free a tensor, and the group's destructor does not release it.
     backend = dist.distributed_c10d._get_default_group()._get_backend(device)
     dist.destroy_process_group()
     del backend
 
 
 def _number(name: str) -> int:
-    """The value of torchrun's environment variable ``name``. Raises UserError where only some of them are set."""
+    """The value of torchrun's environment variable ``name``. Raises UserError if only some of them are set."""
     value = os.environ.get(name, "")
     if not value.isdecimal():
         raise UserError(f"{name} is {value!r} beside WORLD_SIZE; start processes with torchrun, or unset WORLD_SIZE")
@@ -78,7 +78,7 @@ def size() -> int:
 
 
 def share(rows: np.ndarray) -> np.ndarray:
-    """The share of this process in something sorted by length: every n-th, so that all have equally much to do."""
+    """The share of this process in items sorted by length: every n-th, so that all have the same amount of work."""
     return rows[rank() :: size()]
 
 
@@ -91,8 +91,8 @@ def total(*numbers: float) -> list[float]:
 
 
 def highest(number: int) -> int:
-    """The highest number that any process gives."""
-    # A sum can say it too, in which every process has a place of its own.
+    """The maximum over all processes."""
+    # As a sum in which every process has a slot of its own.
     return int(max(total(*(number if i == rank() else 0 for i in range(size())))))
 
 

@@ -1,4 +1,4 @@
-"""Measurements before training: the cost of a model, and the batch size that keeps the machine busy."""
+"""Measurements before training: the cost of a model, and the smallest batch size at full speed."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""The gradient of one update: a global batch in as many micro-batches as memory asks for, shared by all processes."""
+"""The gradient of one update: a global batch, split over processes and into as many micro-batches as memory needs."""
 
 import logging
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
     ``micro`` is what ``micro_batches`` made of them. Raises UserError where memory does not hold a single pair.
     """
     run.model.train()
-    # Of the global batch, before it is shared: every process divides by the same number, and the sum is the mean.
+    # Of the global batch: every process divides by the same number, so that the sum is the mean.
     tokens = int(run.corpus.lengths(rows)[1].sum()) + len(rows)
     divisor = tokens if run.settings.loss == "tokens" else len(rows)
     sums = unless_full(partial(_add_up, run, micro, divisor))
@@ -57,7 +57,7 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
 
 def _add_up(run: Run, micro: Sequence[Batch], divisor: int) -> tuple[Tensor, Tensor]:
     """Loss and negative log-likelihood, summed over micro-batches, whose gradients are added up in the parameters."""
-    # After a failure this is a new start: what the micro-batches before it have added is counted again.
+    # After running out of memory, accumulation starts again from zero.
     run.model.zero_grad(set_to_none=True)
     total_loss, total_nll = torch.zeros(2, dtype=torch.float64, device=run.device)
     for batch in micro:
@@ -72,7 +72,7 @@ def _add_up(run: Run, micro: Sequence[Batch], divisor: int) -> tuple[Tensor, Ten
 def read(sums: Sums, norm: Tensor) -> tuple[Gradient, float]:
     """The figures of an update over all processes, and the norm () of its gradient.
 
-    The host waits here, and here alone, for a GPU to have done the update.
+    This is the only place where the host waits for the GPU.
     """
     loss, nll, norm_read = torch.stack([sums.loss, sums.nll, norm.to(sums.loss)]).tolist()
     loss, nll, halvings = distributed.total(loss, nll, sums.halvings)
@@ -85,10 +85,10 @@ def _parts(run: Run, rows: np.ndarray) -> list[np.ndarray]:
 
 
 def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
-    """Micro-batches of half the size, where memory does not hold ``parts``. Raises UserError for single pairs."""
+    """Micro-batches of half the size, when ``parts`` do not fit into memory. Raises UserError for single pairs."""
     log.warning("out of memory in %d passes; again in halves: training.pass_tokens is too high", len(parts))
     if max(map(len, parts)) == 1:
-        # The longest sides, which are what the user can limit.
+        # The longest sides, which the user can limit.
         src, tgt = (int(lengths.max()) for lengths in run.corpus.lengths(np.concatenate(parts)))
         raise UserError(
             f"a pair of {src} and {tgt} tokens does not fit into the memory of {run.device}: take a smaller "
@@ -102,7 +102,7 @@ def clip(model: Seq2Seq, limit: float | None) -> Tensor:
     # A parameter that no micro-batch used has no gradient.
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     norm = _norm(gradients)
-    # Where the host need not wait for the norm, nothing is multiplied by 1. PyTorch divides by 1e-6 more than the norm.
+    # On a CPU, scaling by 1 is skipped. PyTorch divides by the norm plus 1e-6.
     if limit is not None and (norm.is_cuda or norm + 1e-6 > limit):
         torch.nn.utils.clip_grads_with_norm_(model.parameters(), limit, norm)
     return norm
@@ -112,5 +112,5 @@ def _norm(gradients: Sequence[Tensor]) -> Tensor:
     """The norm of tensors of any shapes together, a scalar of shape ()."""
     if not gradients or gradients[0].is_cuda:
         return torch.nn.utils.get_total_norm(gradients)
-    # A processor takes half as long for a vector's product with itself as for PyTorch's norm of it.
+    # On a CPU, a dot product with itself takes half as long as PyTorch's norm.
     return torch.stack([gradient.flatten().dot(gradient.flatten()) for gradient in gradients]).sum().sqrt()

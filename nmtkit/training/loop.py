@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def train(run: Run, validate: Callable[[], Validation]) -> None:
-    """Train from where ``run.progress`` is until something in the settings says stop, or a signal does.
+    """Train from ``run.progress`` until a stopping criterion of the settings is met or a signal arrives.
 
     Raises KeyboardInterrupt, with everything saved, after Ctrl-C.
     """
@@ -33,11 +33,11 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     if len(pairs) < len(run.corpus):
         log.info("training on %d pairs; %d left out: empty, or longer than %s tokens",
                  len(pairs), len(run.corpus) - len(pairs), settings.max_length)  # fmt: skip
-    epoch = run.epoch(pairs)  # of a run that goes on: the one that it stopped in, in the same order
+    epoch = run.epoch(pairs)  # a resumed run continues its epoch in the same order
     stop, saved = 0, time.monotonic()  # the signal that asked for it; the last checkpoint
     ahead: list[Batch] = []  # of the next update
     with stop_signals() as received, display(_total_updates(settings, len(epoch)), progress.update) as shown:
-        # What a run that was killed after the checkpoint, or before the end of the validation, has yet to do.
+        # The validation that a run killed after its checkpoint has still to do.
         validation = _validate(run, validate, shown) if progress.is_due(settings) else None  # the last one
         while not (progress.finished or stop):
             assert progress.batch < len(epoch), "the data are not those of this run"
@@ -49,7 +49,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             set_rates(run.optimizer, run.rate)
             sums = accumulate(run, rows, micro)
             clipped = clip(run.model, run.clip_limit)
-            # A GPU has all of this update to do now, and the host the time to prepare the next one.
+            # While a GPU computes this update, the host prepares the next one.
             ahead = micro_batches(run, epoch[progress.batch]) if progress.batch < len(epoch) else []
             gradient, norm = read(sums, clipped)
             check_gradient(run, rows, gradient, norm)  # before a NaN reaches the weights
@@ -59,44 +59,44 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             log.debug("update %d: %d sentences, loss %.3f, gradient norm %.3g, %.2f s",
                       progress.update, len(rows), gradient.nll / gradient.tokens, norm, seconds)  # fmt: skip
             shown.show(progress.update, _facts(run, validation))
-            stop = distributed.highest(max(received, default=0))  # of the processes, so that they decide alike
+            stop = distributed.highest(max(received, default=0))  # over all processes, so that they agree
 
             epoch_ended = progress.batch == len(epoch)
             if epoch_ended:
                 _end_epoch(run, epoch)
             progress.finished = progress.end(settings)
             due = progress.is_due(settings)
-            # By the clock, for epochs that take hours: not measured, so that the next checkpoint replaces it.
+            # By time, for epochs that take hours; not validated, so the next checkpoint replaces it.
             by_clock = settings.save_every is not None and time.monotonic() - saved >= 60 * settings.save_every
             if due or by_clock:
                 _save(run)
-            if due:  # after the checkpoint, because much can go wrong in a validation
+            if due:  # after the checkpoint, because a validation may fail
                 validation = _validate(run, validate, shown)
             if due or by_clock:
                 saved = time.monotonic()
             if epoch_ended and not (progress.finished or stop):
                 epoch = run.epoch(pairs)
-        if progress.update not in run.folder.updates():  # a signal came between two validations
+        if progress.update not in run.folder.updates():  # stopped by a signal between two validations
             _save(run)
     if stop == signal.SIGINT:
         log.info("stopped after update %d", progress.update)
-        raise KeyboardInterrupt  # so that a script does not go on with half a model
+        raise KeyboardInterrupt  # so that a script does not continue with a half-trained model
 
 
 def _end_epoch(run: Run, epoch: Epoch) -> None:
-    """Count the epoch, and log what its batches were."""
+    """Count the epoch, and log the figures of its batches."""
     progress = run.progress
     progress.epoch, progress.batch = progress.epoch + 1, 0
     _log(run, metrics.epoch_record(progress, epoch))
-    # Said once: the batches of every epoch are much alike, and its record has the figures of each.
+    # Once, because epochs are much alike; the history has the figures of each.
     if progress.epoch == 1:
         log.info("%d batches an epoch, %.1f %% of them padding", len(epoch), 100 * epoch.padding)
 
 
 def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> Validation:
-    """Measure, and let the result, which is given back, decide about rate, patience and the best checkpoints.
+    """Validate, and update learning rate, patience and the best checkpoints; returns the result.
 
-    The checkpoint is there already, and what is decided is written beside it.
+    The checkpoint has been written before, and the new progress is added to it.
     """
     progress, started = run.progress, time.perf_counter()
     shown.show(progress.update, "validating")
@@ -104,7 +104,7 @@ def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> V
     progress.window = Window()
     validation = validate()
     improved = progress.judge(validation, run.settings, regular=progress.is_regular(run.settings))
-    progress.finished = progress.end(run.settings)  # patience may be lost by it
+    progress.finished = progress.end(run.settings)  # it may exhaust patience
     seconds = time.perf_counter() - started
     _log(run, trained)
     _log(run, metrics.validation_record(progress, validation, seconds))
@@ -116,12 +116,12 @@ def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> V
     if not distributed.rank():
         checkpoint.save_validated(run.folder, progress)
         _tidy(run)
-    shown.show(progress.update, _outcome(run, validation))  # a finished bar stays with it
+    shown.show(progress.update, _outcome(run, validation))  # the final bar keeps it
     return validation
 
 
 def _save(run: Run) -> None:
-    """Write a checkpoint, which takes the place of one that was written by the clock."""
+    """Write a checkpoint, which replaces one written by time."""
     if not distributed.rank():
         checkpoint.save(run.folder, run.model, run.optimizer, run.progress)
         _tidy(run)
@@ -129,7 +129,7 @@ def _save(run: Run) -> None:
 
 def _tidy(run: Run) -> None:
     """Rank the checkpoints, and delete those that are neither among the best nor among the last validated."""
-    run.folder.write_ranking(run.progress.best)  # after the file that it names is there
+    run.folder.write_ranking(run.progress.best)  # after the checkpoints that it names exist
     checkpoint.prune(run.folder, run.progress.kept)
 
 
@@ -149,7 +149,7 @@ def _facts(run: Run, validation: Validation | None) -> str:
 
 
 def _outcome(run: Run, validation: Validation | None) -> str:
-    """The part of the live line about validations: the last one, the best one, and how many may still disappoint."""
+    """The part of the live line about validations: the last one, the best one, and the patience left."""
     settings, progress = run.settings, run.progress
     last = f"  dev {validation.cross_entropy:.3f} BLEU {validation.bleu:.2f}" if validation else ""
     best = f"  best {settings.ranked_by} {progress.best[0][1]:.2f}" if progress.best else ""

@@ -59,7 +59,7 @@ def score_words(model: Seq2Seq, batch: Batch, dtype: torch.dtype) -> tuple[Tenso
 
 
 def _products(model: Seq2Seq, dtype: torch.dtype) -> torch.autocast:
-    """A context in which products are done in ``dtype``; states and sums stay float32 whatever it is."""
+    """An autocast context for products in ``dtype``; states and sums stay float32."""
     return torch.autocast(model.output.weight.device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
 
 

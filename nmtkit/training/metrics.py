@@ -15,9 +15,9 @@ from nmtkit.lines import atomic_write, report_write_errors, sync
 from nmtkit.training.progress import Progress
 from nmtkit.training.validation import Validation
 
-# Whoever wants the records as they come has a handler here, to which each is passed as the message.
+# A handler added here gets every record as the message of a log record.
 RECORDS = logging.getLogger("nmtkit.records")
-RECORDS.propagate = False  # they are no lines to read
+RECORDS.propagate = False  # records are not log lines
 
 
 def epoch_record(progress: Progress, epoch: Epoch) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def validation_record(progress: Progress, validation: Validation, seconds: float
         "update": progress.update,
         "epoch": progress.current_epoch,
         "cross_entropy": validation.cross_entropy,
-        "perplexity": math.exp(min(validation.cross_entropy, 700.0)),  # a float holds no more
+        "perplexity": math.exp(min(validation.cross_entropy, 700.0)),  # a float overflows above
         "token_error_rate": validation.errors,
         "train_token_error_rate": validation.train_errors,
         "bleu": validation.bleu,
@@ -64,14 +64,14 @@ def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
     with report_write_errors(path):
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-        sync(path)  # before the checkpoint that counts on it
+        sync(path)  # before the checkpoint that relies on it
     RECORDS.info(record)
 
 
 def rewind_metrics(folder: ModelFolder, progress: Progress) -> None:
-    """Forget what was logged after the checkpoint with this progress: those updates are about to be made again.
+    """Drop the records logged after the checkpoint with this progress, whose updates are about to be repeated.
 
-    Of a validation that was ended half-way, which is made again, too, nothing stays either.
+    Those of an interrupted validation, which is repeated as well, are dropped, too.
     """
     again = () if progress.validated else ("train", "valid")  # at the update of the checkpoint itself
     lines = read_text(folder.metrics).splitlines(keepends=True)
@@ -85,8 +85,8 @@ def rewind_metrics(folder: ModelFolder, progress: Progress) -> None:
             if line.endswith("\n") and made:
                 kept.append(line)
         except (ValueError, RecursionError, TypeError, KeyError):
-            continue  # the half line of a killed process
-    # Only then: most runs stop at a checkpoint and have nothing to forget.
+            continue  # a line cut off by a crash
+    # Only if something was dropped: most runs stop at a checkpoint.
     if len(kept) != len(lines):
         with atomic_write(folder.metrics) as file:
             file.writelines(kept)

@@ -11,12 +11,12 @@ from nmtkit.config import FIXED
 from nmtkit.errors import UserError
 from nmtkit.models import base
 
-LARGEST = 1e30  # settings are less, so that float32 can multiply by them
+LARGEST = 1e30  # settings are below, so that products with them stay within float32
 
 
 @dataclass(frozen=True)
 class Group:
-    """Settings of one group of parameters; those that are None are the optimiser's.
+    """Settings of one group of parameters; None means the optimiser's.
 
     ``init``: ``default`` (the layer's own), ``zeros``, ``normal STD``, ``uniform BOUND``, ``orthogonal``.
     ``decay``: with adamw v <- v - lr (step + decay v); with the others the gradient becomes g + decay v.
@@ -35,7 +35,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """The update rule and its constants. ``lr`` and ``decay`` hold for every group that does not say otherwise."""
+    """The update rule and its constants. ``lr`` and ``decay`` apply to every group without its own."""
 
     # nag: sgd with Nesterov's momentum
     name: Literal["adam", "adamw", "sgd", "nag", "adadelta"] = field(metadata=FIXED)
@@ -52,7 +52,7 @@ class Optimizer:
                 raise ValueError(f"{name}: {value} is not above 0 and below {LARGEST:g}")
         if len(self.betas) != 2:
             raise ValueError(f"betas: two numbers, not {len(self.betas)}")
-        # Factors of moving averages, which would never change at 1.
+        # Decay factors of moving averages, which would never change at 1.
         shares = [("betas", beta) for beta in self.betas] + [("momentum", self.momentum), ("rho", self.rho)]
         for name, value in shares:
             if not 0 <= value < 1:
@@ -84,7 +84,7 @@ def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
     """
     found = base.groups(model, settings)
     for group, parameters in found.items():
-        # A misspelled group would train with the settings of ``other``, and nobody would notice.
+        # A misspelled group would train with the settings of ``other``, unnoticed.
         if group in settings and not parameters and group != "other":
             raise UserError(f"training.groups.{group}: this model has no parameter of that name")
         kind, number = _parse_init(settings[group].init if group in settings else "default")
@@ -96,7 +96,7 @@ def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
             elif kind == "uniform":
                 parameter.uniform_(-number, number)
             elif kind == "orthogonal" and parameter.ndim == 2:
-                side = min(parameter.shape)  # gates lie side by side: one orthogonal block each
+                side = min(parameter.shape)  # gates are concatenated: one orthogonal block each
                 for block in parameter.split(side, dim=parameter.shape.index(max(parameter.shape))):
                     nn.init.orthogonal_(block)
 
@@ -106,7 +106,7 @@ def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, 
     grouped = []
     for name, parameters in base.groups(model, settings).items():
         group = settings.get(name, Group())
-        # Not ``or``: a rate of 0 keeps a group as it is.
+        # Not ``or``, because a rate of 0 freezes a group.
         lr = config.lr if group.lr is None else group.lr
         decay = config.decay if group.decay is None else group.decay
         # PyTorch refuses a group without parameters; ``other`` is empty where every parameter is named.

@@ -1,4 +1,4 @@
-"""``Run``: what the functions of one training share."""
+"""``Run``: the state that the functions of one training run share."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Run:
     """One training. The fields stay the same; the contents of ``model``, ``optimizer`` and ``progress`` change.
 
     The random numbers of an update depend on a seed, the update's number and the process alone, and the order of the
-    batches on a seed and the epoch; so a run that was stopped goes on exactly where it was.
+    batches on a seed and the epoch; so a stopped run resumes exactly where it was.
     """
 
     model: Seq2Seq
@@ -33,7 +33,7 @@ class Run:
 
     @property
     def device(self) -> torch.device:
-        """The device of the model, and so of everything that is computed."""
+        """The device of the model and of all computation."""
         return self.model.output.weight.device
 
     @property

@@ -44,7 +44,7 @@ class Schedule:
             raise ValueError("replicas, start, end: at least 1, and 0 <= start < end")
 
     def reduces(self, stalled: int, decays: int) -> bool:
-        """True if a validation calls for a reduction: so long without improvement, after so many reductions."""
+        """True if the rate is reduced after ``stalled`` validations without improvement and ``decays`` reductions."""
         return stalled > self.tolerance or (self.falling and decays > 0)
 
     def multiplier(self, update: int, decays: int) -> float:

@@ -15,7 +15,7 @@ Metric = Literal["bleu", "cross_entropy"]  # of the development set
 class Training:
     """The settings of training; the names are the keys of the YAML below ``training``.
 
-    Batches are global: the size of an update whatever it is computed on. Raises ValueError for values that cannot be.
+    Batches are global: the size of an update on any number of devices. Raises ValueError for invalid values.
     """
 
     optimizer: Optimizer = field(metadata=HYPERPARAMETER)
@@ -23,7 +23,7 @@ class Training:
     schedule: Schedule = field(default_factory=Schedule, metadata=HYPERPARAMETER)
     batch_sentences: int | None = None  # one of these two
     batch_tokens: int | Literal["auto"] | None = None  # sentences x the longest side, end marks and padding included
-    # auto: as many as keep the machine busy, measured when a run begins; the number is then kept in its config.yaml
+    # auto: the smallest batch at full speed, measured when a run begins and then kept in its config.yaml
     pass_tokens: int = free(8192)  # held in memory at once: a larger batch is added up from several passes
     max_length: int | None = None  # pairs with a longer side (in tokens) are not trained on; counted and logged
     # summed cross-entropy is divided by the batch's words or sentences
@@ -35,7 +35,7 @@ class Training:
     max_epochs: int | None = free(None)
     max_updates: int | None = free(None)
     valid_every: int | None = free(None)  # updates; null: at the end of every epoch
-    stop_metric: Metric = "bleu"  # what patience, the schedule and the clipping threshold watch
+    stop_metric: Metric = "bleu"  # watched by patience, the schedule and the clipping threshold
     best_metric: Metric | None = None  # what ranks checkpoints: the best are kept and averaged; null: stop_metric
     patience: int | None = free(None)  # validations without improvement
     # stop when reductions on a plateau have brought the learning rate below this
@@ -45,7 +45,7 @@ class Training:
     # minutes; such a checkpoint is to go on from, and the next one replaces it
     save_every: float | None = free(30.0)
     precision: TrainingPrecision = free("auto")
-    seed: int = 1  # what these three are unless they are given
+    seed: int = 1  # the default of these three
     init_seed: int | None = None  # of the initial weights
     order_seed: int | None = None  # of the order of the data
     dropout_seed: int | None = hyperparameter(None)

@@ -28,11 +28,11 @@ class TensorBoard(logging.Handler):
         self._writer: SummaryWriter | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; before the first one of this start, all that the run has made so far."""
+        """Write a record; before the first one since this start, all earlier ones."""
         if self._writer is not None:
             _write(self._writer, cast(dict[str, Any], record.msg))  # what log_metrics passes on
             return
-        # Anew, since a run that goes on makes some of its updates again. This record stands in the history already.
+        # Rewritten, because a resumed run repeats some updates. The history already contains this record.
         shutil.rmtree(self._folder.tensorboard, ignore_errors=True)
         self._writer = self._make(str(self._folder.tensorboard))
         for line in read_text(self._folder.metrics).splitlines():

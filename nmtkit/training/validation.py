@@ -1,4 +1,4 @@
-"""The result of a validation, and the part of it that needs no search: each word after those of the reference."""
+"""The result of a validation, and the part of it that needs no search: teacher-forced scores."""
 
 from typing import NamedTuple
 

@@ -31,9 +31,9 @@ from nmtkit.translation.stream import LARGEST_WINDOW
 from nmtkit.translation.translation import Translation
 from nmtkit.translation.translator import Translator
 
-SHARE, LEAST = 256, 64  # the most lines that a process is given at once, and about the fewest that are worth giving
+SHARE, LEAST = 256, 64  # lines sent to a process at once: the maximum, and about the minimum that pays off
 
-# The part of a search that several threads do not share. Measured: RNNsearch and 500 lines of Multi30k, two cores of a
+# The serial fraction of search (Amdahl's law). Measured: RNNsearch and 500 lines of Multi30k, two cores of a
 # Xeon: 4.1 s with one thread, 2.45 s with two.
 ALONE = 0.2
 
@@ -49,10 +49,10 @@ class Models(NamedTuple):
     weights: tuple[float, ...] | None
     precision: Precision
     lexicon: Path | None  # instead of the model's own
-    products: Products | None = None  # what the precision comes to, where that was found out
+    products: Products | None = None  # what the precision resolves to, once known
 
     def resolved(self) -> "Models":
-        """The same with what the precision comes to: processes that measured it for themselves might not agree.
+        """The same with the precision resolved, because processes that measured it themselves might disagree.
 
         Raises UserError for a device or a precision that cannot be used.
         """
@@ -61,7 +61,7 @@ class Models(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """The work to be done on windows of lines. Workers are sent it with each, and load the models once or have them."""
+    """A task for windows of lines, sent to workers with each. They load the models once, or inherit them by fork."""
 
     models: Models
     request: Request
@@ -84,10 +84,10 @@ def translator_of(models: Models) -> Translator:
 
 
 def processes_for(translator: Translator) -> int:
-    """The fastest number of processes: one on a GPU, else one a core, as far as half the memory holds their models."""
+    """The fastest number of processes: one on a GPU, else one per core, if half the memory holds their models."""
     if translator.device.type != "cpu":
         return 1
-    # Each process has weights of its own, unless it is a copy of this one, and needs about as much again to work in.
+    # Each process has its own weights, unless it is forked, and needs about as much working memory again.
     return max(1, min(available_cores(), memory.installed_memory() // 2 // max(1, translator.model_bytes)))
 
 
@@ -122,14 +122,14 @@ def answers(
 
 
 def saved(seconds: float, jobs: int) -> float:
-    """The part of the ``seconds`` that this process would take with ``jobs`` threads which as many processes save."""
+    """How many of the ``seconds`` that this process needs with ``jobs`` threads are saved by as many processes."""
     return seconds * (1 - 1 / (ALONE * jobs + 1 - ALONE))
 
 
 def shared(
     job: Job, windows: Iterator["Parts"], workers: Workers, ready: Callable[[], bool]
 ) -> Iterator[list[list[Translation]]]:
-    """The translations of each window, whose parts go to whichever process is free."""
+    """The translations of each window, whose parts go to the next free process."""
     begun = deque[Parts]()
 
     def parts() -> Iterator[Window]:
@@ -148,16 +148,16 @@ def shared(
 class Parts:
     """A window in parts for ``jobs`` processes: lines of about the same length, the longest first; and their answers.
 
-    In the order of the text the lines of a part would have all lengths, and a part is too small to sort: its batches
-    would be padding for a fifth. All parts are about the same amount of work, and as many for each process. Amounts are
-    counted in characters, and one for each line.
+    In text order a part would mix all lengths, and it is too small to sort: a fifth of its batches would be padding.
+    All parts are about the same amount of work, and as many for each process. Amounts are counted in characters, and
+    one for each line.
     """
 
     def __init__(self, window: Window, jobs: int) -> None:
         order = sorted(range(len(window)), key=lambda i: -len(window[i][0]))
         self._window = window
         amounts = list(itertools.accumulate(self._amount([i]) for i in order))
-        self.size = self.left = amounts[-1]  # left: what is in no part that was taken
+        self.size = self.left = amounts[-1]  # left: not yet in any part
         count = max(1, min(math.ceil(len(order) / (SHARE * jobs)) * jobs, len(order) // LEAST))
         ends = [bisect_left(amounts, self.size * number / count) + 1 for number in range(1, count + 1)]
         self._todo = deque(order[i:j] for i, j in itertools.pairwise([0, *ends]) if i < j)
@@ -176,7 +176,7 @@ class Parts:
         return self._take(rest)
 
     def put(self, found: list[list[Translation]]) -> None:
-        """Take the answers to the first of the parts that were taken and not yet answered."""
+        """Store the answers to the earliest part without answers."""
         part = self._begun.popleft()
         for i, translations in zip(part, found, strict=True):
             self.answers[i] = translations
@@ -193,7 +193,7 @@ class Parts:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for the operations of this process, while others work beside it."""
+    """Limits this process to one thread while others run."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -30,18 +30,18 @@ class Part(NamedTuple):
 
     tokens: list[str]  # (T,) as the model produced them
     written: list[str]  # (T,) the same with unknown words replaced, if that is asked for
-    replaced: list[Replacement] | None  # what became of these
+    replaced: list[Replacement] | None  # how each was replaced
     score: float
     log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark
-    links: list[tuple[int, int]]  # (source token, target token), as far as the model said where it looked
+    links: list[tuple[int, int]]  # (source token, target token), if there are attention weights
     attention: Floats | None  # (T + 1, S + 1) with the end-of-sentence marks
 
 
 def cuts(tokens: Sequence[str], limit: int, pipeline: TextPipeline) -> list[int]:
-    """The cuts of ``tokens`` for which no piece has more than ``limit``: the place of the first token of each piece.
+    """Cut ``tokens`` into pieces of at most ``limit``; returns the place of the first token of each piece.
 
     A cut is after the end of a sentence if there is one where it could be, else after other punctuation, else between
-    words, else anywhere; of places that are as good it is the one that makes the most equal pieces. All pieces but the
+    words, else anywhere; among equally good places, the one that makes the most equal pieces. All pieces but the
     last have at least half of ``limit`` tokens, so that their number is in proportion to that of the tokens.
     """
     starts, end = [0], end_of_piece(tokens, 0, limit, pipeline)
@@ -92,7 +92,7 @@ def slices(tokens: list[T], starts: Sequence[int]) -> list[list[T]]:
 def best_combinations(pieces: Sequence[Sequence[Part]], n: int) -> list[tuple[Part, ...]]:
     """The n ways to choose one part for each piece that have the highest sums of scores, the highest first.
 
-    The best of k pieces begin with one of the n best of the first k - 1, so that no more need be looked at.
+    The best combinations of k pieces begin with one of the n best of the first k - 1, so only these are extended.
     """
     best: list[tuple[float, tuple[Part, ...]]] = [(0.0, ())]
     for parts in pieces:

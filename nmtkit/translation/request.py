@@ -1,4 +1,4 @@
-"""Request: everything that a translator can be asked for, and every rule between these options.
+"""Request: all options of a translation, and the rules between them.
 
 The rules name fields between backquotes. From Python these are the names of arguments; the command line writes its
 options instead. Torch is not imported here, so that a wrong request is refused at once.
@@ -34,7 +34,7 @@ REPLACE_UNK = Option("Replace unknown words by their translation in the lexicon,
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request to a translator, for every line alike. ``Request()`` asks for the best translation.
+    """The options of a translation, for all lines. ``Request()`` asks for the best translation.
 
     Raises UserError for a value that is out of range and for fields that exclude each other, so that none is ever
     ignored. Search settings that are None are the model's.
@@ -102,7 +102,7 @@ class Request:
         return self.max_input_length or MAX_INPUT_LENGTH
 
     def search(self, own: Search) -> Search:
-        """The search settings of a model, ``own``, with those that are asked for.
+        """The search settings of a model, ``own``, overridden by those of the request.
 
         Raises UserError for an alpha where no penalty has one.
         """

@@ -40,7 +40,7 @@ class HeldOut(NamedTuple):
 
 @dataclass(frozen=True)
 class Translated:
-    """A held-out set and what a model made of it."""
+    """A held-out set and a model's translations of it."""
 
     translator: Translator
     references: list[Path]
@@ -55,7 +55,7 @@ def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
     two are standard input.
     """
     check_read_once(text for text in texts if isinstance(text, Path | str))
-    # All at once: they are compared line by line several times, and a test set is small.
+    # In memory: they are compared line by line several times, and a test set is small.
     read = [list(read_lines(Path(text))) if isinstance(text, Path | str) else list(text) for text in texts]
     names = [text_name(text, number) for number, text in enumerate(texts, 1)]
     for name, lines in zip(names, read, strict=True):
@@ -94,7 +94,7 @@ def read_held_out(data: Path, split: Split) -> HeldOut:
 def translate_each(translator: Translator, sources: Sequence[str], request: Request) -> Iterator[list[Translation]]:
     """The translations of every line, in order, with a progress bar."""
     with progress("translating", len(sources)) as advance:
-        # In windows that grow, so that the bar moves soon.
+        # In growing windows, so that the bar moves early.
         for window in windows(sources, lambda: True, FIRST_WINDOW):
             yield from translator.answer(window, request)
             advance(len(window))
@@ -153,7 +153,7 @@ def translate_held_out(
         _unknown(translations),
     )
     known = translator.tgt_vocab.known
-    # In the model's tokens: with BPE hardly any is unknown.
+    # In the model's tokens, of which with BPE hardly any is unknown.
     free = unknown_free([[writer.segment(words) for words in ref] for ref in ref_words], known)
     compared = Compared([system], [reader.surface_words(line) for line in sources], free, known)
     return Translated(translator, held_out.ref_paths, sources, compared)
@@ -174,7 +174,7 @@ def _within(source: int, target: int, max_length: int | None) -> bool:
 
 
 def _keep(texts: Sequence[str], path: Path) -> None:
-    """Write the translations; in a folder that is for reading only, say that they are not kept."""
+    """Write the translations; if the folder is read-only, log that they are not kept."""
     try:
         with atomic_write(path) as file:
             file.writelines(f"{text}\n" for text in texts)

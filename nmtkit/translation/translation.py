@@ -1,4 +1,4 @@
-"""Translation: a line's translation with all that is known of it; and the Writer, which makes it of hypotheses."""
+"""Translation: a line's translation with scores and alignment; and the Writer, which builds it from hypotheses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Translation:
     alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
     looks: tuple[Floats, ...] | None  # attention weights of each piece, (tokens + 1, source tokens + 1) of that piece
     pieces: int  # in which the line was translated
-    replaced: list[Replacement] | None  # what became of each unknown word, if they were to be replaced
+    replaced: list[Replacement] | None  # how each unknown word was replaced, if requested
 
     def __str__(self) -> str:
         return self.text
@@ -46,7 +46,7 @@ class Translation:
 
     @property
     def unknown(self) -> Unknown | None:
-        """How many unknown words were translated, copied and left, if they were to be replaced."""
+        """How many unknown words were translated, copied and left, if replacement was requested."""
         return None if self.replaced is None else counts(self.replaced)
 
     @property
@@ -73,7 +73,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class Writer:
-    """Makes hypotheses parts of a translation, one for each piece of a line, and these the line's translation."""
+    """Turns hypotheses into the parts of a translation, one for each piece of a line, and joins these."""
 
     src_pipeline: TextPipeline  # over whose tokens attention is
     tgt_pipeline: TextPipeline
@@ -97,7 +97,7 @@ class Writer:
         tokens = words = [*given, *self.tgt_vocab.tokens(hypothesis.ids[len(given) :])]
         replaced: list[Replacement] | None = None
         blind = bool(tokens) and hypothesis.attention is None
-        # Only known when the first hypothesis is there: whether a model looks is nowhere in its configuration.
+        # Checked here, because the configuration does not say whether a model has attention.
         if blind and (request.alignment or request.attention):
             raise UserError("this model cannot align words: it has no attention")
         links = look_alignment(hypothesis) if request.alignment else []
@@ -155,9 +155,9 @@ class Writer:
             s, t = s + len(read), t + len(part.tokens)
         if request.tokenized:
             return pairs
-        # Links of several pieces of a word are one link of the word.
+        # Links of the pieces of a word are merged.
         src_words, tgt_words = self.src_pipeline.word_numbers(source), self.tgt_pipeline.word_numbers(tokens)
-        # A mark of SentencePiece that no letters follow is of no word.
+        # A SentencePiece mark without letters belongs to no word.
         words = len(self.tgt_pipeline.words(tokens))
         links = {(src_words[i], tgt_words[j]) for i, j in pairs if tgt_words[j] < words}
         return sorted(links, key=lambda pair: pair[::-1])
@@ -170,7 +170,7 @@ class Writer:
 
 
 def _renumbered(parts: Sequence[Part], sources: Sequence[list[str]]) -> list[Replacement]:
-    """What became of the unknown words of the parts, their places and those of their origins counted over the line."""
+    """How the unknown words of the parts were replaced, with positions counted over the whole line."""
     if len(parts) == 1:
         return list(parts[0].replaced or ())
     replaced, t, s = list[Replacement](), 0, 0
@@ -184,7 +184,7 @@ def _renumbered(parts: Sequence[Part], sources: Sequence[list[str]]) -> list[Rep
 
 
 def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
-    """The target tokens, each with the source token that it looked at most.
+    """The target tokens, each with the source token of the highest attention weight.
 
     There are none where that was the end-of-sentence mark, and none of a model that does not look.
     """

@@ -1,4 +1,4 @@
-"""The unknown words of a translation, as tokens of a model: replaced, and names that pieces spelled wrong copied."""
+"""Replacement of unknown words, and copying of names that subwords misspelled."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,7 +48,7 @@ class UnknownWords:
             # Pieces of words have no other spelling.
             spelled = source if self.reader.segmenter else written
             words, replaced = self._replaced(tokens, unknown, attention, source, spelled, origin)
-        # The papers copy unknown words only.
+        # The papers' rule copies unknown words only.
         if self.reader.segmenter and attention is not None and origin != "papers":
             words, replaced = self._respelled(words, given, replaced, attention, source, written)
         return words, replaced
@@ -63,7 +63,7 @@ class UnknownWords:
         origin: UnkOrigin | None,
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with those at unknown places replaced. written: (S,)."""
-        # What an annotated model says of where a word comes from counts, wherever it looked.
+        # The origins predicted by an annotated model take precedence over attention.
         looks = dict[int, list[float]]()
         if attention is not None:
             looks = {t: attention[t].tolist() for t in unknown if tokens[t] == SPELLINGS[UNK]}
@@ -80,17 +80,17 @@ class UnknownWords:
         source: list[str],
         written: list[str],
     ) -> tuple[list[str], list[Replacement]]:
-        """The tokens (T,) with names that pieces spelled wrong copied, and what became of which words by now."""
+        """The tokens (T,) with misspelled names copied, and all replacements so far."""
         # Without a lexicon of whole words, names cannot be recognised.
         if self.lexicon is None or self.lexicon_has_pieces or not tokens or not source:
             return tokens, replaced
         src, tgt = _first_pieces(source, self.reader), _first_pieces(tokens, self.writer)
         looks = np.add.reduceat(np.add.reduceat(attention[:-1, :-1], src, axis=1), tgt, axis=0)
         looks /= np.diff([*tgt, len(tokens)])[:, None]
-        looks[np.less(tgt, given)] = 0  # a name is copied only to where it is looked at
+        looks[np.less(tgt, given)] = 0  # a name is copied only where attention points to it
         split = (np.diff([*src, len(source)]) > 1).tolist()
         target = self.writer.words(tokens)
-        # A mark of SentencePiece that no letters follow is of no word.
+        # A SentencePiece mark without letters belongs to no word.
         copies = respelled(target, looks[: len(target)], self.reader.words(source), written, split, self.lexicon)
         words = list(tokens)
         for s, (first, end) in copies.items():
@@ -102,7 +102,7 @@ class UnknownWords:
 
     @cached_property
     def lexicon_has_pieces(self) -> bool:
-        """True if some words of the lexicon are pieces of words, as BPE and SentencePiece make them."""
+        """True if some words of the lexicon are subwords of BPE or SentencePiece."""
         return self.lexicon is not None and any(
             letters(word) not in (word.strip(JOINER), "") for word in self.lexicon.translations
         )
