@@ -169,11 +169,6 @@ def _stack(file: Path, options: Mapping[str, Any]) -> list[tuple[int, int]]:
                 raise UserError(f"{file}: {side}_layers: {layer}: residual {layer[2]}: cannot be imported; only 1 can")
             if layer[1] % 2 == 0:
                 raise UserError(f"{file}: {side}_layers: {layer}: an even kernel cannot be imported")
-            if layer[0] % layers[0][0]:
-                raise UserError(
-                    f"{file}: {side}_layers: {layer}: cannot be imported; its width is no multiple of {layers[0][0]}, "
-                    "the first layer's"
-                )
     stacks = [[layer[:2] for layer in _evaluated(file, n, options[n])] for n in ("encoder_layers", "decoder_layers")]
     if stacks[0] != stacks[1]:
         raise UserError(
@@ -309,7 +304,7 @@ class Weights:
             raise UserError(f"{self.path}: tensor {next(iter(self.tensors))}: has no place in nmtkit's architecture")
         return {
             "embedding": e, "attention": e, "output": out, "width": width, "growth": width,
-            "stages": [{"layers": len(list(layers)), "times": w // width, "kernel": k}
+            "stages": [{"layers": len(list(layers)), "times": w / width, "kernel": k}
                        for (w, k), layers in groupby(stack)],
             "summary": None, "dense_encoder": False, "dense_decoder": False, "dense_attention": 1,
             "positions": positions[0], "dropout": options["dropout"],

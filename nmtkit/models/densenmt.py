@@ -39,13 +39,17 @@ class Stage:
     """Consecutive layers of one width; the encoder and the decoder have the same ones."""
 
     layers: int
-    times: int  # their width, and what a dense layer adds, in units of the first stage's
+    times: float  # their width, and what a dense layer adds, in units of the first stage's
     kernel: int
 
     def __post_init__(self) -> None:
-        require_counts(1, self, "layers", "times", "kernel")
+        require_counts(1, self, "layers", "kernel")
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel: {self.kernel} is even; an encoder sees as many words before as after")
+
+    def channels(self, first: int) -> int:
+        """The number of channels here, if the first stage has ``first``."""
+        return round(self.times * first)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,10 @@ class Config:
         require_counts(1, self, "embedding", "attention", "output", "width", "growth", "positions")
         if not self.stages:
             raise ValueError("stages: at least one")
+        for stage in self.stages:
+            for size in (self.width, self.growth):
+                if stage.channels(size) < 1 or abs(stage.channels(size) - stage.times * size) > 1e-6 * size:
+                    raise ValueError(f"times: {stage.times} times {size} is not a whole number of at least 1")
         if self.summary is not None and self.summary < 1:
             raise ValueError(f"summary: {self.summary} is not at least 1; null: never")
         require_fraction(self, "dropout")
@@ -92,7 +100,7 @@ def plan(config: Config, dense: bool, made: int) -> list[Plan]:
         for _ in range(stage.layers):
             summary = config.summary is not None and (len(layers) + 1) % config.summary == 0
             grows = dense and not summary
-            width = stage.times * (config.growth if grows else config.width)
+            width = stage.channels(config.growth if grows else config.width)
             top = rows + made * width if grows else width
             layers.append(Plan(rows, width, stage.kernel, top, grows))
             rows = top

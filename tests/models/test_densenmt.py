@@ -310,6 +310,8 @@ def test_sentences_longer_than_the_positions_are_translated() -> None:
     ("change", "message"),
     [
         ({"stages": ()}, "stages: at least one"),
+        ({"stages": (Stage(1, 0, 3),)}, "times: 0 times 8 is not a whole number of at least 1"),
+        ({"stages": (Stage(1, 1.3, 3),)}, "times: 1.3 times 8 is not a whole number of at least 1"),
         ({"growth": 0}, "growth: 0 is not at least 1"),
         ({"summary": 0}, "summary: 0 is not at least 1; null: never"),
         ({"dropout": 1.0}, r"dropout: 1.0 is not in \[0, 1\)"),
