@@ -47,7 +47,7 @@ def finds(path: Path) -> bool:
     """Whether a file is a checkpoint by its name, or a folder has such a file and dictionaries."""
     if path.is_dir():
         return bool(_checkpoints(path)) and any(path.glob("dict.*.txt"))
-    return path.suffix == ".pt"
+    return path.suffix == ".pt" and path.is_file()
 
 
 def read(path: Path) -> Found:
@@ -86,7 +86,7 @@ def read(path: Path) -> Found:
 
 def _checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in a folder."""
-    return sorted(folder.glob("*.pt"))
+    return sorted(path for path in folder.glob("*.pt") if path.is_file())
 
 
 def _load(file: Path) -> tuple[dict[str, Any], tuple[str, str], dict[str, Tensor]]:

@@ -18,7 +18,7 @@ from nmtkit.serving.search import Offer, describe, search, translators_of
 from nmtkit.serving.service import Service
 from nmtkit.text.sentencepieces import MARK, package
 from nmtkit.translation.jobs import Models
-from tests.importing import marian, nematus_files
+from tests.importing import marian, nematus_files, test_fairseq
 
 
 def write_with_pieces(folder: Path) -> None:
@@ -36,6 +36,7 @@ Write = Callable[[Path], object]
 WRITERS: dict[str, Write] = {
     "Nematus": lambda folder: nematus_files.write(folder, "bideep"),
     "Nematus, shallow": lambda folder: nematus_files.write(folder, "nematus-baseline"),
+    "fairseq": test_fairseq.write,
     "OPUS-MT": lambda folder: marian.write(marian.model("transformer", tied_embeddings_all=True), folder),
     "OPUS-MT, SentencePiece": write_with_pieces,
     "Marian, s2s": lambda folder: marian.write(marian.model("s2s"), folder),

@@ -10,7 +10,7 @@ import pytest
 from nmtkit.errors import UserError
 from nmtkit.importing.reading import read
 from nmtkit.text.sentencepieces import learn_sentencepieces
-from tests.importing import marian, nematus_files
+from tests.importing import marian, nematus_files, test_fairseq
 
 pytestmark = pytest.mark.usefixtures("alarm")
 
@@ -68,6 +68,19 @@ def test_subwords_of_a_marian_model_are_files(name: str, endless: Callable[[Path
     (tmp_path / "target.spm").write_bytes(learn_sentencepieces(Counter({"the": 5, "cat": 4}), 9, ["en"]))
     replaced(tmp_path, name, endless)
     assert not read(tmp_path).files
+
+
+@every_kind
+@pytest.mark.parametrize("name", ["model.pt", "dict.en.txt"])
+def test_a_fairseq_model_with_a_pipe_or_a_device_is_refused(
+    name: str, endless: Callable[[Path], None], tmp_path: Path
+) -> None:
+    test_fairseq.write(tmp_path)
+    replaced(tmp_path, name, endless)
+    for path in (tmp_path, tmp_path / "model.pt"):
+        with pytest.raises(UserError, match=f"{name}: not found|not a model that nmtkit can import") as refused:
+            read(path)
+        assert "\n" not in str(refused.value)
 
 
 def test_an_empty_sentencepiece_model_of_marian_is_refused(tmp_path: Path) -> None:
