@@ -12,10 +12,10 @@ def import_(options: ImportOptions) -> None:
     nmtkit import model.npz -o uedin
     nmtkit translate -m uedin < in.txt
 
-    Nematus: the weights model.npz, beside which its options (model.npz.json), its dictionaries and perhaps BPE codes
-    lie. Marian, also OPUS-MT: the folder with decoder.yml, the weights, and the vocabularies and SentencePiece models
-    that it names. fairseq's fconv: the folder with the checkpoint (.pt), dict.*.txt of both languages and perhaps
-    bpecodes. What nmtkit cannot compute exactly as the toolkit does is refused, and nothing is written.
+    Nematus: model.npz, and in the same folder its options (model.npz.json), dictionaries and any BPE codes. Marian, also
+    OPUS-MT: the folder with decoder.yml, weights, vocabularies and any SentencePiece models. fairseq's fconv: the
+    folder with the checkpoint (.pt), dict.*.txt of both languages and any bpecodes. A model that nmtkit cannot
+    represent exactly is refused, and nothing is written.
     """
     imported = write_import(options)
     for line in str(imported).splitlines():
