@@ -12,8 +12,8 @@ def import_(options: ImportOptions) -> None:
     nmtkit import model.npz -o uedin
     nmtkit translate -m uedin < in.txt
 
-    Nematus: model.npz, and in the same folder its options (model.npz.json), dictionaries and any BPE codes. Marian, also
-    OPUS-MT: the folder with decoder.yml, weights, vocabularies and any SentencePiece models. fairseq's fconv: the
+    Nematus: model.npz, and in the same folder its options (model.npz.json), dictionaries and any BPE codes. Marian,
+    also OPUS-MT: the folder with decoder.yml, weights, vocabularies and any SentencePiece models. fairseq's fconv: the
     folder with the checkpoint (.pt), dict.*.txt of both languages and any bpecodes. A model that nmtkit cannot
     represent exactly is refused, and nothing is written.
     """
