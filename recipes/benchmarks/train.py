@@ -23,6 +23,7 @@ import torch
 from shared import RandomCorpus, clock_of, options, peak_memory, plan, product_rate, seconds
 
 from nmtkit.folders import ModelFolder
+from nmtkit.machine import memory
 from nmtkit.models.base import count_parameters
 from nmtkit.ops.precision import dtype_of
 from nmtkit.training import distributed, optimizers
@@ -32,6 +33,7 @@ from nmtkit.training.run import Run
 
 
 def main(args: argparse.Namespace, device: torch.device) -> None:
+    memory.bound_caches()  # as nmtkit train does
     planned, words = plan(args)
     training = planned.training
     size = training.batch_sentences or training.batch_tokens // args.length

@@ -63,7 +63,8 @@ class Counted:
 
 def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | None]:
     """The model, how it searches, the sentences, and how many words a shortlist has."""
-    memory.keep()  # as `nmtkit translate` does
+    memory.keep()  # both as `nmtkit translate` does
+    memory.bound_caches()
     if args.model:
         model, planned = load_model(args.model, torch.device("cpu"))
         pipeline, vocabulary = (
