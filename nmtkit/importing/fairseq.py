@@ -24,7 +24,8 @@ from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.folders import SIDES
-from nmtkit.importing.found import Found
+from nmtkit.importing.found import Found, only, spelled
+from nmtkit.importing.tensors import Tensors
 from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.bpe import Segmenter
@@ -51,13 +52,9 @@ def finds(path: Path) -> bool:
 
 
 def read(path: Path) -> Found:
-    """The model of a checkpoint, or of a folder with one. Raises UserError for what cannot be held exactly."""
+    """The model of a checkpoint, or of a folder with one. Raises UserError for what nmtkit cannot represent exactly."""
     files = _checkpoints(path) if path.is_dir() else [path]
-    if len(files) > 1:
-        raise UserError(
-            f"{path}: has several checkpoints, {', '.join(file.name for file in files)}; name the file of one"
-        )
-    [file] = files
+    file = only(files, path, "checkpoints")
     options, languages, state = _load(file)
     stack = _stack(file, options)
     words = tuple(Words(file.with_name(f"dict.{language}.txt")) for language in languages)
@@ -69,7 +66,7 @@ def read(path: Path) -> Found:
         toolkit="fairseq",
         notes=(
             *notes,
-            *(f"{side.unspelled:,} {name} words that cannot be in nmtkit's text keep their rows"
+            *(f"{len(side.unspelled):,} {name} words that cannot be in nmtkit's text keep their rows"
               for name, side in zip(("source", "target"), words, strict=True) if side.unspelled),
             *(["embeddings and output layer, which shared their weights, are separate now"]
               if options["share_input_output_embed"] else []),
@@ -152,24 +149,25 @@ def _evaluated(file: Path, name: str, text: object) -> Any:
         ) from None
 
 
+def _layers(file: Path, name: str, text: object) -> list[tuple[int, int]]:
+    """Width and kernel of each layer that an option lists. Raises UserError for others than ConvS2S's."""
+    layers = _evaluated(file, name, text)
+    if not isinstance(layers, list) or not layers:
+        raise UserError(f"{file}: {name}: expected a list of (width, kernel)")
+    for layer in layers:
+        sizes = isinstance(layer, tuple) and len(layer) in (2, 3) and all(type(n) is int and n > 0 for n in layer[:2])
+        if not sizes:
+            raise UserError(f"{file}: {name}: {str(layer)[:80]}: expected (width, kernel)")
+        if layer[2:] not in ((), (1,)):
+            raise UserError(f"{file}: {name}: {layer}: residual {layer[2]}: cannot be imported; only 1 can")
+        if layer[1] % 2 == 0:
+            raise UserError(f"{file}: {name}: {layer}: an even kernel cannot be imported")
+    return [layer[:2] for layer in layers]
+
+
 def _stack(file: Path, options: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Width and kernel of each layer, the same in encoder and decoder. Raises UserError for what Config cannot hold."""
-    for side in ("encoder", "decoder"):
-        layers = _evaluated(file, f"{side}_layers", options[f"{side}_layers"])
-        if not isinstance(layers, list) or not layers:
-            raise UserError(f"{file}: {side}_layers: expected a list of (width, kernel)")
-        for layer in layers:
-            if (
-                not isinstance(layer, tuple)
-                or len(layer) not in (2, 3)
-                or not all(type(n) is int and n > 0 for n in layer[:2])
-            ):
-                raise UserError(f"{file}: {side}_layers: {str(layer)[:80]}: expected (width, kernel)")
-            if layer[2:] not in ((), (1,)):
-                raise UserError(f"{file}: {side}_layers: {layer}: residual {layer[2]}: cannot be imported; only 1 can")
-            if layer[1] % 2 == 0:
-                raise UserError(f"{file}: {side}_layers: {layer}: an even kernel cannot be imported")
-    stacks = [[layer[:2] for layer in _evaluated(file, n, options[n])] for n in ("encoder_layers", "decoder_layers")]
+    """Width and kernel of each layer, the same in encoder and decoder. Raises UserError for other stacks."""
+    stacks = [_layers(file, name, options[name]) for name in ("encoder_layers", "decoder_layers")]
     if stacks[0] != stacks[1]:
         raise UserError(
             f"{file}: decoder_layers {str(options['decoder_layers'])[:80]}: cannot be imported; only those of the "
@@ -191,7 +189,7 @@ def _stack(file: Path, options: Mapping[str, Any]) -> list[tuple[int, int]]:
 class Words:
     """A dictionary of fairseq as nmtkit's vocabulary: the four symbols, then the words of its lines in their order.
 
-    A word that cannot be in nmtkit's text, or that a later line marked ``#fairseq:overwrite`` has, is <unused:ID>.
+    Words that nmtkit's text cannot have, or that a later line marked ``#fairseq:overwrite`` has, are <unused:ID>.
     """
 
     def __init__(self, path: Path):
@@ -208,25 +206,18 @@ class Words:
                 raise UserError(f"{path}:{number}: the word {found[1]!r} is there already")
             ids[found[1]] = len(counts)
             counts.append(max(0, int(found[2])))
-        words = [*SPELLINGS, *(f"<unused:{id}>" for id in range(len(SPELLINGS), len(counts)))]
-        for word, id in ids.items():
-            if word.split() == [word] and word not in SPELLINGS:
-                words[id] = word
-        self.unspelled = sum(word == f"<unused:{id}>" for id, word in enumerate(words))
-        self.vocabulary = Vocabulary(words, counts)
+        words = {id: word for word, id in ids.items()}
+        first = len(SPELLINGS)
+        shown, self.unspelled = spelled([words.get(id, "") for id in range(first, len(counts))], first)
+        self.vocabulary = Vocabulary([*SPELLINGS, *shown], counts)
 
 
-class Weights:
-    """The tensors of a checkpoint, each of which must be used, and the parameters ``found`` that they become."""
-
-    def __init__(self, path: Path, tensors: Mapping[str, Tensor]):
-        self.path, self.tensors, self.found = path, dict(tensors), dict[str, Tensor]()
+class Weights(Tensors[Tensor]):
+    """The tensors of a checkpoint, and the parameters that they become."""
 
     def take(self, name: str, *shape: int) -> Tensor:
         """The tensor of this name in float32, which must have ``shape``: (E,), (D, E) or (K, D, E)."""
-        tensor = self.tensors.pop(name, None)
-        if tensor is None:
-            raise UserError(f"{self.path}: tensor {name}: missing")
+        tensor = self.pop(name)
         if tensor.shape != shape:
             raise UserError(f"{self.path}: tensor {name}: shape {tuple(tensor.shape)}, expected {shape}")
         return tensor.float().contiguous()
@@ -258,11 +249,11 @@ class Weights:
     def model(self, options: Mapping[str, Any], stack: list[tuple[int, int]], src: Words, tgt: Words) -> dict[str, Any]:
         """The Config of models/densenmt.py as plain values; its parameters are found. Raises UserError if unfit."""
         e, out, width = options["encoder_embed_dim"], options["decoder_out_embed_dim"], stack[0][0]
-        version = self.tensors.pop("decoder.version", torch.ones(1)).flatten()
+        version = self.left.pop("decoder.version", torch.ones(1)).flatten()
         old = len(version) == 0 or version[0].item() < 2
         positions = []
         for side, words in (("encoder", src), ("decoder", tgt)):
-            table = self.tensors.get(f"{side}.embed_tokens.weight")
+            table = self.left.get(f"{side}.embed_tokens.weight")
             if table is not None and len(table) != len(words.vocabulary):
                 raise UserError(
                     f"{words.path}: has {len(words.vocabulary):,} words with the four symbols, but {self.path} has "
@@ -270,7 +261,7 @@ class Weights:
                 )
             tokens = self._swapped(self.take(f"{side}.embed_tokens.weight", len(words.vocabulary), e))
             self.found[f"embedding.{'src' if side == 'encoder' else 'tgt'}.weight"] = tokens
-            place = self.tensors.get(f"{side}.embed_positions.weight", torch.empty(0))
+            place = self.left.get(f"{side}.embed_positions.weight", torch.empty(0))
             # The first two rows are unused: positions count from <pad>'s id.
             self.found[f"{side}.input.position.weight"] = self.take(f"{side}.embed_positions.weight", len(place), e)[2:]
             positions.append(len(place) - 2)
@@ -300,8 +291,7 @@ class Weights:
             self.linear("output", "decoder.fc3", out, count)
         for name in ("v", "g", "bias"):
             self.found[f"output.{name}"] = self._swapped(self.found[f"output.{name}"])
-        if self.tensors:
-            raise UserError(f"{self.path}: tensor {next(iter(self.tensors))}: has no place in nmtkit's architecture")
+        self.check_all_used()
         return {
             "embedding": e, "attention": e, "output": out, "width": width, "growth": width,
             "stages": [{"layers": len(list(layers)), "times": w / width, "kernel": k}

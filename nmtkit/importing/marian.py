@@ -21,7 +21,7 @@ from nmtkit.importing.marian_weights import OPTIONS, Weights
 from nmtkit.importing.npz import names
 from nmtkit.text.settings import Prep
 
-# Options and their only values that can be held; files of older versions lack some of them.
+# Options and the only values that can be imported; files of older versions lack some of them.
 _ALWAYS: dict[str, Any] = {
     "factors-dim-emb": 0, "input-types": [], "lemma-dim-emb": 0, "output-omit-bias": False, "right-left": False,
     "tied-embeddings-src": False, "ulr": False,
@@ -36,7 +36,7 @@ def finds(path: Path) -> bool:
 
 
 def read(path: Path) -> Found:
-    """The model of a folder or of its file of weights. Raises UserError for what cannot be held exactly."""
+    """The model of a folder or of its file of weights. Raises UserError for what nmtkit cannot represent exactly."""
     decoder = Decoder.of(path)
     [file], vocabularies = decoder.files("models", 1), decoder.files("vocabs", 2)
     weights = Weights(file)
@@ -49,7 +49,7 @@ def read(path: Path) -> Found:
         toolkit=f"Marian {weights.version}".strip(),
         notes=tuple(notes),
         experiment=_experiment(file, name, model, prep, (len(src), len(tgt)), decoder),
-        parameters=weights.parameters,
+        parameters=weights.found,
         src=src.vocabulary,
         tgt=tgt.vocabulary,
         prep=prep,
@@ -85,7 +85,7 @@ class Decoder:
 
     @classmethod
     def of(cls, path: Path) -> "Decoder":
-        """That of a folder or of a file of weights, for which Marian writes one with the file's name."""
+        """The decoder.yml of a folder, or of a file of weights: Marian also writes FILE.npz.decoder.yml."""
         folder = path if path.is_dir() else path.parent
         for decoder in (folder / f"{path.name}.decoder.yml", folder / "decoder.yml"):
             if decoder.is_file():
@@ -95,7 +95,7 @@ class Decoder:
         )
 
     def files(self, key: str, count: int) -> list[Path]:
-        """The files that a list names, so many. They lie in the same folder, wherever they were for Marian."""
+        """The ``count`` files that a list names, by their file names in the folder of the decoder.yml."""
         listed = self.settings.get(key)
         if not isinstance(listed, list) or len(listed) != count:
             raise UserError(f"{self.path}: {key}: expected a list of {count}, found {str(listed)[:80]}")

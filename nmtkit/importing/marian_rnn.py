@@ -67,7 +67,7 @@ class Cells:
 
     def __init__(self, weights: Weights, width: int, layer_norm: LayerNorm):
         self.weights, self.width, self.layer_norm = weights, width, layer_norm
-        self.found = weights.parameters
+        self.found = weights.found
 
     def deep_transition(self, ours: str, names: Sequence[str], rows: int) -> None:
         """A ``DeepTransition`` of the cells of these names, the first of which has an input of so many rows."""

@@ -59,7 +59,7 @@ def _listed(path: Path) -> list[str]:
 
 
 def segmentation(folder: Path, vocabularies: Sequence[Path]) -> tuple[Prep, dict[str, bytes], list[str]]:
-    """How raw text becomes tokens, the files that this needs, and lines about it. Text is never tokenised before."""
+    """How raw text becomes tokens, without a tokenizer, the files that this needs, and lines about it."""
     pieces = vocabularies if all(path.suffix == ".spm" for path in vocabularies) else _pair(folder, "spm")
     codes = _pair(folder, "bpe")
     normalize = False
@@ -82,7 +82,7 @@ def segmentation(folder: Path, vocabularies: Sequence[Path]) -> tuple[Prep, dict
 
 
 def _pair(folder: Path, suffix: str) -> list[Path]:
-    """OPUS-MT's files of subwords, source.spm and target.spm; [] where they are not."""
+    """OPUS-MT's files of subwords, source.spm and target.spm; [] without them."""
     files = [folder / f"{name}.{suffix}" for name in ("source", "target")]
     return files if all(file.is_file() for file in files) else []
 

@@ -6,7 +6,7 @@ from nmtkit.errors import UserError
 from nmtkit.importing.marian_text import Words
 from nmtkit.importing.marian_weights import Weights
 
-# Options and their only values that can be held; files of older versions lack some of them.
+# Options and the only values that can be imported; files of older versions lack some of them.
 _ALWAYS: dict[str, Any] = {
     "transformer-attention-mask": "default", "transformer-decoder-autoreg": "self-attention",
     "transformer-decoder-dim-ffn": 0, "transformer-decoder-ffn-depth": 0, "transformer-ffn-depth": 2,
@@ -71,10 +71,10 @@ def _norm(weights: Weights) -> str:
 
 def _linear(weights: Weights, ours: str, theirs: str, suffix: str, rows: int, columns: int) -> None:
     """A linear layer of a tensor (D, E) and a bias."""
-    weights.parameters[f"{ours}.weight"] = weights.take(f"{theirs}_W{suffix}", rows, columns).t().contiguous()
-    weights.parameters[f"{ours}.bias"] = weights.take(f"{theirs}_b{suffix}", 1, columns)
+    weights.found[f"{ours}.weight"] = weights.take(f"{theirs}_W{suffix}", rows, columns).t().contiguous()
+    weights.found[f"{ours}.bias"] = weights.take(f"{theirs}_b{suffix}", 1, columns)
 
 
 def _normalisation(weights: Weights, ours: str, theirs: str, suffix: str, width: int) -> None:
-    weights.parameters[f"{ours}.weight"] = weights.take(f"{theirs}_ln_scale{suffix}", 1, width)
-    weights.parameters[f"{ours}.bias"] = weights.take(f"{theirs}_ln_bias{suffix}", 1, width)
+    weights.found[f"{ours}.weight"] = weights.take(f"{theirs}_ln_scale{suffix}", 1, width)
+    weights.found[f"{ours}.bias"] = weights.take(f"{theirs}_ln_bias{suffix}", 1, width)

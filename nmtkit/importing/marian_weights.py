@@ -1,4 +1,4 @@
-"""The tensors and options of a file of Marian's."""
+"""The tensors and options of Marian's weights (``.npz``)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,21 +12,20 @@ from nmtkit.config import parse_yaml
 from nmtkit.errors import UserError
 from nmtkit.importing.found import NEVER
 from nmtkit.importing.marian_text import Words
-from nmtkit.importing.npz import read_npz
+from nmtkit.importing.npz import Array, read_npz
+from nmtkit.importing.tensors import Tensors
 
 OPTIONS = "special:model.yml"  # the array of bytes that holds the options which decide about the architecture
 
 
-class Weights:
-    """The tensors of a file, each of which must be used, and the parameters that they become."""
+class Weights(Tensors[Array]):
+    """The tensors and options of a file, and the parameters that the tensors become."""
 
     def __init__(self, path: Path):
-        self.path = path
-        self.arrays = read_npz(path)
-        self.parameters: dict[str, Tensor] = {}
-        if OPTIONS not in self.arrays:
+        super().__init__(path, read_npz(path))
+        if OPTIONS not in self.left:
             raise UserError(f"{path}: has no {OPTIONS}, which Marian writes into its models")
-        text = self.arrays.pop(OPTIONS).tobytes().rstrip(b"\0").decode("utf-8", "replace")
+        text = self.pop(OPTIONS).tobytes().rstrip(b"\0").decode("utf-8", "replace")
         self.options = parse_yaml(text, f"{path}: {OPTIONS}")
         if not isinstance(self.options, dict):
             raise UserError(f"{path}: {OPTIONS}: expected options, found {text[:40]!r}")
@@ -53,9 +52,7 @@ class Weights:
 
     def take(self, name: str, *shape: int) -> Tensor:
         """The tensor of this name in float32, which must have this shape (...); one of shape (1, E) becomes (E,)."""
-        if name not in self.arrays:
-            raise UserError(f"{self.path}: tensor {name}: missing")
-        array = self.arrays.pop(name)
+        array = self.pop(name)
         if array.shape != shape or array.dtype not in (np.float32, np.float16):
             raise UserError(
                 f"{self.path}: tensor {name}: {array.dtype} of shape {array.shape}, where the options ask for numbers "
@@ -66,23 +63,18 @@ class Weights:
 
     def rename(self, new: Callable[[str], str | None]) -> None:
         """Give the tensors other names and leave out those that have none; one of shape (E,) becomes (1, E)."""
-        named = ((new(name), np.atleast_2d(array)) for name, array in self.arrays.items())
-        self.arrays = {name: array for name, array in named if name is not None}
-
-    def check_all_used(self) -> None:
-        """Raise UserError if a tensor is left: the model would not be the same without it."""
-        if self.arrays:
-            raise UserError(f"{self.path}: tensor {min(self.arrays)}: has no place in nmtkit's architecture")
+        named = ((new(name), np.atleast_2d(array)) for name, array in self.left.items())
+        self.left = {name: array for name, array in named if name is not None}
 
     def take_words(self, tied: str, width: int, src: Words, tgt: Words, output: str) -> None:
         """The embeddings and the output layer, whose matrix and bias have names that begin with ``output``."""
-        take, found = self.take, self.parameters
+        take, found = self.take, self.found
         if tied == "all":
             found["embedding.tgt.weight"] = tgt.table(take("Wemb", len(tgt.marian), width), 0)
         else:
             found["embedding.src.weight"] = src.table(take("encoder_Wemb", len(src.marian), width), 0)
             found["embedding.tgt.weight"] = tgt.table(take("decoder_Wemb", len(tgt.marian), width), 0)
-        if tied == "none" and f"{output}_Wt" in self.arrays:
+        if tied == "none" and f"{output}_Wt" in self.left:
             found["output.weight"] = tgt.table(take(f"{output}_Wt", len(tgt.marian), width), 0)
         elif tied == "none":  # as older versions have it
             found["output.weight"] = tgt.table(take(f"{output}_W", width, len(tgt.marian)).t(), 0)

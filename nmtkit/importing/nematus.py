@@ -1,8 +1,8 @@
-"""Models of Nematus: weights (``model.npz``), beside them their options (``model.npz.json``), the dictionaries that
-these name, and perhaps BPE codes (``*.bpe``) and truecasing models (``truecase-model.LANGUAGE``).
+"""Models of Nematus: weights (``model.npz``), and in the same folder options (``model.npz.json``), the dictionaries
+that these name, and any BPE codes (``*.bpe``) and truecasing models (``truecase-model.LANGUAGE``).
 
-They go into ``models/bideep.py``, which computes what Nematus' code does (tag wmt17.v0.4, ``layers.py`` and ``nmt.py``,
-where the names come from). Weight normalisation is computed here, once.
+They become models of ``models/bideep.py``, which computes what Nematus' code does (tag wmt17.v0.4; names of tensors are
+those of its ``layers.py`` and ``nmt.py``). Weight normalisation is applied once, at import.
 
 In Nematus eos is 0 and UNK is 1; ``<pad>`` and ``<s>``, which it lacks, have a bias that gives them no probability.
 """
@@ -23,16 +23,17 @@ from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.folders import SIDES
-from nmtkit.importing.found import NEVER, Found
+from nmtkit.importing.found import NEVER, Found, only, spelled
+from nmtkit.importing.marian_weights import OPTIONS
 from nmtkit.importing.npz import Array, names, read_npz
+from nmtkit.importing.tensors import Tensors
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.bpe import Segmenter
 from nmtkit.text.settings import Prep, Side
 from nmtkit.text.truecasing import Truecaser
 
-# Arrays that every model has, and with which Marian's files do not begin.
+# Arrays that every model has. Marian's of the type nematus have them, too, and its options.
 _OURS = {"Wemb", "encoder_U", "decoder_U_att", "ff_logit_b"}
-_FOREIGN = "special:model.yml"
 # Arrays that are no parameters: the training's history, older versions' copy of the weights, the optimizer's state.
 _HISTORY = re.compile("history_errs|uidx|zipped_params|adam.*|adadelta.*|rmsprop.*|sgd.*")
 
@@ -68,11 +69,12 @@ def finds(path: Path) -> bool:
 
 
 def read(path: Path) -> Found:
-    """The model of a file of weights, or of a folder with one. Raises UserError for what cannot be held exactly."""
+    """The model of a file of weights, or of a folder with one.
+
+    Raises UserError for what nmtkit cannot represent exactly.
+    """
     files = _candidates(path)
-    if len(files) > 1:
-        raise UserError(f"{path}: has several models, {', '.join(file.name for file in files)}; name the file of one")
-    [file] = files
+    file = only(files, path, "models")
     options = _options(file)
     arrays = read_npz(file, lambda name: not _HISTORY.fullmatch(name))
     model = _model(options, file)
@@ -102,7 +104,7 @@ def read(path: Path) -> Found:
 def _candidates(path: Path) -> list[Path]:
     """The files of weights: ``path`` itself, or those in the folder ``path``."""
     files = sorted(path.glob("*.npz")) if path.is_dir() else [path]
-    return [file for file in files if (found := set(names(file))) >= _OURS and _FOREIGN not in found]
+    return [file for file in files if (found := set(names(file))) >= _OURS and OPTIONS not in found]
 
 
 def _json(path: Path, missing: str) -> dict[str, Any]:
@@ -180,7 +182,7 @@ def _model(options: Mapping[str, Any], file: Path) -> dict[str, Any]:
 class Words:
     """A dictionary of Nematus as nmtkit's vocabulary: the four symbols, then the words with the ids 2, 3 and so on.
 
-    A row without a word, or whose word cannot be in nmtkit's text (white space, a symbol), is named <unused:ID>.
+    Ids without a word, and words that nmtkit's text cannot have, are <unused:ID>.
     """
 
     def __init__(self, path: Path, size: int):
@@ -194,12 +196,7 @@ class Words:
             )
         if len(ids) < 0.9 * size:
             raise UserError(f"{path}: has {len(ids):,} words, but the weights have {size:,}; copy the model's own here")
-        spelled = [words.get(id, "") for id in range(2, size)]
-        fine = [word.split() == [word] and word not in SPELLINGS for word in spelled]
-        self.unspelled = [word for word, good in zip(spelled, fine, strict=True) if not good]
-        shown = [
-            word if good else f"<unused:{id}>" for id, (word, good) in enumerate(zip(spelled, fine, strict=True), 2)
-        ]
+        shown, self.unspelled = spelled([words.get(id, "") for id in range(2, size)], 2)
         self.vocabulary = Vocabulary([*SPELLINGS, *shown], [0] * (len(shown) + len(SPELLINGS)))
 
     def shown(self) -> str:
@@ -212,7 +209,7 @@ class Words:
 
 
 def _words(file: Path, options: Mapping[str, Any], arrays: Mapping[str, Array]) -> tuple[Words, Words]:
-    """The dictionaries that the options name, which lie beside the weights wherever they were in training."""
+    """The dictionaries that the options name, by their file names in the folder of the weights."""
     listed = options["dictionaries"]
     if not isinstance(listed, list) or len(listed) != 2:
         raise UserError(f"{file}.json: dictionaries: expected a list of 2 files, found {str(listed)[:80]}")
@@ -227,22 +224,21 @@ def _words(file: Path, options: Mapping[str, Any], arrays: Mapping[str, Array]) 
     return both
 
 
-class Weights:
-    """The arrays of a file, each of which must be used, and the parameters that they become."""
+class Weights(Tensors[Array]):
+    """The arrays of a file, and the parameters that they become."""
 
     def __init__(self, path: Path, arrays: Mapping[str, Array], model: Mapping[str, Any]):
-        self.path, self.arrays, self.model, self.found = path, dict(arrays), model, dict[str, Tensor]()
+        super().__init__(path, arrays)
+        self.model = model
 
     def take(self, name: str, *shape: int) -> Tensor:
         """The array of this name and ``shape`` (D, E) or (E,) in float32, its weight normalisation applied."""
-        array = self.arrays.pop(name, None)
-        if array is None:
-            raise UserError(f"{self.path}: tensor {name}: missing")
+        array = self.pop(name)
         if array.shape != shape or array.dtype not in (np.float32, np.float64):
             raise UserError(
                 f"{self.path}: tensor {name}: {array.dtype} of shape {array.shape}, expected float32 {shape}"
             )
-        scale = self.arrays.pop(f"{name}_wns", None)
+        scale = self.left.pop(f"{name}_wns", None)
         if scale is not None:  # weight_norm of layers.py
             if scale.shape != shape[1:]:
                 raise UserError(f"{self.path}: tensor {name}_wns: shape {scale.shape}, expected {shape[1:]}")
@@ -353,8 +349,7 @@ class Weights:
         for name in ("decoder.initial.weight", "decoder.readout.context.weight"):
             found[name] = self.swapped(found[name])
         self._words(src, tgt, e)
-        if self.arrays:
-            raise UserError(f"{self.path}: tensor {next(iter(self.arrays))}: has no place in nmtkit's architecture")
+        self.check_all_used()
         return found
 
     def _words(self, src: Words, tgt: Words, width: int) -> None:

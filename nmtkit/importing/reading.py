@@ -1,4 +1,4 @@
-"""Finding out what toolkit a model is of, reading it, and writing it as a model folder."""
+"""Recognising the toolkit of a model, reading the model, and writing it as a model folder."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ READERS = (nematus, marian, fairseq)  # each is asked in turn
 def read(path: Path) -> Found:
     """The model of another toolkit at ``path``, a file or a folder.
 
-    Raises UserError if no reader knows it, and for what nmtkit cannot hold exactly.
+    Raises UserError if no reader knows it, and for what nmtkit cannot represent exactly.
     """
     if not path.exists():
         raise UserError(f"{path}: not found; name the file or folder of a model")
@@ -36,9 +36,8 @@ def read(path: Path) -> Found:
 def write(found: Found, source: Path, output: ModelFolder) -> None:
     """Write the model found at ``source`` to the folder ``output``, all of it or nothing.
 
-    Raises UserError if ``output`` holds anything but a model without a history, or holds ``source``.
+    An older model there is replaced. Raises UserError if ``output`` holds ``source``, and for unfit parameters.
     """
-    output.check_replaceable()
     if real_path(output.path) in (real_path(source), *real_path(source).parents):
         raise UserError(f"{output}: holds {source}, which is imported; give another `output` folder")
     _check(found, source)

@@ -45,8 +45,8 @@ class Imported:
 def write_import(options: ImportOptions) -> Imported:
     """Write the model of another toolkit at ``source`` to the model folder ``output``: ``nmtkit import``.
 
-    Raises UserError for what is not such a model, for what cannot be held exactly, and for an ``output`` that holds a
-    run or other files; nothing is written then.
+    Raises UserError for a file of another kind, for a model that nmtkit cannot represent exactly, and for an ``output``
+    that holds a run or other files; nothing is written then.
     """
     from nmtkit.importing import reading
 

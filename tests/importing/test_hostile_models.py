@@ -27,14 +27,36 @@ def replaced(folder: Path, name: str, endless: Callable[[Path], None]) -> None:
     endless(folder / name)
 
 
+def write_nematus(folder: Path) -> str:
+    nematus_files.write(folder, "bideep")
+    return "model.npz"
+
+
+def write_marian(folder: Path) -> str:
+    marian.write(marian.model("s2s"), folder)
+    return "model.npz"
+
+
+def write_fairseq(folder: Path) -> str:
+    test_fairseq.write(folder)
+    return "model.pt"
+
+
 @every_kind
-@pytest.mark.parametrize("name", ["model.npz", "model.npz.json", "vocab.en.json"])
-def test_a_nematus_model_with_a_pipe_or_a_device_is_refused(
-    name: str, endless: Callable[[Path], None], tmp_path: Path
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [
+        *((write_nematus, name) for name in ("model.npz", "model.npz.json", "vocab.en.json")),
+        *((write_marian, name) for name in ("model.npz", "decoder.yml", "vocab.yml")),
+        *((write_fairseq, name) for name in ("model.pt", "dict.en.txt")),
+    ],
+)
+def test_a_model_with_a_pipe_or_a_device_is_refused(
+    write: Callable[[Path], str], name: str, endless: Callable[[Path], None], tmp_path: Path
 ) -> None:
-    nematus_files.write(tmp_path, "bideep")
+    weights = write(tmp_path)
     replaced(tmp_path, name, endless)
-    for path in (tmp_path, tmp_path / "model.npz"):
+    for path in (tmp_path, tmp_path / weights):
         with pytest.raises(UserError, match=f"{name}: not found|not a model that nmtkit can import") as refused:
             read(path)
         assert "\n" not in str(refused.value)
@@ -49,38 +71,12 @@ def test_codes_of_a_nematus_model_are_files(name: str, endless: Callable[[Path],
 
 
 @every_kind
-@pytest.mark.parametrize("name", ["model.npz", "decoder.yml", "vocab.yml"])
-def test_a_marian_model_with_a_pipe_or_a_device_is_refused(
-    name: str, endless: Callable[[Path], None], tmp_path: Path
-) -> None:
-    marian.write(marian.model("s2s"), tmp_path)
-    replaced(tmp_path, name, endless)
-    for path in (tmp_path, tmp_path / "model.npz"):
-        with pytest.raises(UserError, match=f"{name}: not found|not a model that nmtkit can import") as refused:
-            read(path)
-        assert "\n" not in str(refused.value)
-
-
-@every_kind
 @pytest.mark.parametrize("name", ["source.spm", "source.bpe", "preprocess.sh"])
 def test_subwords_of_a_marian_model_are_files(name: str, endless: Callable[[Path], None], tmp_path: Path) -> None:
     marian.write(marian.model("s2s"), tmp_path)
     (tmp_path / "target.spm").write_bytes(learn_sentencepieces(Counter({"the": 5, "cat": 4}), 9, ["en"]))
     replaced(tmp_path, name, endless)
     assert not read(tmp_path).files
-
-
-@every_kind
-@pytest.mark.parametrize("name", ["model.pt", "dict.en.txt"])
-def test_a_fairseq_model_with_a_pipe_or_a_device_is_refused(
-    name: str, endless: Callable[[Path], None], tmp_path: Path
-) -> None:
-    test_fairseq.write(tmp_path)
-    replaced(tmp_path, name, endless)
-    for path in (tmp_path, tmp_path / "model.pt"):
-        with pytest.raises(UserError, match=f"{name}: not found|not a model that nmtkit can import") as refused:
-            read(path)
-        assert "\n" not in str(refused.value)
 
 
 def test_an_empty_sentencepiece_model_of_marian_is_refused(tmp_path: Path) -> None:
