@@ -11,6 +11,7 @@ from nmtkit.errors import UserError
 from nmtkit.machine.memory import in_halves
 from nmtkit.ops.padding import pad
 from nmtkit.search.beam import Hypothesis, beam_search
+from nmtkit.search.constraints import Constraints
 from nmtkit.search.sampling import sample
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.settings import Search
@@ -32,14 +33,15 @@ def translate_each(
     seed: int | None = None,
     others: Sequence[Sequence[Sequence[int]]] = (),
     shortlists: Shortlists | None = None,
+    constraints: Constraints | None = None,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done; empty ones first.
 
     A generator, so that the caller need not hold the attention weights of all sentences. Sentences are source ids
     without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: sample n_best translations
     instead, see ``sample``. others: the same sentences in the other segmentations that members of an ensemble read.
-    shortlists: the target words each batch may use, in addition to those of ``forced``. A batch that does not fit into
-    memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam size,
+    shortlists: the target words each batch may use, in addition to those of ``forced`` and ``constraints``, the terms
+    that the translation of each sentence must contain. A batch that does not fit into memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam size,
     and when one sentence alone does not fit into memory.
     """
     if seed is not None:
@@ -54,13 +56,16 @@ def translate_each(
             tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
         )
         prefixes: Sequence[Sequence[int]] | None = None if forced is None else [forced[i] for i in batch]
-        narrow = scorer
+        narrow, places = scorer, None
         if shortlists is not None:
-            shortlist = shortlists.of(batch, prefixes)
-            narrow = shortlist.over(scorer, device)
-            prefixes = None if prefixes is None else shortlist.narrowed(prefixes)
+            shortlist = shortlists.of(batch, [*(prefixes or ()), *(constraints.words(batch) if constraints else ())])
+            narrow, places = shortlist.over(scorer, device), shortlist.places
+            prefixes = None if prefixes is None else [[places[word] for word in prefix] for prefix in prefixes]
         if seed is None:
-            best = beam_search(narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes)
+            automata = None if constraints is None else constraints.of(batch, places)
+            best = beam_search(
+                narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes, automata=automata
+            )
         else:
             generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
             best = sample(narrow, src, src_mask, config, generators, n_best)
