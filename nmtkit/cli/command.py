@@ -1,38 +1,38 @@
 """What every command has in common: --quiet and --verbose, and help that lists its options in groups."""
 
-import functools
-import inspect
 import logging
 import platform
 import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Any
 
-import typer
 from typer.core import TyperCommand
 
 from nmtkit.errors import UserError
+from nmtkit.options import Option, option
 from nmtkit.version import __version__
 
 log = logging.getLogger(__name__)
 
-COMMON = "Of every command"
-# In --help these are the last group.
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", help="Say nothing on stderr but warnings and errors.", rich_help_panel=COMMON),
-]
-Verbose = Annotated[
-    bool,
-    typer.Option(
-        "--verbose",
-        "-v",
-        help="Say more on stderr, each line with its time and where it comes from.",
-        rich_help_panel=COMMON,
-    ),
-]
+COMMON = "Of every command"  # the last group of the help
+
+
+@dataclass(frozen=True)
+class Volume:
+    """How much a command says on stderr."""
+
+    quiet: bool = option(False, Option("Say nothing on stderr but warnings and errors.", COMMON, names="--quiet -q"))
+    verbose: bool = option(
+        False,
+        Option("Say more on stderr, each line with its time and where it comes from.", COMMON, names="--verbose -v"),
+    )
+
+    def __post_init__(self) -> None:
+        if self.quiet and self.verbose:
+            raise UserError("--quiet and --verbose: leave one of the two out")
 
 
 class Command(TyperCommand):
@@ -68,33 +68,10 @@ class _Screen(logging.Handler):
             self.handleError(record)
 
 
-def with_volume(function: Callable[..., None], reworded: Callable[[str], str]) -> Callable[..., None]:
-    """The command ``function`` with the options --quiet and --verbose, of which it need not know itself.
-
-    While it runs, what nmtkit logs is shown on stderr, ``reworded``: notes and warnings, or less, or more.
-    """
-    extra = {"quiet": Quiet, "verbose": Verbose}
-    own = inspect.signature(function)
-
-    @functools.wraps(function)
-    def command(quiet: bool, verbose: bool, **options: Any) -> None:
-        if quiet and verbose:
-            raise UserError("--quiet and --verbose: leave one of the two out")
-        with _shown(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO, reworded):
-            log.debug(f"nmtkit {__version__}, Python {platform.python_version()}: {shlex.join(sys.argv[1:])}")
-            function(**options)
-
-    # typer reads both: the names and defaults here, the types there.
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    added = [inspect.Parameter(name, keyword, default=False, annotation=kind) for name, kind in extra.items()]
-    vars(command)["__signature__"] = own.replace(parameters=[*own.parameters.values(), *added])
-    command.__annotations__ = {**function.__annotations__, **extra}
-    return command
-
-
 @contextmanager
-def _shown(level: int, reworded: Callable[[str], str]) -> Iterator[None]:
-    """Show on stderr, ``reworded``, what nmtkit logs from this level upwards."""
+def shown(volume: Volume, reworded: Callable[[str], str]) -> Iterator[None]:
+    """Show on stderr, ``reworded``, what nmtkit logs: notes and warnings, or less, or more."""
+    level = logging.WARNING if volume.quiet else logging.DEBUG if volume.verbose else logging.INFO
     # The library only logs; whether that is shown, and where, is for the command line to say.
     logger, bars = logging.getLogger("nmtkit"), logging.getLogger("nmtkit.progress")
     handler = _Screen(level, reworded)
@@ -106,6 +83,7 @@ def _shown(level: int, reworded: Callable[[str], str]) -> Iterator[None]:
     logger.setLevel(min(level, logging.INFO))
     bars.disabled = level > logging.INFO
     try:
+        log.debug(f"nmtkit {__version__}, Python {platform.python_version()}: {shlex.join(sys.argv[1:])}")
         yield
     finally:
         logger.removeHandler(handler)

@@ -13,6 +13,7 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import FrameType
 from typing import Annotated, Any, TextIO, cast
 
@@ -20,7 +21,7 @@ import typer
 
 from nmtkit.cli.align import align
 from nmtkit.cli.average import average
-from nmtkit.cli.command import Command, with_volume
+from nmtkit.cli.command import Command, Volume, shown
 from nmtkit.cli.contrast import contrast
 from nmtkit.cli.doctor import doctor
 from nmtkit.cli.ensemble import ensemble
@@ -62,6 +63,11 @@ def in_options_typed(message: str) -> str:
     return in_options(message, sys.argv[1:])
 
 
+def with_volume(function: Callable[..., None]) -> Callable[..., None]:
+    """The command ``function`` for typer, with the options --quiet and --verbose, of which it need not know."""
+    return flat(function, Volume, partial(shown, reworded=in_options_typed))
+
+
 # In the order in which they are used; --help lists them in this order.
 COMMANDS: tuple[Callable[..., None], ...] = (
     doctor, prep, align, vocab, train, average, ensemble, import_, tune, translate, serve, posunk, score, contrast,
@@ -71,9 +77,7 @@ for command in COMMANDS:
     # typer would cut the summary at a width of its own; the first sentence is whole.
     text = _help(command)
     first = re.split(r"(?<=\.)\s", text)[0]
-    app.command(command.__name__.rstrip("_"), cls=Command, help=text, short_help=first)(
-        with_volume(flat(command), in_options_typed)
-    )
+    app.command(command.__name__.rstrip("_"), cls=Command, help=text, short_help=first)(with_volume(command))
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,23 +8,29 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import MISSING, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
 
 from nmtkit.options import Option, options_of, types_of
+
+S = TypeVar("S")
 
 
 class Without(tuple[str, ...]):
     """In the annotation of a dataclass: fields that are no options of this command."""
 
 
-def flat(function: Callable[..., None]) -> Callable[..., None]:
+def flat(
+    function: Callable[..., None], common: type[S], around: Callable[[S], AbstractContextManager[None]]
+) -> Callable[..., None]:
     """The command ``function`` with the fields of its dataclasses as parameters of their own.
 
-    A field that was not given has its default.
+    A field that was not given has its default. common: a dataclass of further options; the function runs within
+    ``around`` of it.
     """
     parameters: list[inspect.Parameter] = []
     moved: list[tuple[str, inspect.Parameter]] = []
@@ -37,7 +43,8 @@ def flat(function: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters.append(parameter)
 
-    for own in inspect.signature(function).parameters.values():
+    last = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, annotation=common)
+    for own in (*inspect.signature(function).parameters.values(), last):
         kind, *more = get_args(own.annotation) if get_origin(own.annotation) is Annotated else (own.annotation,)
         shown = next((each for each in more if isinstance(each, Option)), None)
         if is_dataclass(kind) and isinstance(kind, type):
@@ -57,11 +64,12 @@ def flat(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        built = {}
-        for part, (schema, names) in schemas.items():
-            given = {name: values.pop(name) for name in names}
-            built[part] = schema(**{name: value for name, value in given.items() if value is not None and value != []})
-        function(**built, **values)
+        parts = {part: {name: values.pop(name) for name in names} for part, (_, names) in schemas.items()}
+        with around(common(**parts.pop("common"))):
+            for part, given in parts.items():
+                named = {name: value for name, value in given.items() if value is not None and value != []}
+                values[part] = schemas[part][0](**named)
+            function(**values)
 
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -41,7 +41,7 @@ def speaker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     app = typer.Typer(callback=lambda: None)
     for function in (speak, fail):
-        app.command()(main.with_volume(function, main.in_options_typed))
+        app.command()(main.with_volume(function))
     monkeypatch.setattr(main, "app", app)
     logger = logging.getLogger("nmtkit")
     before = logger.level, [*logger.handlers]
