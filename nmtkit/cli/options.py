@@ -6,31 +6,20 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, TextIO, TypeVar, cast
+from typing import Annotated, TextIO, cast
 
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, file_of, read_lines
+from nmtkit.lines import atomic_write, file_of
 from nmtkit.options import Option
-from nmtkit.workflow import shared
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 AS_JSON = Option("Print JSON, for scripts.", names="--json")
 AsJson = Annotated[bool, AS_JSON]
-Combine = Annotated[Literal["prob", "logprob"] | None, shared.COMBINE]
-DataFolder = Annotated[Path, shared.DATA]
-Raw = Annotated[Path, shared.RAW]
-SourceLanguage = Annotated[str | None, shared.SOURCE_LANGUAGE]
-SubsetMetric = Annotated[str, shared.SUBSET_METRIC]
-TargetLanguage = Annotated[str | None, shared.TARGET_LANGUAGE]
-Weights = Annotated[str | None, shared.WEIGHTS]
-WeightsOfMany = Annotated[str | None, replace(shared.WEIGHTS, group=shared.ENSEMBLES, before="max_input_length")]
+OUTPUT_FILE = Option("File to write; - is standard output.", names="--output -o")
 
 
 def say_next(command: str, *options: tuple[str, Path, str]) -> None:
@@ -48,22 +37,6 @@ def say_next_of_model(folder: Path) -> None:
         say_next("score", ("-m", folder, "run"))
     else:
         log.info(f"next: nmtkit translate -m {shlex.quote(str(folder))} < in.txt > out.txt")
-
-
-def beside_lines(lines: Iterable[T], path: Path, input: str) -> Iterator[tuple[T, str]]:
-    """Each line with the line of ``path`` that belongs to it; raises UserError where either ends first."""
-    # Not zip(strict=True): the message names the file and the line, and the input may be a dialogue without an end.
-    others, number = read_lines(path), 0
-    place = "standard input" if input == "-" else input
-    # One line ahead of neither: what comes from a dialogue is answered before the next line is read.
-    for line in lines:
-        other = next(others, None)
-        if other is None:
-            raise UserError(f"{path}: ends after {number} lines, but {place} goes on; make them correspond")
-        number += 1
-        yield line, other
-    if next(others, None) is not None:
-        raise UserError(f"{path}: has more lines than the {number} of {place}; make them correspond")
 
 
 def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
@@ -100,16 +73,6 @@ def open_output(output: str) -> Iterator[TextIO]:
 def forget_output() -> None:
     """Send what is left for stdout nowhere: Python flushes it once more at its end, and would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def parse_weights(text: str | None) -> tuple[float, ...] | None:
-    """``2,1,1`` as numbers, whatever they are worth; raises UserError for anything else."""
-    if text is None:
-        return None
-    try:
-        return tuple(float(weight) for weight in text.split(","))
-    except ValueError:
-        raise UserError(f"--weights {text}: expected one number for each model, as 2,1,1") from None
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
     }  # fmt: skip
     info = typer.Argument(**about) if shown.argument else typer.Option(*names, **about)
     usual = default
-    if any(get_origin(kind) is list for kind in get_args(typed)):
+    if default is not ... and any(get_origin(kind) is list for kind in get_args(typed)):
         usual = None  # several of an option stand for its default, which its help says
     elif isinstance(default, str) and Path in (typed, *get_args(typed)):
         usual = Path(default)
@@ -99,15 +99,16 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
 def _typed(hint: Any) -> Any:
     """The type in which typer reads a value of a field's type.
 
-    Of a type that has several kinds, a path is read as such, several values as a list; and a number or a word, or
-    numbers with commas, as text.
+    Of a type that has several kinds, a path, also of a file of lines, is read as such, several values as a list; and a
+    number or a word, or numbers with commas, as text.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         kinds = [kind for kind in arguments if kind is not types.NoneType]
         if len(kinds) == 1:
             return _typed(kinds[0]) | None
-        lists = [kind for kind in kinds if get_origin(kind) is Sequence and get_args(kind)[0] not in (int, float)]
+        single = (int, float, str) if Path in kinds else (int, float)  # numbers with commas, and lines of a file
+        lists = [kind for kind in kinds if get_origin(kind) is Sequence and get_args(kind)[0] not in single]
         one = _typed(lists[0]) if lists else Path if Path in kinds else str
         return one | None if types.NoneType in arguments or lists else one
     if origin is tuple and ... not in arguments:

@@ -9,7 +9,7 @@ from nmtkit.errors import UserError
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.search.settings import Search
 from nmtkit.translation.request import Request
-from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, models_at
+from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, models_at, numbers
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.tuning import Candidate
@@ -67,18 +67,21 @@ def search_penalties(options: TuneOptions) -> Tuned:
     translator = loading.load(chosen, options.device, precision=options.precision)
     search = Request(beam_size=options.beam_size).search(translator.search)
     translator = replace(translator, search=search)  # a copy with other settings: a translator is never changed
-    alphas, betas = _text(options.alphas), _text(options.betas)
+    expected = "numbers with commas, as 0.2,0.4"
+    alphas, betas = numbers("alphas", options.alphas, expected), numbers("betas", options.betas, expected)
     try:
-        settings = tuning.grid(search, _numbers("alphas", alphas), _numbers("betas", betas))
+        settings = tuning.grid(search, alphas, betas)
     except ValueError as error:
-        raise UserError(f"`alphas` {alphas}, `betas` {betas}: {error}") from None
+        raise UserError(f"`alphas` {options.alphas}, `betas` {options.betas}: {error}") from None
     # A model without attention says so at the first lines for which it is asked for some.
     try:
         n_best = _n_best(translator, held_out.sources, attention=True)
     except UserError:  # it has no attention
         settings = [setting for setting in settings if not setting.coverage_penalty]
         if not settings:
-            raise UserError(f"`betas` {betas}: the model has no attention, so 0 is all there is to try") from None
+            raise UserError(
+                f"`betas` {options.betas}: the model has no attention, so 0 is all there is to try"
+            ) from None
         n_best = _n_best(translator, held_out.sources, attention=False)
     # The settings that the model has now come first: they stay, where no other is better.
     tried = [search, *settings]
@@ -86,19 +89,6 @@ def search_penalties(options: TuneOptions) -> Tuned:
 
 
 tune = by_keyword(TuneOptions, search_penalties)
-
-
-def _text(numbers: str | Sequence[float]) -> str:
-    """Numbers as text with commas, as on the command line."""
-    return numbers if isinstance(numbers, str) else ",".join(f"{number:g}" for number in numbers)
-
-
-def _numbers(name: str, text: str) -> list[float]:
-    """``0.2,0.4`` as numbers; raises UserError, which names the argument, for anything else."""
-    try:
-        return [float(number) for number in text.split(",")]
-    except ValueError:
-        raise UserError(f"`{name}` {text}: expected numbers with commas, as 0.2,0.4") from None
 
 
 def _n_best(translator: "Translator", sources: list[str], attention: bool) -> "list[list[Candidate]]":
