@@ -10,7 +10,6 @@ from nmtkit.workflow.score import ScoreOptions, score_systems
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.comparison import Comparison, Part
-    from nmtkit.evaluation.significance import Tested
 
 TESTS = {"bs": "paired bootstrap", "ar": "approximate randomisation"}
 
@@ -73,7 +72,7 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
     if options.paired:
         print()
         rows = [
-            [d.metric, name, f"{t.score:.2f}", *_interval(t), "" if t.p is None else f"{t.p:.4f}"]
+            [d.metric, name, f"{t.score:.2f}", *(_cell(v, 2) for v in (t.mean, t.interval)), _cell(t.p, 4)]
             for d in comparison.differences
             for name, t in zip(names, d.tested, strict=True)
         ]
@@ -114,9 +113,9 @@ def _print_unknown(comparison: "Comparison") -> None:
         print_table("what became of unknown words, and of names that a reference has, too", ["system", *table], rows)
 
 
-def _interval(tested: "Tested") -> list[str]:
-    """The cells of mean and half the interval, both blank where the test has none."""
-    return ["" if value is None else f"{value:.2f}" for value in (tested.mean, tested.interval)]
+def _cell(value: float | None, digits: int) -> str:
+    """A figure, or a blank cell where the test has none."""
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def _json(comparison: "Comparison", refs: list[str]) -> dict[str, Any]:

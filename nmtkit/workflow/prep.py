@@ -219,11 +219,9 @@ def _side(
 
 def _tokenizer(name: str) -> Tokenizer:
     """A name of a tokenizer as one; raises UserError for any other word."""
-    # A loop and not ``in``, so that the type checker knows what is returned.
-    for known in get_args(Tokenizer):
-        if name == known:
-            return cast(Tokenizer, known)
-    raise UserError(f"`tokenizer` {name}: unknown tokenizer; known: {', '.join(get_args(Tokenizer))}")
+    if name not in get_args(Tokenizer):
+        raise UserError(f"`tokenizer` {name}: unknown tokenizer; known: {', '.join(get_args(Tokenizer))}")
+    return cast(Tokenizer, name)
 
 
 def _by_language(argument: str, texts: Sequence[str], languages: tuple[str, str]) -> dict[str, str]:
