@@ -5,8 +5,7 @@ import logging
 import os
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TextIO, cast
@@ -73,19 +72,3 @@ def open_output(output: str) -> Iterator[TextIO]:
 def forget_output() -> None:
     """Send what is left for stdout nowhere: Python flushes it once more at its end, and would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextmanager
-def lines_done(shown: bool) -> Iterator[Callable[[int], None]]:
-    """A function that shows, while a text is translated, how many lines are done."""
-    if not shown:
-        yield lambda lines: None
-        return
-    from rich.console import Console
-
-    # The wall clock may be set while a long text is translated.
-    start = time.monotonic()
-    with Console(stderr=True).status("translating") as status:
-        yield lambda lines: status.update(
-            f"{lines} lines translated, {lines / (time.monotonic() - start):.0f} a second"
-        )

@@ -2,12 +2,13 @@
 
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-from nmtkit.cli.options import OUTPUT_FILE, check_output, lines_done, log, open_output
+from nmtkit.cli.options import OUTPUT_FILE, check_output, log, open_output
 from nmtkit.cli.parameters import Without
 from nmtkit.errors import UserError
 from nmtkit.lines import beside_lines, check_read_once, raw_lines, real_path
@@ -121,14 +122,16 @@ def translate(
     lines = decoded(raw, place, _warn)
     pairs = beside_lines(lines, beside, place) if beside else lines
     windows = translate_windows(replace(options, lines=pairs, request=request, ready=ready))
+    from nmtkit.machine.progress import progress
     from nmtkit.translation import formats  # after torch, which that imports
 
-    # No progress line where it would stand between the translations, or in what is typed.
+    # No progress where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
+    done = progress("translating") if shown else nullcontext(lambda lines: None)
     line = formats.json_object if as_json else formats.moses if request.n_best else partial(formats.columns, scores)
     number = long = 0
     unknown = Counter[str]()
-    with open_output(output) as file, formats.attention_arrays(attention) as keep, lines_done(shown) as report:
+    with open_output(output) as file, formats.attention_arrays(attention) as keep, done as advance:
         for found in windows:
             for best in found:
                 file.writelines(f"{line(number, translation)}\n" for translation in best)
@@ -138,7 +141,7 @@ def translate(
                 number, long = number + 1, long + (best[0].pieces > 1)
                 unknown.update(best[0].unknown._asdict() if best[0].unknown else {})
             file.flush()  # the reader may be waiting for the answer before the next line
-            report(number)
+            advance(len(found))
     if any(unknown.values()):
         parts = f"{unknown['translated']} translated, {unknown['copied']} copied, {unknown['left']} left"
         log.info(f"nmtkit: unknown words ({request.unk_origin or 'matched'}): {parts}")
