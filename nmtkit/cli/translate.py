@@ -2,7 +2,8 @@
 
 import sys
 from collections import Counter
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -122,12 +123,15 @@ def translate(
     lines = decoded(raw, place, _warn)
     pairs = beside_lines(lines, beside, place) if beside else lines
     windows = translate_windows(replace(options, lines=pairs, request=request, ready=ready))
-    from nmtkit.machine.progress import progress
     from nmtkit.translation import formats  # after torch, which that imports
 
     # No progress where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
-    done = progress("translating") if shown else nullcontext(lambda lines: None)
+    done: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda lines: None)
+    if shown:
+        from nmtkit.machine.progress import progress  # rich, which a pipe does without
+
+        done = progress("translating")
     line = formats.json_object if as_json else formats.moses if request.n_best else partial(formats.columns, scores)
     number = long = 0
     unknown = Counter[str]()
