@@ -54,17 +54,17 @@ class Command(TyperCommand):
 
 
 class _Screen(logging.Handler):
-    """Log lines on whatever is stderr at that moment: a progress bar takes its place, and stands below them."""
+    """Prints log lines to the current ``sys.stderr``, which a progress bar may have replaced."""
 
     def __init__(self, level: int, reworded: Callable[[str], str]) -> None:
         super().__init__(level)
         self._reworded = reworded
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the line, with the names of options where the library has those of arguments."""
+        """Print the record, reworded."""
         try:
             print(self._reworded(self.format(record)), file=sys.stderr, flush=True)
-        except (OSError, ValueError):  # stderr is full or closed, which must not end what is being done
+        except (OSError, ValueError):  # a full or closed stderr must not end the command
             self.handleError(record)
 
 
@@ -72,14 +72,14 @@ class _Screen(logging.Handler):
 def shown(volume: Volume, reworded: Callable[[str], str]) -> Iterator[None]:
     """Show on stderr, ``reworded``, what nmtkit logs: notes and warnings, or less, or more."""
     level = logging.WARNING if volume.quiet else logging.DEBUG if volume.verbose else logging.INFO
-    # The library only logs; whether that is shown, and where, is for the command line to say.
+    # The library only logs; the command line decides what is shown.
     logger, bars = logging.getLogger("nmtkit"), logging.getLogger("nmtkit.progress")
     handler = _Screen(level, reworded)
     if level == logging.DEBUG:
         handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
     before = logger.level, bars.disabled
     logger.addHandler(handler)
-    # Notes are made however quiet the screen is, for train.log.
+    # Notes are logged even with --quiet, for train.log.
     logger.setLevel(min(level, logging.INFO))
     bars.disabled = level > logging.INFO
     try:

@@ -22,16 +22,16 @@ OUTPUT_FILE = Option("File to write; - is standard output.", names="--output -o"
 
 
 def say_next(command: str, *options: tuple[str, Path, str]) -> None:
-    """Say on stderr which command comes next, as in "next: nmtkit vocab -d other".
+    """Log which command comes next, such as "next: nmtkit vocab -d other".
 
-    options: of that command, each with the folder to give it and the one that it takes when none is given.
+    options: each with the folder to pass and the command's default.
     """
     given = "".join(f" {name} {shlex.quote(str(path))}" for name, path, default in options if path != Path(default))
     log.info(f"next: nmtkit {command}{given}")
 
 
 def say_next_of_model(folder: Path) -> None:
-    """Say on stderr what comes next for a finished model: to score the test set if there is one, else to translate."""
+    """Log what comes next for a finished model: scoring the test set if there is one, or else translating."""
     if Path("data/test.src").exists():
         say_next("score", ("-m", folder, "run"))
     else:
@@ -39,7 +39,7 @@ def say_next_of_model(folder: Path) -> None:
 
 
 def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
-    """Raise UserError if a file that is read, "-" for standard input, would be replaced by the option's output."""
+    """Raise UserError if the output of an option would replace an input file ("-": standard input)."""
     if not os.path.isfile(output):
         return
     for path in inputs:
@@ -51,7 +51,7 @@ def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
         elif not os.path.exists(read):
             continue
         if os.path.samestat(os.stat(read), os.stat(output)):
-            raise UserError(f"{option} {output}: is read, too, and would be replaced; name another file")
+            raise UserError(f"{option} {output}: is an input, too, and would be replaced; name another file")
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def open_output(output: str) -> Iterator[TextIO]:
     Standard output fills as translations come; a file appears when it is complete.
     """
     if output == "-":
-        # A line ends in \n on every system, and what cannot be encoded must not end a long translation.
+        # Lines end in \n on every system, and a lone surrogate must not end a long translation.
         cast(io.TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", errors="replace", newline="\n")
         yield sys.stdout
     else:
@@ -70,5 +70,5 @@ def open_output(output: str) -> Iterator[TextIO]:
 
 
 def forget_output() -> None:
-    """Send what is left for stdout nowhere: Python flushes it once more at its end, and would fail again."""
+    """Discard the rest of stdout: Python flushes it at exit, and would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

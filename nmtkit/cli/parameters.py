@@ -1,6 +1,6 @@
 """The parameters of a command from the fields of a dataclass: the only file that knows how one becomes the other.
 
-A command says what it takes: ``def train(options: TrainOptions, dry_run: Annotated[bool, Option(...)])``. typer gets a
+A command names its dataclass: ``def train(options: TrainOptions, dry_run: Annotated[bool, Option(...)])``. typer gets a
 function with a parameter for each field that is an option, and the command gets the dataclass.
 """
 
@@ -90,7 +90,7 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
     info = typer.Argument(**about) if shown.argument else typer.Option(*names, **about)
     usual = default
     if default is not ... and any(get_origin(kind) is list for kind in get_args(typed)):
-        usual = None  # several of an option stand for its default, which its help says
+        usual = None  # the help says what the default of a repeatable option is
     elif isinstance(default, str) and Path in (typed, *get_args(typed)):
         usual = Path(default)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=Annotated[typed, info])
@@ -99,8 +99,8 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
 def _typed(hint: Any) -> Any:
     """The type in which typer reads a value of a field's type.
 
-    Of a type that has several kinds, a path, also of a file of lines, is read as such, several values as a list; and a
-    number or a word, or numbers with commas, as text.
+    A union with a path is read as a path, one with a sequence as a list; other unions, such as a number or a word, and
+    numbers with commas, are read as text. The lines of a file are a path.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):

@@ -38,7 +38,7 @@ def posunk(
     check_read_once(files)
     check_output("--output", output, *files)
     lines = map(decode_line, raw_lines(input), count(1))
-    # All is read as a stream, so that a text of any length goes through in constant memory.
+    # A stream: a text of any length needs constant memory.
     replaced = replace_lines(replace(options, lines=lines, place="standard input" if input == "-" else input))
     with open_output(output) as file:
         file.writelines(f"{line}\n" for line in replaced)

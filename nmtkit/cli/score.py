@@ -21,9 +21,9 @@ def score(options: ScoreOptions, as_json: Annotated[bool, replace(AS_JSON, befor
     cross-entropy of the reference; the translations are kept in the model folder, as run/test.hyp.
     Files are plain text in the target language, one sentence per line.
 
-    With the source, names are counted as well: capitalised words of the source that stand in a reference, too, but for
-    first words of a sentence that occur without a capital elsewhere; and those of them that stand in the translation.
-    The same is counted for the names that are not in the target vocabulary, where that is known.
+    With the source, names are counted: capitalised words of the source that also occur in a reference, except words
+    that begin a sentence and occur in lower case elsewhere; and how many of them occur in the translation. Names that
+    are not in the target vocabulary, if it is known, are also counted by themselves.
 
       nmtkit score
       nmtkit score --replace-unk
@@ -40,16 +40,16 @@ def score(options: ScoreOptions, as_json: Annotated[bool, replace(AS_JSON, befor
     """
     scores = score_systems(options)
     if as_json:
-        # Not in ASCII: names of files are shown as they are.
+        # Not in ASCII, for the names of files.
         print(json.dumps(_json(scores.comparison, scores.references), indent=2, ensure_ascii=False))
     else:
         _print(scores.comparison, scores.references, options)
 
 
 def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> None:
-    """Print the table of systems, then one that says what each metric is, then every other part there is."""
+    """Print the scores of all systems, the signatures of the metrics, and the other tables."""
     names = [system.name for system in comparison.systems]
-    # All systems have the same metrics, so that the first says which columns there are.
+    # All systems have the same metrics.
     metrics = [m.metric for m in comparison.measured[0]]
     scores = [
         [name, *(f"{m.score.value:.2f}" for m in ms)] for name, ms in zip(names, comparison.measured, strict=True)
@@ -60,13 +60,13 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
     sentences = len(comparison.systems[0].words)
     print_table(f"{sentences} sentences, reference {', '.join(refs)}", ["system", *metrics], scores)
     print()
-    # That of a significance test has the number of samples in it, and is shown instead.
+    # The signature of a significance test also has the number of samples.
     signatures = {d.metric: d.signature for d in comparison.differences}
     meanings = [[m.metric, m.on, signatures.get(m.metric, m.score.signature)] for m in comparison.measured[0]]
     print_table("metrics", ["metric", "computed on", "signature"], meanings)
     metric = comparison.subset_metric
     _print_parts(f"{metric} by length of the source in words", "words", comparison.bins, names)
-    _print_parts(f"{metric} of the sources longer than that many words", "words", comparison.longer, names)
+    _print_parts(f"{metric} of sources longer than this many words", "words", comparison.longer, names)
     _print_parts(f"{metric} of the sentences whose references have no unknown word", "", comparison.unknown_free, names)
     _print_unknown(comparison)
     if options.paired:
@@ -82,7 +82,7 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
         if system.forced is not None:
             print()
             rows = [[unit, f"{value:.4f}"] for unit, value in system.forced.units().items()]
-            # A figure without the pairs it is of could not be compared with anybody's.
+            # Comparable only if it is computed on the same pairs.
             limit = f" of at most {options.max_length} tokens a side" if options.max_length else ""
             tokens = f"{system.forced.sentences} sentences{limit}, {system.forced.tokens} tokens"
             print_table(f"cross-entropy of the reference, end marks included: {tokens}", ["unit", "value"], rows)
@@ -101,7 +101,7 @@ def _print_parts(title: str, kind: str, parts: "list[Part]", names: list[str]) -
 
 
 def _print_unknown(comparison: "Comparison") -> None:
-    """Print what became of unknown words and names in every system's translations, if there were any."""
+    """Print the counts of unknown words and names of every system, if there are any."""
     from nmtkit.evaluation.comparison import unknown_columns
 
     if table := unknown_columns(comparison):
@@ -110,7 +110,7 @@ def _print_unknown(comparison: "Comparison") -> None:
             [system.name, *cells]
             for system, cells in zip(comparison.systems, zip(*table.values(), strict=True), strict=True)
         ]
-        print_table("what became of unknown words, and of names that a reference has, too", ["system", *table], rows)
+        print_table("unknown words, and names that also occur in a reference", ["system", *table], rows)
 
 
 def _cell(value: float | None, digits: int) -> str:
@@ -119,7 +119,7 @@ def _cell(value: float | None, digits: int) -> str:
 
 
 def _json(comparison: "Comparison", refs: list[str]) -> dict[str, Any]:
-    """The comparison as plain values for scripts; whatever was not asked for is there and empty."""
+    """The comparison as plain values for scripts; parts that were not requested are empty."""
     systems = [
         {
             "hypothesis": system.name,
@@ -129,7 +129,7 @@ def _json(comparison: "Comparison", refs: list[str]) -> dict[str, Any]:
             },
             "cross_entropy": system.forced and {**asdict(system.forced), **system.forced.units()},
             "unknown_words": system.unknown and system.unknown._asdict(),
-            # Names of the source that a reference has, too; None where the source, or the vocabulary, is not known.
+            # Names of the source that also occur in a reference; None if source or vocabulary are unknown.
             "names": comparison.names[i]._asdict() if comparison.names else None,
             "unknown_names": comparison.unknown_names[i]._asdict() if comparison.unknown_names else None,
         }

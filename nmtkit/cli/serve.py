@@ -92,7 +92,7 @@ def serve(
 def shortest_names(folders: Sequence[Path]) -> list[str]:
     """A name for each folder: its own, with as many of those above it as tell it from the others.
 
-    Raises UserError for a folder that is there twice.
+    Raises UserError for a folder that is given twice.
     """
     paths = [real_path(folder) for folder in folders]
     for number, path in enumerate(paths):

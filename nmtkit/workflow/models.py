@@ -44,7 +44,7 @@ def trained_here() -> list[tuple[str, dict[str, Any]]]:
             check_regular(path.parent)
             # The block ``paper`` says which preset it was: a folder may have any name.
             folders.append((path.parent.name, load_yaml(path)))
-        except UserError:  # somebody else's config.yaml
+        except UserError:  # a config.yaml that is not nmtkit's
             continue
     return folders
 

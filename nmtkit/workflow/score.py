@@ -87,7 +87,7 @@ def score_systems(options: ScoreOptions) -> Scores:
     any, the ``split`` of the folder ``data`` is translated with ``model`` and scored. Raises UserError for texts that
     do not correspond, and for arguments that exclude each other.
     """
-    # Two uses share the arguments: a model's own translations (without files) and files. Each refuses the other's.
+    # Options for files are refused without files, and options for a model with files.
     from nmtkit.evaluation.comparison import compare
     from nmtkit.translation.testset import text_name, translate_held_out
 
@@ -126,7 +126,7 @@ score = by_keyword(ScoreOptions, score_systems)
 
 
 def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: ScoreOptions) -> "Compared":
-    """Translations and references as systems to compare; what is taken for granted is logged.
+    """Translations and references as systems to compare; assumptions are logged.
 
     Raises UserError where they do not correspond.
     """
@@ -138,19 +138,20 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     from nmtkit.translation.testset import describe, read_set, text_name
 
     language, tokenized, source = options.language, options.tokenized, options.source
-    # In one call, so that all of them are checked to correspond.
+    # In one call, which checks that all of them correspond.
     every = iter(read_set([*ref_paths, *paths, *([] if source is None else [source])]))
     refs, texts = ([next(every) for _ in group] for group in (ref_paths, paths))
     data = Path(options.data)
     prep = load_prep(data) if TextFiles(data).settings.exists() and not tokenized else None
     if not (tokenized or prep or language):
-        log.info("nmtkit: tokenised BLEU takes the text for English; another one is named as `language`")
-    # Plain text seldom ends in a full stop of its own: when most lines do, it was tokenised, and BLEU would be of text
-    # that is tokenised twice.
+        log.info("nmtkit: tokenised BLEU assumes English; set `language` for another language")
+    # If most lines end in a separate full stop, the text is tokenised already, and BLEU would tokenise it twice.
     names = [text_name(path, number) for number, path in enumerate(paths, 1)]
     for path, hyps in zip(names, texts, strict=True):
         if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
-            log.warning(f"nmtkit: {path} looks tokenised; if it is, say so (`tokenized`): plain text is expected here")
+            log.warning(
+                f"nmtkit: {path} looks tokenised, but plain text is expected; if it is tokenised, set `tokenized`"
+            )
 
     def pipeline(language: str, side: Side | None) -> TextPipeline:
         """Text as whole words: Moses', which papers' BLEU is computed on, or those of a reversible data folder."""
@@ -160,7 +161,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
         return TextPipeline(Side(language, normalize=False, tokenizer=tokenizer, segmentation="words"))
 
     tgt = pipeline(language or (prep.tgt.language if prep else "en"), prep.tgt if prep else None)
-    # The source is tokenised only to count its words, for which English rules will do if nothing is known of it.
+    # The source is tokenised only to count its words, for which English rules suffice.
     reader = pipeline(prep.src.language if prep else "en", prep.src if prep else None)
     words = [[tgt.tokenize(line) for line in lines] for lines in (*refs, *texts)]
     ref_words, hyp_words = words[: len(refs)], words[len(refs) :]
@@ -184,5 +185,5 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
 
 
 def _spaced(sentences: list[list[str]]) -> list[str]:
-    """Sentences as text with spaces between the words, which is what the metrics of words read."""
+    """Sentences as text with spaces between the words, for metrics of words."""
     return [" ".join(words) for words in sentences]

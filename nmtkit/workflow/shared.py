@@ -53,7 +53,7 @@ Settings = Mapping[str, Any] | Sequence[str]  # {"training.optimizer.lr": 5e-4},
 
 
 def nested_settings(settings: Settings) -> dict[str, Any]:
-    """Settings by their dotted keys as nested values. Raises UserError for text that is none."""
+    """Settings by their dotted keys as nested values. Raises UserError for text that is not KEY=VALUE."""
     return nested(settings.items()) if isinstance(settings, Mapping) else parse_settings(settings)
 
 
@@ -74,12 +74,12 @@ def weights_of(given: str | Sequence[float] | None) -> tuple[float, ...] | None:
 
 
 def paths(given: Path | str | Sequence[Path | str]) -> list[Path]:
-    """One path or several, as several."""
+    """One or more paths as a list."""
     return [Path(given)] if isinstance(given, Path | str) else list(map(Path, given))
 
 
 def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | None) -> list[Path]:
-    """One model folder or several, each at that checkpoint, by the paths that stand for them."""
+    """The paths of one or more model folders at a checkpoint."""
     return at_checkpoint(paths(given), None if checkpoint is None else str(checkpoint))
 
 
