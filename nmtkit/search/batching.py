@@ -40,36 +40,16 @@ def translate_each(
     A generator, so that the caller need not hold the attention weights of all sentences. Sentences are source ids
     without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: sample n_best translations
     instead, see ``sample``. others: the same sentences in the other segmentations that members of an ensemble read.
-    shortlists: the target words each batch may use, in addition to those of ``forced`` and ``constraints``, the terms
-    that the translation of each sentence must contain. A batch that does not fit into memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam size,
-    and when one sentence alone does not fit into memory.
+    shortlists: the target words each batch may use, in addition to those of ``forced`` and ``constraints``.
+    constraints: the terms that translations must contain. A batch that does not fit into memory is searched again in
+    halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam size, and when one sentence alone
+    does not fit into memory.
     """
     if seed is not None:
         config = replace(config, beam_size=n_best)
     if n_best > config.beam_size:
         raise UserError(f"{n_best} best translations need a beam size of at least {n_best}, not {config.beam_size}")
     yield from ((i, [Hypothesis([], 0.0, [0.0], None)]) for i, sentence in enumerate(sentences) if not sentence)
-
-    def found(batch: list[int]) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence of a batch."""
-        src, src_mask = (
-            tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
-        )
-        prefixes: Sequence[Sequence[int]] | None = None if forced is None else [forced[i] for i in batch]
-        narrow, places = scorer, None
-        if shortlists is not None:
-            shortlist = shortlists.of(batch, [*(prefixes or ()), *(constraints.words(batch) if constraints else ())])
-            narrow, places = shortlist.over(scorer, device), shortlist.places
-            prefixes = None if prefixes is None else [[places[word] for word in prefix] for prefix in prefixes]
-        if seed is None:
-            automata = None if constraints is None else constraints.of(batch, places)
-            best = beam_search(
-                narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes, automata=automata
-            )
-        else:
-            generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
-            best = sample(narrow, src, src_mask, config, generators, n_best)
-        return best if shortlists is None else shortlist.widened(best)
 
     def too_large(batch: list[int]) -> str:
         return (
@@ -78,9 +58,29 @@ def translate_each(
         )
 
     batches = list(token_batches([len(sentence) for sentence in sentences], config.max_tokens // config.beam_size))
-    for batch in reversed(batches):  # the largest first, so that running out of memory shows at once
-        for part, best in in_halves(batch, found, too_large):
-            yield from zip(part, best, strict=True)
+    # The largest first, so that running out of memory shows at once.
+    for batch, attempt in in_halves(reversed(batches), too_large):
+        with attempt:
+            src, src_mask = (
+                tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
+            )
+            prefixes: Sequence[Sequence[int]] | None = None if forced is None else [forced[i] for i in batch]
+            narrow, places = scorer, None
+            if shortlists is not None:
+                given = () if constraints is None else constraints.words(batch)
+                shortlist = shortlists.of(batch, [*(prefixes or ()), *given])
+                narrow, places = shortlist.over(scorer, device), shortlist.places
+                prefixes = None if prefixes is None else [[places[word] for word in prefix] for prefix in prefixes]
+            if seed is None:
+                automata = None if constraints is None else constraints.of(batch, places)
+                best = beam_search(
+                    narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes,
+                    automata=automata,
+                )  # fmt: skip
+            else:
+                generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
+                best = sample(narrow, src, src_mask, config, generators, n_best)
+            yield from zip(batch, best if shortlists is None else shortlist.widened(best), strict=True)
 
 
 def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

@@ -48,6 +48,8 @@ def json_object(number: int, translation: Translation) -> str:
         values["alignment"] = translation.alignment
     if translation.unknown is not None:
         values["unknown"] = translation.unknown._asdict()
+    if translation.terms is not None:
+        values["terms"] = [term._asdict() for term in translation.terms]
     return json.dumps(values, ensure_ascii=False)
 
 
