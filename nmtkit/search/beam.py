@@ -83,7 +83,7 @@ def beam_search(
     n_best: int = 1,
     attention: bool = False,
     forced: Sequence[Sequence[int]] | None = None,
-    automata: Sequence[Automaton | None] | None = None,
+    automata: Sequence[Automaton] | None = None,
 ) -> list[list[Hypothesis]]:
     """Up to n_best hypotheses for each sentence, best first; at least one.
 
@@ -114,12 +114,12 @@ def beam_search(
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
         free = [config.beam_size - len(endings[sentence]) for sentence in searched]
         total, candidates = _candidates(log_probs, alive, only, config.beam_size, config.unk, terms)
-        found = _best_of_sentences(total, candidates, len(searched), config.beam_size)
-        if terms is not None:
-            for i, sentence in enumerate(searched):
-                if terms.automata[i] is not None and only[i] is None:
-                    room = longest[sentence] - step - 1
-                    _allocate(found, i, terms, total, candidates, free[i], room, ended=bool(endings[sentence]))
+        if terms is None:
+            found = _best_of_sentences(total, candidates, len(searched), config.beam_size)
+        else:
+            rooms = [longest[sentence] - step - 1 for sentence in searched]
+            started = [bool(endings[sentence]) for sentence in searched]
+            found = _allocated(total, candidates, terms, only, free, rooms, started)
         living, ending_places = _divided(found, free)
         for i, column in ending_places:
             ending = float(found.log_probs[i, column]), int(found.rows[i, column])
@@ -230,18 +230,30 @@ def _best_of_sentences(total: Tensor, words: Tensor, sentences: int, k: int) -> 
     return _Candidates(best.numpy(), rows.numpy(), words.view(sentences, -1).gather(1, chosen).numpy())
 
 
-def _allocate(
-    found: _Candidates, i: int, terms: Tracked, total: Tensor, words: Tensor, slots: int, room: int, *, ended: bool
-) -> None:
-    """Replace what was found for sentence i by the candidates that its banks have room for."""
-    width = len(terms.states) // len(terms.automata)
-    of_it = slice(i * width, (i + 1) * width)
-    log_probs, choices = total[of_it].numpy(), words[of_it].numpy()
-    chosen = np.array(terms.allocate(i, log_probs, choices, slots, room, ended=ended), np.int64)
-    found.log_probs[i] = -np.inf
-    found.log_probs[i, : len(chosen)] = log_probs.ravel()[chosen]
-    found.rows[i, : len(chosen)] = of_it.start + chosen // total.size(1)
-    found.words[i, : len(chosen)] = choices.ravel()[chosen]
+def _allocated(
+    total: Tensor,
+    words: Tensor,
+    terms: Tracked,
+    only: list[int | None],
+    slots: list[int],
+    rooms: list[int],
+    ended: list[bool],
+) -> _Candidates:
+    """The candidates of every sentence that have a slot in its banks; forced words have no banks.
+
+    total and words: (N, C) of all. only, slots, rooms and ended: (B,), see ``Tracked.allocate``.
+    """
+    found = _best_of_sentences(total, words, len(only), max(slots))
+    width = len(total) // len(only)
+    for i in (i for i, word in enumerate(only) if word is None):
+        own = slice(i * width, (i + 1) * width)
+        log_probs, choices = total[own].numpy(), words[own].numpy()
+        chosen = np.array(terms.allocate(i, log_probs, choices, slots[i], rooms[i], ended=ended[i]), np.int64)
+        found.log_probs[i] = -np.inf
+        found.log_probs[i, : len(chosen)] = log_probs.ravel()[chosen]
+        found.rows[i, : len(chosen)] = own.start + chosen // total.size(1)
+        found.words[i, : len(chosen)] = choices.ravel()[chosen]
+    return found
 
 
 def _rows(found: _Candidates, living: npt.NDArray[np.bool_], kept: Integers) -> tuple[Integers, Integers, Floats]:

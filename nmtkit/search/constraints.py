@@ -16,6 +16,8 @@ import numpy.typing as npt
 from nmtkit.symbols import EOS, PAD
 
 Integers: TypeAlias = npt.NDArray[np.int64]
+WORD = 3.0  # log P that a word of a term may cost before a hypothesis without it is preferred
+
 State: TypeAlias = tuple[int, int]  # two sets of bits: the places of forms that may come next, and the terms contained
 
 
@@ -42,9 +44,9 @@ class Edges:
         for place in range(len(ids) - len(form.ids) + 1):
             before, after = ids[place - 1 : place] if place else (), ids[place + len(form.ids) :][:1]
             whole = self.unfinished.isdisjoint(before) and self.continuing.isdisjoint(after)
-            if whole and tuple(ids[place:][: len(form.ids)]) == form.ids:
-                if not form.initial or not before or before[0] in self.final:
-                    yield place
+            allowed = not form.initial or not before or before[0] in self.final
+            if whole and allowed and tuple(ids[place:][: len(form.ids)]) == form.ids:
+                yield place
 
 
 class Automaton:
@@ -85,7 +87,7 @@ class Automaton:
         self._complete = sum(complete for _, complete, _ in self._terms)
         self.start: State = (self._begins | self._initial, 0)
         self._after: dict[tuple[State, int], State] = {}
-        self._left: dict[State, int] = {}
+        self._left: dict[State, tuple[int, int]] = {}
         self._proposed: dict[State, list[int]] = {}
 
     def after(self, state: State, word: int) -> State:
@@ -152,13 +154,12 @@ class Constraints:
         """The words of the terms of each sentence of a batch."""
         return [[id for term in self.terms[i] for form in term for id in form.ids] for i in batch]
 
-    def of(self, batch: Sequence[int], places: Mapping[int, int] | None) -> list[Automaton | None] | None:
-        """The automaton of each sentence of a batch, None of one without terms; None if no sentence has any.
+    def met(self, i: int, ids: Sequence[int]) -> bool:
+        """Whether the words of a translation of sentence i contain its terms."""
+        return all(any(True for form in term for _ in self.edges.places(ids, form)) for term in self.terms[i])
 
-        places: the places of ids in a shortlist, which search has instead of ids.
-        """
-        if not any(self.terms[i] for i in batch):
-            return None
+    def automata(self, batch: Sequence[int], places: Mapping[int, int] | None) -> list[Automaton]:
+        """The automaton of each sentence of a batch; places: those of ids in the shortlist that search has, if any."""
         edges, own = self.edges, [self.terms[i] for i in batch]
         if places is not None:
             sets = (edges.unfinished, edges.continuing, edges.final)
@@ -167,31 +168,30 @@ class Constraints:
                 [[form._replace(ids=tuple(places[id] for id in form.ids)) for form in term] for term in terms]
                 for terms in own
             ]
-        return [Automaton(terms, edges) if terms else None for terms in own]
+        return [Automaton(terms, edges) for terms in own]
 
 
 class Tracked(NamedTuple):
-    """What the hypotheses of a batch contain. A sentence without terms has no automaton."""
+    """What the hypotheses of a batch contain."""
 
-    automata: Sequence[Automaton | None]  # (B,)
+    automata: Sequence[Automaton]  # (B,)
     states: Sequence[State]  # (N,)
 
     @classmethod
-    def begin(cls, automata: Sequence[Automaton | None]) -> "Tracked":
+    def begin(cls, automata: Sequence[Automaton]) -> "Tracked":
         """Before the first word, with one row for each sentence."""
-        return cls(automata, [(0, 0) if automaton is None else automaton.start for automaton in automata])
+        return cls(automata, [automaton.start for automaton in automata])
 
     def after(self, kept: Integers, parents: Integers, words: Integers) -> "Tracked":
         """After the words (N',) that continue the rows ``parents`` (N',), of the sentences ``kept`` (B',)."""
         automata = [self.automata[i] for i in kept]
         rows = zip(_each(automata, len(words)), parents.tolist(), words.tolist(), strict=True)
-        states = [self.states[row] if a is None else a.after(self.states[row], word) for a, row, word in rows]
-        return Tracked(automata, states)
+        return Tracked(automata, [automaton.after(self.states[row], word) for automaton, row, word in rows])
 
     def proposed(self) -> Integers:
         """The words (N, M) that would bring missing terms further; PAD where a row has fewer than M."""
         rows = zip(_each(self.automata, len(self.states)), self.states, strict=True)
-        words = [[] if automaton is None else automaton.proposed(state) for automaton, state in rows]
+        words = [automaton.proposed(state) for automaton, state in rows]
         longest = max(map(len, words))
         return np.array([row + [PAD] * (longest - len(row)) for row in words], np.int64)
 
@@ -201,11 +201,13 @@ class Tracked(NamedTuple):
         """Which candidates of sentence i survive, at most ``slots`` of them, best first.
 
         log_probs and words: (R, C) of its rows. room: how many words may follow. ended: whether a hypothesis is
-        finished, so that none is needed that cannot contain the terms. Every bank has the same share of the slots; what
-        it does not need is the others'.
+        finished, so that none is needed that cannot contain the terms.
+
+        Every bank has the same share of the slots; what it does not need is the others'. If there are more banks than
+        slots, a bank is the further ahead the likelier its best hypothesis is, and a word still needed is worth
+        ``-WORD``.
         """
         automaton, (rows, columns) = self.automata[i], log_probs.shape
-        assert automaton is not None
         # Where the terms fit, where they may if they have words in common, and where they do not.
         banks = [defaultdict[int, list[int]](list) for _ in range(3)]
         flat, of_words = log_probs.ravel(), words.ravel().tolist()
@@ -217,12 +219,15 @@ class Tracked(NamedTuple):
             )
             if not (most and of_words[candidate] == EOS):
                 banks[(most > room) + (least > room)][most].append(candidate)
-        fit, may_fit, do_not = ([group for _, group in sorted(bank.items())] for bank in banks)
-        groups = fit + may_fit or ([] if ended else do_not)
-        dealt = [group[rank] for rank in range(slots) for group in groups if rank < len(group)]
+        fit, may_fit, do_not = (
+            [of_bank for _, of_bank in sorted(bank.items(), key=lambda item: WORD * item[0] - flat[item[1][0]])]
+            for bank in banks
+        )
+        chosen = fit + may_fit or ([] if ended else do_not)
+        dealt = [of_bank[rank] for rank in range(slots) for of_bank in chosen if rank < len(of_bank)]
         return sorted(dealt[:slots], key=lambda candidate: -flat[candidate])
 
 
-def _each(automata: Sequence[Automaton | None], rows: int) -> Iterator[Automaton | None]:
+def _each(automata: Sequence[Automaton], rows: int) -> Iterator[Automaton]:
     """The automaton of each row."""
     return (automaton for automaton in automata for _ in range(rows // len(automata)))

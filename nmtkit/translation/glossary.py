@@ -1,4 +1,4 @@
-"""The terms of a line: which of a glossary's it has, the forms that they may have, and those that its translation has."""
+"""The terms of a line: which of a glossary's it has, the forms that they may have, and which its translation has."""
 
 import re
 from collections import defaultdict
@@ -108,7 +108,7 @@ class Glossary:
                 for spelling in (text, _with_first(text, str.upper))
             )
             forms.append(self._spelled(text, usual, initial=False))
-            if capital != usual:
+            if capital != usual and UNK not in self.vocab.ids(capital):
                 forms.append(self._spelled(text, capital, initial=True))
         return [form for form in forms if form.tokens]
 

@@ -14,7 +14,7 @@ def read_terms(path: Path) -> Terms:
 
     A third column is a comment, as in OmegaT's glossaries, and so is a line without a tab that begins with "#". A file
     .csv has commas in place of tabs, and .tbx is TBX, in which several translations of a term are forms of it. Raises
-    UserError for any other line, a file without terms, and without translate-toolkit for TBX.
+    UserError for any other line, a file without terms, and for TBX without lxml.
     """
     kind = path.suffix.lower()
     terms = tuple(_tbx(path) if kind == ".tbx" else _rows(path, "," if kind == ".csv" else "\t"))
@@ -37,17 +37,20 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[str, str]]:
 
 
 def _tbx(path: Path) -> Iterator[tuple[str, str]]:
-    """The terms of a TBX file."""
+    """The terms of a TBX file, whose entries have the source language first."""
     try:
-        from translate.storage.tbx import tbxfile
+        from lxml import etree
     except ImportError:
-        raise UserError(f"{path}: reading TBX needs translate-toolkit: pip install 'nmtkit[files]'") from None
+        raise UserError(f"{path}: reading TBX needs lxml: pip install 'nmtkit[files]'") from None
     try:
-        units = tbxfile.parsefile(str(path)).units
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except Exception as error:  # whatever its XML parser has
+        root = etree.parse(str(path), etree.XMLParser(resolve_entities=False, no_network=True)).getroot()
+    except (OSError, etree.XMLSyntaxError) as error:
         raise UserError(f"{path}: not TBX: {error}") from None
-    for unit in units:
-        if unit.source and unit.target:
-            yield str(unit.source).strip(), str(unit.target).strip()
+    # The versions of 2008 and 2019 have other names for entries and their languages.
+    for entry in [*root.iter("{*}termEntry"), *root.iter("{*}conceptEntry")]:
+        sides = [*entry.iter("{*}langSet"), *entry.iter("{*}langSec")]
+        if len(sides) > 2:
+            raise UserError(f"{path}:{entry.sourceline}: an entry in {len(sides)} languages; keep source and target")
+        terms = [["".join(term.itertext()).strip() for term in side.iter("{*}term")] for side in sides]
+        if len(terms) == 2:
+            yield from ((source, FORMS.join(terms[1])) for source in terms[0])

@@ -8,13 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmtkit.search.beam import Hypothesis, beam_search
-from nmtkit.search.constraints import Automaton, Edges, Form, Term
+from nmtkit.search.constraints import Automaton, Constraints, Edges, Form, Term
 from nmtkit.search.settings import Search
 from nmtkit.symbols import EOS, UNK
+from tests.search.found import translate_ids
 from tests.search.test_beam import Table, batch, configs, enumerate_all, same, sources
 
 PLAIN = Edges(frozenset(), frozenset(), frozenset())
@@ -51,7 +53,7 @@ def constrained(
     edges: Edges,
     n: int = 1,
 ) -> list[list[Hypothesis]]:
-    automata = [Automaton(own, edges) if own else None for own in every]
+    automata = [Automaton(own, edges) for own in every]
     return beam_search(table, *batch(*srcs), config, n_best=n, automata=automata)
 
 
@@ -90,16 +92,20 @@ def test_batch_mates_and_the_order_of_terms_change_nothing(
         assert same(found, constrained(config, Table(seed), [src], [own[::-1]], BPE, n)[0])
 
 
-@given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=4))
+@given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=4), data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_a_sentence_without_terms_is_searched_as_if_no_other_had_any(
-    seed: int, config: Search, srcs: list[list[int]]
+def test_only_a_sentence_whose_translations_lack_a_term_is_searched_with_it(
+    seed: int, config: Search, srcs: list[list[int]], data: st.DataObject
 ) -> None:
-    n = config.beam_size
+    every, n = [data.draw(terms) for _ in srcs], config.beam_size
     plain = beam_search(Table(seed), *batch(*srcs), config, n_best=n)
-    others = constrained(config, Table(seed), [*srcs, [4]], [[] for _ in srcs] + [[[Form((5,), False)]]], PLAIN, n)
-    for one, other in zip(plain, others, strict=False):
-        assert [(h.ids, h.score, h.log_probs) for h in one] == [(h.ids, h.score, h.log_probs) for h in other]
+    needed = constrained(config, Table(seed), srcs, every, BPE, n)
+    found = translate_ids(
+        Table(seed), srcs, config, device=torch.device("cpu"), n_best=n, constraints=Constraints(every, BPE)
+    )
+    for own, without, within, ours in zip(every, plain, needed, found, strict=True):
+        met = all(contains(h.ids, term, BPE) for h in without for term in own)
+        assert same(ours, without if met else within)
 
 
 @given(seed=st.integers(0, 10**6), config=configs, src=sources, own=terms)
