@@ -5,6 +5,7 @@ source token; the last row and column are the end-of-sentence marks.
 """
 
 import asyncio
+import itertools
 import json
 import time
 from dataclasses import dataclass, fields
@@ -17,7 +18,7 @@ from nmtkit.config import build, unknown_key
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import direction, language_name
-from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, Limits
+from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, TERMS, Limits
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.sentences import Span, between, count_lines, sentences, whole_lines
 from nmtkit.serving.service import Service, check_characters
@@ -61,7 +62,7 @@ async def models(service: Service, http: HttpRequest) -> Response:
             "models": [_described(each) for each in service.models.values()],
             "limits": {
                 "body": limits.body, "characters": limits.characters, "lines": limits.lines, "line": LINE,
-                "attention": ATTENTION, "beam": limits.beam,
+                "attention": ATTENTION, "beam": limits.beam, "terms": TERMS,
             },
             "n_best": limits.beam,
             "split": service.split,
@@ -113,6 +114,10 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
     lists = {name: getattr(asked, name) is not None for name in _LISTS}
     options = {**changed, **lists}
     request = build(Request, {**_defaults(default, options), **options}, "the request")
+    terms = "".join(itertools.chain.from_iterable(request.terms or ()))
+    check_characters("terms", terms)
+    if len(terms) > TERMS:
+        raise UserError(f"`terms`: they have {len(terms)} characters, and may have {TERMS}")
     most = {
         "n_best": limits.beam, "beam_size": limits.beam, "max_input_length": default.limit, "max_len_a": LENGTH,
         "max_len_b": 100,

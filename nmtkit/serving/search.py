@@ -140,6 +140,8 @@ def _values(translation: Translation) -> dict[str, Any]:
         values["attention"] = [[round(each, 3) for each in row] for row in weights.tolist()]
     if translation.unknown is not None:
         values["unknown"] = translation.unknown._asdict()
+    if translation.terms is not None:
+        values["terms"] = [term._asdict() for term in translation.terms]
     if translation.replaced is not None:
         how = {True: "translated", False: "copied"}
         values["replaced"] = [

@@ -37,6 +37,11 @@ def script() -> Script:
     return Script()
 
 
+def test_terms_are_lines_with_an_equals_sign_or_a_tab(script: Script) -> None:
+    text = "dog = chien\nred\trouge | rousse\n\ncat\ncat =\n = chat\na = b|\na = b = c"
+    assert script.evaluate("termPairs(text)", text=text) == [["dog", "chien"], ["red", "rouge | rousse"]]
+
+
 @pytest.mark.parametrize(
     ("text", "words", "positions"),
     [

@@ -2,7 +2,7 @@
 
 import {
   asSentence, characterCount, codePointOffsets, delayAfter, differences, Hypothesis, isVisible, largest, meanAttention,
-  percent, requestOptions,
+  percent, requestOptions, termPairs,
 } from "./text.js";
 
 const PAUSE = 300;     // milliseconds after the last key until the text is translated
@@ -168,7 +168,8 @@ class View {
     const patience = setTimeout(() => this.wait(true), PATIENCE);
     // Whether a model without attention can replace unknown words is for the server to decide.
     const replace_unk = this.model.attention && { replace_unk: page.replace };
-    const body = { model: this.model.name, text, ...requestOptions(text, this.model, page), ...replace_unk };
+    const pairs = termPairs(find("terms").value), terms = pairs.length > 0 && { terms: pairs };
+    const body = { model: this.model.name, text, ...requestOptions(text, this.model, page), ...replace_unk, ...terms };
     try {
       const answer = await ask("v1/translate", body, request.signal, this.attempts);
       if (this.request !== request) return;
@@ -632,6 +633,7 @@ find("access").addEventListener("submit", (event) => {
   changed(0);
 });
 find("key").addEventListener("change", () => changed(0));
+find("terms").addEventListener("input", () => changed(PAUSE));
 find("clear").addEventListener("click", () => {
   source.value = "";
   changed(0);

@@ -41,6 +41,18 @@ export function requestOptions(text, model, { limits, n_best }) {
   return { n_best: n, attention: model.attention && n * text.length <= limits.attention };
 }
 
+/**
+ * The terms of a list: on each line a word, "=" or a tab, and its translation; "|" stands between forms that it may have.
+ * Lines that are not complete yet are left out.
+ */
+export function termPairs(list) {
+  return list.split("\n").flatMap((line) => {
+    const [source, target, ...more] = line.split(/[=\t]/).map((part) => part.trim());
+    const complete = source && target && !more.length && target.split("|").every((form) => form.trim());
+    return complete ? [[source, target]] : [];
+  });
+}
+
 // ---- Words: from tokens to positions in a text ----------------------------------------------------------------------
 
 /** The indices of the tokens of each word: a subword that ends in @@ is followed by the rest of its word. */
