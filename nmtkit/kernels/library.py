@@ -85,14 +85,8 @@ def _call(name: str) -> _Call:
     assert library is not None, "kernels are run if they were compiled"
     flags = list(dict.fromkeys(argument.flag for argument in arguments.values() if argument.flag))
     others = [(argument, *kind[1:]) for argument, kind in arguments.items() if argument not in flags]
-    return _Call(_kernel(name), others, flags, struct.Struct(f"{len(arguments)}q").pack, library.nmtkit_run)
-
-
-@cache
-def _kernel(name: str) -> ctypes.c_void_p:
-    library = _library()
-    assert library is not None, "kernels are run if they were compiled"
-    return ctypes.cast(library[f"nmtkit_{name}_{kind()}"], ctypes.c_void_p)
+    kernel = ctypes.cast(library[f"nmtkit_{name}_{kind()}"], ctypes.c_void_p)
+    return _Call(kernel, others, flags, struct.Struct(f"{len(arguments)}q").pack, library.nmtkit_run)
 
 
 @cache
