@@ -61,7 +61,7 @@ BODY(attend_back, int low) {
         const void *g = NAMED(row)(given->d_context, b, depth, low), *q = NAMED(row)(given->query, b, width, low);
         const float *weights = given->weights + b * sources;
         float mean = 0;
-        for (int64_t s = 0; s < sources; s++) { /* the gradients of the weights, and their mean for the softmax's backward */
+        for (int64_t s = 0; s < sources; s++) { /* the gradients of the weights and their mean */
             if (weights[s] == 0) continue;
             const void *x = NAMED(row)(given->values, b * sources + s, depth, low);
             d[s] = SUM(j, depth, NAMED(read)(g, j, low) * NAMED(read)(x, j, low));

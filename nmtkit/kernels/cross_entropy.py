@@ -11,8 +11,8 @@ def losses(
 ) -> tuple[Tensor, Tensor]:
     """Summed loss and negative log-likelihood, float64, of logits (R, V) without bias (V,), target (R,).
 
-    With ``d_bias`` (V,), the bias gradient is added to it and the logits are replaced by their gradient. The rows of the
-    logits may be strided.
+    With ``d_bias`` (V,), the bias gradient is added to it and the logits are replaced by their gradient. Rows of
+    the logits may be strided.
     """
     rows, words = logits.shape
     wrong, count = label_smoothing / (words - 1), parts(rows, logits.numel())

@@ -41,8 +41,9 @@ INLINE char *NAMED(row)(const void *rows, int64_t i, int64_t width, int low) {
     return (char *)(intptr_t)rows + i * width * (low ? 2 : 4);
 }
 
-/* A row of n elements as floats: itself if it has floats, else converted into the buffer `room`. */
-INLINE const float *NAMED(floats)(const void *row, int64_t n, int low, float *room) {
+/* Row i of rows of `step` elements as floats: the row itself, or its first n elements converted into `room`. */
+INLINE const float *NAMED(floats)(const void *rows, int64_t i, int64_t step, int64_t low, int64_t n, float *room) {
+    const void *row = NAMED(row)(rows, i, step, low != 0);
     if (!low) return row;
     for (int64_t j = 0; j < n; j++) room[j] = NAMED(wide)(((const uint16_t *)row)[j]);
     return room;

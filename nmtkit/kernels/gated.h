@@ -55,8 +55,8 @@ KERNEL(gated_gru) {
     const float *bias = given->state_bias;
     float x_room[of_x], s_room[place + width], terms[place], r[place], *z = r + width, *l = z + width, scales[3];
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, given->x_step, given->x_low), of_x, given->x_low, x_room);
-        const float *s = NAMED(floats)(NAMED(row)(given->s, i, place + width, given->low), place + width, given->low, s_room);
+        const float *x = NAMED(floats)(given->x, i, given->x_step, given->x_low, of_x, x_room);
+        const float *s = NAMED(floats)(given->s, i, place + width, given->low, place + width, s_room);
         const float *h = given->h + i * width, *keep = given->keep + i * given->keep_step;
         const float *x_c = x + place, *s_c = s + place, *linear = x_c + width;
         float *new = given->new_h + i * width;
@@ -85,8 +85,8 @@ KERNEL(gated_gru_back) {
     float x_room[of_x], s_room[place + width], terms[place], r[place], *z = r + width, *l = z + width, scales[3];
     float d_x[of_x], d_s[place + width], *d_z = d_s + width, *d_l = d_z + width, c[width], d[width];
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, given->x_step, given->x_low), of_x, given->x_low, x_room);
-        const float *s = NAMED(floats)(NAMED(row)(given->s, i, place + width, given->low), place + width, given->low, s_room);
+        const float *x = NAMED(floats)(given->x, i, given->x_step, given->x_low, of_x, x_room);
+        const float *s = NAMED(floats)(given->s, i, place + width, given->low, place + width, s_room);
         const float *h = given->h + i * width, *keep = given->keep + i * given->keep_step;
         const float *x_c = x + place, *s_c = s + place, *linear = x_c + width, *d_new = given->d_new_h + i * width;
         float *d_h = given->d_h + i * width;
@@ -133,8 +133,8 @@ KERNEL(gated_lau) {
     const float *bias = given->candidate_bias;
     float x_room[5 * width], s_room[4 * width], terms[place], r[place], *z = r + width, *g = z + width, scales[3];
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, 5 * width, given->x_low), 5 * width, given->x_low, x_room);
-        const float *s = NAMED(floats)(NAMED(row)(given->s, i, 4 * width, given->low), 4 * width, given->low, s_room);
+        const float *x = NAMED(floats)(given->x, i, 5 * width, given->x_low, 5 * width, x_room);
+        const float *s = NAMED(floats)(given->s, i, 4 * width, given->low, 4 * width, s_room);
         const float *h = given->h + i * width, *keep = given->keep + i * given->keep_step;
         const float *x_c = x + place, *s_c = s + place, *linear = x_c + width;
         float *new_h = given->new_h + i * width;
@@ -164,8 +164,8 @@ KERNEL(gated_lau_back) {
     float x_room[5 * width], s_room[4 * width], terms[place], r[place], *z = r + width, *g = z + width, scales[3];
     float d_x[5 * width], d_s[4 * width], *d_z = d_s + width, *d_g = d_z + width;
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, 5 * width, given->x_low), 5 * width, given->x_low, x_room);
-        const float *s = NAMED(floats)(NAMED(row)(given->s, i, 4 * width, given->low), 4 * width, given->low, s_room);
+        const float *x = NAMED(floats)(given->x, i, 5 * width, given->x_low, 5 * width, x_room);
+        const float *s = NAMED(floats)(given->s, i, 4 * width, given->low, 4 * width, s_room);
         const float *h = given->h + i * width, *keep = given->keep + i * given->keep_step;
         const float *x_c = x + place, *s_c = s + place, *linear = x_c + width, *d_new = given->d_new_h + i * width;
         float *d_h = given->d_h + i * width;

@@ -72,7 +72,7 @@ def run(name: str, rows: int, parts: int, **given: Tensor | int | None) -> None:
 
 class _Call(NamedTuple):
     kernel: ctypes.c_void_p  # its address
-    arguments: list[tuple[str, tuple[torch.dtype, ...], str, bool, bool]]  # without flags: the name, then as in Argument
+    arguments: list[tuple[str, tuple[torch.dtype, ...], str, bool, bool]]  # no flags; name, then as in Argument
     flags: list[str]
     pack: Callable[..., bytes]  # packs all arguments into the struct that C reads
     start: Callable[[ctypes.c_void_p, bytes, int, int], None]

@@ -36,7 +36,7 @@ KERNEL(nematus) {
     NAMED(Norms) norms = {given->gates_gain, given->gates_shift, given->gain, given->shift};
     float x_room[3 * width], terms[3 * width], r[3 * width], *u = r + width, scales[2];
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, given->x_step, given->x_low), 3 * width, given->x_low, x_room);
+        const float *x = NAMED(floats)(given->x, i, given->x_step, given->x_low, 3 * width, x_room);
         const float *h = given->h + i * width;
         float *new_h = given->new_h + i * width;
         NAMED(added)(given->bias, 0, 0, given->s, given->low, i, 3 * width, terms);
@@ -63,7 +63,7 @@ KERNEL(nematus_back) {
     float x_room[3 * width], terms[3 * width], r[3 * width], *u = r + width, *state = u + width, p[width], scales[2];
     float d_x[3 * width], d_s[3 * width], *d_u = d_s + width, *d_state = d_u + width, *d_p = d_x + 2 * width;
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, given->x_step, given->x_low), 3 * width, given->x_low, x_room);
+        const float *x = NAMED(floats)(given->x, i, given->x_step, given->x_low, 3 * width, x_room);
         const float *h = given->h + i * width, *d_new = given->d_new_h + i * width;
         float *d_h = given->d_h + i * width;
         NAMED(added)(given->bias, 0, 0, given->s, given->low, i, 3 * width, terms);

@@ -4,7 +4,7 @@ enum {
     NAMED(STRIP) = 16,  /* columns of the weight processed at once: two vectors of sums */
     NAMED(DEEP) = 8,    /* rows of the weight accumulated in 16 bits, four products in each sum */
     NAMED(AT_ONCE) = 6, /* rows of x processed at once */
-    NAMED(FEW) = 12     /* rows of x multiplied by all strips before the next ones, so that their results stay in cache */
+    NAMED(FEW) = 12     /* rows of x that are multiplied by all strips in turn: their results stay in cache */
 };
 
 /* x (rows, depth) times a strip, plus `first` (STRIP): sums (rows, STRIP). */

@@ -1,9 +1,9 @@
 """Products of 8-bit integers for processors that accumulate pairs of them in 16 bits, by a kernel (``pairs.h``).
 
-One instruction multiplies integers from 0 to 255 by signed ones and adds pairs of products in 16 bits; a second one adds
-pairs of these sums in 32 bits. oneDNN uses both for every pair of products. Here two results of the first are added before
-the second, so that four products are accumulated in 16 bits, which is 1.5 times as fast. They cannot overflow: the scale
-of each weight column is chosen so that the largest possible sum of four products fits.
+One instruction multiplies integers from 0 to 255 by signed ones and adds pairs of products in 16 bits; a second one
+adds pairs of these sums in 32 bits. oneDNN uses both for every pair of products. Here two results of the first are
+added before the second, so that four products are accumulated in 16 bits, which is 1.5 times as fast. They cannot
+overflow: the scale of each weight column is chosen so that the largest possible sum of four products fits.
 
 Letters: N rows, D inputs, E outputs, S strips of 16 outputs.
 """
@@ -65,7 +65,7 @@ def lay_out(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.fl
 
 
 def _greatest_sum(weight: Tensor) -> Tensor:
-    """The largest magnitude (E,) of the positive or of the negative numbers among the four of a 16-bit sum, added up."""
+    """The largest sum (E,) of the positive, or of the negative, numbers among the four of a 16-bit sum."""
     fours = weight.view(len(weight) // DEEP, 2, 2, 2, -1)  # of eight rows 0, 1, 4 and 5; 2, 3, 6 and 7
     sums = [part.sum(dim=(1, 3)).amax(dim=(0, 1)) for part in (fours.clamp(min=0), fours.neg().clamp(min=0))]
     return torch.maximum(*sums)

@@ -14,7 +14,7 @@ GROUP = 64  # columns with a common maximum, as in search.h
 def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
     """The top k of each row of values (N, V) in float32, sorted, and their columns, (N, k) each.
 
-    Ties go to the last column; NaN is larger than any number; columns before ``first`` are ignored. Rows may be strided.
+    Ties go to the last column, NaN is above any number, columns before ``first`` are ignored. Rows may be strided.
     """
     (rows, words), count = values.shape, parts(len(values), values.numel())
     found, columns, room = _places(rows, words, k, count)
@@ -26,7 +26,7 @@ def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
 
 
 def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
-    """``best`` (N, k) of the log softmax of logits (N, V) in float32 or bfloat16, of which only the top k are computed."""
+    """``best`` (N, k) of the log softmax of logits (N, V), float32 or bfloat16, only the top k of which is computed."""
     logits = logits.contiguous()
     (rows, words), count = logits.shape, parts(len(logits), logits.numel())
     found, columns, room = _places(rows, words, k, count)
