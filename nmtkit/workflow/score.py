@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 class ScoreOptions:
     """The options of ``score``, in the order of its help."""
 
-    files: Sequence[Text] = option((), Option(
+    files: Path | str | Sequence[Text] = option((), Option(
         "Translations, then the reference; - is standard input.", metavar="HYP... REF", argument=True))
     _: KW_ONLY
-    references: Sequence[Text] = option((), Option(
+    references: Path | str | Sequence[Text] = option((), Option(
         "Reference, instead of REF; may be repeated for several references.", FILES, names="--reference -r"))
     source: Text | None = option(None, Option(
         "Source text, to score by sentence length in words and to count names.", FILES))
@@ -91,7 +91,8 @@ def score_systems(options: ScoreOptions) -> Scores:
     from nmtkit.evaluation.comparison import compare
     from nmtkit.translation.testset import text_name, translate_held_out
 
-    files, paired, seeds, data = options.files, options.paired, options.seeds, Path(options.data)
+    files, references = _several(options.files), _several(options.references)
+    paired, seeds, data = options.paired, options.seeds, Path(options.data)
     given = {shown.group for field, shown in options_of(ScoreOptions) if getattr(options, field.name) != field.default}
     if not files:
         if FILES in given:
@@ -110,7 +111,7 @@ def score_systems(options: ScoreOptions) -> Scores:
             "`split`, `max_length`, `replace_unk`, `checkpoint` and `precision` are for a model; leave files out"
         )
     # With references every file is a translation; without, the last one is the reference.
-    texts, refs = (files, options.references) if options.references else (files[:-1], files[-1:])
+    texts, refs = (files, references) if references else (files[:-1], files[-1:])
     if not texts:
         raise UserError(f"{text_name(refs[0], 1)}: translations and a reference are needed: nmtkit score HYP... REF")
     if (paired or seeds) and len(texts) < 2:
@@ -182,6 +183,11 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     sources = [reader.tokenize(line) for line in next(every, [])]
     known = None if options.vocab is None else Vocabulary.load(Path(options.vocab)).known
     return Compared(systems, sources, unknown_free(ref_words, known) if known is not None else None, known)
+
+
+def _several(texts: Path | str | Sequence[Text]) -> Sequence[Text]:
+    """One file or several texts, as several."""
+    return [texts] if isinstance(texts, Path | str) else texts
 
 
 def _spaced(sentences: list[list[str]]) -> list[str]:
