@@ -11,7 +11,17 @@ from nmtkit.folders import TextFiles
 from nmtkit.options import Option, by_keyword, option, options_of
 from nmtkit.text.settings import Side, Tokenizer, load_prep
 from nmtkit.translation.request import REPLACE_UNK
-from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MAX_LENGTH, MODEL, PRECISION, SUBSET_METRIC, models_at
+from nmtkit.workflow.shared import (
+    CHECKPOINT,
+    DATA,
+    DEVICE,
+    MAX_LENGTH,
+    MODEL,
+    PAIRED,
+    PRECISION,
+    SUBSET_METRIC,
+    models_at,
+)
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.bleu import Score
@@ -41,8 +51,7 @@ class ScoreOptions:
         "Target vocabulary of words, to score the sentences whose references have no unknown word, and to count "
         "the names that it does not have.", FILES))
     subset_metric: str = option("multi-bleu", SUBSET_METRIC)
-    paired: Literal["bs", "ar"] | None = option(None, Option(
-        "Significance test against the first system: paired bootstrap (bs) or approximate randomisation (ar).", FILES))
+    paired: Literal["bs", "ar"] | None = option(None, PAIRED.within(FILES))
     seeds: bool = option(False, Option(
         "Show mean and standard deviation, for translations by one system trained with several seeds.", FILES))
     language: str | None = option(None, Option(

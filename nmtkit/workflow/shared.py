@@ -38,6 +38,7 @@ MAX_LENGTH = Option("Leave pairs with more tokens than this on either side out o
 MODEL = Option("Model folder.", names="--model -m")
 MODELS = Option("Model folder; give the option several times for an ensemble.  [default: run]", names="--model -m")
 OUTPUT = Option("Model folder to write.", names="--output -o")
+PAIRED = Option("Significance test against the first system: paired bootstrap (bs) or approximate randomisation (ar).")
 PRECISION = Option(
     "Number format of the products in search: auto is bfloat16 where the device multiplies it faster, else "
     "float32; int8 is for CPUs."
