@@ -8,7 +8,6 @@ values and ``argparse.Namespace`` are loaded of them.
 
 import argparse
 import ast
-import pickle
 import re
 from collections.abc import Mapping
 from itertools import groupby
@@ -25,7 +24,7 @@ from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.folders import SIDES
 from nmtkit.importing.found import Found, only, spelled
-from nmtkit.importing.tensors import Tensors
+from nmtkit.importing.tensors import Checkpoint, load_pickle
 from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.bpe import Segmenter
@@ -41,7 +40,6 @@ _DEFAULTS = {
     "share_input_output_embed": False,
 }  # fmt: skip
 _LAYERS = 1000  # more are refused
-_BROKEN = (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError)
 
 
 def finds(path: Path) -> bool:
@@ -88,13 +86,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 def _load(file: Path) -> tuple[dict[str, Any], tuple[str, str], dict[str, Tensor]]:
     """The options of a checkpoint, the languages of its sides, and its tensors."""
-    try:
-        with torch.serialization.safe_globals([argparse.Namespace]):
-            content = torch.load(file, map_location="cpu", weights_only=True)
-    except _BROKEN as error:
-        reason = re.sub(r"\s+", " ", str(error))[:100] or type(error).__name__
-        raise UserError(f"{file}: not a whole checkpoint of tensors and plain values ({reason})") from None
-    settings = _plain(content)
+    settings = _plain(load_pickle(file, [argparse.Namespace]))
     old, new = _plain(settings.get("args")), _plain(settings.get("cfg"))  # before fairseq 0.10.2, and since
     given, task = (old, old) if old else (_plain(new.get("model")), _plain(new.get("task")))
     state = settings.get("model")
@@ -107,9 +99,6 @@ def _load(file: Path) -> tuple[dict[str, Any], tuple[str, str], dict[str, Tensor
     for language in languages:
         if not isinstance(language, str) or not re.fullmatch(r"\w[\w.-]*", language):
             raise UserError(f"{file}: language {str(language)[:80]!r}: expected a code such as en in the options")
-    for name, tensor in state.items():
-        if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.ndim:
-            raise UserError(f"{file}: tensor {str(name)[:80]}: expected numbers with a fraction")
     options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
     return options, (str(languages[0]), str(languages[1])), state
 
@@ -212,15 +201,8 @@ class Words:
         self.vocabulary = Vocabulary([*SPELLINGS, *shown], counts)
 
 
-class Weights(Tensors[Tensor]):
+class Weights(Checkpoint):
     """The tensors of a checkpoint, and the parameters that they become."""
-
-    def take(self, name: str, *shape: int) -> Tensor:
-        """The tensor of this name in float32, which must have ``shape``: (E,), (D, E) or (K, D, E)."""
-        tensor = self.pop(name)
-        if tensor.shape != shape:
-            raise UserError(f"{self.path}: tensor {name}: shape {tuple(tensor.shape)}, expected {shape}")
-        return tensor.float().contiguous()
 
     def linear(self, ours: str, theirs: str, rows: int, columns: int) -> None:
         """A weight-normalised map of ``rows`` inputs."""
