@@ -312,6 +312,13 @@ def _experiment(file: Path, model: Mapping[str, Any], prep: Prep, words: tuple[i
     values = {
         "paper": {"title": f"{file.name} of fairseq", "section": "-", "task": "-", "score": None, "parameters": None},
         "data": {"segmentation": prep.src.segmentation, "src_vocab": words[0], "tgt_vocab": words[1]},
-        "search": {"beam_size": 5, "length_penalty": "avg", "max_len_a": 0, "max_len_b": 200, "unk": True},
+        "search": {
+            "beam_size": 5,
+            "length_penalty": "avg",
+            "max_len_a": 0,
+            "max_len_b": 200,
+            "unk": True,
+            "narrowing": False,
+        },
     }
     return build_experiment(merge(load_preset("convs2s-wmt15"), values) | {"model": model}, str(file))

@@ -219,7 +219,7 @@ def _experiment(config: Config, file: Path, model: Mapping[str, Any], prep: Prep
         "data": {"segmentation": prep.src.segmentation, "src_vocab": words[0], "tgt_vocab": words[1]},
         "search": {
             "beam_size": config.number("num_beams", 1), "length_penalty": "power",
-            "alpha": float(config.number("length_penalty", 1)), "max_len_a": 0,
+            "narrowing": False, "alpha": float(config.number("length_penalty", 1)), "max_len_a": 0,
             "max_len_b": max(1, config.number("max_length", 20) - 2),  # without the first <pad> and </s>
         },
     }  # fmt: skip
