@@ -41,6 +41,8 @@ _DEFAULTS = {
 }  # fmt: skip
 _LAYERS = 1000  # more are refused
 
+Layers = list[tuple[int, int]]  # width and kernel of each
+
 
 def finds(path: Path) -> bool:
     """Whether a file is a checkpoint by its name, or a folder has such a file and dictionaries."""
@@ -54,10 +56,10 @@ def read(path: Path) -> Found:
     files = _checkpoints(path) if path.is_dir() else [path]
     file = only(files, path, "checkpoints")
     options, languages, state = _load(file)
-    stack = _stack(file, options)
+    stacks = _stacks(file, options)
     words = tuple(Words(file.with_name(f"dict.{language}.txt")) for language in languages)
     weights = Weights(file, state)
-    model = weights.model(options, stack, words[0], words[1])
+    model = weights.model(options, stacks, words[0], words[1])
     count = sum(tensor.numel() for tensor in state.values())
     prep, text_files, notes = _text(file.parent, languages)
     return Found(
@@ -138,7 +140,7 @@ def _evaluated(file: Path, name: str, text: object) -> Any:
         ) from None
 
 
-def _layers(file: Path, name: str, text: object) -> list[tuple[int, int]]:
+def _layers(file: Path, name: str, text: object) -> Layers:
     """Width and kernel of each layer that an option lists. Raises UserError for others than ConvS2S's."""
     layers = _evaluated(file, name, text)
     if not isinstance(layers, list) or not layers:
@@ -154,16 +156,16 @@ def _layers(file: Path, name: str, text: object) -> list[tuple[int, int]]:
     return [layer[:2] for layer in layers]
 
 
-def _stack(file: Path, options: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Width and kernel of each layer, the same in encoder and decoder. Raises UserError for other stacks."""
-    stacks = [_layers(file, name, options[name]) for name in ("encoder_layers", "decoder_layers")]
-    if stacks[0] != stacks[1]:
+def _stacks(file: Path, options: Mapping[str, Any]) -> tuple[Layers, Layers]:
+    """Width and kernel of each layer of encoder and decoder. Raises UserError for other models than ConvS2S's."""
+    encoder, decoder = (_layers(file, name, options[name]) for name in ("encoder_layers", "decoder_layers"))
+    if decoder[0][0] != encoder[0][0]:
         raise UserError(
-            f"{file}: decoder_layers {str(options['decoder_layers'])[:80]}: cannot be imported; only those of the "
-            f"encoder can, {str(options['encoder_layers'])[:80]}"
+            f"{file}: decoder_layers {str(options['decoder_layers'])[:80]}: cannot be imported; only those can that "
+            f"begin with the encoder's width, {encoder[0][0]}"
         )
     attention = _evaluated(file, "decoder_attention", str(options["decoder_attention"]))
-    if attention is not True and attention != [True] * len(stacks[1]):
+    if attention is not True and attention != [True] * len(decoder):
         raise UserError(
             f"{file}: decoder_attention {str(options['decoder_attention'])[:80]}: cannot be imported; only True can"
         )
@@ -172,7 +174,15 @@ def _stack(file: Path, options: Mapping[str, Any]) -> list[tuple[int, int]]:
             f"{file}: decoder_embed_dim {options['decoder_embed_dim']}: cannot be imported; only that of the encoder "
             f"can, {options['encoder_embed_dim']}"
         )
-    return stacks[0]
+    return encoder, decoder
+
+
+def _stages(stack: Layers) -> list[dict[str, Any]]:
+    """The stages of a stack as plain values."""
+    return [
+        {"layers": len(list(layers)), "times": width / stack[0][0], "kernel": kernel}
+        for (width, kernel), layers in groupby(stack)
+    ]
 
 
 class Words:
@@ -228,13 +238,15 @@ class Weights(Checkpoint):
         if not old:
             self.found[f"{ours}.product.g"] = g.flatten()
 
-    def model(self, options: Mapping[str, Any], stack: list[tuple[int, int]], src: Words, tgt: Words) -> dict[str, Any]:
+    def model(
+        self, options: Mapping[str, Any], stacks: tuple[Layers, Layers], src: Words, tgt: Words
+    ) -> dict[str, Any]:
         """The Config of models/densenmt.py as plain values; its parameters are found. Raises UserError if unfit."""
-        e, out, width = options["encoder_embed_dim"], options["decoder_out_embed_dim"], stack[0][0]
+        e, out, width = options["encoder_embed_dim"], options["decoder_out_embed_dim"], stacks[0][0][0]
         version = self.left.pop("decoder.version", torch.ones(1)).flatten()
         old = len(version) == 0 or version[0].item() < 2
-        positions = []
-        for side, words in (("encoder", src), ("decoder", tgt)):
+        positions, tops = [], []
+        for side, words, stack in (("encoder", src, stacks[0]), ("decoder", tgt, stacks[1])):
             table = self.left.get(f"{side}.embed_tokens.weight")
             if table is not None and len(table) != len(words.vocabulary):
                 raise UserError(
@@ -259,13 +271,14 @@ class Weights(Checkpoint):
                         self.linear(f"decoder.attentions.{k}.{name}", f"decoder.attention.{k}.{theirs}_projection",
                                     *sizes)  # fmt: skip
                 rows = columns
+            tops.append(rows)
         if positions[0] != positions[1]:
             raise UserError(
                 f"{self.path}: max_target_positions {positions[1]}: cannot be imported; only the source's "
                 f"{positions[0]} can"
             )
-        self.linear("encoder.keys.0", "encoder.fc2", rows, e)
-        self.linear("decoder.last", "decoder.fc2", rows, out)
+        self.linear("encoder.keys.0", "encoder.fc2", tops[0], e)
+        self.linear("decoder.last", "decoder.fc2", tops[1], out)
         count = len(tgt.vocabulary)
         if options["share_input_output_embed"]:
             self.matrix("output", self.take("decoder.fc3.weight", count, out), self.take("decoder.fc3.bias", count))
@@ -276,8 +289,7 @@ class Weights(Checkpoint):
         self.check_all_used()
         return {
             "embedding": e, "attention": e, "output": out, "width": width, "growth": width,
-            "stages": [{"layers": len(list(layers)), "times": w / width, "kernel": k}
-                       for (w, k), layers in groupby(stack)],
+            "stages": _stages(stacks[0]), "decoder_stages": None if stacks[0] == stacks[1] else _stages(stacks[1]),
             "summary": None, "dense_encoder": False, "dense_decoder": False, "dense_attention": 1,
             "positions": positions[0], "dropout": options["dropout"],
         }  # fmt: skip
