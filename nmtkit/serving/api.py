@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import json
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -27,7 +27,7 @@ from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
 LONGEST = 2_000  # characters of a prefix, of a reference and of its line
 
 # Fields of a Request that clients cannot set, and fields that are lists of texts in JSON.
-_HIDDEN, _LISTS = {"max_tokens"}, {"prefixes", "references"}
+_HIDDEN, _LISTS = {"max_tokens", "quality"}, {"prefixes", "references"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +91,7 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     service.check_sentences(spans)
     sources = [text[span.start : span.end] for span in spans]
     targets = asked.prefixes if asked.prefixes is not None else asked.references
+    request = replace(request, quality=True)
     answers = await service.answers(http, Kind(model.name, request, full=True), sources, targets)
     content = await _written(model, text, spans, answers, began)
     return Response(content, media_type="application/json")

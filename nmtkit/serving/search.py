@@ -129,6 +129,7 @@ def _values(translation: Translation) -> dict[str, Any]:
     values: dict[str, Any] = {
         "text": translation.text,
         "score": _finite(translation.score),
+        "quality": _finite(translation.quality),
         "tokens": translation.tokens,
         "log_probs": [_finite(each) for each in translation.log_probs],
         "pieces": translation.pieces,

@@ -41,6 +41,7 @@ def json_object(number: int, translation: Translation) -> str:
         "score": _finite(translation.score),
         "log_prob": _finite(translation.log_prob),
         "tokens": translation.tokens,
+        "quality": _finite(translation.quality),
         "token_log_probs": [_finite(each) for each in translation.log_probs],
     }
     if translation.alignment is not None:

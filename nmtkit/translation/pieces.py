@@ -43,6 +43,7 @@ class Part(NamedTuple):
     links: list[tuple[int, int]]  # (source token, target token), if there are attention weights
     attention: Floats | None  # (T + 1, S + 1) with the end-of-sentence marks
     terms: list[Met]  # those of its source
+    seen: float | None  # the sum over its source tokens of the highest attention weight that each has, if asked for
 
 
 def cuts(tokens: Sequence[str], limit: int, pipeline: TextPipeline) -> list[int]:

@@ -52,6 +52,7 @@ class Request:
     max_len_b: int | None = as_in(Search, "max_len_b")
     stop: Stop | None = as_in(Search, "stop")
     unk: bool | None = as_in(Search, "unk")
+    narrowing: bool | None = as_in(Search, "narrowing")
 
     # As far as the beam has them; None: the best one, as text.
     n_best: int | None = option(None, Option(
@@ -65,6 +66,7 @@ class Request:
     alignment: bool = option(False, Option(
         "Write the word alignment after each translation: a tab and source-target pairs.", OUTPUT))
     attention: bool = False  # the attention weights of each translation
+    quality: bool = False  # how sure the model is of each translation, by its attention, too
     tokenized: bool = option(False, Option(
         "Read and write tokens, segmented as in the data folder, instead of plain text.", OUTPUT))
     replace_unk: bool = option(False, REPLACE_UNK.within(UNKNOWN))

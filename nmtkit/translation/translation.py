@@ -1,5 +1,6 @@
 """Translation: a line's translation with scores and alignment; and the Writer, which builds it from hypotheses."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,7 @@ class Translation:
     pieces: int  # in which the line was translated
     replaced: list[Replacement] | None  # how each unknown word was replaced, if requested
     terms: list[Met] | None  # those of the line, in the order of the source, if some were given
+    seen: float | None  # the mean over the source tokens of the highest attention weight that each has, if asked for
 
     def __str__(self) -> str:
         return self.text
@@ -46,6 +48,16 @@ class Translation:
     def log_prob(self) -> float:
         """The log-probability of the whole translation."""
         return sum(self.log_probs)
+
+    @property
+    def quality(self) -> float:
+        """How sure the model is, from 0 to 1: exp(mean log P of a token - (1 - ``seen``) / 2).
+
+        It ranks translations by their quality, slightly better than their mean log-probability alone
+        (recipes/terms/README.md), which it is for a model without attention. Fomicheva et al. 2020 (TACL, Unsupervised
+        quality estimation) compare the mean with others; Rikters and Fishel 2017 take attention for confidence.
+        """
+        return math.exp(self.log_prob / len(self.log_probs) - (0.0 if self.seen is None else (1 - self.seen) / 2))
 
     @property
     def unknown(self) -> Unknown | None:
@@ -127,7 +139,9 @@ class Writer:
                 tokens, fixed, hypothesis.attention, source, written, request.unk_origin
             )
         kept = hypothesis.attention if request.attention else None
-        return Part(tokens, words, replaced, hypothesis.score, hypothesis.log_probs, links, kept, found)
+        looked = hypothesis.attention if request.quality else None
+        seen = None if looked is None else float(looked[:, :-1].max(axis=0).sum())
+        return Part(tokens, words, replaced, hypothesis.score, hypothesis.log_probs, links, kept, found, seen)
 
     def whole(
         self, parts: Sequence[Part], request: Request, search: Search, sources: Sequence[list[str]]
@@ -154,6 +168,7 @@ class Writer:
             looks=looks or None,
             pieces=len(parts),
             replaced=_renumbered(parts, sources) if request.replace_unk else None,
+            seen=sum(part.seen or 0.0 for part in parts) / len(source) if any(part.seen for part in parts) else None,
             terms=None if request.terms is None else [term for part in parts for term in part.terms],
         )
 

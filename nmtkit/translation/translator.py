@@ -254,7 +254,8 @@ class Translator:
         constraints = Constraints([[each.term for each in own] for own in terms], edges) if any(terms) else None
         # Attention weights are copied at every step, so they are only asked for where they are needed.
         # An annotated model says itself where its unknown words come from.
-        look = request.alignment or request.attention or (request.replace_unk and not self.tgt_vocab.annotated)
+        unknown = request.replace_unk and not self.tgt_vocab.annotated
+        look = request.alignment or request.attention or request.quality or unknown
         each = translate_each(
             self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced, seed=request.seed,
             others=ids[1:], shortlists=self._shortlists([piece.tokens[0] for piece in pieces], request),

@@ -261,12 +261,14 @@ class View {
       if (start < at) return last; // words that were not found share one position
       last = make("span", { className: "word", id: `word-${this.number}-${s}-${w}` }, shown.text.slice(start, end));
       last.classList.toggle("replaced", word.replaced !== undefined);
+      last.classList.toggle("doubtful", word.doubtful && word.replaced === undefined);
       nodes.push(shown.text.slice(at, start), last);
       this.words.push({ s, w, element: last });
       at = end;
       return last;
     });
     sentence.element = make("span", {}, ...nodes, shown.text.slice(at));
+    sentence.element.classList.toggle("doubtful-sentence", shown.doubtful);
     return sentence.element;
   }
 
