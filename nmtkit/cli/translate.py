@@ -74,6 +74,11 @@ def translate(
     weight of all or, for a model trained on data from nmtkit vocab --unkpos, the one that the model points to. The
     numbers of unknown words translated, copied and left are reported on standard error, and per line by --json.
 
+    With --terms, a term that occurs in a line appears in its translation, in one of the forms that "|" separates, as in
+    "dog<TAB>chien|chienne"; further columns are comments. At the beginning of a sentence its first letter may be a
+    capital. Of terms that overlap, the longest counts. --json says which form of each term the translation has: null if
+    the greatest length leaves no room. Words that the vocabulary lacks are written as the file has them.
+
     A model of word pieces has no unknown words, but spells names that it has never seen as other words. With
     --replace-unk, a capitalised word that is split into pieces and not in the lexicon is copied to where the
     translation attends to it; not so with --unk-origin papers.
