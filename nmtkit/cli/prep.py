@@ -22,7 +22,7 @@ def prep(
 
       nmtkit prep --train europarl.en.gz europarl.fr.gz --dev dev.en dev.fr --test test.en test.fr
 
-      nmtkit prep --train text.en text.fr --dev-size 1000     (a development set drawn from the training text)
+      nmtkit prep --train text.en text.fr --dev-size 1000     (a development set sampled from the training text)
 
       nmtkit prep -s en -t fr --train crawl.tsv.gz:2 crawl.tsv.gz:4     (columns 2 and 4 of a table)
 
@@ -34,12 +34,12 @@ def prep(
 
       nmtkit prep --raw raw-news --like run -o data-news     (for nmtkit train --from run)
 
-    Only training text is cleaned: pairs with control characters, an empty side, or too many words or too different
-    lengths are left out, and with --drop also those with identical sides, in another script than the language's, that
-    are in the development or test set, or that occurred before. The number of pairs and the first line numbers for each
+    Only training text is cleaned: pairs with control characters, an empty side, too many words or too different lengths
+    are left out, and with --drop also pairs with identical sides, in the wrong script, in the development or test set,
+    or seen before. The number of pairs and the first line numbers for each
     rule are shown and kept in manifest.json. Development and test text keep every line. All settings are kept in
-    prep.yaml, and nmtkit translate repeats them. Words are what the tokenizer makes; with --tokenizer none a line of
-    Chinese or Japanese is one word, so add --max-ratio 0 there.
+    prep.yaml, and nmtkit translate repeats them. Lengths are in words of the tokenizer: with --tokenizer none, a line
+    of Chinese or Japanese is one word, so add --max-ratio 0.
 
     When a run is interrupted, the same command continues it. Machines that share a folder can share a large text; every
     part and the merge take the same options:
@@ -50,8 +50,8 @@ def prep(
     """
     output = Path(options.output)
     if as_json and (options.shard or verify):
-        raise UserError("--json: is of a whole data folder; leave out --shard and --verify")
-    # Reads the folder alone: neither raw text nor settings are needed.
+        raise UserError("--json: describes a whole data folder; leave out --shard and --verify")
+    # Needs neither raw text nor settings.
     if verify:
         from nmtkit.text import manifest
 
@@ -60,7 +60,7 @@ def prep(
     report = prepare(options)
     log.info(report)
     if as_json and not isinstance(report, str):
-        # What is kept in manifest.json, too.
+        # As in manifest.json.
         print(json.dumps({"folder": str(output), **report.manifest}, indent=2, ensure_ascii=False))
     elif not options.shard:
         say_next("vocab", ("-d", output, "data"))

@@ -1,9 +1,9 @@
 """Models of fairseq with the architecture ``fconv``: a checkpoint (``.pt``), beside it the dictionaries of both sides
 (``dict.LANGUAGE.txt``) and perhaps BPE codes (``bpecodes``).
 
-They go into ``models/densenmt.py`` without dense layers, which computes what fairseq's ``fconv.py`` does (0.12.2, where
-the names come from). fairseq's symbols are nmtkit's in another order. Checkpoints hold pickles: only tensors, plain
-values and ``argparse.Namespace`` are loaded of them.
+They become models of ``models/densenmt.py`` without dense layers, which computes what fairseq's ``fconv.py`` does
+(0.12.2, where the names come from). fairseq's symbols are nmtkit's in another order. Checkpoints are pickles, of which
+only tensors, plain values and ``argparse.Namespace`` are loaded.
 """
 
 import argparse

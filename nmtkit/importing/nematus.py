@@ -23,12 +23,13 @@ from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.folders import SIDES
-from nmtkit.importing.found import NEVER, Found, only, read_json, spelled
+from nmtkit.importing.found import NEVER, Found, only, spelled
 from nmtkit.importing.marian_weights import OPTIONS
 from nmtkit.importing.npz import Array, names, read_npz
 from nmtkit.importing.tensors import Tensors
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.bpe import Segmenter
+from nmtkit.text.manifest import read_json
 from nmtkit.text.settings import Prep, Side
 from nmtkit.text.truecasing import Truecaser
 
@@ -58,7 +59,7 @@ _COUNTS = (
     "dim_word", "dim", "enc_depth", "enc_depth_bidirectional", "enc_recurrence_transition_depth", "dec_depth",
     "dec_base_recurrence_transition_depth", "dec_high_recurrence_transition_depth", "output_depth",
 )  # fmt: skip
-# Those whose other values nmtkit's architecture does not have.
+# Options of which nmtkit's architecture has one value only.
 _ONLY = {
     "encoder": "gru", "decoder": "gru_cond", "factors": 1, "output_hidden_activation": "tanh",
     "enc_recurrence_transition_deep_input": False, "dec_base_recurrence_transition_deep_context": False,

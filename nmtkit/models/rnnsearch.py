@@ -22,7 +22,6 @@ from nmtkit.layers.recurrent import GRU
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.matrix import product
-from nmtkit.ops.maxout import maxout
 from nmtkit.ops.pointwise import dropout
 
 
@@ -100,7 +99,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         mean, weights = self.attention(state, memory.keys, memory.values, memory.mask)
         context, to_readout = mean.split(self.widths, dim=-1)
         hidden = self.readout(state, y, to_readout)
-        return Step(hidden, self.recurrent.step(self.word(y) + context, state, self.recurrent.weights()), weights)
+        return Step(hidden, self.recurrent.step(self.word(y) + context, state, *self.recurrent.weights()), weights)
 
     def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:
         """All steps, with the products of the words y (B, T, E) before the loop and the readout (B, T, l) after it."""
@@ -114,7 +113,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
             context, to_readout = attend(product(state, query)).split(self.widths, dim=-1)
             states.append(state)
             contexts.append(to_readout)
-            state = self.recurrent.step(word + context, state, weights)
+            state = self.recurrent.step(word + context, state, *weights)
         return self.readout(torch.stack(states, dim=1), y, torch.stack(contexts, dim=1))
 
     def readout(self, state: Tensor, y: Tensor, context: Tensor) -> Tensor:
@@ -123,7 +122,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         s (..., n), y (..., E) and ``context``, which is C_o c_i (..., 2l), give t (..., l).
         """
         pieces = self.readout_state(state) + self.readout_word(y) + context
-        return dropout(maxout(pieces), self.dropout, self.training)
+        return dropout(pieces.unflatten(-1, (-1, 2)).amax(dim=-1), self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
