@@ -1,10 +1,8 @@
 """The result of reading another toolkit's model, and what several readers need to make it."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -30,19 +28,6 @@ class Found:
 
 
 NEVER = -1e4  # the bias of a symbol that the toolkit lacks: its probability is 0, and label smoothing stays finite
-
-
-def read_json(path: Path, missing: str) -> dict[str, Any]:
-    """The object in a JSON file. Raises UserError, with what to do where it is ``missing``."""
-    if not path.is_file():
-        raise UserError(f"{path}: not found; {missing}")
-    try:
-        values = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: not a JSON object; copy it again")
-    return values
 
 
 def only(files: Sequence[Path], path: Path, kind: str) -> Path:

@@ -22,7 +22,7 @@ from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.folders import SIDES
-from nmtkit.importing.found import NEVER, Found, only, read_json, spelled
+from nmtkit.importing.found import NEVER, Found, only, spelled
 from nmtkit.importing.marian_weights import OPTIONS
 from nmtkit.importing.npz import Array, names, read_npz
 from nmtkit.importing.tensors import Tensors

@@ -17,9 +17,10 @@ from nmtkit.config import merge
 from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
-from nmtkit.importing.found import NEVER, Found, read_json
+from nmtkit.importing.found import NEVER, Found
 from nmtkit.importing.marian_text import Words, segmentation
 from nmtkit.importing.tensors import Checkpoint, load_pickle
+from nmtkit.text.manifest import read_json
 from nmtkit.text.settings import Prep
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read

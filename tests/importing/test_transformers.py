@@ -104,7 +104,7 @@ def test_what_cannot_be_held_exactly_is_refused(setting: str, value: Any, compla
         ("further", "tensor model.encoder.layer_norm.weight: has no place"),
         ("start", "tensor model.shared.weight: the row 11 of <pad>, which begins translations, is not zero"),
         ("words", "vocab.json: not found; it belongs to the model"),
-        ("config", "config.json: not a JSON object; copy it again"),
+        ("config", "config.json: damaged; transformers writes it beside the weights"),
     ],
 )
 def test_bad_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: Path) -> None:
