@@ -15,7 +15,7 @@ from nmtkit.serving.engine import Engine, Kind
 from nmtkit.serving.limits import ATTENTION, LINE, TRANSFER, Limits
 from nmtkit.serving.metrics import Metrics
 from nmtkit.serving.search import Answer, Description
-from nmtkit.serving.sentences import Span
+from nmtkit.documents.sentences import Span
 from nmtkit.translation.request import Request
 
 T = TypeVar("T")
