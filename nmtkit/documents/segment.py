@@ -21,7 +21,9 @@ class Mark(NamedTuple):
 class Segment:
     """A paragraph: its text without markup, its inline markup, and what must not be translated.
 
-    ``marks`` are properly nested and in document order, outer before inner. ``keep`` are spans of characters (start,
+    ``marks`` are properly nested and in document order, outer before inner. An empty mark contains no other, and one
+    at the end of another is after it: a format makes one empty mark of an element without text, whatever is in it.
+    White space is single spaces; a line break ends a sentence. ``keep`` are spans of characters (start,
     end) that are copied as they are: code, and what the format says is not to be translated. Placeholders need not be
     among them; they are found by pattern.
     """
