@@ -36,10 +36,15 @@ def align(translator: Translator, sentence: str, translation: Translation) -> Al
     for t, row in zip(of_target, weights[:-1, :-1], strict=True):
         np.add.at(links[t], of_source, row)
     found, seen = ([i for i, (start, end) in enumerate(words) if start < end] for words in (target, source))
-    links = links[np.ix_(found, seen)]
-    total = links.sum(axis=1, keepdims=True)
-    links = np.divide(links, total, out=np.zeros_like(links), where=total > 0)
+    links = shares(links[np.ix_(found, seen)])
     return Aligned(translation.text, [source[s] for s in seen], [target[t] for t in found], links)
+
+
+def shares(weights: Floats) -> Floats:
+    """Weights (T, S) whose rows sum to 1, but for those of zeros."""
+    total = weights.sum(axis=1, keepdims=True)
+    normalised: Floats = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+    return normalised
 
 
 def _words(tokens: list[str], text: str, pipeline: TextPipeline) -> tuple[list[Span], list[int]]:
