@@ -24,7 +24,9 @@ class Archive:
 
     def __init__(self, data: bytes) -> None:
         if data.startswith(_OLE):
-            raise UserError("is encrypted or in an old binary format; save it again, without a password, as docx or pptx")
+            raise UserError(
+                "is encrypted or in an old binary format; save it again, without a password, as docx or pptx"
+            )
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError) as error:

@@ -10,6 +10,8 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import TypeAlias
 
 import javaproperties
 import polib
@@ -22,9 +24,10 @@ from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import decoded, encoded
 from nmtkit.errors import UserError
 
-Element = etree._Element
+Element: TypeAlias = etree._Element
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 # A string of a JSON file that is known to be one, and the colon after a key.
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
 # Inline elements of XLIFF and TMX with words in them; all others are code.
@@ -82,7 +85,7 @@ def _form_of_one(plural_forms: str) -> int | None:
         return None
     formula = re.search(r"plural\s*=\s*([^;]+)", plural_forms)
     try:
-        return gettext.c2py(formula[1])(1) if formula else 0  # type: ignore[attr-defined, no-any-return]
+        return gettext.c2py(formula[1])(1) if formula else 0
     except (ValueError, RecursionError, ZeroDivisionError):
         return 0
 
@@ -97,7 +100,7 @@ def read_properties(data: bytes) -> Places:
     # What is not in UTF-8 now gets \u and the number of each other character.
     places = Places(lambda: file.dumps(ensure_ascii=encoding != "utf-8").encode(encoding))
     for key, value in file.items():
-        places.add_string(value, lambda translated, key=key: file.__setitem__(key, translated))
+        places.add_string(value, partial(file.__setitem__, key))
     return places
 
 
@@ -125,12 +128,13 @@ def read_json(data: bytes) -> Places:
         pieces += [text[end : match.start()], match[0]]
         end = match.end()
 
-        def put(translated: str, place: int = len(pieces) - 1) -> None:
-            pieces[place] = json.dumps(translated, ensure_ascii=False)
-
-        places.add_string(json.loads(match[0]), put)
+        places.add_string(json.loads(match[0]), partial(_put_json, pieces, len(pieces) - 1))
     pieces.append(text[end:])
     return places
+
+
+def _put_json(pieces: list[str], place: int, translated: str) -> None:
+    pieces[place] = json.dumps(translated, ensure_ascii=False)
 
 
 def read_xliff(data: bytes) -> Places:
@@ -182,7 +186,8 @@ def _add_xliff(places: Places, unit: Element, source: Element) -> None:
 
 def _read_inline(source: Element) -> Segment:
     """The content of a source of XLIFF or TMX, whose markup is copied."""
-    return read_markup(copy.deepcopy(source), _inline_role, collapse=False)
+    spaces = next((node.get(_SPACE) for node in (source, *source.iterancestors()) if node.get(_SPACE)), "default")
+    return read_markup(copy.deepcopy(source), _inline_role, collapse=spaces != "preserve")
 
 
 def _inline_role(element: Element) -> Role:

@@ -3,6 +3,7 @@
 Code, blocks of HTML, images, front matter and the addresses of links stay as they are.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ def read(data: bytes) -> Places:
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
     tokens, end = parser.parse(text, env), 0
-    for before, token in zip(tokens, tokens[1:], strict=False):
+    for before, token in itertools.pairwise(tokens):
         if token.type == "inline" and (place := _found(before, token, lines, starts, end)):
             end = place.end
 
@@ -86,7 +87,9 @@ def _found(before: Token, token: Token, lines: Sequence[str], starts: Sequence[i
     if before.type in ("th_open", "td_open"):
         cell = token.content.replace("|", "\\|")
         start = "".join([*lines[first]]).find(cell, max(0, done - starts[first]))
-        return None if start < 0 else _Paragraph(starts[first] + start, starts[first] + start + len(cell), "", False, True)
+        return (
+            None if start < 0 else _Paragraph(starts[first] + start, starts[first] + start + len(cell), "", False, True)
+        )
     if before.type == "heading_open" and before.markup.startswith("#"):
         start = lines[first].find(token.content, lines[first].find(before.markup) + len(before.markup))
         end = start + len(token.content)
@@ -169,7 +172,9 @@ def _paragraph(segment: Segment, place: _Paragraph, parser: MarkdownIt, env: dic
     """A segment as Markdown, with as few escapes as it needs to be read as it is meant."""
 
     def read_as_meant(candidate: str) -> bool:
-        read = _segment(parser.parseInline(candidate, {**env, "footnotes": dict(env.get("footnotes", {}))})[0].children or [])
+        read = _segment(
+            parser.parseInline(candidate, {**env, "footnotes": dict(env.get("footnotes", {}))})[0].children or []
+        )
         return "".join(read.text.split()) == "".join(segment.text.split()) and [
             mark.element for mark in read.marks
         ] == [mark.element for mark in segment.marks]

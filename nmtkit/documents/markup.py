@@ -1,4 +1,4 @@
-"""The text and the inline markup of an XML element as a segment, and a segment in its place: OpenDocument, XLIFF, TMX."""
+"""The text and the inline markup of an XML element as a segment, and back: for OpenDocument, XLIFF and TMX."""
 
 import re
 from collections.abc import Callable

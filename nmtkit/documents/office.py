@@ -7,7 +7,7 @@ that is not its text are empty elements in it. Files of the archive without para
 import copy
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from lxml import etree
 
@@ -17,7 +17,7 @@ from nmtkit.documents.places import Builder, Places, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.errors import UserError
 
-Element = etree._Element
+Element: TypeAlias = etree._Element
 
 # Parts with text for the reader, by the end of their content type.
 _PARTS = (
@@ -240,9 +240,7 @@ def _field(nodes: list[Element]) -> Iterator[_Step]:
         yield _Step("kept", _Kept(tuple((None, node) for node in nodes)))
 
 
-def _put_paragraph(
-    paragraph: Element, segment: Segment, looks: dict[Hashable, Element | None], base: Hashable
-) -> None:
+def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, Element | None], base: Hashable) -> None:
     """Replace the content of a paragraph."""
     last = paragraph.find("{*}endParaRPr")
     for node in _content(paragraph):
@@ -285,7 +283,7 @@ def _put_paragraph(
             else:
                 properties.pop()
         elif kind == "start":
-            assert isinstance(element, Element)
+            assert isinstance(element, etree._Element)
             inside.append(_shell(inside[-1], element))
         else:
             inside.pop()

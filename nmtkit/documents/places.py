@@ -10,7 +10,13 @@ from nmtkit.documents.segment import Mark, Segment
 
 # What is copied inside a string: a time of WebVTT's karaoke, an override of SubStation's.
 _CODE = re.compile(r"<[0-9][0-9:.]*>|\{\\[^{}]*\}")
-_VOID = {"br", "hr", "img", "v", "wbr"}  # elements of HTML without an end tag, and the speaker of WebVTT, who may have none
+_VOID = {
+    "br",
+    "hr",
+    "img",
+    "v",
+    "wbr",
+}  # elements of HTML without an end tag, and the speaker of WebVTT, who may have none
 
 
 class Step(NamedTuple):

@@ -1,5 +1,6 @@
 """Subtitles (srt, vtt): a sentence that runs over several cues is translated whole, and divided among them again."""
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -47,13 +48,10 @@ def read_srt(data: bytes) -> Places:
     end = "\r\n" if "\r\n" in text else "\n"
     places = Places(lambda: encoded(srt.compose(cues, reindex=False, strict=False, eol=end), data))
     lines = [
-        line
+        _speakers(cue.content, cue.start.total_seconds(), cue.end.total_seconds(), partial(setattr, cue, "content"))
         for cue in cues
-        for line in _speakers(
-            cue.content, cue.start.total_seconds(), cue.end.total_seconds(),
-            lambda content, cue=cue: setattr(cue, "content", content))
-    ]  # fmt: skip
-    _add(places, lines)
+    ]
+    _add(places, [line for of_cue in lines for line in of_cue])
     return places
 
 
@@ -65,14 +63,20 @@ def read_vtt(data: bytes) -> Places:
         raise UserError(f"is no vtt: {' '.join(str(error).split())[:200]}") from None
     places = Places(lambda: encoded(file.content, data))
     lines = [
-        line
+        _speakers(
+            "\n".join(cue.lines),
+            cue.start_time.in_milliseconds() / 1e3,
+            cue.end_time.in_milliseconds() / 1e3,
+            partial(_put_lines, cue),
+        )
         for cue in file.captions
-        for line in _speakers(
-            cue.raw_text, cue.start_time.in_milliseconds() / 1e3, cue.end_time.in_milliseconds() / 1e3,
-            lambda content, cue=cue: setattr(cue, "lines", content.split("\n")))
-    ]  # fmt: skip
-    _add(places, lines)
+    ]
+    _add(places, [line for of_cue in lines for line in of_cue])
     return places
+
+
+def _put_lines(cue: webvtt.Caption, content: str) -> None:
+    cue.lines = content.split("\n")
 
 
 def _speakers(content: str, start: float, end: float, put: Callable[[str], None]) -> list[_Cue]:
@@ -139,11 +143,11 @@ def _put_sentence(cues: Sequence[_Cue], translated: Segment) -> None:
         text, tuple(mark for mark in translated.marks if not isinstance(mark.element, _Break)), translated.keep
     )
     ends = [0, *breaks, len(text)]
-    if not all(text[start:end].strip() for start, end in zip(ends, ends[1:], strict=False)):
+    if not all(text[start:end].strip() for start, end in itertools.pairwise(ends)):
         ends = [0, *_cuts(text, [len(cue.text) for cue in cues]), len(text)]
-    for cue, start, end in zip(cues, ends, ends[1:], strict=False):
+    for cue, (start, end) in zip(cues, itertools.pairwise(ends), strict=True):
         lines = [start, *(start + cut for cut in _cuts(text[start:end], [1] * cue.lines)), end]
-        pieces = [trimmed(part(segment, *between))[1] for between in zip(lines, lines[1:], strict=False)]
+        pieces = [trimmed(part(segment, *between))[1] for between in itertools.pairwise(lines)]
         cue.put("\n".join(map(untagged, pieces)).replace("-->", "→"))
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
+from functools import partial
 
 from nmtkit.documents.places import Places
 from nmtkit.documents.text import decoded, encoded
@@ -16,7 +17,9 @@ def read(data: bytes, columns: Sequence[str]) -> Places:
     """
     text = decoded(data)
     if not columns:
-        raise UserError("is a table; say with --columns which of its columns to translate: their names, or numbers from 1")
+        raise UserError(
+            "is a table; say with --columns which of its columns to translate: their names, or numbers from 1"
+        )
     first = text.partition("\n")[0]
     delimiter = max(",;\t|", key=first.count)
     try:
@@ -34,14 +37,14 @@ def read(data: bytes, columns: Sequence[str]) -> Places:
 
     def save() -> bytes:
         written = io.StringIO(newline="")
-        quoted = csv.QUOTE_ALL if f'"{delimiter}"' in first else csv.QUOTE_MINIMAL
+        all_quoted = f'"{delimiter}"' in first
         end = "\r\n" if first.endswith("\r") else "\n"
-        csv.writer(written, delimiter=delimiter, quoting=quoted, lineterminator=end).writerows(rows)
+        csv.writer(written, delimiter=delimiter, quoting=csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL, lineterminator=end).writerows(rows)
         return encoded(written.getvalue(), data)
 
     places = Places(save)
     for row in rows[bool(header) :]:
         for number in numbers:
             if number < len(row):
-                places.add_string(row[number], lambda translated, row=row, number=number: row.__setitem__(number, translated))
+                places.add_string(row[number], partial(row.__setitem__, number))
     return places
