@@ -3,6 +3,7 @@
 import io
 import re
 import shutil
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ _FILES = 20_000  # of an archive
 _UNPACKED = 400 << 20  # bytes of all files of an archive
 _TEXT = 50 << 20  # bytes of a file with text, which takes some ten times as much as a tree
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # the first bytes of an encrypted docx or pptx, and of doc and ppt
+_DAMAGE = (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, ValueError, struct.error)  # of zipfile
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, strip_cdata=False)
 
 
@@ -29,7 +31,7 @@ class Archive:
             )
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError) as error:
+        except _DAMAGE as error:
             raise UserError(f"is damaged or no document of this kind ({error})") from None
         self._files = self._zip.infolist()
         size = sum(file.file_size for file in self._files)
@@ -89,7 +91,7 @@ def _damage(name: str) -> Iterator[None]:
     """Turns the errors of a damaged archive into a UserError."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+    except (*_DAMAGE, zlib.error, RuntimeError) as error:
         raise UserError(f"is damaged: {name} in it cannot be unpacked ({error})") from None
 
 

@@ -39,7 +39,9 @@ def read(data: bytes, columns: Sequence[str]) -> Places:
         written = io.StringIO(newline="")
         all_quoted = f'"{delimiter}"' in first
         end = "\r\n" if first.endswith("\r") else "\n"
-        csv.writer(written, delimiter=delimiter, quoting=csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL, lineterminator=end).writerows(rows)
+        csv.writer(
+            written, delimiter=delimiter, quoting=csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL, lineterminator=end
+        ).writerows(rows)
         return encoded(written.getvalue(), data)
 
     places = Places(save)
