@@ -15,8 +15,8 @@ _NO = {
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "save the sheet as csv"),
 }
 SUFFIXES = (
-    ".docx", ".pptx", ".odt", ".odp", ".epub", ".srt", ".vtt", ".po", ".pot", ".xliff", ".xlf", ".tmx", ".properties",
-    ".json", ".csv", ".tsv", ".md", ".markdown",
+    ".html", ".htm", ".xhtml", ".docx", ".pptx", ".odt", ".odp", ".epub", ".srt", ".vtt", ".po", ".pot", ".xliff",
+    ".xlf", ".tmx", ".properties", ".json", ".csv", ".tsv", ".md", ".markdown",
 )  # fmt: skip
 
 
@@ -48,6 +48,10 @@ def read_document(name: str, data: bytes, columns: Sequence[str], language: str)
 def _read(suffix: str, data: bytes, columns: Sequence[str], language: str) -> Document:
     """The table of formats; a reader's libraries are imported when it is used."""
     match suffix:
+        case ".html" | ".htm" | ".xhtml":
+            from nmtkit.documents.html import Html
+
+            return Html(data)
         case ".docx" | ".pptx":
             from nmtkit.documents.office import read_ooxml
 
