@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Request", "__version__", "align", "average", "contrast", "doctor", "ensemble", "gradient_flows",
-    "import_model", "inspect", "list_presets", "load", "posunk", "prep", "report", "score", "train", "translate", "translate_document",
+    "import_model", "inspect", "list_presets", "load", "posunk", "prep", "report", "score", "train", "translate",
+    "translate_document",
     "tune", "vocab",
 ]  # fmt: skip
 

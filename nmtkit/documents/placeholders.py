@@ -1,9 +1,10 @@
-"""Placeholders of program strings, URLs and whatever else is copied: numbers stand in for them while the model works.
+"""Placeholders of program strings, URLs and whatever else is copied: other words stand in for them.
 
-A model copies a number, and inflects the words around it; other placeholders it has never seen. The place of the number
-in the translation is the placeholder's; if the model wrote something else there, attention says what.
+A model copies names that it knows, and inflects the words around them; placeholders it has never seen. The place of the
+name in the translation is the placeholder's; if the model wrote something else there, attention says what.
 """
 
+import itertools
 import logging
 import re
 import string
@@ -17,6 +18,9 @@ from nmtkit.documents.alignment import Aligned, shares
 from nmtkit.documents.sentences import Span
 from nmtkit.errors import UserError
 from nmtkit.search.beam import Floats
+from nmtkit.text.pipeline import letters
+from nmtkit.translation.request import Request
+from nmtkit.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 
@@ -32,19 +36,19 @@ _PATTERNS = (
     r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
 )
 PLACEHOLDERS = re.compile("|".join(_PATTERNS))
-# What is joined to a placeholder belongs to it, because a number there would be part of another word.
+# What is joined to a placeholder belongs to it, because a word there would be part of another.
 _JOINED = frozenset(string.ascii_letters + string.digits + "_")
-# Several digits are rarer in text than one, and two are copied by models that have seen little text.
-STAND_INS = tuple(str(number) for number in (*range(12, 100), *range(112, 1_000)))
+_NUMBERS = tuple(str(number) for number in (*range(12, 100), *range(112, 1_000)))
+_TRIED = 60  # names
 
 
 class Hole(NamedTuple):
-    """A placeholder in a sentence, and the number that the model sees instead."""
+    """A placeholder in a sentence, and the word that the model sees instead."""
 
     span: Span  # in the text
     text: str
     place: Span  # in the sentence with stand-ins
-    stand_in: str
+    stand_in: str  # none, if there are more placeholders than words
 
 
 class Filled(NamedTuple):
@@ -94,16 +98,37 @@ def _meets(span: Span, fixed: Sequence[Span], starts: Sequence[int]) -> bool:
     return before >= 0 and fixed[before].end > span.start
 
 
-def with_stand_ins(text: str, start: int, end: int, spans: Iterable[Span]) -> tuple[str, list[Hole]]:
-    """``text[start:end]``, a sentence, with a number that it does not have instead of each placeholder."""
-    numbers = (number for number in STAND_INS if number not in text[start:end])
+def stand_ins(translator: Translator) -> tuple[str, ...]:
+    """Words that the model copies, to stand in for placeholders, and then numbers, which it may copy.
+
+    These are names, as far as one can tell: words with a capital that both vocabularies have, and that their
+    translations have, too. The most frequent come first.
+    """
+    reader, writer, known = translator.sources[0].pipeline, translator.tgt_pipeline, translator.tgt_vocab.known
+    words = (letters(token) for token in translator.sources[0].vocab.words)
+    shared = (
+        word for word in words
+        if len(word) > 2 and word.istitle() and word.isalpha()
+        and len(reader.tokens(word)) == 1 and len(tokens := writer.tokens(word)) == 1 and tokens[0] in known
+    )  # fmt: skip
+    names = [*itertools.islice(dict.fromkeys(shared), _TRIED)]
+    answers = translator.answer(names, Request(beam_size=1))
+    copied = (name for name, [best] in zip(names, answers, strict=True) if name in re.split(r"\W+", best.text))
+    return (*copied, *_NUMBERS)
+
+
+def with_stand_ins(
+    text: str, start: int, end: int, spans: Iterable[Span], words: Sequence[str]
+) -> tuple[str, list[Hole]]:
+    """``text[start:end]``, a sentence, with one of ``words`` that it does not have instead of each placeholder."""
+    free = (word for word in words if word not in text[start:end])
     sentence, holes, done = "", list[Hole](), start
     for span in spans:
         sentence += text[done : span.start]
-        number, done = next(numbers, ""), span.end
-        sentence += " " if sentence[-1:].isdigit() else ""
-        seen = number + (" " if text[done:end][:1].isdigit() else "")
-        holes.append(Hole(span, text[span.start : done], Span(len(sentence), len(sentence) + len(seen)), number))
+        word, done = next(free, ""), span.end
+        sentence += " " if sentence[-1:].isalnum() else ""
+        seen = word + (" " if text[done:end][:1].isalnum() else "")
+        holes.append(Hole(span, text[span.start : done], Span(len(sentence), len(sentence) + len(seen)), word))
         sentence += seen
     return sentence + text[done:end], holes
 
@@ -120,14 +145,14 @@ class _Edit(NamedTuple):
 def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
     """The placeholders in their places, each once, in the translation of a sentence that had stand-ins.
 
-    A placeholder replaces its number or, if there is none, the word that looks at it more than at anything else. Else
+    A placeholder replaces its stand-in or, if there is none, the word that looks at it more than at anything else. Else
     the model gave it no place: it follows the word that looks most at the source word before it.
     """
     words = [next((s for s, span in enumerate(aligned.source) if _overlap(span, hole.place)), None) for hole in holes]
     text, _, target, weights = aligned
     edits, lost = list[_Edit](), list[str]()
     for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
-        copies = re.finditer(rf"(?<!\d){hole.stand_in}(?!\d)", text) if hole.stand_in else ()
+        copies = re.finditer(rf"(?<!\w){hole.stand_in}(?!\w)", text) if hole.stand_in else ()
         spans = sorted((Span(*copy.span()) for copy in copies), key=lambda span: -_looks(aligned, span, word))
         edits += [_Edit(*span, hole.text, number) if i == 0 else _Edit(*span, "") for i, span in enumerate(spans)]
     placed = {edit.hole for edit in edits}

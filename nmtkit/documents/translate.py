@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,7 +11,16 @@ import numpy as np
 
 from nmtkit.documents.alignment import Aligned, align
 from nmtkit.documents.marks import Part, place
-from nmtkit.documents.placeholders import PLACEHOLDERS, Hole, find, restore, warn_of_lost, with_stand_ins
+from nmtkit.documents.placeholders import (
+    PLACEHOLDERS,
+    Filled,
+    Hole,
+    find,
+    restore,
+    stand_ins,
+    warn_of_lost,
+    with_stand_ins,
+)
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.sentences import Span, between, sentences
 from nmtkit.translation.request import Request
@@ -65,13 +74,25 @@ class Plan(NamedTuple):
         holes = any(part.holes for parts in self.parts for part in parts if not part.copied)
         return holes or any(segment.marks and parts for segment, parts in zip(self.segments, self.parts, strict=True))
 
-    def finish(self, translations: Iterable[Aligned]) -> list[Segment]:
-        """The translated segments. translations: one for each of ``sentences``."""
+    def finish(
+        self, translations: Iterable[Aligned], warn: Callable[[str, Filled], None] = warn_of_lost
+    ) -> list[Segment]:
+        """The translated segments. translations: one for each of ``sentences``.
+
+        ``warn`` is told of each sentence, and of the paragraph that has it, for the placeholders without a place.
+        """
         answers = iter(translations)
         pairs = enumerate(zip(self.segments, self.parts, strict=True), 1)
-        return [self._finished(number, segment, parts, answers) for number, (segment, parts) in pairs]
+        return [self._finished(number, segment, parts, answers, warn) for number, (segment, parts) in pairs]
 
-    def _finished(self, number: int, segment: Segment, parts: list[_Sentence], answers: Iterator[Aligned]) -> Segment:
+    def _finished(
+        self,
+        number: int,
+        segment: Segment,
+        parts: list[_Sentence],
+        answers: Iterator[Aligned],
+        warn: Callable[[str, Filled], None],
+    ) -> Segment:
         gaps = between(segment.text, [part.span for part in parts], self.target)
         text, aligned = gaps[0], list[Part]()
         for part, gap in zip(parts, gaps[1:], strict=True):
@@ -80,7 +101,7 @@ class Plan(NamedTuple):
                 text += segment.text[part.span.start : part.span.end] + gap
                 continue
             restored = restore(next(answers), part.holes)
-            warn_of_lost(f"paragraph {number}", restored)
+            warn(f"paragraph {number}", restored)
             filled = restored.aligned
             source = [part.original(word) for word in filled.source]
             target = [Span(word.start + len(text), word.end + len(text)) for word in filled.target]
@@ -98,19 +119,24 @@ def _copied(segment: Segment, span: Span, shift: int) -> list[Part]:
 
 
 def plan(
-    segments: Sequence[Segment], source: str, target: str, keep: Sequence[re.Pattern[str]] = (), split: bool = True
+    segments: Sequence[Segment],
+    source: str,
+    target: str,
+    words: Sequence[str],
+    keep: Sequence[re.Pattern[str]] = (),
+    split: bool = True,
 ) -> Plan:
     """What there is to translate in segments, from the language ``source`` into ``target``.
 
-    keep: patterns of what is copied, beside what the segments say and the placeholders of programs. split: whether a
-    segment may have several sentences in a line.
+    words: ``stand_ins`` of the model. keep: patterns of what is copied, beside what the segments say and the
+    placeholders of programs. split: whether a segment may have several sentences in a line.
     """
     every = []
     for segment in segments:
         kept = find(segment.text, (PLACEHOLDERS, *keep), segment.keep)
         parts = []
         for span, inside in _whole(sentences(segment.text, source, split), kept):
-            text, holes = with_stand_ins(segment.text, span.start, span.end, inside)
+            text, holes = with_stand_ins(segment.text, span.start, span.end, inside, words)
             gaps = itertools.pairwise([span.start, *itertools.chain(*inside), span.end])
             copied = bool(holes) and not any(_LETTER.search(segment.text, *gap) for gap in [*gaps][::2])
             parts.append(_Sentence(span, text, holes, copied))
@@ -145,7 +171,7 @@ def translate_segments(
     ``Translator.answer`` does, and if there is markup or a placeholder and the model has no attention to place it by.
     """
     side = translator.sources[0].pipeline.side, translator.tgt_pipeline.side
-    planned = plan(segments, side[0].language, side[1].language, keep, split)
+    planned = plan(segments, side[0].language, side[1].language, stand_ins(translator), keep, split)
     lines = planned.sentences
     answers = translator.answer(lines, replace(request, attention=planned.aligned))
     return planned.finish(align(translator, line, best) for line, [best] in zip(lines, answers, strict=True))

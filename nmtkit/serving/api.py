@@ -158,8 +158,9 @@ async def _written(model: Description, text: str, spans: list[Span], answers: li
 def _described(model: Description) -> dict[str, Any]:
     """A translator's entry in ``/v1/models``."""
     codes = {"source": model.source, "target": model.target}
+    shown = {name: value for name, value in model._asdict().items() if name != "stand_ins"}
     return {
-        **model._asdict(),
+        **shown,
         "names": {side: language_name(code) for side, code in codes.items()},
         "direction": {side: direction(code) for side, code in codes.items()},
     }

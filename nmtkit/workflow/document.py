@@ -38,7 +38,7 @@ def write_document(input: Path | str, output: Path | str, options: TranslateOpti
         raise UserError(f"{input}: cannot be read: {error.strerror}") from None
     with loading():
         from nmtkit.documents.alignment import align
-        from nmtkit.documents.placeholders import patterns
+        from nmtkit.documents.placeholders import patterns, stand_ins
         from nmtkit.documents.translate import plan
         from nmtkit.translation.jobs import translator_of
 
@@ -46,7 +46,7 @@ def write_document(input: Path | str, output: Path | str, options: TranslateOpti
         translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
     src, tgt = translator.sources[0].pipeline.side.language, translator.tgt_pipeline.side.language
     document = read_document(str(input), data, options.columns, tgt)
-    planned = plan(document.segments, src, tgt, keep)
+    planned = plan(document.segments, src, tgt, stand_ins(translator), keep)
     lines = planned.sentences
     request = replace(options.request, attention=planned.aligned)
     found = translate_lines(replace(options, lines=lines, request=request, keep=()))
@@ -96,16 +96,17 @@ def windows_with_kept(options: TranslateOptions) -> "Iterator[list[list[Translat
             raise UserError(f"`keep`: does not go with `{name}`; leave one of them out")
     with loading():
         from nmtkit.documents.alignment import align
-        from nmtkit.documents.placeholders import find, patterns, restore, warn_of_lost, with_stand_ins
+        from nmtkit.documents.placeholders import find, patterns, restore, stand_ins, warn_of_lost, with_stand_ins
         from nmtkit.translation.jobs import translator_of
 
         keep = patterns(options.keep)
         translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
+    words = stand_ins(translator)
     waiting: deque[tuple[str, list[Hole]]] = deque()
 
     def sentences() -> Iterator[str]:
         for line in options.lines:
-            text, holes = with_stand_ins(str(line), 0, len(line), find(str(line), keep))
+            text, holes = with_stand_ins(str(line), 0, len(line), find(str(line), keep), words)
             waiting.append((text, holes))
             yield text
 
