@@ -145,7 +145,7 @@ class _Edit(NamedTuple):
 def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
     """The placeholders in their places, each once, in the translation of a sentence that had stand-ins.
 
-    A placeholder replaces its stand-in or, if there is none, the word that looks at it more than at anything else. Else
+    A placeholder replaces its stand-in or, if there is none, the words that look at it more than at anything else. Else
     the model gave it no place: it follows the word that looks most at the source word before it.
     """
     words = [next((s for s, span in enumerate(aligned.source) if _overlap(span, hole.place)), None) for hole in holes]
@@ -160,9 +160,14 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
         if number in placed:
             continue
         free = [t for t, span in enumerate(target) if not any(_overlap(span, Span(*edit[:2])) for edit in edits)]
-        best = max(free, key=lambda t: weights[t, word], default=None) if word is not None else None
-        if best is not None and weights[best].argmax() == word and weights[best, word] > 0:
-            edits.append(_Edit(*target[best], hole.text, number))
+        own = {t for t in free if word is not None and weights[t, word] > 0 and weights[t].argmax() == word}
+        if own:  # the words that were written instead of a copy
+            first = last = max(own, key=lambda t: float(weights[t, word]))
+            while first - 1 in own:
+                first -= 1
+            while last + 1 in own:
+                last += 1
+            edits.append(_Edit(target[first].start, target[last].end, hole.text, number))
             continue
         lost.append(hole.text)
         before = max(range(len(target)), key=lambda t: weights[t, word - 1], default=None) if word else None
