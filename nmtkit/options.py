@@ -12,6 +12,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from nmtkit.config import convert
+from nmtkit.errors import UserError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,11 +56,18 @@ def options_of(schema: type) -> Iterator[tuple[Field[Any], Option]]:
 
 
 def by_keyword(schema: Callable[P, S], function: Callable[[S], R]) -> Callable[P, R]:
-    """``function``, which takes a dataclass, as a function that takes the dataclass's own arguments."""
+    """``function``, which takes a dataclass, as a function that takes the dataclass's own arguments.
+
+    It raises UserError for a value that is out of bounds, or not one of the words of its Literal.
+    """
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        return function(schema(*args, **kwargs))
+        options: Any = schema(*args, **kwargs)
+        for each, shown in options_of(options):
+            if complaint := _complaint(types_of(schema)[each.name], getattr(options, each.name), shown):
+                raise UserError(f"`{each.name}`{complaint}")
+        return function(options)
 
     vars(called)["__signature__"] = inspect.signature(schema)
     return called
@@ -82,27 +90,37 @@ def mistake(config: Any) -> tuple[str, str] | None:
         value, hint, problems = getattr(config, name), hints[name], list[str]()
         if value is None:
             continue
-        if isinstance(value, str) and (words := _words(hint)):
-            if value not in words:
-                return name, f" {value}: not one of {', '.join(words)}"
+        if isinstance(value, str) and _words(hint):
+            if complaint := _complaint(hint, value, shown):
+                return name, complaint
             continue
         if isinstance(value, float) and isinstance(convert(hint, value, name, problems), int):
             return name, f": expected a whole number, found float {value}"
         convert(hint, value, name, problems)
         if problems:
             return name, problems[0].removeprefix(name)
-        least, most = shown.at_least, shown.at_most
-        if least is not None and most is not None and not least <= value <= most:
-            return name, f": {value} is not between {_short(least)} and {_short(most)}"
-        if least is not None and not value >= least:
-            return name, f": {value} is less than {_short(least)}"
+        if complaint := _complaint(hint, value, shown):
+            return name, complaint
     return None
+
+
+def _complaint(hint: Any, value: Any, shown: Option) -> str | None:
+    """What is wrong with a value of the right type: it is not one of the words of its Literal, or out of bounds."""
+    if isinstance(value, str):
+        words = _words(hint)
+        return f" {value}: not one of {', '.join(words)}" if words and value not in words else None
+    least, most = shown.at_least, shown.at_most
+    if value is None or least is None or (value >= least and (most is None or value <= most)):
+        return None
+    limits = f"less than {_short(least)}" if most is None else f"not between {_short(least)} and {_short(most)}"
+    return f": {value} is {limits}"
 
 
 def _words(hint: Any) -> tuple[str, ...]:
     """The words of a type that is a Literal, or a Literal and None; none for any other type."""
-    kinds = [hint, *typing.get_args(hint)]
-    return next((typing.get_args(kind) for kind in kinds if typing.get_origin(kind) is Literal), ())
+    kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+    kind = kinds[0] if len(kinds) == 1 and type(None) in typing.get_args(hint) else hint
+    return typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
 
 
 def _short(bound: float) -> float:

@@ -67,6 +67,20 @@ def test_a_command_gets_the_dataclass_of_what_was_typed(nmtkit: Run, taken: list
 
 
 @pytest.mark.parametrize(
+    ("orders", "complaint"),
+    [
+        ({"guests": 9}, "`guests`: 9 is not between 1 and 8"),
+        ({"spice": -0.5}, "`spice`: -0.5 is less than 0"),
+        ({"wine": "rose"}, "`wine` rose: not one of red, white"),
+    ],
+)
+def test_a_function_of_options_refuses_what_its_command_refuses(orders: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError) as refused:
+        by_keyword(Orders, ordered)(**orders)
+    assert str(refused.value) == complaint
+
+
+@pytest.mark.parametrize(
     ("words", "complaint"),
     [
         ("--guests 0", "Invalid value for '--guests'"),

@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 from nmtkit.errors import UserError
 from nmtkit.options import Option, option
 from nmtkit.version import __version__
+from nmtkit.workflow.shared import logged
 
 log = logging.getLogger(__name__)
 
@@ -73,19 +74,14 @@ def shown(volume: Volume, reworded: Callable[[str], str]) -> Iterator[None]:
     """Show on stderr, ``reworded``, what nmtkit logs: notes and warnings, or less, or more."""
     level = logging.WARNING if volume.quiet else logging.DEBUG if volume.verbose else logging.INFO
     # The library only logs; the command line decides what is shown.
-    logger, bars = logging.getLogger("nmtkit"), logging.getLogger("nmtkit.progress")
-    handler = _Screen(level, reworded)
+    handler, bars = _Screen(level, reworded), logging.getLogger("nmtkit.progress")
     if level == logging.DEBUG:
         handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
-    before = logger.level, bars.disabled
-    logger.addHandler(handler)
+    before, bars.disabled = bars.disabled, level > logging.INFO
     # Notes are logged even with --quiet, for train.log.
-    logger.setLevel(min(level, logging.INFO))
-    bars.disabled = level > logging.INFO
-    try:
+    with logged(logging.getLogger("nmtkit"), min(level, logging.INFO), [handler]):
         log.debug(f"nmtkit {__version__}, Python {platform.python_version()}: {shlex.join(sys.argv[1:])}")
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before[0])
-        bars.disabled = before[1]
+        try:
+            yield
+        finally:
+            bars.disabled = before

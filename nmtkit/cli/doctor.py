@@ -1,4 +1,4 @@
-"""``nmtkit doctor``: problems with the text and with a planned training, found before hours are spent on them."""
+"""``nmtkit doctor``: problems with the text and with a planned training run."""
 
 import json
 from dataclasses import asdict

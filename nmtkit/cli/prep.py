@@ -34,12 +34,12 @@ def prep(
 
       nmtkit prep --raw raw-news --like run -o data-news     (for nmtkit train --from run)
 
-    Only training text is cleaned: pairs with control characters, an empty side, or too many words or too different
-    lengths are left out, and with --drop also those with identical sides, in another script than the language's, that
-    are in the development or test set, or that occurred before. The number of pairs and the first line numbers for each
+    Only training text is cleaned: pairs with control characters, an empty side, too many words or too different lengths
+    are left out, and with --drop also pairs with identical sides, in the wrong script, in the development or test set,
+    or seen before. The number of pairs and the first line numbers for each
     rule are shown and kept in manifest.json. Development and test text keep every line. All settings are kept in
-    prep.yaml, and nmtkit translate repeats them. Words are what the tokenizer makes; with --tokenizer none a line of
-    Chinese or Japanese is one word, so add --max-ratio 0 there.
+    prep.yaml, and nmtkit translate repeats them. Lengths are in words of the tokenizer: with --tokenizer none, a line
+    of Chinese or Japanese is one word, so add --max-ratio 0.
 
     When a run is interrupted, the same command continues it. Machines that share a folder can share a large text; every
     part and the merge take the same options:

@@ -1,4 +1,4 @@
-"""``nmtkit train``: train a preset; the same command again goes on where it stopped."""
+"""``nmtkit train``: train a preset; the same command resumes a run."""
 
 import json
 import logging
@@ -39,22 +39,22 @@ def train(
       torchrun --nproc-per-node 4 -m nmtkit train --model deep-att
 
     --from fine-tunes a model, or a checkpoint of one (run/checkpoints/step-876), on other text: known words keep their
-    weights, matched by spelling, and the optimiser and learning rate start afresh. What was taken is shown, and its
-    origin is kept in origin.json. nmtkit prep --like prepares the text in the same way as the model's.
+    weights, matched by spelling, and the optimiser and learning rate start afresh. The log says which weights were
+    used, and origin.json keeps their origin. nmtkit prep --like prepares the text in the same way as the model's.
 
-    A run that is continued may change settings of the optimiser, the schedule, dropout and when to stop with --set; its
-    text, its sizes and the order of its data must stay the same.
+    With --set, a resumed run may change the optimiser's settings, the schedule, dropout and when to stop; its text, its
+    sizes and the order of its data must stay the same.
 
-    torchrun shares every batch between 4 processes, on 4 GPUs or, without a GPU, on the cores of the processor.
+    torchrun splits every batch over 4 processes, on 4 GPUs or, without a GPU, on the cores of the processor.
     """
     if dry_run:
         planned = workflow.plan(options)
-        # The same form as a preset and as a run's config.yaml: it can be kept, changed and trained.
+        # In the form of --config and of a run's config.yaml.
         print(dump_yaml(to_dict(planned)))
         _print_sizes(planned, Path(options.data))
         return
     progress = workflow.run(replace(options, records=_JsonLines()) if as_json else options)
-    # Of the processes that torchrun starts, the first one alone.
+    # Only the first of torchrun's processes.
     if progress.finished and not as_json and os.environ.get("RANK", "0") == "0":
         say_next("average", ("-m", Path(options.output), "run"))
 
@@ -69,14 +69,14 @@ class _JsonLines(logging.Handler):
         except BrokenPipeError:
             forget_output()
             if cast(dict[str, Any], record.msg)["kind"] != "end":
-                signal.raise_signal(signal.SIGTERM)  # what was learnt since the last checkpoint is saved first
+                signal.raise_signal(signal.SIGTERM)  # saves a checkpoint first
 
 
 def _print_sizes(planned: "Experiment", data: Path) -> None:
     """Print the parameters of each part with this data's vocabularies, and the total beside what the paper says."""
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
-    # A count of parameters means nothing without the vocabularies; both are shown.
+    # Parameter counts depend on the vocabularies, so both are shown.
     words, paper_words = vocabulary_sizes(planned, data), planned.data.words
     counts = parameters_by_part(planned, *words)
     counts["total with the paper's words"] = parameters_by_part(planned, *paper_words)["total"]

@@ -60,12 +60,12 @@ def translate(
 
       nmtkit translate --score-reference out.txt --scores token < in.txt
 
-    Search options that are not given are those that the model was trained with. The score of a translation is its
+    Search options default to those of the model's configuration. The score of a translation is its
     log-probability (base e) under the length and coverage penalties. The score of a token is its log-probability;
     the last one is that of the end-of-sentence mark. Word alignments are numbered from 0, in tokenised words (in tokens
     with --tokenized); a target word without attention has no pair. In an n-best list, lines are numbered from 0, and
-    the alignment is a fourth field. A line is sampled alike wherever it stands in a text, but for the rounding of
-    probabilities, which now and then leads to another word. The arrays of --attention are N.attention (target tokens x
+    the alignment is a fourth field. A line gets the same sample anywhere in a text, unless rounding of probabilities
+    leads to another word. The arrays of --attention are N.attention (target tokens x
     source tokens), N.source and N.target for line N, numbered from 0, and include end-of-sentence marks.
 
     With --replace-unk, an unknown word in the output is replaced by the translation that the lexicon has for a source
@@ -86,9 +86,9 @@ def translate(
     whole words, with or without BPE. Probabilities then sum to one over the words of the shortlist, and a translation
     may depend slightly on the other lines of its batch.
 
-    bfloat16 and int8 round the numbers that are multiplied, so that scores differ slightly, and now and then a
-    translation. What --precision auto takes depends on the machine; in float32 all machines agree but for the last
-    digits. Given translations are scored in float32, unless --precision names another format.
+    bfloat16 and int8 round the factors of matrix products, so that scores differ slightly, and sometimes a translation.
+    --precision auto depends on the machine; in float32, machines differ in the last digits only. Given translations are
+    scored in float32, unless --precision names another format.
 
     A document is translated with its formatting, paragraph by paragraph, and written when it is complete. Markup within
     a paragraph, as of bold words and links, is put around the words whose attention is on the words that it had. Code,

@@ -1,14 +1,13 @@
 """Models of fairseq with the architecture ``fconv``: a checkpoint (``.pt``), beside it the dictionaries of both sides
 (``dict.LANGUAGE.txt``) and perhaps BPE codes (``bpecodes``).
 
-They go into ``models/densenmt.py`` without dense layers, which computes what fairseq's ``fconv.py`` does (0.12.2, where
-the names come from). fairseq's symbols are nmtkit's in another order. Checkpoints hold pickles: only tensors, plain
-values and ``argparse.Namespace`` are loaded of them.
+They become models of ``models/densenmt.py`` without dense layers, which computes what fairseq's ``fconv.py`` does
+(0.12.2, where the names come from). fairseq's symbols are nmtkit's in another order. Checkpoints are pickles, of which
+only tensors, plain values and ``argparse.Namespace`` are loaded.
 """
 
 import argparse
 import ast
-import pickle
 import re
 from collections.abc import Mapping
 from itertools import groupby
@@ -25,7 +24,7 @@ from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.folders import SIDES
 from nmtkit.importing.found import Found, only, spelled
-from nmtkit.importing.tensors import Tensors
+from nmtkit.importing.tensors import Checkpoint, load_pickle
 from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.bpe import Segmenter
@@ -41,7 +40,8 @@ _DEFAULTS = {
     "share_input_output_embed": False,
 }  # fmt: skip
 _LAYERS = 1000  # more are refused
-_BROKEN = (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError)
+
+Layers = list[tuple[int, int]]  # width and kernel of each
 
 
 def finds(path: Path) -> bool:
@@ -56,10 +56,10 @@ def read(path: Path) -> Found:
     files = _checkpoints(path) if path.is_dir() else [path]
     file = only(files, path, "checkpoints")
     options, languages, state = _load(file)
-    stack = _stack(file, options)
+    stacks = _stacks(file, options)
     words = tuple(Words(file.with_name(f"dict.{language}.txt")) for language in languages)
     weights = Weights(file, state)
-    model = weights.model(options, stack, words[0], words[1])
+    model = weights.model(options, stacks, words[0], words[1])
     count = sum(tensor.numel() for tensor in state.values())
     prep, text_files, notes = _text(file.parent, languages)
     return Found(
@@ -88,13 +88,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 def _load(file: Path) -> tuple[dict[str, Any], tuple[str, str], dict[str, Tensor]]:
     """The options of a checkpoint, the languages of its sides, and its tensors."""
-    try:
-        with torch.serialization.safe_globals([argparse.Namespace]):
-            content = torch.load(file, map_location="cpu", weights_only=True)
-    except _BROKEN as error:
-        reason = re.sub(r"\s+", " ", str(error))[:100] or type(error).__name__
-        raise UserError(f"{file}: not a whole checkpoint of tensors and plain values ({reason})") from None
-    settings = _plain(content)
+    settings = _plain(load_pickle(file, [argparse.Namespace]))
     old, new = _plain(settings.get("args")), _plain(settings.get("cfg"))  # before fairseq 0.10.2, and since
     given, task = (old, old) if old else (_plain(new.get("model")), _plain(new.get("task")))
     state = settings.get("model")
@@ -107,9 +101,6 @@ def _load(file: Path) -> tuple[dict[str, Any], tuple[str, str], dict[str, Tensor
     for language in languages:
         if not isinstance(language, str) or not re.fullmatch(r"\w[\w.-]*", language):
             raise UserError(f"{file}: language {str(language)[:80]!r}: expected a code such as en in the options")
-    for name, tensor in state.items():
-        if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.ndim:
-            raise UserError(f"{file}: tensor {str(name)[:80]}: expected numbers with a fraction")
     options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
     return options, (str(languages[0]), str(languages[1])), state
 
@@ -149,7 +140,7 @@ def _evaluated(file: Path, name: str, text: object) -> Any:
         ) from None
 
 
-def _layers(file: Path, name: str, text: object) -> list[tuple[int, int]]:
+def _layers(file: Path, name: str, text: object) -> Layers:
     """Width and kernel of each layer that an option lists. Raises UserError for others than ConvS2S's."""
     layers = _evaluated(file, name, text)
     if not isinstance(layers, list) or not layers:
@@ -165,16 +156,16 @@ def _layers(file: Path, name: str, text: object) -> list[tuple[int, int]]:
     return [layer[:2] for layer in layers]
 
 
-def _stack(file: Path, options: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Width and kernel of each layer, the same in encoder and decoder. Raises UserError for other stacks."""
-    stacks = [_layers(file, name, options[name]) for name in ("encoder_layers", "decoder_layers")]
-    if stacks[0] != stacks[1]:
+def _stacks(file: Path, options: Mapping[str, Any]) -> tuple[Layers, Layers]:
+    """Width and kernel of each layer of encoder and decoder. Raises UserError for other models than ConvS2S's."""
+    encoder, decoder = (_layers(file, name, options[name]) for name in ("encoder_layers", "decoder_layers"))
+    if decoder[0][0] != encoder[0][0]:
         raise UserError(
-            f"{file}: decoder_layers {str(options['decoder_layers'])[:80]}: cannot be imported; only those of the "
-            f"encoder can, {str(options['encoder_layers'])[:80]}"
+            f"{file}: decoder_layers {str(options['decoder_layers'])[:80]}: cannot be imported; only those can that "
+            f"begin with the encoder's width, {encoder[0][0]}"
         )
     attention = _evaluated(file, "decoder_attention", str(options["decoder_attention"]))
-    if attention is not True and attention != [True] * len(stacks[1]):
+    if attention is not True and attention != [True] * len(decoder):
         raise UserError(
             f"{file}: decoder_attention {str(options['decoder_attention'])[:80]}: cannot be imported; only True can"
         )
@@ -183,7 +174,15 @@ def _stack(file: Path, options: Mapping[str, Any]) -> list[tuple[int, int]]:
             f"{file}: decoder_embed_dim {options['decoder_embed_dim']}: cannot be imported; only that of the encoder "
             f"can, {options['encoder_embed_dim']}"
         )
-    return stacks[0]
+    return encoder, decoder
+
+
+def _stages(stack: Layers) -> list[dict[str, Any]]:
+    """The stages of a stack as plain values."""
+    return [
+        {"layers": len(list(layers)), "times": width / stack[0][0], "kernel": kernel}
+        for (width, kernel), layers in groupby(stack)
+    ]
 
 
 class Words:
@@ -212,15 +211,8 @@ class Words:
         self.vocabulary = Vocabulary([*SPELLINGS, *shown], counts)
 
 
-class Weights(Tensors[Tensor]):
+class Weights(Checkpoint):
     """The tensors of a checkpoint, and the parameters that they become."""
-
-    def take(self, name: str, *shape: int) -> Tensor:
-        """The tensor of this name in float32, which must have ``shape``: (E,), (D, E) or (K, D, E)."""
-        tensor = self.pop(name)
-        if tensor.shape != shape:
-            raise UserError(f"{self.path}: tensor {name}: shape {tuple(tensor.shape)}, expected {shape}")
-        return tensor.float().contiguous()
 
     def linear(self, ours: str, theirs: str, rows: int, columns: int) -> None:
         """A weight-normalised map of ``rows`` inputs."""
@@ -246,13 +238,15 @@ class Weights(Tensors[Tensor]):
         if not old:
             self.found[f"{ours}.product.g"] = g.flatten()
 
-    def model(self, options: Mapping[str, Any], stack: list[tuple[int, int]], src: Words, tgt: Words) -> dict[str, Any]:
+    def model(
+        self, options: Mapping[str, Any], stacks: tuple[Layers, Layers], src: Words, tgt: Words
+    ) -> dict[str, Any]:
         """The Config of models/densenmt.py as plain values; its parameters are found. Raises UserError if unfit."""
-        e, out, width = options["encoder_embed_dim"], options["decoder_out_embed_dim"], stack[0][0]
+        e, out, width = options["encoder_embed_dim"], options["decoder_out_embed_dim"], stacks[0][0][0]
         version = self.left.pop("decoder.version", torch.ones(1)).flatten()
         old = len(version) == 0 or version[0].item() < 2
-        positions = []
-        for side, words in (("encoder", src), ("decoder", tgt)):
+        positions, tops = [], []
+        for side, words, stack in (("encoder", src, stacks[0]), ("decoder", tgt, stacks[1])):
             table = self.left.get(f"{side}.embed_tokens.weight")
             if table is not None and len(table) != len(words.vocabulary):
                 raise UserError(
@@ -277,13 +271,14 @@ class Weights(Tensors[Tensor]):
                         self.linear(f"decoder.attentions.{k}.{name}", f"decoder.attention.{k}.{theirs}_projection",
                                     *sizes)  # fmt: skip
                 rows = columns
+            tops.append(rows)
         if positions[0] != positions[1]:
             raise UserError(
                 f"{self.path}: max_target_positions {positions[1]}: cannot be imported; only the source's "
                 f"{positions[0]} can"
             )
-        self.linear("encoder.keys.0", "encoder.fc2", rows, e)
-        self.linear("decoder.last", "decoder.fc2", rows, out)
+        self.linear("encoder.keys.0", "encoder.fc2", tops[0], e)
+        self.linear("decoder.last", "decoder.fc2", tops[1], out)
         count = len(tgt.vocabulary)
         if options["share_input_output_embed"]:
             self.matrix("output", self.take("decoder.fc3.weight", count, out), self.take("decoder.fc3.bias", count))
@@ -294,8 +289,7 @@ class Weights(Tensors[Tensor]):
         self.check_all_used()
         return {
             "embedding": e, "attention": e, "output": out, "width": width, "growth": width,
-            "stages": [{"layers": len(list(layers)), "times": w / width, "kernel": k}
-                       for (w, k), layers in groupby(stack)],
+            "stages": _stages(stacks[0]), "decoder_stages": None if stacks[0] == stacks[1] else _stages(stacks[1]),
             "summary": None, "dense_encoder": False, "dense_decoder": False, "dense_attention": 1,
             "positions": positions[0], "dropout": options["dropout"],
         }  # fmt: skip
@@ -330,6 +324,13 @@ def _experiment(file: Path, model: Mapping[str, Any], prep: Prep, words: tuple[i
     values = {
         "paper": {"title": f"{file.name} of fairseq", "section": "-", "task": "-", "score": None, "parameters": None},
         "data": {"segmentation": prep.src.segmentation, "src_vocab": words[0], "tgt_vocab": words[1]},
-        "search": {"beam_size": 5, "length_penalty": "avg", "max_len_a": 0, "max_len_b": 200, "unk": True},
+        "search": {
+            "beam_size": 5,
+            "length_penalty": "avg",
+            "max_len_a": 0,
+            "max_len_b": 200,
+            "unk": True,
+            "narrowing": False,
+        },
     }
     return build_experiment(merge(load_preset("convs2s-wmt15"), values) | {"model": model}, str(file))

@@ -1,7 +1,7 @@
 """Models of Marian: a folder with ``decoder.yml``, weights (``.npz``), vocabularies and perhaps SentencePiece models.
 
-Transformers, OPUS-MT's among them, go into ``models/transformer.py``, recurrent models (types s2s and nematus) into
-``models/bideep.py``.
+Transformers, OPUS-MT's among them, become models of ``models/transformer.py``, recurrent models (types s2s and nematus)
+of ``models/bideep.py``.
 """
 
 from collections.abc import Mapping

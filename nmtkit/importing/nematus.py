@@ -7,7 +7,6 @@ those of its ``layers.py`` and ``nmt.py``). Weight normalisation is applied once
 In Nematus eos is 0 and UNK is 1; ``<pad>`` and ``<s>``, which it lacks, have a bias that gives them no probability.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from nmtkit.importing.npz import Array, names, read_npz
 from nmtkit.importing.tensors import Tensors
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.bpe import Segmenter
+from nmtkit.text.manifest import read_json
 from nmtkit.text.settings import Prep, Side
 from nmtkit.text.truecasing import Truecaser
 
@@ -107,23 +107,10 @@ def _candidates(path: Path) -> list[Path]:
     return [file for file in files if (found := set(names(file))) >= _OURS and OPTIONS not in found]
 
 
-def _json(path: Path, missing: str) -> dict[str, Any]:
-    """The object in a JSON file. Raises UserError, with what to do where it is ``missing``."""
-    if not path.is_file():
-        raise UserError(f"{path}: not found; {missing}")
-    try:
-        values = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: not a JSON object; copy it again")
-    return values
-
-
 def _options(file: Path) -> dict[str, Any]:
     """The options of a file of weights. Raises UserError for a value that nmtkit's architecture does not have."""
     path = file.with_name(f"{file.name}.json")
-    given = _json(path, "Nematus writes it beside the weights; copy it there")
+    given = read_json(path, "Nematus writes it beside the weights; copy it there")
     if "deep_include_ctx" in given:  # the older name
         given.setdefault("dec_deep_context", given["deep_include_ctx"])
     options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
@@ -186,7 +173,7 @@ class Words:
     """
 
     def __init__(self, path: Path, size: int):
-        ids = _json(path, "the options name this dictionary; copy it there")
+        ids = read_json(path, "the options name this dictionary; copy it there")
         if not all(type(id) is int and id >= 0 for id in ids.values()):
             raise UserError(f"{path}: not a dictionary of Nematus, which maps words to ids")
         words = {id: word for word, id in ids.items() if id < size}  # those above are unknown words

@@ -8,12 +8,12 @@ import torch
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
-from nmtkit.importing import fairseq, marian, nematus
+from nmtkit.importing import fairseq, marian, nematus, transformers
 from nmtkit.importing.found import Found
 from nmtkit.lines import atomic_write, real_path
 from nmtkit.training import checkpoint
 
-READERS = (nematus, marian, fairseq)  # each is asked in turn
+READERS = (nematus, marian, fairseq, transformers)  # each is asked in turn
 
 
 def read(path: Path) -> Found:
@@ -28,8 +28,8 @@ def read(path: Path) -> Found:
             found: Found = reader.read(path)
             return found
     raise UserError(
-        f"{path}: not a model that nmtkit can import; name a folder or file of weights of Nematus or Marian (.npz) "
-        "or of fairseq (.pt)"
+        f"{path}: not a model that nmtkit can import; name a folder or file of weights of Nematus or Marian "
+        "(.npz), of fairseq (.pt) or of transformers (.safetensors, .bin)"
     )
 
 

@@ -1,14 +1,32 @@
 """The tensors of a model of another toolkit, on their way to nmtkit's parameters."""
 
-from collections.abc import Mapping
+import pickle
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
 
 T = TypeVar("T")  # NumPy's arrays or PyTorch's tensors
+
+_BROKEN = (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError)
+
+
+def load_pickle(path: Path, classes: Sequence[type] = ()) -> Any:
+    """The content of a file that ``torch.save`` wrote: tensors, plain values and objects of these ``classes``.
+
+    Raises UserError for anything else; no file can run code.
+    """
+    try:
+        with torch.serialization.safe_globals([*classes]):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except _BROKEN as error:
+        reason = re.sub(r"\s+", " ", str(error))[:100] or type(error).__name__
+        raise UserError(f"{path}: not a whole checkpoint of tensors and plain values ({reason})") from None
 
 
 class Tensors(Generic[T]):
@@ -27,3 +45,20 @@ class Tensors(Generic[T]):
         """Raise UserError if a tensor is left: the model would not be the same without it."""
         if self.left:
             raise UserError(f"{self.path}: tensor {min(self.left)}: has no place in nmtkit's architecture")
+
+
+class Checkpoint(Tensors[Tensor]):
+    """The tensors of a file of PyTorch. Raises UserError if one of them does not hold numbers with a fraction."""
+
+    def __init__(self, path: Path, tensors: Mapping[str, Tensor]):
+        for name, tensor in tensors.items():
+            if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.ndim:
+                raise UserError(f"{path}: tensor {str(name)[:80]}: expected numbers with a fraction")
+        super().__init__(path, tensors)
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """The tensor of this name in float32, which must have this shape."""
+        tensor = self.pop(name)
+        if tensor.shape != shape:
+            raise UserError(f"{self.path}: tensor {name}: shape {tuple(tensor.shape)}, expected {shape}")
+        return tensor.float().contiguous()

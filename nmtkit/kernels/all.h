@@ -1,7 +1,7 @@
-/* All kernels for one kind of processor: NAMED(name) is the name that something has for that kind.
+/* All kernels for one kind of processor: NAMED(name) is the name of a symbol for that kind.
 
-   There are no vector instructions here, but in pairs.h: the loops are such that a compiler makes them. Matrices are row
-   by row, without gaps unless it says otherwise. bfloat16 is the upper half of a float's bits. */
+   The loops are written for a compiler to vectorise; only pairs.h and tiles.h use intrinsics. Matrices are row-major
+   and contiguous unless stated otherwise. A bfloat16 is the upper half of a float's bits. */
 
 #include "functions.h"
 

@@ -1,9 +1,9 @@
-/* A step of additive attention in training, see attention.py. A row is a sentence, which has one query. */
+/* One step of additive attention in training, see attention.py. A row is a sentence with one query. */
 
 GIVEN(attend) {
     const any *query, *keys, *values; /* (rows, width), (rows, sources, width), (rows, sources, depth) */
     const float *v;                   /* (width) */
-    const uint8_t *mask;              /* (rows, sources); what is masked has the weight 0 */
+    const uint8_t *mask;              /* (rows, sources); positions where it is 0 get weight 0 */
     any *context;                     /* (rows, depth) */
     float *weights, *room;            /* (rows, sources), (parts, depth) */
     int64_t sources, width, depth, low;
@@ -44,7 +44,7 @@ BODY(attend, int low) {
 
 KERNEL_OF(attend, low)
 
-/* The gradients of queries, keys and v; to those of the keys and of v this step's is added. */
+/* The gradients of queries, keys and v; those of keys and v are accumulated. */
 GIVEN(attend_back) {
     const any *d_context, *query, *keys, *values; /* (rows, depth), the others as above */
     const float *v, *weights;                     /* as above */
@@ -61,7 +61,7 @@ BODY(attend_back, int low) {
         const void *g = NAMED(row)(given->d_context, b, depth, low), *q = NAMED(row)(given->query, b, width, low);
         const float *weights = given->weights + b * sources;
         float mean = 0;
-        for (int64_t s = 0; s < sources; s++) { /* the gradient of a weight, and through the softmax that of its score */
+        for (int64_t s = 0; s < sources; s++) { /* the gradients of the weights and their mean */
             if (weights[s] == 0) continue;
             const void *x = NAMED(row)(given->values, b * sources + s, depth, low);
             d[s] = SUM(j, depth, NAMED(read)(g, j, low) * NAMED(read)(x, j, low));

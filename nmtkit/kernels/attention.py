@@ -1,4 +1,4 @@
-"""Additive attention in training by a kernel each way, as ``ops/attention.py`` has it in plain operations."""
+"""Additive attention in training, a kernel each for forward and backward; ``ops/attention.py`` has the plain form."""
 
 import torch
 from torch import Tensor
@@ -7,9 +7,10 @@ from nmtkit.kernels.library import parts, run
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The context (B, D) and the weights (B, S), in float32, of a query (B, A) in the dtype of keys and values.
+    """The context (B, D) and the attention weights (B, S) of a query (B, A).
 
-    keys (B, S, A), values (B, S, D), v (A,) in float32, mask (B, S) True = real. All are contiguous.
+    keys (B, S, A), values (B, S, D), v (A,), mask (B, S) True at real positions. All are contiguous; query, context,
+    keys and values have one dtype, float32 or bfloat16, the others are float32.
     """
     (rows, sources, depth), width = values.shape, query.shape[1]
     count = parts(rows, keys.numel())
@@ -24,7 +25,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor)
 def back(
     d_context: Tensor, query: Tensor, keys: Tensor, values: Tensor, v: Tensor, weights: Tensor, d_keys: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of the query (B, A) and of v (A,) from that of the context (B, D); adds that of the keys to d_keys.
+    """The gradients of query (B, A) and v (A,) from that of the context (B, D); accumulates that of the keys in d_keys.
 
     query (B, A), weights (B, S), d_keys (B, S, A) in float32, the others as for ``attend``.
     """
@@ -42,7 +43,7 @@ def back(
 def there_and_back(
     query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, d_context: Tensor
 ) -> tuple[Tensor, ...]:
-    """Context (B, D) and weights (B, S), then the gradients of query, keys and v: what ``door.py`` tries."""
+    """Context (B, D) and weights (B, S), and the gradients of query, keys and v, for the trial in ``door.py``."""
     (context, weights), d_keys = attend(query, keys, values, v, mask), torch.zeros(keys.shape)
     d_query, d_v = back(d_context, query, keys, values, v, weights, d_keys)
     return context, weights, d_query, d_keys, d_v

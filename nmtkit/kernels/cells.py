@@ -20,44 +20,13 @@ from nmtkit.kernels.library import parts, run
 ROWS = {"x", "s", "h", "c", "z", "keep"}  # arguments with a row for each of the state; all rows share the others
 
 
-def lstm(x: Tensor, s: Tensor, c: Tensor, peepholes: Tensor) -> tuple[Tensor, Tensor]:
-    """See ``ops/lstm.py``: x and s (N, 4H), c (N, H), peepholes (3, H) -> the next h and c (N, H)."""
-    new_h, new_c = _results("lstm", x, s, c, peepholes)
-    return new_h, new_c
+def results(name: str, *tensors: Tensor | None) -> Any:
+    """The cell's plain function in ``ops`` computed by its kernel: one tensor (N, H) or several.
 
-
-def gru_gates(x: Tensor, s: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    """See ``ops/gru.py``: x and s (N, 2H), h (N, H) -> r * h and z (N, H)."""
-    reset, z = _results("gru_gates", x, s, h)
-    return reset, z
-
-
-def gru_state(x: Tensor, s: Tensor, h: Tensor, z: Tensor) -> Tensor:
-    """See ``ops/gru.py``: x, s, h and z (N, H) -> the next h (N, H)."""
-    new: Tensor = _results("gru_state", x, s, h, z)[0]
-    return new
-
-
-def gated_gru(
-    x: Tensor | None, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, state_bias: Tensor, keep: Tensor | None
-) -> Tensor:
-    """See ``ops/gated.py``: x (N, 3H or 5H), s (N, (G+1) H), h, keep (N, H), gain, bias (G, H), state_bias (H,)."""
-    new: Tensor = _results("gated_gru", x, s, h, gain, bias, state_bias, keep)[0]
-    return new
-
-
-def gated_lau(
-    x: Tensor, s: Tensor, h: Tensor, gain: Tensor | None, bias: Tensor, candidate_bias: Tensor, keep: Tensor | None
-) -> Tensor:
-    """See ``ops/gated.py``: x (N, 5H), s (N, 4H), h and keep (N, H), gain and bias (3, H), candidate_bias (H,)."""
-    new: Tensor = _results("gated_lau", x, s, h, gain, bias, candidate_bias, keep)[0]
-    return new
-
-
-def nematus(x: Tensor | None, s: Tensor, h: Tensor, bias: Tensor | None, *norms: Tensor | None) -> Tensor:
-    """See ``ops/nematus.py``: x (N, 3H) or (3H,), s (N, 3H), h (N, H), bias (3H,) -> the next h (N, H)."""
-    new: Tensor = _results("nematus", x, s, h, bias, *norms)[0]
-    return new
+    Without gradients, autograd is skipped: 5 % of a greedy search's time.
+    """
+    found = _Cell.apply(name, *tensors) if torch.is_grad_enabled() else forward(name, tensors)[1]
+    return found if len(found) > 1 else found[0]
 
 
 def forward(name: str, tensors: Sequence[Tensor | None]) -> tuple[list[Tensor | None], tuple[Tensor, ...]]:
@@ -96,11 +65,6 @@ def backward(name: str, taken: Sequence[Tensor | None], gradients: Sequence[Tens
         found[0] = found[1]
     of = zip(cell.inputs, found, strict=True)
     return [y if y is None or (which in ROWS and y.ndim == 2) else y.sum(0) for which, y in of]
-
-
-def _results(name: str, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-    """The results (N, H) of a cell's kernel. Without gradients, autograd is skipped: 5 % of a greedy search's time."""
-    return _Cell.apply(name, *tensors) if torch.is_grad_enabled() else forward(name, tensors)[1]
 
 
 class _Cell(torch.autograd.Function):

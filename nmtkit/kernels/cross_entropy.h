@@ -1,12 +1,12 @@
-/* Loss and gradient of a row of logits, see ../ops/cross_entropy.py. */
+/* Cross-entropy of logits and its gradient, row by row, see ../ops/cross_entropy.py. */
 
 GIVEN(cross_entropy) {
-    any *logits;           /* (rows, words), a row every `stride`; they become their own gradient if there is a d_bias */
+    any *logits;           /* (rows, words), row stride `stride`; replaced by their gradient if d_bias is not null */
     const float *bias;     /* (words) */
     const int64_t *target; /* (rows) */
-    const float *wanted;   /* (2), of a wrong word and of the target */
+    const float *wanted;   /* (2), the probabilities wanted of a wrong word and of the target */
     double *sums;          /* (rows, 2), the target's negative log-likelihood and the sum of all log-probabilities */
-    float *d_bias, *room;  /* (parts, words), to the first of which it is added; it may be null */
+    float *d_bias, *room;  /* (parts, words) each; d_bias is accumulated, and may be null */
     int64_t words, stride, low;
 };
 

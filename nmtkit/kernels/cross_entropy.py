@@ -1,4 +1,4 @@
-"""The loss of logits and its gradient by one kernel, as ``ops/cross_entropy.py`` has it in plain operations."""
+"""The loss of logits and its gradient in one kernel; ``ops/cross_entropy.py`` has the plain form."""
 
 import torch
 from torch import Tensor
@@ -11,8 +11,8 @@ def losses(
 ) -> tuple[Tensor, Tensor]:
     """Summed loss and negative log-likelihood, float64, of logits (R, V) without bias (V,), target (R,).
 
-    If there is a ``d_bias`` (V,), the gradient of the bias is added to it, and the logits' replaces them. Rows of the
-    logits may have gaps between them; their words lie side by side.
+    With ``d_bias`` (V,), the bias gradient is added to it and the logits are replaced by their gradient. Rows of
+    the logits may be strided.
     """
     rows, words = logits.shape
     wrong, count = label_smoothing / (words - 1), parts(rows, logits.numel())

@@ -14,7 +14,7 @@ import logging
 import os
 import platform
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
@@ -64,10 +64,15 @@ def _numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(dtype)
 
 
-def _cell(dtype: torch.dtype, *shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """The arguments of a cell, with gradients: the first two, which come from products, in ``dtype``."""
-    of_products, others = (_numbers(*shape, dtype=dtype) for shape in shapes[:2]), (_numbers(*s) for s in shapes[2:])
-    return tuple(x.requires_grad_() for x in (*of_products, *others))
+def _cell(name: str, *shapes: tuple[int, ...]) -> Kernel:
+    """The kernel of a cell, for a trial with arguments of these shapes: the first two, of products, in its dtype."""
+
+    def arguments(dtype: torch.dtype) -> tuple[Tensor, ...]:
+        dtypes = [dtype, dtype, *[torch.float32] * len(shapes[2:])]
+        given = zip(CELLS[name].inputs, shapes, dtypes, strict=True)
+        return tuple(_numbers(*shape, dtype=kind).requires_grad_(which != "keep") for which, shape, kind in given)
+
+    return Kernel(partial(cells.results, name), (name, f"{name}_back"), library.BOTH, arguments)
 
 
 def _product(lay_out: Callable[..., Any], rows: Tensor, *given: Any) -> Tensor:
@@ -79,29 +84,13 @@ def _product(lay_out: Callable[..., Any], rows: Tensor, *given: Any) -> Tensor:
 N, H = 5, 70  # rows and width of a cell
 
 KERNELS = {
-    "lstm": Kernel(
-        cells.lstm, ("lstm", "lstm_back"), library.BOTH,
-        lambda dtype: _cell(dtype, (N, 4 * H), (N, 4 * H), (N, H), (3, H)),
-    ),
-    "gru_gates": Kernel(
-        cells.gru_gates, ("gru_gates", "gru_gates_back"), library.BOTH,
-        lambda dtype: _cell(dtype, (N, 2 * H), (N, 2 * H), (N, H)),
-    ),
-    "gru_state": Kernel(
-        cells.gru_state, ("gru_state", "gru_state_back"), library.BOTH,
-        lambda dtype: _cell(dtype, (N, H), (N, H), (N, H), (N, H)),
-    ),
-    "gated_gru": Kernel(
-        cells.gated_gru, ("gated_gru", "gated_gru_back"), library.BOTH,
-        lambda dtype: (*_cell(dtype, (N, 5 * H), (N, 4 * H), (N, H), (3, H), (3, H), (H,)), _numbers(N, H)),
-    ),
-    "gated_lau": Kernel(
-        cells.gated_lau, ("gated_lau", "gated_lau_back"), library.BOTH,
-        lambda dtype: (*_cell(dtype, (N, 5 * H), (N, 4 * H), (N, H), (3, H), (3, H), (H,)), _numbers(N, H)),
-    ),
-    "nematus": Kernel(
-        cells.nematus, ("nematus", "nematus_back"), library.BOTH,
-        lambda dtype: _cell(dtype, (N, 3 * H), (N, 3 * H), (N, H), (3 * H,), (2 * H,), (2 * H,), (H,), (H,)),
+    "lstm": _cell("lstm", (N, 4 * H), (N, 4 * H), (N, H), (3, H)),
+    "gru_gates": _cell("gru_gates", (N, 2 * H), (N, 2 * H), (N, H)),
+    "gru_state": _cell("gru_state", (N, H), (N, H), (N, H), (N, H)),
+    "gated_gru": _cell("gated_gru", (N, 5 * H), (N, 4 * H), (N, H), (3, H), (3, H), (H,), (N, H)),
+    "gated_lau": _cell("gated_lau", (N, 5 * H), (N, 4 * H), (N, H), (3, H), (3, H), (H,), (N, H)),
+    "nematus": _cell(
+        "nematus", (N, 3 * H), (N, 3 * H), (N, H), (3 * H,), (2 * H,), (2 * H,), (H,), (H,),
     ),
     "attention": Kernel(
         attention.there_and_back, ("attend", "attend_back"), library.BOTH,
@@ -115,9 +104,6 @@ KERNELS = {
         lambda dtype: (
             _numbers(3, 70, dtype=dtype), _numbers(70), torch.tensor([0, 66, 69]), 0.1, torch.zeros(70),
         ),
-    ),
-    "log_softmax": Kernel(
-        search.log_softmax, ("log_softmax",), library.BOTH, lambda dtype: (_numbers(3, 200, dtype=dtype),)
     ),
     "best": Kernel(search.best, ("best",), FLOAT32, lambda _: (_numbers(3, 200), 5, 2)),
     "best_log_softmax": Kernel(

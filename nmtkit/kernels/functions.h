@@ -1,8 +1,8 @@
-/* What the kernels of one kind of processor share. Not-a-number stays what it is. */
+/* Functions shared by the kernels of one kind of processor. NaN is propagated. */
 
-/* The bits of a float as an integer of the same order, so that the greatest is found as fast as a sum. Minus infinity is
-   the least integer, so that what lies below it, not-a-number with a minus sign, wraps around to the greatest, where
-   not-a-number with a plus sign is. */
+/* The bits of a float as an integer of the same order, so that a maximum is computed as fast as a sum. Minus infinity
+   is the smallest integer; a negative NaN, which would be below it, wraps around to the largest ones, where the
+   positive NaNs are. */
 enum { NAMED(SPARE) = 0x7fffff };
 
 INLINE int32_t NAMED(ordered)(float x) {
@@ -17,14 +17,14 @@ INLINE float NAMED(unordered)(int32_t order) {
 
 INLINE float NAMED(wide)(uint16_t x) { return from_bits((uint32_t)x << 16); }
 
-/* To the nearest bfloat16, of two as near the even one. */
+/* Rounds to the nearest bfloat16, ties to even. */
 INLINE uint16_t NAMED(narrow)(float x) {
     uint32_t bits = to_bits(x);
     uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
 }
 
-/* Number j of a row of bfloat16 if it is low, else of floats. Where `low` is a constant there is no question left. */
+/* Element j of a row of bfloat16 if `low`, else of floats. Where `low` is a constant the test is compiled away. */
 INLINE float NAMED(read)(const void *row, int64_t j, int low) {
     return low ? NAMED(wide)(((const uint16_t *)row)[j]) : ((const float *)row)[j];
 }
@@ -36,24 +36,25 @@ INLINE void NAMED(write)(void *row, int64_t j, float x, int low) {
         ((float *)row)[j] = x;
 }
 
-/* Where row i begins, of rows of so many numbers. */
+/* The address of row i of rows of `width` elements. */
 INLINE char *NAMED(row)(const void *rows, int64_t i, int64_t width, int low) {
     return (char *)(intptr_t)rows + i * width * (low ? 2 : 4);
 }
 
-/* A row of n numbers as floats: itself, or the floats that are then in the room. */
-INLINE const float *NAMED(floats)(const void *row, int64_t n, int low, float *room) {
+/* Row i of rows of `step` elements as floats: the row itself, or its first n elements converted into `room`. */
+INLINE const float *NAMED(floats)(const void *rows, int64_t i, int64_t step, int64_t low, int64_t n, float *room) {
+    const void *row = NAMED(row)(rows, i, step, low != 0);
     if (!low) return row;
     for (int64_t j = 0; j < n; j++) room[j] = NAMED(wide)(((const uint16_t *)row)[j]);
     return room;
 }
 
-/* n floats to bfloat16. */
+/* Converts n floats to bfloat16. */
 INLINE void NAMED(narrowed)(uint16_t *row, const float *x, int64_t n) {
     for (int64_t j = 0; j < n; j++) row[j] = NAMED(narrow)(x[j]);
 }
 
-/* The sums of row i of x and row i of s, n numbers each, low or not. Rows of x begin every x_step numbers. */
+/* Row i of x plus row i of s, n elements each, in either dtype. x_step is the row stride of x. */
 INLINE void NAMED(added_of)(const void *x, int x_low, const void *s, int low, int64_t n, float *sums) {
     EACH(j, n) sums[j] = NAMED(read)(x, j, x_low) + NAMED(read)(s, j, low);
 }
@@ -67,7 +68,7 @@ static void NAMED(added)(const void *x, int64_t x_step, int64_t x_low, const voi
         low ? NAMED(added_of)(x, 0, s, 1, n, sums) : NAMED(added_of)(x, 0, s, 0, n, sums);
 }
 
-/* n floats to row i of rows that are low or not. */
+/* Writes n floats to row i, in either dtype. */
 static void NAMED(put)(void *rows, int64_t low, int64_t i, int64_t n, const float *x) {
     void *row = NAMED(row)(rows, i, n, low != 0);
     if (low)
@@ -76,9 +77,10 @@ static void NAMED(put)(void *rows, int64_t low, int64_t i, int64_t n, const floa
         memcpy(row, x, (size_t)n * sizeof *x);
 }
 
-/* e to the power x, to two units in the last place; 2^-126 or so for what is smaller.
+/* exp(x) to within two units in the last place; about 2^-126 where it would be smaller.
 
-   x = n ln 2 + r, where ln 2 is taken in two parts, the first of which times n is exact; e^r is its Taylor series. */
+   x = n ln 2 + r, with ln 2 split into two parts so that n times the first one is exact; exp(r) is its Taylor series.
+   */
 INLINE float NAMED(exponential)(float x) {
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;
@@ -97,17 +99,17 @@ INLINE float NAMED(exponential)(float x) {
 
 INLINE float NAMED(sigmoid)(float x) { return 1.0f / (1.0f + NAMED(exponential)(-x)); }
 
-/* To 2^-23 everywhere, which is coarse beside the smallest results. */
+/* tanh(x) with an absolute error of 2^-23, so that results near 0 have a large relative error. */
 INLINE float NAMED(tangent)(float x) { return 1.0f - 2.0f / (1.0f + NAMED(exponential)(2.0f * x)); }
 
-/* The sum of LANES floats, by halves, which keeps more digits than one after the other; they are overwritten. */
+/* The sum of LANES floats, pairwise, which is more accurate than one by one; they are overwritten. */
 INLINE float NAMED(total)(float *sums) {
     for (int64_t n = LANES / 2; n; n /= 2)
         for (int64_t l = 0; l < n; l++) sums[l] += sums[l + n];
     return sums[0];
 }
 
-/* Layer normalisation of n terms in place, before gain and bias; gives what they were scaled by. */
+/* Layer normalisation of n terms in place, without gain and bias; returns the factor by which they were scaled. */
 INLINE float NAMED(normalise)(float *terms, int64_t n, float epsilon) {
     float mean = SUM(j, n, terms[j]) / (float)n;
     for (int64_t j = 0; j < n; j++) terms[j] -= mean;
@@ -116,8 +118,8 @@ INLINE float NAMED(normalise)(float *terms, int64_t n, float epsilon) {
     return scale;
 }
 
-/* The gradient of n normalised terms becomes that of the terms before. Neither the mean of these nor their common size
-   changes anything: what would change them is taken out. */
+/* Backward of `normalise`: the gradient d of n normalised terms becomes that of its inputs. Normalisation cancels
+   shifts and scales of its inputs, so their components of the gradient are removed. */
 INLINE void NAMED(normalise_back)(float *d, const float *terms, int64_t n, float scale) {
     float mean = SUM(j, n, d[j]) / (float)n, slope = SUM(j, n, d[j] * terms[j]) / (float)n;
     for (int64_t j = 0; j < n; j++) d[j] = (d[j] - mean - terms[j] * slope) * scale;

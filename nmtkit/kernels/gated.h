@@ -1,7 +1,7 @@
-/* The cells with a layer normalisation for each gate, see ../ops/gated.py: GRU, T-GRU and L-GRU, and the LAU. A row of x
-   and s begins with the terms of the gates, r, z and the third, then come the candidate's, then in x H(x). Where a cell
-   has no x it is given one row of zeros, and where it has no dropout one row of ones, both with a step of 0 from row to
-   row. Backward computes the gates again: to keep them would take memory, and to read them hardly less time. */
+/* The cells with a layer normalisation for each gate, see ../ops/gated.py: GRU, T-GRU and L-GRU, and the LAU. A row of
+   x and s begins with the terms of the gates, r, z and the third, followed by the candidate's and, in x, by H(x). A
+   cell without x is given one row of zeros, one without dropout one row of ones, both with a row stride of 0. Backward
+   recomputes the gates: storing them would take memory, and reading them hardly less time. */
 
 /* Parameters of the gates: gain (gates, width), or null without normalisation, bias (gates, width). */
 typedef struct {
@@ -9,7 +9,7 @@ typedef struct {
     int64_t count, width;
 } NAMED(Gates);
 
-/* All gates of a row from their terms, which are normalised in place, and what these were scaled by. */
+/* All gates of a row from their terms, which are normalised in place, and the factors of the normalisation. */
 static void NAMED(gates)(NAMED(Gates) gates, float *terms, float *values, float *scales) {
     int64_t width = gates.width, all = gates.count * width;
     const float *gain = gates.gain, *bias = gates.bias;
@@ -21,8 +21,8 @@ static void NAMED(gates)(NAMED(Gates) gates, float *terms, float *values, float 
     }
 }
 
-/* Back through them: the gradient of the values becomes that of the terms as they were; those of gain and bias, which
-   lie side by side, are added. */
+/* Backward of `gates`: the gradient d of the values becomes that of the terms before normalisation; those of gain and
+   bias, (gates, width) each, are accumulated. */
 static void NAMED(gates_back)(NAMED(Gates) gates, const float *terms, const float *values, const float *scales, float *d,
                               float *d_gain, float *d_bias) {
     int64_t width = gates.width, all = gates.count * width;
@@ -40,7 +40,6 @@ static void NAMED(gates_back)(NAMED(Gates) gates, const float *terms, const floa
         NAMED(normalise_back)(d + k * width, terms + k * width, width, scales[k]);
 }
 
-
 GIVEN(gated_gru) {
     const any *x, *s;                      /* (rows, 3 width; with three gates 5 width), (rows, (gates + 1) width) */
     const float *h;                        /* (rows, width) */
@@ -56,8 +55,8 @@ KERNEL(gated_gru) {
     const float *bias = given->state_bias;
     float x_room[of_x], s_room[place + width], terms[place], r[place], *z = r + width, *l = z + width, scales[3];
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, given->x_step, given->x_low), of_x, given->x_low, x_room);
-        const float *s = NAMED(floats)(NAMED(row)(given->s, i, place + width, given->low), place + width, given->low, s_room);
+        const float *x = NAMED(floats)(given->x, i, given->x_step, given->x_low, of_x, x_room);
+        const float *s = NAMED(floats)(given->s, i, place + width, given->low, place + width, s_room);
         const float *h = given->h + i * width, *keep = given->keep + i * given->keep_step;
         const float *x_c = x + place, *s_c = s + place, *linear = x_c + width;
         float *new = given->new_h + i * width;
@@ -69,7 +68,7 @@ KERNEL(gated_gru) {
     }
 }
 
-/* The gradients; d_x is null for a row of zeros. Those of parameters are added to a place for each part. */
+/* Backward; d_x is null for a row of zeros. The gradients of parameters are accumulated separately for each part. */
 GIVEN(gated_gru_back) {
     const any *x, *s;
     const float *h, *gain, *bias, *state_bias, *keep, *d_new_h;
@@ -86,8 +85,8 @@ KERNEL(gated_gru_back) {
     float x_room[of_x], s_room[place + width], terms[place], r[place], *z = r + width, *l = z + width, scales[3];
     float d_x[of_x], d_s[place + width], *d_z = d_s + width, *d_l = d_z + width, c[width], d[width];
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, given->x_step, given->x_low), of_x, given->x_low, x_room);
-        const float *s = NAMED(floats)(NAMED(row)(given->s, i, place + width, given->low), place + width, given->low, s_room);
+        const float *x = NAMED(floats)(given->x, i, given->x_step, given->x_low, of_x, x_room);
+        const float *s = NAMED(floats)(given->s, i, place + width, given->low, place + width, s_room);
         const float *h = given->h + i * width, *keep = given->keep + i * given->keep_step;
         const float *x_c = x + place, *s_c = s + place, *linear = x_c + width, *d_new = given->d_new_h + i * width;
         float *d_h = given->d_h + i * width;
@@ -134,8 +133,8 @@ KERNEL(gated_lau) {
     const float *bias = given->candidate_bias;
     float x_room[5 * width], s_room[4 * width], terms[place], r[place], *z = r + width, *g = z + width, scales[3];
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, 5 * width, given->x_low), 5 * width, given->x_low, x_room);
-        const float *s = NAMED(floats)(NAMED(row)(given->s, i, 4 * width, given->low), 4 * width, given->low, s_room);
+        const float *x = NAMED(floats)(given->x, i, 5 * width, given->x_low, 5 * width, x_room);
+        const float *s = NAMED(floats)(given->s, i, 4 * width, given->low, 4 * width, s_room);
         const float *h = given->h + i * width, *keep = given->keep + i * given->keep_step;
         const float *x_c = x + place, *s_c = s + place, *linear = x_c + width;
         float *new_h = given->new_h + i * width;
@@ -165,8 +164,8 @@ KERNEL(gated_lau_back) {
     float x_room[5 * width], s_room[4 * width], terms[place], r[place], *z = r + width, *g = z + width, scales[3];
     float d_x[5 * width], d_s[4 * width], *d_z = d_s + width, *d_g = d_z + width;
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, 5 * width, given->x_low), 5 * width, given->x_low, x_room);
-        const float *s = NAMED(floats)(NAMED(row)(given->s, i, 4 * width, given->low), 4 * width, given->low, s_room);
+        const float *x = NAMED(floats)(given->x, i, 5 * width, given->x_low, 5 * width, x_room);
+        const float *s = NAMED(floats)(given->s, i, 4 * width, given->low, 4 * width, s_room);
         const float *h = given->h + i * width, *keep = given->keep + i * given->keep_step;
         const float *x_c = x + place, *s_c = s + place, *linear = x_c + width, *d_new = given->d_new_h + i * width;
         float *d_h = given->d_h + i * width;

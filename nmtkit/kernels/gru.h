@@ -1,8 +1,8 @@
-/* The GRU that resets before its second product, see ../ops/gru.py: what is computed before that product, and after it.
+/* The GRU that resets before its second product, see ../ops/gru.py: one kernel before that product and one after it.
    As in lstm.h, d_x is null where x has the dtype of s. */
 
 GIVEN(gru_gates) {
-    const any *x, *s; /* (rows, 2 width), the terms of r and z; in x every x_step */
+    const any *x, *s; /* (rows, 2 width), the terms of r and z; x has the row stride x_step */
     const float *h;   /* (rows, width) */
     float *reset, *z; /* (rows, width) */
     int64_t width, x_step, x_low, low;
@@ -49,7 +49,7 @@ KERNEL(gru_gates_back) {
 }
 
 GIVEN(gru_state) {
-    const any *x, *s;   /* (rows, width), the candidate's terms; in x every x_step */
+    const any *x, *s;   /* (rows, width), the candidate's terms; x has the row stride x_step */
     const float *h, *z; /* (rows, width) */
     float *new_h;       /* (rows, width) */
     int64_t width, x_step, x_low, low;

@@ -1,7 +1,7 @@
-/* The kernels of the headers beside this file for every kind of processor that PyTorch knows and that has wide vectors;
-   library.py chooses one, and shares its rows among PyTorch's threads.
+/* The kernels in the headers beside this file, compiled for each kind of processor with wide vectors that PyTorch
+   distinguishes; library.py chooses one and distributes its rows over PyTorch's threads.
 
-   For other processors than x86-64 there is one kind, of what the compiler is told to compile for. */
+   On processors other than x86-64 there is one kind, the compiler's default target. */
 
 #include <math.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-/* Tiles are for Linux, and for compilers that know them. */
+/* Tiles need Linux and a compiler that supports them. */
 #if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
 #define HAS_TILES
 #include <cpuid.h>
@@ -22,7 +22,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
 
-/* For every j below n, in any order: a compiler need not ask whether what is written is also read, and makes vectors. */
+/* For every j below n, in any order: the compiler may assume that iterations are independent, and vectorises. */
 #ifdef __clang__
 #define EACH(j, n) _Pragma("clang loop vectorize(assume_safety)") for (int64_t j = 0; j < (n); j++)
 #else
@@ -45,10 +45,10 @@ enum { LANES = 64 }; /* partial sums, several vectors of them, which are indepen
         NAMED(total)(sums_);                                                                                           \
     })
 
-/* Raised with every change of a kernel's arguments or results: library.py uses no others. */
+/* Raised with every change of a kernel's arguments or results: library.py refuses other versions. */
 EXPORT int64_t nmtkit_version(void) { return 10; }
 
-/* What every kernel is: rows `from` to `to`, the part of that number, of what is given. */
+/* A kernel processes rows `from` to `to` of its arguments, which are the part of this number. */
 typedef void Kernel(const void *given, int64_t from, int64_t to, int64_t part);
 
 typedef struct {
@@ -57,7 +57,7 @@ typedef struct {
     int64_t rows, parts;
 } Work;
 
-/* PyTorch's threads are those of its OpenMP, which is in the process where it is GCC's, or calls itself like it. */
+/* PyTorch's threads are those of its OpenMP, which is found if it is GCC's or has GCC's interface. */
 #if defined(__linux__)
 extern void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags) __attribute__((weak));
 extern int omp_get_thread_num(void) __attribute__((weak));
@@ -76,24 +76,24 @@ static void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, un
 static int has_threads(void) { return 0; }
 #endif
 
-/* The kernel for all rows, in so many parts side by side. */
+/* Runs a kernel on all rows, in `parts` parallel parts. */
 EXPORT void nmtkit_run(Kernel *kernel, const void *given, int64_t rows, int64_t parts) {
     Work work = {kernel, given, rows, parts};
     if (parts > 1 && has_threads())
-        GOMP_parallel(take_parts, &work, 0, 0); /* all threads, as PyTorch asks for: others would be made anew */
+        GOMP_parallel(take_parts, &work, 0, 0); /* all threads, as PyTorch does: others would be new ones */
     else
         kernel(given, 0, rows, 0);
 }
 
-typedef void any; /* float or bfloat16, as a flag says */
+typedef void any; /* float or bfloat16, according to a flag */
 _Static_assert(sizeof(any *) == sizeof(int64_t), "arguments have 8 bytes each");
 
-/* What a kernel is given: addresses, some of which may be null, and integers. arguments.py has the same names in the same
-   order, and a test compares the two. */
+/* The arguments of a kernel: addresses, some of which may be null, and integers. arguments.py has the same names in the
+   same order, and a test compares the two. */
 #define GIVEN(name) struct NAMED(name##_given)
 
-/* A kernel, and one whose body is made once for each value of a flag that it is given, or of two flags. Of two, the first
-   is true only where the second is. */
+/* KERNEL defines a kernel. KERNEL_OF defines one whose BODY is compiled once for each value of a flag among its
+   arguments. */
 #define KERNEL(name)                                                                                                   \
     INLINE void NAMED(name##_rows)(const GIVEN(name) *given, int64_t from, int64_t to, int64_t part);                  \
     EXPORT void NAMED(name)(const void *given, int64_t from, int64_t to, int64_t part) {                               \

@@ -1,7 +1,7 @@
-"""The kernels in C as they were compiled, and how one is run.
+"""The compiled C kernels, and how to run one.
 
 ``pip`` compiles ``kernels.c`` when nmtkit is installed if there is a C compiler. Without one everything works with the
-plain functions beside each use. The rows of a kernel are shared among PyTorch's threads if its OpenMP is GCC's.
+plain functions beside each use. The rows of a kernel are distributed over PyTorch's threads if its OpenMP is GCC's.
 """
 
 import ctypes
@@ -18,25 +18,25 @@ from torch import Tensor
 from nmtkit.kernels.arguments import ARGUMENTS
 
 VERSION = 10  # of kernels.c: a library that was compiled before the last change is not used
-GRAIN = 1 << 14  # elements that are worth waking a thread up
+GRAIN = 1 << 14  # elements for which another thread pays off
 
-KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # of processors, as PyTorch names them
+KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # kinds of processors by PyTorch's names
 LOW = torch.bfloat16
-BOTH = (torch.float32, LOW)  # dtypes that some kernels take
+BOTH = (torch.float32, LOW)  # the dtypes of most kernels
 
 
 def parts(rows: int, elements: int) -> int:
-    """The number of parts in which so many rows, with so many elements together, are best processed in parallel."""
+    """The best number of parallel parts for this many rows, which have this many elements together."""
     return max(1, min(torch.get_num_threads(), rows, elements // GRAIN))
 
 
 def compiled() -> bool:
-    """Whether there are kernels for this kind of processor, compiled from this version of their source."""
+    """Whether kernels for this kind of processor were compiled, from this version of their source."""
     return _library() is not None
 
 
 def has(name: str) -> bool:
-    """Whether the kernel of this name was compiled and this processor runs it: some need more than its kind."""
+    """Whether the kernel of this name was compiled and this processor supports it."""
     library = _library()
     if library is None or not hasattr(library, f"nmtkit_{name}_{kind()}"):
         return False
@@ -44,13 +44,13 @@ def has(name: str) -> bool:
 
 
 def run(name: str, rows: int, parts: int, **given: Tensor | int | None) -> None:
-    """Run a kernel on all rows, in so many parts at once, with the arguments that ``ARGUMENTS`` says, but flags.
+    """Run a kernel on all rows, in ``parts`` parallel parts, with its arguments in ``ARGUMENTS``, flags left out.
 
-    Raises TypeError for any other: C would read and write wherever it is told.
+    Raises TypeError for any other argument, because C would read and write at any address that it is given.
     """
     kernel, arguments, flags, pack, start = _call(name)
     if len(given) != len(arguments):
-        raise TypeError(f"{name} takes {', '.join(ARGUMENTS[name])} (flags are not given), not {', '.join(given)}")
+        raise TypeError(f"{name} takes {', '.join(ARGUMENTS[name])} (flags left out), not {', '.join(given)}")
     values: list[int] = []
     low: dict[str, bool] = {}
     for argument, dtypes, flag, optional, gaps in arguments:
@@ -71,39 +71,33 @@ def run(name: str, rows: int, parts: int, **given: Tensor | int | None) -> None:
 
 
 class _Call(NamedTuple):
-    kernel: ctypes.c_void_p  # its address, for this kind of processor
-    arguments: list[tuple[str, tuple[torch.dtype, ...], str, bool, bool]]  # but flags: the name, then as in Argument
+    kernel: ctypes.c_void_p  # its address
+    arguments: list[tuple[str, tuple[torch.dtype, ...], str, bool, bool]]  # no flags; name, then as in Argument
     flags: list[str]
-    pack: Callable[..., bytes]  # makes of all arguments the struct that C takes
+    pack: Callable[..., bytes]  # packs all arguments into the struct that C reads
     start: Callable[[ctypes.c_void_p, bytes, int, int], None]
 
 
 @cache
 def _call(name: str) -> _Call:
-    """How the kernel of this name is called."""
+    """All that is needed to call the kernel of this name, looked up once."""
     library, arguments = _library(), ARGUMENTS[name]
-    assert library is not None, "kernels are run if they were compiled"
+    assert library is not None, "kernels run only if they were compiled"
     flags = list(dict.fromkeys(argument.flag for argument in arguments.values() if argument.flag))
     others = [(argument, *kind[1:]) for argument, kind in arguments.items() if argument not in flags]
-    return _Call(_kernel(name), others, flags, struct.Struct(f"{len(arguments)}q").pack, library.nmtkit_run)
-
-
-@cache
-def _kernel(name: str) -> ctypes.c_void_p:
-    library = _library()
-    assert library is not None, "kernels are run if they were compiled"
-    return ctypes.cast(library[f"nmtkit_{name}_{kind()}"], ctypes.c_void_p)
+    kernel = ctypes.cast(library[f"nmtkit_{name}_{kind()}"], ctypes.c_void_p)
+    return _Call(kernel, others, flags, struct.Struct(f"{len(arguments)}q").pack, library.nmtkit_run)
 
 
 @cache
 def kind() -> str:
-    """The kind of this processor, as the names of kernels have it: avx2, avx512 or default."""
+    """The kind of this processor in the names of kernels: avx2, avx512 or default."""
     return KINDS.get(torch.backends.cpu.get_cpu_capability(), "default")
 
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """What was compiled, if it was, from this version and for this kind of processor."""
+    """The compiled library; None if there is none of this version for this kind of processor."""
     path = Path(__file__).with_name(f"_compiled{sysconfig.get_config_var('EXT_SUFFIX')}")
     try:
         library = ctypes.CDLL(str(path))
@@ -113,10 +107,10 @@ def _library() -> ctypes.CDLL | None:
         return None
     library.nmtkit_run.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
     library.nmtkit_run.restype = None
-    _may_use_tiles(library)  # asked in every process: a weight may have been laid out in another
+    _may_use_tiles(library)  # asks Linux in every process: a weight may have been packed in another one
     return library if fits else None
 
 
 def _may_use_tiles(library: ctypes.CDLL) -> bool:
-    """Whether the processor has tiles, the library knows them, and Linux, which is asked for it, lets this process."""
+    """Whether processor and library support tiles; asks Linux to let this process use them."""
     return hasattr(library, "nmtkit_tiles") and library.nmtkit_tiles() == 1

@@ -1,4 +1,4 @@
-/* The LSTM with peepholes, see ../ops/lstm.py. In rows of x and s lie what z, i, g and o get from input and state. */
+/* The LSTM with peepholes, see ../ops/lstm.py. A row of x or s has the terms of z, i, g and o from input or state. */
 
 GIVEN(lstm) {
     const any *x, *s;           /* (rows, 4 width) */
@@ -10,7 +10,7 @@ GIVEN(lstm) {
 KERNEL(lstm) {
     int64_t width = given->width;
     const float *theta_i = given->peepholes, *theta_g = theta_i + width, *theta_o = theta_g + width;
-    float z[4 * width], *i = z + width, *g = i + width, *o = g + width; /* before their functions */
+    float z[4 * width], *i = z + width, *g = i + width, *o = g + width; /* pre-activations */
     for (int64_t row = from; row < to; row++) {
         const float *c = given->c + row * width;
         float *new_h = given->new_h + row * width, *new_c = given->new_c + row * width;
@@ -24,12 +24,12 @@ KERNEL(lstm) {
     }
 }
 
-/* The gradients; d_x is null where x has the dtype of s, because it is d_s then. */
+/* Backward; d_x is null where x has the dtype of s, because d_x equals d_s then. */
 GIVEN(lstm_back) {
     const any *x, *s;
     const float *c, *peepholes, *d_new_h, *d_new_c;
     any *d_x, *d_s;
-    float *d_c, *d_peepholes; /* (rows, width), (parts, 3, width), to which it is added */
+    float *d_c, *d_peepholes; /* (rows, width), (parts, 3, width), accumulated */
     int64_t width, x_low, low;
 };
 
@@ -43,7 +43,7 @@ KERNEL(lstm_back) {
         const float *d_next = given->d_new_c + row * width;
         float *d_c = given->d_c + row * width;
         NAMED(added)(given->x, 4 * width, given->x_low, given->s, given->low, row, 4 * width, z);
-        EACH(j, width) { /* gradients take the place of the terms */
+        EACH(j, width) { /* gradients overwrite the pre-activations */
             float new = NAMED(tangent)(z[j]), in = NAMED(sigmoid)(i[j] + c[j] * theta_i[j]);
             float kept = NAMED(sigmoid)(g[j] + c[j] * theta_g[j]), next = new * in + kept * c[j];
             float out = NAMED(sigmoid)(o[j] + next * theta_o[j]), state = NAMED(tangent)(next);

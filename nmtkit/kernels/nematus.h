@@ -1,13 +1,14 @@
-/* The GRU of Nematus, see ../ops/nematus.py. What belongs to the gates r and u and to the candidate p lies side by side. A
-   cell without x or bias is given a row of zeros. As in gated.h, backward computes the gates again. */
+/* The GRU of Nematus, see ../ops/nematus.py. The terms of the gates r and u and of the candidate p are concatenated. A
+   cell without x or bias is given a row of zeros. As in gated.h, backward recomputes the gates. */
 
-/* Gain and shift of the gates' normalisation (2 width) and of the candidate's (width), or null without normalisation. */
+/* Gain and shift of the gates' normalisation (2 width) and of the candidate's (width), or null without normalisation.
+   */
 typedef struct {
     const float *gates_gain, *gates_shift, *gain, *shift;
 } NAMED(Norms);
 
-/* A row from x and the terms of the state: these normalised, both gates and the state's part of the candidate (3 width),
-   the candidate (width), and what the terms of the gates and of the candidate were scaled by. */
+/* One row from x and the terms of the state. Results: the terms, normalised; `values`, both gates and the state's part
+   of the candidate (3 width); p, the candidate (width); and the factors of both normalisations. */
 static void NAMED(nematus_row)(const float *x, float *terms, NAMED(Norms) norms, int64_t width, float *values, float *p,
                                float scales[2]) {
     float *r = values, *state = values + 2 * width;
@@ -24,7 +25,7 @@ static void NAMED(nematus_row)(const float *x, float *terms, NAMED(Norms) norms,
 }
 
 GIVEN(nematus) {
-    const any *x, *s; /* (rows, 3 width) every x_step, which is 0 for one row; (rows, 3 width) */
+    const any *x, *s; /* (rows, 3 width) with row stride x_step, 0 if all rows share one; (rows, 3 width) */
     const float *h, *bias, *gates_gain, *gates_shift, *gain, *shift; /* (rows, width), (3 width), as Norms has them */
     float *new_h;                                                     /* (rows, width) */
     int64_t width, x_step, x_low, low;
@@ -35,7 +36,7 @@ KERNEL(nematus) {
     NAMED(Norms) norms = {given->gates_gain, given->gates_shift, given->gain, given->shift};
     float x_room[3 * width], terms[3 * width], r[3 * width], *u = r + width, scales[2];
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, given->x_step, given->x_low), 3 * width, given->x_low, x_room);
+        const float *x = NAMED(floats)(given->x, i, given->x_step, given->x_low, 3 * width, x_room);
         const float *h = given->h + i * width;
         float *new_h = given->new_h + i * width;
         NAMED(added)(given->bias, 0, 0, given->s, given->low, i, 3 * width, terms);
@@ -44,7 +45,7 @@ KERNEL(nematus) {
     }
 }
 
-/* The gradients. Those of an x of one row, of the bias and of the norms are added to a place for each part. */
+/* Backward. The gradients of a shared x, of the bias and of the norms are accumulated separately for each part. */
 GIVEN(nematus_back) {
     const any *x, *s;
     const float *h, *bias, *gates_gain, *gates_shift, *gain, *shift, *d_new_h;
@@ -62,7 +63,7 @@ KERNEL(nematus_back) {
     float x_room[3 * width], terms[3 * width], r[3 * width], *u = r + width, *state = u + width, p[width], scales[2];
     float d_x[3 * width], d_s[3 * width], *d_u = d_s + width, *d_state = d_u + width, *d_p = d_x + 2 * width;
     for (int64_t i = from; i < to; i++) {
-        const float *x = NAMED(floats)(NAMED(row)(given->x, i, given->x_step, given->x_low), 3 * width, given->x_low, x_room);
+        const float *x = NAMED(floats)(given->x, i, given->x_step, given->x_low, 3 * width, x_room);
         const float *h = given->h + i * width, *d_new = given->d_new_h + i * width;
         float *d_h = given->d_h + i * width;
         NAMED(added)(given->bias, 0, 0, given->s, given->low, i, 3 * width, terms);
@@ -75,7 +76,7 @@ KERNEL(nematus_back) {
             d_s[j] = inner * state[j] * r[j] * (1 - r[j]);
             d_state[j] = inner * r[j];
         }
-        /* x is added after the normalisation, s before it: from here on their gradients part. */
+        /* x is added after the normalisation, s before it: from here on their gradients differ. */
         memcpy(d_x, d_s, 2 * (size_t)width * sizeof *d_s);
         if (given->d_x && given->x_step) NAMED(put)(given->d_x, given->x_low, i, 3 * width, d_x);
         if (given->d_x && !given->x_step) EACH(j, 3 * width) d_one_x[j] += d_x[j];

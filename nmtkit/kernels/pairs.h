@@ -1,13 +1,13 @@
-/* Products in 8-bit integers by a processor that adds them up in pairs, in 16 bits; see pairs.py. */
+/* Products of 8-bit integers for processors that accumulate pairs of them in 16 bits; see pairs.py. */
 
 enum {
-    NAMED(STRIP) = 16,  /* columns of the weight that are multiplied at once: those of two vectors of sums */
-    NAMED(DEEP) = 8,    /* rows of the weight whose products are added up in 16 bits, four of them in each sum */
-    NAMED(AT_ONCE) = 6, /* rows of the other factor */
-    NAMED(FEW) = 12     /* of its rows are multiplied by all strips before the next, so that their results stay near */
+    NAMED(STRIP) = 16,  /* columns of the weight processed at once: two vectors of sums */
+    NAMED(DEEP) = 8,    /* rows of the weight accumulated in 16 bits, four products in each sum */
+    NAMED(AT_ONCE) = 6, /* rows of x processed at once */
+    NAMED(FEW) = 12     /* rows of x that are multiplied by all strips in turn: their results stay in cache */
 };
 
-/* So many rows (rows, depth) times a strip, whose sums begin at `first` (STRIP): sums (rows, STRIP). */
+/* x (rows, depth) times a strip, plus `first` (STRIP): sums (rows, STRIP). */
 INLINE void NAMED(sums_of_rows)(
     const uint8_t *x, int64_t rows, int64_t depth, const int8_t *strip, const int32_t *first, int32_t *sums
 ) {
@@ -19,7 +19,7 @@ INLINE void NAMED(sums_of_rows)(
     }
     for (int64_t k = 0; k < depth; k += NAMED(DEEP), weights += 4)
         for (int64_t i = 0; i < rows; i++) {
-            int32_t first_four, second_four; /* each for itself, so that it is read into all of a vector at once */
+            int32_t first_four, second_four; /* separate, so that each is one broadcast load */
             memcpy(&first_four, x + i * depth + k, sizeof first_four);
             memcpy(&second_four, x + i * depth + k + 4, sizeof second_four);
             __m256i one = _mm256_set1_epi32(first_four), other = _mm256_set1_epi32(second_four);
@@ -36,22 +36,22 @@ INLINE void NAMED(sums_of_rows)(
     }
 }
 
-/* Results are sums times the scales of their row and column, plus the bias. A row of the kernel is a strip. */
+/* Each sum times the scales of its row and column, plus the bias. A row of the kernel is a strip. */
 GIVEN(pairs_multiply) {
-    const uint8_t *x;                       /* (count, depth), from 0 on */
+    const uint8_t *x;                       /* (count, depth), unsigned */
     const int8_t *strips;                   /* (rows, depth / DEEP, 2, 2, 8, 4) */
-    const int32_t *first;                   /* (rows, STRIP) what sums begin at */
+    const int32_t *first;                   /* (rows, STRIP) initial values of the sums */
     const float *scales, *bias, *x_scales;  /* of the columns (rows, STRIP), (rows, STRIP), of x (count) */
     any *result;                            /* (count, width) */
     int64_t count, depth, width, low;
 };
 
-/* So many rows of x from row i on times strip s. */
+/* `rows` rows of x, from row i on, times strip s. */
 INLINE void NAMED(results_of_rows)(const GIVEN(pairs_multiply) *given, int64_t i, int64_t rows, int64_t s, int low) {
     int64_t depth = given->depth, width = given->width, column = s * NAMED(STRIP);
     const float *scales = given->scales + column, *bias = given->bias + column;
     int32_t sums[NAMED(AT_ONCE) * NAMED(STRIP)];
-    for (int64_t r = 0; r < rows; r++) /* memory of which so little of a row is written is slow to come */
+    for (int64_t r = 0; r < rows; r++) /* only a few columns of each row are written, which hardware prefetchers miss */
         __builtin_prefetch(NAMED(row)(given->result, i + r, width, low) + column * (low ? 2 : 4), 1, 2);
     NAMED(sums_of_rows)(
         given->x + i * depth, rows, depth, given->strips + column * depth, given->first + column, sums

@@ -1,9 +1,9 @@
-"""Products in 8-bit integers for processors that add them up in pairs, in 16 bits, by a kernel (``pairs.h``).
+"""Products of 8-bit integers for processors that accumulate pairs of them in 16 bits, by a kernel (``pairs.h``).
 
-Their instruction multiplies numbers from 0 to 255 by signed ones and adds every two products up in 16 bits; another one
-adds two of those sums up in 32. oneDNN takes both for every two products. Here the second comes after two of the first,
-so that four products are added up in 16 bits, which is half as fast again. They never overflow: the scale of a weight's
-column is such that the most that four of its integers can come to fits.
+One instruction multiplies integers from 0 to 255 by signed ones and adds pairs of products in 16 bits; a second one
+adds pairs of these sums in 32 bits. oneDNN uses both for every pair of products. Here two results of the first are
+added before the second, so that four products are accumulated in 16 bits, which is 1.5 times as fast. They cannot
+overflow: the scale of each weight column is chosen so that the largest possible sum of four products fits.
 
 Letters: N rows, D inputs, E outputs, S strips of 16 outputs.
 """
@@ -18,16 +18,16 @@ from nmtkit.kernels import search
 from nmtkit.kernels.library import parts, run
 
 STRIP, DEEP = 16, 8  # columns and rows of the weight, as in pairs.h
-LARGEST = 90  # the largest integer of a row, of either sign; of a weight it is 127
-SUM = (2**15 - 1) // (2 * LARGEST) - 2  # of four integers of one sign; each may be half more once it is rounded
-TINY = 1e-30  # the least scale: a row or column of zeros has one, too
+LARGEST = 90  # the largest magnitude of a row's integers; of a weight's it is 127
+SUM = (2**15 - 1) // (2 * LARGEST) - 2  # of four integers of one sign; rounding may add a half to each
+TINY = 1e-30  # the smallest scale, for rows and columns of zeros
 
 
 class Paired(NamedTuple):
-    """A weight (D, E) in integers, and what is added to its products; a ``Converted`` matrix (``ops/matrix.py``)."""
+    """A weight (D, E) in integers, and the bias of its products; a ``Converted`` matrix (``ops/matrix.py``)."""
 
     strips: Tensor  # (S, D / 8, 2, 2, 8, 4) int8
-    first: Tensor  # (16 S,) int32: less the sum of what rows are raised by to be unsigned, times the integers
+    first: Tensor  # (16 S,) int32: corrects for the offset that makes the rows' integers unsigned
     scales: Tensor  # (16 S,)
     bias: Tensor  # (16 S,)
     width: int  # E
@@ -47,12 +47,12 @@ class Paired(NamedTuple):
 
 
 def fits(weight: Tensor) -> bool:
-    """Whether a weight (D, E) has as many rows as the kernel takes."""
+    """Whether the kernel supports the shape of a weight (D, E)."""
     return weight.ndim == 2 and not weight.shape[0] % DEEP
 
 
 def lay_out(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Paired:
-    """A weight (D, E), which ``fits``, and a bias (E,) of any floating dtype, for many products."""
+    """A weight (D, E), which ``fits``, and a bias (E,) of any floating dtype, packed once for many products."""
     depth, width = weight.shape
     missing = -width % STRIP
     weight = functional.pad(weight.detach().float(), (0, missing))
@@ -65,7 +65,7 @@ def lay_out(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.fl
 
 
 def _greatest_sum(weight: Tensor) -> Tensor:
-    """The most that the four numbers of one sum in 16 bits come to without the negative or positive ones: (E,)."""
+    """The largest sum (E,) of the positive, or of the negative, numbers among the four of a 16-bit sum."""
     fours = weight.view(len(weight) // DEEP, 2, 2, 2, -1)  # of eight rows 0, 1, 4 and 5; 2, 3, 6 and 7
     sums = [part.sum(dim=(1, 3)).amax(dim=(0, 1)) for part in (fours.clamp(min=0), fours.neg().clamp(min=0))]
     return torch.maximum(*sums)

@@ -1,6 +1,6 @@
-/* What search does beside its products, each in one pass over memory; see search.py. */
+/* The work of search other than matrix products, each kernel in one pass over memory; see search.py. */
 
-/* The greatest of so many of a row's words, from one on, as ordered. */
+/* The maximum of `count` words of a row, from `first` on, as `ordered`. */
 INLINE int32_t NAMED(most)(const void *x, int64_t first, int64_t count, int low) {
     int32_t most = INT32_MIN;
     for (int64_t j = 0; j < count; j++) {
@@ -10,32 +10,14 @@ INLINE int32_t NAMED(most)(const void *x, int64_t first, int64_t count, int low)
     return most;
 }
 
-/* The sum of e to the power of each word less the greatest. */
+/* The sum of exp(logit - greatest) over the words of a row. */
 INLINE float NAMED(sum_of_exponentials)(const void *x, int64_t words, float greatest, int low) {
     return SUM(j, words, NAMED(exponential)(NAMED(read)(x, j, low) - greatest));
 }
 
-GIVEN(log_softmax) {
-    const any *logits; /* (rows, words) */
-    float *result;     /* (rows, words) */
-    int64_t words, low;
-};
-
-BODY(log_softmax, int low) {
-    int64_t words = given->words;
-    for (int64_t i = from; i < to; i++) {
-        const void *x = NAMED(row)(given->logits, i, words, low);
-        float *y = given->result + i * words, greatest = NAMED(unordered)(NAMED(most)(x, 0, words, low));
-        float all = logf(NAMED(sum_of_exponentials)(x, words, greatest, low));
-        for (int64_t j = 0; j < words; j++) y[j] = (NAMED(read)(x, j, low) - greatest) - all;
-    }
-}
-
-KERNEL_OF(log_softmax, low)
-
 enum { NAMED(GROUP) = 64 }; /* columns */
 
-/* The greatest of a row's words, and of each of its whole groups. */
+/* The maximum of a row's words, and the maxima of its complete groups. */
 INLINE float NAMED(greatest)(const void *x, int64_t words, int low, int32_t *maxima) {
     int64_t whole = words / NAMED(GROUP), rest = words % NAMED(GROUP);
     int32_t greatest = NAMED(most)(x, words - rest, rest, low);
@@ -46,14 +28,14 @@ INLINE float NAMED(greatest)(const void *x, int64_t words, int low, int32_t *max
     return NAMED(unordered)(greatest);
 }
 
-/* The k greatest of a row from the word `first` on, sorted, of equals the last, so that the end mark, which is among the
-   first words, ends nothing that could as well go on; and their columns. Only groups whose greatest is among the k greatest
-   have to be looked through, and those of which not all words count. */
+/* The top k of a row from the word `first` on, sorted, and their columns. Ties go to the last column, so that EOS, one
+   of the first words, does not win them. Only groups whose maximum is among the top k maxima are searched, and groups
+   of which not all words count. */
 INLINE void NAMED(best_of)(
     const void *x, int64_t words, int64_t first, int64_t k, int low, int32_t *maxima, float *y, int64_t *at
 ) {
     int64_t whole = words / NAMED(GROUP), groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP), found = 0;
-    for (int64_t g = first > 0; g < whole; g++) { /* at first y has the k greatest maxima */
+    for (int64_t g = first > 0; g < whole; g++) { /* first, y is filled with the top k maxima */
         if (found == k && maxima[g] <= NAMED(ordered)(y[k - 1])) continue;
         int64_t place = found < k ? found++ : k - 1;
         for (; place && maxima[g] > NAMED(ordered)(y[place - 1]); place--) y[place] = y[place - 1];
@@ -81,9 +63,9 @@ INLINE void NAMED(best_of)(
     }
 }
 
-/* The k greatest of each row, as above. */
+/* The top k of each row, as above. */
 GIVEN(best) {
-    const float *values;           /* (rows, words), each row `stride` values after the one before it */
+    const float *values;           /* (rows, words) with row stride `stride` */
     float *found;                  /* (rows, k) */
     int64_t *columns;              /* (rows, k) */
     int32_t *room;                 /* (parts, words / GROUP rounded up) */
@@ -100,7 +82,7 @@ KERNEL(best) {
     }
 }
 
-/* The same of log softmax. */
+/* The same of the log softmax, which is computed for the top k only. */
 GIVEN(best_log_softmax) {
     const any *logits; /* (rows, words) */
     float *found;      /* as above */
@@ -123,7 +105,7 @@ BODY(best_log_softmax, int low) {
 
 KERNEL_OF(best_log_softmax, low)
 
-/* A score is the sum over a of factors[a] / (1 + query[a] key[a]). A row is a sentence. */
+/* Attention scores: the sum over a of factors[a] / (1 + query[a] key[a]). A row is a sentence. */
 GIVEN(scores) {
     const float *query, *keys, *factors; /* (rows, beam, width), (rows, sources, width), (width) */
     float *result;                       /* (rows, beam, sources) */
@@ -143,7 +125,7 @@ KERNEL(scores) {
         }
 }
 
-/* Sums of the values under the weights. A row is a sentence. */
+/* Weighted sums of values. A row is a sentence. */
 GIVEN(weighted) {
     const float *weights; /* (rows, beam, sources) */
     const any *values;    /* (rows, sources, depth) */
@@ -175,8 +157,8 @@ BODY(weighted, int low) {
 
 KERNEL_OF(weighted, low)
 
-/* The integers are the numbers divided by their row's scale and rounded, of two as near to the even one, plus `largest`,
-   which none of them exceeds before. */
+/* Quantisation: each number is divided by its row's scale and rounded, ties to even, to an integer from -largest to
+   largest, to which `largest` is added. */
 GIVEN(quantise) {
     const any *numbers; /* (rows, width) */
     uint8_t *integers;  /* (rows, width) */
@@ -205,7 +187,7 @@ BODY(quantise, int low) {
 
 KERNEL_OF(quantise, low)
 
-/* Results are sums times their row's scale, plus the bias. */
+/* Each sum times its row's scale, plus the bias. */
 GIVEN(dequantise) {
     const float *sums, *scales, *bias; /* (rows, width), (rows), (width) or null */
     any *result;                       /* (rows, width) */

@@ -1,4 +1,4 @@
-"""What search does beside its products, by kernels (``search.h``); the plain operations stand beside each use.
+"""The work of search other than matrix products, by kernels (``search.h``); the plain forms are where they are used.
 
 Letters: N rows, V words, K beam, B sentences, S source positions, A attention width, D inputs, E outputs, H hidden.
 """
@@ -8,22 +8,13 @@ from torch import Tensor
 
 from nmtkit.kernels.library import parts, run
 
-GROUP = 64  # columns whose maximum is taken first, as in search.h
-
-
-def log_softmax(logits: Tensor) -> Tensor:
-    """The log softmax (N, V) in float32 of logits (N, V) in float32 or bfloat16."""
-    logits, rows = logits.contiguous(), len(logits)
-    out = torch.empty_like(logits, dtype=torch.float32)
-    run("log_softmax", rows, parts(rows, out.numel()), logits=logits, result=out, words=logits.shape[1])
-    return out
+GROUP = 64  # columns with a common maximum, as in search.h
 
 
 def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
-    """The k best values of every row of values (N, V) in float32, sorted, of equals the last, and their columns.
+    """The top k of each row of values (N, V) in float32, sorted, and their columns, (N, k) each.
 
-    Both are (N, k); columns before ``first`` do not count. A row has its words side by side, and NaN is better than any
-    number.
+    Ties go to the last column, NaN is above any number, columns before ``first`` are ignored. Rows may be strided.
     """
     (rows, words), count = values.shape, parts(len(values), values.numel())
     found, columns, room = _places(rows, words, k, count)
@@ -35,7 +26,7 @@ def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
 
 
 def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
-    """``best`` (N, k) of the log softmax of logits (N, V) in float32 or bfloat16, most of which is not computed."""
+    """``best`` (N, k) of the log softmax of logits (N, V), float32 or bfloat16, only the top k of which is computed."""
     logits = logits.contiguous()
     (rows, words), count = logits.shape, parts(len(logits), logits.numel())
     found, columns, room = _places(rows, words, k, count)
@@ -47,7 +38,7 @@ def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor
 
 
 def _places(rows: int, words: int, k: int, parts: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Places for the k best values (N, k) and their columns (N, k), and room for the maxima of all groups."""
+    """Uninitialised top-k values (N, k), their columns (N, k), and a buffer for the maxima of all groups."""
     maxima = torch.empty(parts, (words + GROUP - 1) // GROUP, dtype=torch.int32)
     return torch.empty(rows, k), torch.empty(rows, k, dtype=torch.long), maxima
 

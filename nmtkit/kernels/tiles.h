@@ -1,28 +1,28 @@
-/* Products in bfloat16 by a processor's tiles, AMX of Intel: registers of 16 rows of 64 bytes, of which an instruction
-   multiplies two and adds the products to a third. See tiles.py.
+/* Products in bfloat16 by tiles (Intel AMX): registers of 16 rows of 64 bytes. One instruction multiplies two of them
+   and adds the product to a third. See tiles.py.
 
-   Tiles 0 to 3 are sums, 16 rows of 16 floats; 4 and 5 are 16 rows of 32 numbers of the left matrix, 6 and 7 as many rows of
-   the right one, laid out in pairs: two rows side by side, column by column. */
+   Tiles 0 to 3 are sums, 16 rows of 16 floats; 4 and 5 are 16 rows of 32 elements of the left matrix; 6 and 7 are 32
+   rows of 16 columns of the right one, packed in pairs: two rows interleaved, column by column. */
 
 enum {
     ROWS = 16,
     DEPTH = 32,
-    TILE = ROWS * DEPTH, /* numbers */
+    TILE = ROWS * DEPTH, /* elements */
     SUMS = ROWS * ROWS,
-    COLUMNS = 32, /* of a strip of the right matrix: those of two tiles */
-    NEAR = 512,   /* so much of a strip's depth is 32 KB */
-    BLOCK = 1 << 19, /* numbers of x, 1 MB */
+    COLUMNS = 32, /* of a strip of the right matrix: two tiles side by side */
+    NEAR = 512,   /* rows of a strip that fit into the first-level cache: 32 KB */
+    BLOCK = 1 << 19, /* elements of x that fit into the second-level cache: 1 MB */
     MOST = 1024,     /* rows of a block */
 };
 
-/* Number j of a matrix of bfloat16, if it is low, or of floats, as bfloat16. */
+/* Element j of a matrix of bfloat16, if `low`, or of floats, as bfloat16. */
 INLINE uint16_t number(const char *w, int64_t j, int low) {
     return low ? ((const uint16_t *)w)[j] : NAMED(narrow)(((const float *)w)[j]);
 }
 
-/* A row is a strip; what it has beyond the width is zero. */
+/* Packs the right matrix. A row of the kernel is a strip; columns beyond the width are zero. */
 GIVEN(tiles_lay_out) {
-    const any *matrix;   /* (depth, width), whose next row and column are so many steps away, of which one is 1 */
+    const any *matrix;   /* (depth, width) with strides `down` and `right`, one of which is 1 */
     uint16_t *tiles;     /* (rows, depth / DEPTH, 2, TILE) */
     int64_t down, right, depth, width, low;
 };
@@ -53,7 +53,7 @@ KERNEL(tiles_lay_out) {
         given->right == 1 ? lay_out(given, from, to, 0, 1) : lay_out(given, from, to, 0, 0);
 }
 
-/* All tiles for this many rows. */
+/* Configures tiles 0 to 5 for this many rows. */
 static void use_tiles(int64_t rows) {
     struct {
         uint8_t palette, zeros[15];
@@ -67,8 +67,8 @@ static void use_tiles(int64_t rows) {
     _tile_loadconfig(&shapes);
 }
 
-/* Up to 16 rows of x, or 32, times a part of a strip, added to the sums of the parts before it, if there were any: two tiles
-   or four, those of the first rows before those of the others. */
+/* Up to 16 rows of x, or 32, times a part of a strip, accumulated over the parts in `sums`: two tiles or four, those of
+   the first 16 rows first. */
 static void multiply_16_rows(
     const uint16_t *x, int64_t stride, const uint16_t *strip, int64_t depth, int is_first, float *sums
 ) {
@@ -120,7 +120,7 @@ static void multiply_32_rows(
     _tile_stored(3, sums + 3 * SUMS, 64);
 }
 
-/* Rows of two tiles of sums, side by side, and the bias, up to so many columns, to floats, or to bfloat16 if those are low. */
+/* Two tiles of sums side by side plus the bias, up to `columns` columns, written as floats, or as bfloat16 if `low`. */
 static void write_sums(
     const float *sums, const float *bias, int64_t rows, int64_t columns, char *result, int64_t step, int low
 ) {
@@ -143,17 +143,17 @@ static void write_sums(
     }
 }
 
-/* A row of the kernel is a strip. Rows of x are taken in blocks that stay in the second cache while all strips are
-   multiplied by them, and of a strip so much that it stays in the first. */
+/* A row of the kernel is a strip. Rows of x are processed in blocks that stay in the second-level cache while they are
+   multiplied by all strips, and strips in parts that stay in the first-level cache. */
 GIVEN(tiles_multiply) {
-    const uint16_t *x;     /* (count, depth), each row `stride` numbers after the one before it */
-    const uint16_t *tiles; /* (rows, depth / DEPTH, 2, TILE), as they were laid out */
+    const uint16_t *x;     /* (count, depth) with row stride `stride` */
+    const uint16_t *tiles; /* (rows, depth / DEPTH, 2, TILE), as packed by tiles_lay_out */
     const float *bias;     /* (width) or null */
     any *result;           /* (count, width) */
     int64_t count, stride, depth, width, low;
 };
 
-/* The part of a strip from k on times rows `top` to `bottom`, whose sums are kept from part to part, up to the last. */
+/* Rows `top` to `bottom` times the part of a strip from k on; the last part writes the results. */
 static void multiply_part(
     const GIVEN(tiles_multiply) *of, int64_t strip, int64_t k, int64_t top, int64_t bottom, float *sums
 ) {
@@ -165,7 +165,7 @@ static void multiply_part(
         const uint16_t *x = of->x + i * of->stride + k, *part = of->tiles + (column * of->depth) + k * COLUMNS;
         char *result = (char *)of->result + i * step + column * (of->low ? 2 : 4);
         float *s = sums + (i - top) * COLUMNS;
-        if (is_last) /* memory of which so little of a row is written is slow to come: it is fetched meanwhile */
+        if (is_last) /* only a few columns of each row are written: prefetched during the products */
             for (int64_t row = 0; row < n; row++) {
                 __builtin_prefetch(result + row * step, 1, 2);
                 __builtin_prefetch(result + row * step + (of->low ? 63 : 127), 1, 2);
@@ -190,7 +190,7 @@ KERNEL(tiles_multiply) {
     block = block < 2 * ROWS ? 2 * ROWS : block > MOST ? MOST : block;
     float sums[MOST * COLUMNS];
     uint8_t before[64] = {0};
-    _tile_storeconfig(before); /* oneDNN's: it may not ask for them anew */
+    _tile_storeconfig(before); /* oneDNN's configuration, which it may not load again */
     for (int64_t top = 0; top < given->count; top += block)
         for (int64_t strip = from; strip < to; strip++)
             for (int64_t k = 0; k < given->depth; k += NEAR)
@@ -201,10 +201,10 @@ KERNEL(tiles_multiply) {
         _tile_release();
 }
 
-/* Whether this processor has such tiles, and Linux lets this process use them. */
+/* Whether this processor has AMX tiles and Linux lets this process use them. */
 EXPORT int64_t nmtkit_tiles(void) {
     unsigned int a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1)) return 0; /* AMX-BF16, AMX-TILE */
     if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a >> 5 & 1)) return 0;                     /* AVX512-BF16 */
-    return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* tiles' data */) == 0;
+    return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* tile data */) == 0;
 }

@@ -1,8 +1,8 @@
-"""Products in bfloat16 by a processor's tiles (AMX of Intel), with a weight that is laid out for them once.
+"""Products in bfloat16 by tiles (Intel AMX), with a weight that is packed for them once.
 
-oneDNN, which multiplies for PyTorch, lays a weight out anew in every product, which takes it twice as long as the
-product itself if there are no more rows than a batch has sentences; or once, and is then as fast, but only in shapes
-that it knows, and with results in bfloat16.
+oneDNN, PyTorch's backend, packs a weight again for every product, which with as few rows as a batch has sentences takes
+twice as long as the product itself. It can also pack a weight once, and is then as fast, but generates code for every
+shape and rounds results to bfloat16.
 
 Letters: N rows, D inputs, E outputs.
 """
@@ -14,11 +14,11 @@ from torch import Tensor
 
 from nmtkit.kernels.library import parts, run
 
-DEPTH = COLUMNS = 32  # of a tile, and of two side by side, as in tiles.h
+DEPTH = COLUMNS = 32  # rows of a tile of the weight, and columns of two, as in tiles.h
 
 
 class Tiled(NamedTuple):
-    """A weight (D, E), and what is added to its products; a ``Converted`` matrix (``ops/matrix.py``)."""
+    """A weight (D, E) and the bias of its products; a ``Converted`` matrix (``ops/matrix.py``)."""
 
     tiles: Tensor  # (E / 32 rounded up, D, 32)
     width: int  # E
@@ -30,7 +30,7 @@ class Tiled(NamedTuple):
         (strips, depth, _), x = self.tiles.shape, rows.reshape(-1, rows.shape[-1]).bfloat16()
         x = x if x.stride(1) == 1 else x.contiguous()
         result = x.new_empty(*rows.shape[:-1], self.width, dtype=self.results)
-        several = parts(strips, len(x) * self.tiles.numel() >> 8)  # a tile multiplies so much faster than it is read
+        several = parts(strips, len(x) * self.tiles.numel() >> 8)  # multiplying is much faster than loading a tile
         run(
             "tiles_multiply", strips, several, x=x, tiles=self.tiles, bias=self.bias, result=result, count=len(x),
             stride=x.stride(0), depth=depth, width=self.width,
@@ -39,12 +39,12 @@ class Tiled(NamedTuple):
 
 
 def fits(weight: Tensor) -> bool:
-    """Whether a weight (D, E) has as many rows as tiles take, without gaps in one direction."""
+    """Whether tiles support the shape of a weight (D, E), and its rows or columns are contiguous."""
     return weight.ndim == 2 and not weight.shape[0] % DEPTH and 1 in weight.stride()
 
 
 def lay_out(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Tiled:
-    """A weight (D, E), which ``fits``, and a bias (E,) of any floating dtype, for many products."""
+    """A weight (D, E), which ``fits``, and a bias (E,) of any floating dtype, packed once for many products."""
     (depth, width), (down, right) = weight.shape, weight.stride()
     tiles = weight.new_empty(-(-width // COLUMNS), depth, COLUMNS, dtype=torch.bfloat16)
     several = parts(len(tiles), weight.numel())

@@ -36,7 +36,7 @@ HALF = math.sqrt(0.5)  # times a sum of two terms of variance 1 has variance 1
 
 @dataclass(frozen=True)
 class Stage:
-    """Consecutive layers of one width; the encoder and the decoder have the same ones."""
+    """Consecutive layers of one width."""
 
     layers: int
     times: float  # their width, and what a dense layer adds, in units of the first stage's
@@ -68,18 +68,26 @@ class Config:
     dense_attention: Literal[1, 2]  # DenseAtt-1: one set of keys, of the encoder's top; 2: one for every layer
     positions: int
     dropout: float
+    # Of the decoder; null: as in the encoder. Those of fairseq's fconv_iwslt_de_en have one layer less.
+    decoder_stages: tuple[Stage, ...] | None = None
 
     def __post_init__(self) -> None:
         require_counts(1, self, "embedding", "attention", "output", "width", "growth", "positions")
-        if not self.stages:
-            raise ValueError("stages: at least one")
-        for stage in self.stages:
+        for name, stages in (("stages", self.stages), ("decoder_stages", self.of_decoder)):
+            if not stages:
+                raise ValueError(f"{name}: at least one")
+        for stage in (*self.stages, *self.of_decoder):
             for size in (self.width, self.growth):
                 if stage.channels(size) < 1 or abs(stage.channels(size) - stage.times * size) > 1e-6 * size:
                     raise ValueError(f"times: {stage.times} times {size} is not a whole number of at least 1")
         if self.summary is not None and self.summary < 1:
             raise ValueError(f"summary: {self.summary} is not at least 1; null: never")
         require_fraction(self, "dropout")
+
+    @property
+    def of_decoder(self) -> tuple[Stage, ...]:
+        """The stages of the decoder."""
+        return self.stages if self.decoder_stages is None else self.decoder_stages
 
 
 class Plan(NamedTuple):
@@ -92,11 +100,11 @@ class Plan(NamedTuple):
     dense: bool  # concatenates its input and output for the layer above; else it adds them
 
 
-def plan(config: Config, dense: bool, made: int) -> list[Plan]:
-    """The layers of a stack. A dense layer passes on ``made`` times d new channels (2 in a decoder: eq. 7)."""
+def plan(config: Config, stages: Sequence[Stage], dense: bool, made: int) -> list[Plan]:
+    """The layers of these stages. A dense layer passes on ``made`` times d new channels (2 in a decoder: eq. 7)."""
     layers: list[Plan] = []
     rows = config.width
-    for stage in config.stages:
+    for stage in stages:
         for _ in range(stage.layers):
             summary = config.summary is not None and (len(layers) + 1) % config.summary == 0
             grows = dense and not summary
@@ -146,7 +154,7 @@ class Encoder(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        layers = plan(config, config.dense_encoder, made=1)
+        layers = plan(config, config.stages, config.dense_encoder, made=1)
         self.input = Input(config)
         self.first = NormedLinear(config.attention, config.width, dropout=config.dropout)
         self.convs = nn.ModuleList(
@@ -159,7 +167,8 @@ class Encoder(nn.Module):
         self.parts, self.grows = config.dense_attention == 2, config.dense_encoder
         widths = self._part_widths(config, layers) if self.parts else [layers[-1].top]
         self.keys = nn.ModuleList(NormedLinear(width, config.attention) for width in widths)
-        self.scaling = 2 * len(layers)  # every layer of the decoder attends, and each uses keys and values
+        # Every layer of the decoder attends, and each uses keys and values.
+        self.scaling = 2 * sum(stage.layers for stage in config.of_decoder)
 
     @staticmethod
     def _part_widths(config: Config, layers: Sequence[Plan]) -> list[int]:
@@ -238,7 +247,7 @@ class ConvDecoder(Decoder[Encoded, Memory, State]):
 
     def __init__(self, config: Config):
         super().__init__()
-        layers = plan(config, config.dense_decoder, made=2)
+        layers = plan(config, config.of_decoder, config.dense_decoder, made=2)
         self.input = Input(config)
         self.first = NormedLinear(config.attention, config.width, dropout=config.dropout)
         self.convs = nn.ModuleList(

@@ -174,7 +174,7 @@ class Embedding(nn.Module):
 
 def _position(positions: Tensor, width: int) -> Tensor:
     """The sinusoids of positions (...) over sqrt(d) ("Advanced Techniques"): (..., width)."""
-    return sinusoid(positions, width) / math.sqrt(width)
+    return sinusoid(positions, width, formula=False) / math.sqrt(width)
 
 
 class Encoder(nn.Module):

@@ -22,7 +22,6 @@ from nmtkit.layers.recurrent import GRU
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.matrix import product
-from nmtkit.ops.maxout import maxout
 from nmtkit.ops.pointwise import dropout
 
 
@@ -123,7 +122,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         s (..., n), y (..., E) and ``context``, which is C_o c_i (..., 2l), give t (..., l).
         """
         pieces = self.readout_state(state) + self.readout_word(y) + context
-        return dropout(maxout(pieces), self.dropout, self.training)
+        return dropout(pieces.unflatten(-1, (-1, 2)).amax(dim=-1), self.dropout, self.training)
 
 
 def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:

@@ -5,7 +5,8 @@ each sublayer instead of after its sum (He et al. 2016; Wang et al. 2019), with 
 
 As in the authors' code, attention has no biases, linear layers start from Glorot's uniform values, sines and cosines
 are not interleaved, and a zero vector stands before the first word. The attention weights that are reported are the
-last layer's, averaged over its heads (our choice). What differs in Marian is a setting.
+last layer's, averaged over its heads (our choice). What differs in Marian and in transformers is
+a setting.
 """
 
 import math
@@ -39,6 +40,8 @@ class Config:
     activation: Literal["relu", "swish"] = "relu"  # of the feed-forward network; swish is x sigma(x)
     attention_bias: bool = False  # in the four linear maps of attention
     norm_epsilon: float = 1e-5  # of the layer normalisations
+    # Of the frequencies of positions (3.5), the authors' code or their formula, which transformers' MarianMTModel has:
+    positions: Literal["code", "formula"] = "code"
 
     def __post_init__(self) -> None:
         require_counts(1, self, "layers", "width", "feed_forward", "heads")
@@ -184,10 +187,10 @@ def _last_norm(config: Config) -> nn.Module:
     return nn.LayerNorm(config.width, config.norm_epsilon) if config.norm == "pre" else nn.Identity()
 
 
-def _positioned(x: Tensor, positions: Tensor) -> Tensor:
+def _positioned(x: Tensor, positions: Tensor, formula: bool) -> Tensor:
     """Word vectors x (..., T, D) times sqrt(D), plus those of positions (T,) (sections 3.4 and 3.5)."""
     width = x.shape[-1]
-    return x * math.sqrt(width) + sinusoid(positions, width)
+    return x * math.sqrt(width) + sinusoid(positions, width, formula=formula)
 
 
 class Encoder(nn.Module):
@@ -195,13 +198,14 @@ class Encoder(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.dropout = config.dropout
+        self.dropout, self.formula = config.dropout, config.positions == "formula"
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = _last_norm(config)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Word vectors x (B, S, D) and mask (B, S) -> (B, S, D)."""
-        x = dropout(_positioned(x, torch.arange(x.shape[1], device=x.device)), self.dropout, self.training)
+        positions = torch.arange(x.shape[1], device=x.device)
+        x = dropout(_positioned(x, positions, self.formula), self.dropout, self.training)
         for layer in self.layers:
             x = layer(x, mask[:, None, None])
         last: Tensor = self.norm(x)
@@ -227,7 +231,7 @@ class TransformerDecoder(Decoder[Tensor, Memory, State]):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.dropout = config.dropout
+        self.dropout, self.formula = config.dropout, config.positions == "formula"
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
         self.norm = _last_norm(config)
 
@@ -241,7 +245,7 @@ class TransformerDecoder(Decoder[Tensor, Memory, State]):
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
         """One step after the words y (N, E). The weights are the last layer's, averaged over heads."""
         mask, beam = memory.mask[:, None, None], (len(memory.mask), -1)
-        x, queries, kv_cache = _positioned(y, state.position), y, []
+        x, queries, kv_cache = _positioned(y, state.position, self.formula), y, []
         for layer, cache, source in zip(self._layers(), state.kv_cache, memory.layers, strict=True):
             x, cache = layer.attend_self(x.unsqueeze(1), cache, None)  # (N, 1, D): each hypothesis has its own words
             # The K hypotheses of a sentence are K queries to its one source.
@@ -256,7 +260,7 @@ class TransformerDecoder(Decoder[Tensor, Memory, State]):
         """All steps of y (B, T, E) at once, from the first state -> hidden (B, T, H)."""
         steps = y.shape[1]
         causal = torch.ones(steps, steps, dtype=torch.bool, device=y.device).tril()
-        x = dropout(_positioned(y, torch.arange(steps, device=y.device)), self.dropout, self.training)
+        x = dropout(_positioned(y, torch.arange(steps, device=y.device), self.formula), self.dropout, self.training)
         for layer, cache, source in zip(self._layers(), state.kv_cache, memory.layers, strict=True):
             x, _ = layer.attend_self(x, cache, causal)
             x, _ = layer.attend_source(x, source, memory.mask[:, None, None])

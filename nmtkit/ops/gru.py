@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.kernels import cells
-from nmtkit.kernels.door import kernel
+from nmtkit.kernels.door import KERNELS, kernel
 from nmtkit.ops.loop import Shared, advance
 from nmtkit.ops.matrix import Matrix, product
 
@@ -27,7 +27,7 @@ def step(x: Tensor, h: Tensor, u_gates: Matrix, u: Matrix) -> Tensor:
     if (
         isinstance(u_gates, Shared)
         and isinstance(u, Shared)
-        and kernel("gru_state", state, x, u.value) is cells.gru_state
+        and kernel("gru_state", state, x, u.value) is KERNELS["gru_state"].function
     ):
         new: Tensor = _Step.apply(x, h, u_gates, u)
         return new

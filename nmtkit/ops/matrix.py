@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import check_choice
-from nmtkit.kernels import pairs, tiles
 from nmtkit.ops import bfloat16, int8
 from nmtkit.ops.precision import Precision, Products, resolve
 
@@ -28,11 +27,6 @@ class Converted(Protocol):
 
 # A union, not a protocol that tensors follow too: for `tensor @ object` PyTorch first builds an error message (30 us).
 Matrix: TypeAlias = Tensor | Converted
-
-
-def is_packed(matrix: Matrix) -> bool:
-    """Whether this matrix was converted for search in low precision on a CPU, which computes no gradients."""
-    return isinstance(matrix, bfloat16.LaidOut | tiles.Tiled | int8.Packed | pairs.Paired)
 
 
 def product(rows: Tensor, matrix: Matrix) -> Tensor:

@@ -2,7 +2,9 @@
 
 The rule is the papers' (Bahdanau 2015, Zhou 2016; GroundHog's search): a finished hypothesis keeps its
 slot, so with f of K slots finished the best K - f continuations survive, and a sentence is done when all K
-slots are finished, or earlier if no living hypothesis can still enter the n best.
+slots are finished, or earlier if no living hypothesis can still enter the n best. With ``narrowing: false`` the rule is
+fairseq's: of the 2K best continuations those among the first K that end are finished, and the first K others survive,
+until K are finished.
 
 Letters: B sentences still searched, K slots, N = B * width rows (width: the most hypotheses alive in one
 sentence, 1 at first and K at most), S source, V words.
@@ -108,8 +110,9 @@ def beam_search(
         history.append(_Step(words, alive, parents, _copied(weights, block, step)))
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
-        found = _continue(log_probs, alive, only, config.beam_size, config.unk)
-        living, ending_places = _divided(found, [config.beam_size - len(endings[sentence]) for sentence in searched])
+        size = config.beam_size
+        found = _continue(log_probs, alive, only, size if config.narrowing else 2 * size, config.unk)
+        living, ending_places = _divided(found, [size - len(endings[sentence]) for sentence in searched], config)
         for i, column in ending_places:
             ending = float(found.log_probs[i, column]), int(found.rows[i, column])
             endings[searched[i]].append(_end(*ending, config, history, lengths[searched[i]]))
@@ -135,15 +138,26 @@ def beam_search(
     return [[_trace(history, e, length, looks) for e in ended] for ended, length in zip(ranked, lengths, strict=True)]
 
 
-def _divided(found: _Candidates, slots: list[int]) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
+def _divided(
+    found: _Candidates, slots: list[int], config: Search
+) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
     """Which candidates survive (B, k), and the places (sentence, column) of those that are finished.
 
-    slots (B,): the free slots of each sentence, because a finished hypothesis keeps its slot.
+    slots (B,): the number of hypotheses of each sentence that are not finished yet.
     """
-    fitting = (found.log_probs > -np.inf) & (np.arange(found.words.shape[1]) < np.array(slots)[:, None])
-    living = fitting & (found.words != EOS)
-    sentences, columns = (fitting & ~living).nonzero()
-    return living, list(zip(sentences.tolist(), columns.tolist(), strict=True))
+    left = np.array(slots)[:, None]
+    possible, ends = found.log_probs > -np.inf, found.words == EOS
+    columns = np.arange(found.words.shape[1])
+    if config.narrowing:
+        fitting = possible & (columns < left)
+        ending, living = fitting & ends, fitting & ~ends
+    else:
+        ending = possible & ends & (columns < config.beam_size)
+        ending &= ending.cumsum(axis=1) <= left
+        living = possible & ~ends & (ending.sum(axis=1, keepdims=True) < left)
+        living &= living.cumsum(axis=1) <= config.beam_size
+    sentences, places = ending.nonzero()
+    return living, list(zip(sentences.tolist(), places.tolist(), strict=True))
 
 
 def _in_place(parents: Integers, rows: int) -> bool:

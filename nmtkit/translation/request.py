@@ -49,6 +49,7 @@ class Request:
     max_len_b: int | None = as_in(Search, "max_len_b")
     stop: Stop | None = as_in(Search, "stop")
     unk: bool | None = as_in(Search, "unk")
+    narrowing: bool | None = as_in(Search, "narrowing")
 
     # As far as the beam has them; None: the best one, as text.
     n_best: int | None = option(None, Option(

@@ -1,4 +1,4 @@
-"""``doctor``: problems with the text and with a planned training."""
+"""``doctor``: problems with the text and with a planned training run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +50,7 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
     # Text first: what is wrong there is wrong in everything made from it.
     findings = examine_text(files, src, tgt)
     if "dev" not in files and not (data / "dev.src").exists():  # which prep may have sampled from the training text
-        remedy = "nmtkit prep --dev-size draws one from the training text"
+        remedy = "nmtkit prep --dev-size samples one from the training text"
         findings.append(Finding(raw, f"no development set, without which nmtkit train fails; {remedy}", fatal=True))
     if (data / "manifest.json").exists():
         findings += examine_round_trip(data)

@@ -14,7 +14,7 @@ from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import REPLACE_UNK, Request
 from nmtkit.version import __version__
 from nmtkit.workflow.contrast import measure, read_entries
-from nmtkit.workflow.shared import DATA, DEVICE, MAX_LENGTH, SUBSET_METRIC, TYPES, paths
+from nmtkit.workflow.shared import DATA, DEVICE, MAX_LENGTH, PAIRED, SUBSET_METRIC, TYPES, paths
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.report import History, Look, Sentence
@@ -36,8 +36,7 @@ class ReportOptions:
         "Line numbers in the test set whose attention is drawn, such as 1,17.  [default: the three whose "
         "translations differ most]"))
     count: int = option(10, Option("Number of worst sentences, and of most different ones, to show.", at_least=0))
-    paired: Literal["bs", "ar"] = option("bs", Option(
-        "Significance test against the first model: paired bootstrap (bs) or approximate randomisation (ar)."))
+    paired: Literal["bs", "ar"] = option("bs", PAIRED)
     contrast: Path | str | Sequence[Path | str] = option((), Option(
         "Contrastive test set, as for nmtkit contrast; may be repeated."))
     types: Sequence[str] = option((), TYPES)

@@ -11,7 +11,17 @@ from nmtkit.folders import TextFiles
 from nmtkit.options import Option, by_keyword, option, options_of
 from nmtkit.text.settings import Side, Tokenizer, load_prep
 from nmtkit.translation.request import REPLACE_UNK
-from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MAX_LENGTH, MODEL, PRECISION, SUBSET_METRIC, models_at
+from nmtkit.workflow.shared import (
+    CHECKPOINT,
+    DATA,
+    DEVICE,
+    MAX_LENGTH,
+    MODEL,
+    PAIRED,
+    PRECISION,
+    SUBSET_METRIC,
+    models_at,
+)
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.bleu import Score
@@ -30,10 +40,10 @@ log = logging.getLogger(__name__)
 class ScoreOptions:
     """The options of ``score``, in the order of its help."""
 
-    files: Sequence[Text] = option((), Option(
+    files: Path | str | Sequence[Text] = option((), Option(
         "Translations, then the reference; - is standard input.", metavar="HYP... REF", argument=True))
     _: KW_ONLY
-    references: Sequence[Text] = option((), Option(
+    references: Path | str | Sequence[Text] = option((), Option(
         "Reference, instead of REF; may be repeated for several references.", FILES, names="--reference -r"))
     source: Text | None = option(None, Option(
         "Source text, to score by sentence length in words and to count names.", FILES))
@@ -41,8 +51,7 @@ class ScoreOptions:
         "Target vocabulary of words, to score the sentences whose references have no unknown word, and to count "
         "the names that it does not have.", FILES))
     subset_metric: str = option("multi-bleu", SUBSET_METRIC)
-    paired: Literal["bs", "ar"] | None = option(None, Option(
-        "Significance test against the first system: paired bootstrap (bs) or approximate randomisation (ar).", FILES))
+    paired: Literal["bs", "ar"] | None = option(None, PAIRED.within(FILES))
     seeds: bool = option(False, Option(
         "Show mean and standard deviation, for translations by one system trained with several seeds.", FILES))
     language: str | None = option(None, Option(
@@ -91,7 +100,8 @@ def score_systems(options: ScoreOptions) -> Scores:
     from nmtkit.evaluation.comparison import compare
     from nmtkit.translation.testset import text_name, translate_held_out
 
-    files, paired, seeds, data = options.files, options.paired, options.seeds, Path(options.data)
+    files, references = _several(options.files), _several(options.references)
+    paired, seeds, data = options.paired, options.seeds, Path(options.data)
     given = {shown.group for field, shown in options_of(ScoreOptions) if getattr(options, field.name) != field.default}
     if not files:
         if FILES in given:
@@ -110,7 +120,7 @@ def score_systems(options: ScoreOptions) -> Scores:
             "`split`, `max_length`, `replace_unk`, `checkpoint` and `precision` are for a model; leave files out"
         )
     # With references every file is a translation; without, the last one is the reference.
-    texts, refs = (files, options.references) if options.references else (files[:-1], files[-1:])
+    texts, refs = (files, references) if references else (files[:-1], files[-1:])
     if not texts:
         raise UserError(f"{text_name(refs[0], 1)}: translations and a reference are needed: nmtkit score HYP... REF")
     if (paired or seeds) and len(texts) < 2:
@@ -182,6 +192,11 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     sources = [reader.tokenize(line) for line in next(every, [])]
     known = None if options.vocab is None else Vocabulary.load(Path(options.vocab)).known
     return Compared(systems, sources, unknown_free(ref_words, known) if known is not None else None, known)
+
+
+def _several(texts: Path | str | Sequence[Text]) -> Sequence[Text]:
+    """One file or several texts, as several."""
+    return [texts] if isinstance(texts, Path | str) else texts
 
 
 def _spaced(sentences: list[list[str]]) -> list[str]:

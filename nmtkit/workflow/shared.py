@@ -1,10 +1,12 @@
-"""Options that several commands have, so that one thing has one name and one text everywhere.
+"""Options and helpers that several commands share, so that one thing has one name and one text everywhere.
 
 Where a default depends on something else, the field's is None and the help says what happens. Two spaces stand before
 such a default, because typer puts two before those that it writes itself.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ MAX_LENGTH = Option("Leave pairs with more tokens than this on either side out o
 MODEL = Option("Model folder.", names="--model -m")
 MODELS = Option("Model folder; give the option several times for an ensemble.  [default: run]", names="--model -m")
 OUTPUT = Option("Model folder to write.", names="--output -o")
+PAIRED = Option("Significance test against the first system: paired bootstrap (bs) or approximate randomisation (ar).")
 PRECISION = Option(
     "Number format of the products in search: auto is bfloat16 where the device multiplies it faster, else "
     "float32; int8 is for CPUs."
@@ -71,6 +74,22 @@ def numbers(name: str, given: str | Sequence[float], what: str) -> tuple[float, 
 def weights_of(given: str | Sequence[float] | None) -> tuple[float, ...] | None:
     """The weights of the models of an ensemble. Raises UserError for text that is none."""
     return None if given is None else numbers("weights", given, "one number for each model, as 2,1,1")
+
+
+@contextmanager
+def logged(logger: logging.Logger, level: int, handlers: Sequence[logging.Handler]) -> Iterator[None]:
+    """Pass what ``logger`` logs from this level upwards to further handlers, which are closed at the end."""
+    before = logger.level
+    logger.setLevel(level)
+    for handler in handlers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        for handler in handlers:
+            logger.removeHandler(handler)
+            handler.close()
 
 
 def paths(given: Path | str | Sequence[Path | str]) -> list[Path]:

@@ -1,8 +1,7 @@
 """``train``: trains a preset on a data folder, from random weights or a model's, or resumes a run."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,7 @@ from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder, check_regular
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import SPEED
-from nmtkit.workflow.shared import CONFIGURATION, DATA, DEVICE, Settings, nested_settings, presets
+from nmtkit.workflow.shared import CONFIGURATION, DATA, DEVICE, Settings, logged, nested_settings, presets
 
 if TYPE_CHECKING:
     from nmtkit.experiment.schema import Experiment
@@ -81,7 +80,7 @@ def run(options: TrainOptions) -> "Progress":
         # Before training; a resumed run was warned already, and fine-tuning may be short.
         if begin is None and first and not folder.updates() and (findings := examine_plan(experiment, data)):
             log.warning(f"this plan can hardly work: {'; '.join(findings)}; {_remedy(options.model)}")
-        with _log_to(folder, first), _records(folder, options.tensorboard, records):
+        with _log_to(folder, first), _records(folder, options):
             progress = run_experiment(experiment, data, folder.path, chosen, begin)
             # A run that was stopped by a signal is not finished; the same call resumes it.
             outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
@@ -104,25 +103,13 @@ def _remedy(model: str | None) -> str:
     return f"`nmtkit train --model {model}-small` is for little text"
 
 
-@contextmanager
-def _records(folder: ModelFolder, tensorboard: bool, other: logging.Handler | None) -> Iterator[None]:
-    """Pass the records of a run to TensorBoard and to another handler."""
+def _records(folder: ModelFolder, options: TrainOptions) -> AbstractContextManager[None]:
+    """Pass the records of a run to TensorBoard and to the user's handler, whatever is shown."""
     from nmtkit.training.metrics import RECORDS
     from nmtkit.training.tensorboard import TensorBoard
 
-    handlers: list[logging.Handler] = [TensorBoard(folder)] if tensorboard else []
-    handlers += [] if other is None else [other]
-    level = RECORDS.level
-    RECORDS.setLevel(logging.INFO)  # independent of what is shown
-    for handler in handlers:
-        RECORDS.addHandler(handler)
-    try:
-        yield
-    finally:
-        RECORDS.setLevel(level)
-        for handler in handlers:
-            RECORDS.removeHandler(handler)
-            handler.close()
+    handlers: list[logging.Handler] = [TensorBoard(folder)] if options.tensorboard else []
+    return logged(RECORDS, logging.INFO, handlers + ([] if options.records is None else [options.records]))
 
 
 def plan(options: TrainOptions) -> "Experiment":
@@ -180,24 +167,13 @@ class _LogFile(logging.FileHandler):
         """Print nothing: a full disk is reported when a checkpoint cannot be written."""
 
 
-@contextmanager
-def _log_to(folder: ModelFolder, first: bool) -> Iterator[None]:
+def _log_to(folder: ModelFolder, first: bool) -> AbstractContextManager[None]:
     """Also log to train.log. Of several processes, all but the first log warnings only."""
     logger = logging.getLogger("nmtkit")
-    before = logger.level
     if not first:
-        logger.setLevel(logging.WARNING)
-        yield
-        return
+        return logged(logger, logging.WARNING, [])
     # Opened with the first line, after the configuration was checked and the folder made.
     file = _LogFile(folder.log, encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    logger.addHandler(file)
-    if logger.getEffectiveLevel() > logging.INFO:  # from Python, where notes are not shown by default
-        logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(file)
-        logger.setLevel(before)
-        file.close()
+    # From Python, notes are not shown by default.
+    return logged(logger, min(logger.getEffectiveLevel(), logging.INFO), [file])

@@ -72,7 +72,7 @@ def test_without_the_development_set_that_training_needs_the_status_is_1(nmtkit:
         (folder / "raw" / f"dev.{language}").unlink()
         with open(folder / "raw" / f"train.{language}", "a") as file:
             file.writelines(f"{language} {n}\n" for n in range(8))
-    found = "raw: no development set, without which nmtkit train fails; nmtkit prep --dev-size draws one from the "
+    found = "raw: no development set, without which nmtkit train fails; nmtkit prep --dev-size samples one from the "
     status, out, _ = nmtkit("doctor", "-s", "en")
     assert (status, out) == (1, f"{found}training text\n")
     assert nmtkit("prep", "-s", "en", "--words", "--dev-size", 2, "-j1").status == 0

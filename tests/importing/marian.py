@@ -166,13 +166,13 @@ def normalised(x: Array, scale: Array, shift: Array | float, epsilon: float) -> 
 
 
 def transformer(made: Model, src: list[int], tgt: list[int]) -> Array:
-    """The logits (T, V) of a Transformer."""
+    """The logits (T, V) of a Transformer, transformers' if it has model-type."""
     width, heads = made.width, made.options["transformer-heads"]
     before = made.options["transformer-preprocess"].replace("d", "") == "n"
 
     def norm(x: Array, name: str, suffix: str = "") -> Array:
         scale, shift = (made.take(f"{name}_ln_{part}{suffix}", 1, width) for part in ("scale", "bias"))
-        return normalised(x, scale, shift, 1e-6)
+        return normalised(x, scale, shift, 1e-5 if "model-type" in made.options else 1e-6)
 
     def sublayer(name: str, x: Array, function: Callable[[Array], Array]) -> Array:
         return x + function(norm(x, name, "_pre")) if before else norm(function(x) + x, name)
@@ -201,7 +201,8 @@ def transformer(made: Model, src: list[int], tgt: list[int]) -> Array:
 
     def positioned(x: Array) -> Array:
         timescales = width // 2
-        angles = np.arange(len(x))[:, None] * 1e-4 ** (np.arange(timescales) / (timescales - 1))
+        last = timescales if "model-type" in made.options else timescales - 1
+        angles = np.arange(len(x))[:, None] * 1e-4 ** (np.arange(timescales) / last)
         return np.sqrt(width) * x + np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
     x = positioned(embeddings(made, "encoder")[src])

@@ -74,7 +74,7 @@ def test_arguments_that_are_as_the_table_says_are_taken() -> None:
         ({"width": torch.ones(1)}, "dequantise does not take width"),
         (
             {"depth": 3},
-            r"takes sums, scales, bias, result, width, low \(flags are not given\), not .*, depth",
+            r"takes sums, scales, bias, result, width, low \(flags left out\), not .*, depth",
         ),
     ],
 )

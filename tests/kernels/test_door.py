@@ -58,25 +58,25 @@ def test_a_wrong_kernel_is_not_used_and_one_warning_names_it(
 
 @needs_kernels
 def test_a_kernel_that_writes_to_what_it_reads_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    def zeroes(logits: torch.Tensor) -> torch.Tensor:
-        result = right.function(logits)
-        logits.zero_()
+    def zeroes(rows: torch.Tensor, largest: int) -> tuple[torch.Tensor, torch.Tensor]:
+        result: tuple[torch.Tensor, torch.Tensor] = right.function(rows, largest)
+        rows.zero_()
         return result
 
-    right = KERNELS["log_softmax"]
-    monkeypatch.setitem(KERNELS, "log_softmax", right._replace(function=zeroes))
-    assert not is_used("log_softmax")
+    right = KERNELS["quantise"]
+    monkeypatch.setitem(KERNELS, "quantise", right._replace(function=zeroes))
+    assert not is_used("quantise")
 
 
 @needs_kernels
 def test_a_kernel_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    right = KERNELS["log_softmax"]
+    right = KERNELS["quantise"]
     monkeypatch.setitem(
-        KERNELS, "log_softmax", right._replace(arguments=lambda dtype: calls.append(dtype) or right.arguments(dtype))
+        KERNELS, "quantise", right._replace(arguments=lambda dtype: calls.append(dtype) or right.arguments(dtype))
     )
     for dtype in (torch.float32, torch.bfloat16, torch.float32):
-        kernel("log_softmax", PLAIN["log_softmax"], torch.empty(1, dtype=dtype))
+        kernel("quantise", PLAIN["quantise"], torch.empty(1, dtype=dtype))
     assert calls == [torch.float32] * 2 + [torch.bfloat16] * 2  # once for each of the two functions
 
 

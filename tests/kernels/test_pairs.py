@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from nmtkit.kernels import library, pairs
-from nmtkit.ops import matrix
 from tests.laws import drawn, one_at_a_time
 from tests.ops import oracle
 
@@ -87,10 +86,6 @@ def test_zero_is_exact_and_what_is_no_number_stays_none() -> None:
 def test_a_weight_in_low_precision_is_as_good() -> None:
     x, weight = drawn(3, 16), drawn(16, 4).bfloat16()
     assert torch.equal(pairs.lay_out(weight, None).product(x), pairs.lay_out(weight.float(), None).product(x))
-
-
-def test_a_laid_out_weight_is_packed() -> None:
-    assert matrix.is_packed(pairs.lay_out(drawn(8, 4), None))
 
 
 @pytest.mark.parametrize("depth", [7, 9, 12])

@@ -156,7 +156,7 @@ def test_f_f_is_a_linear_sum_of_input_and_new_state_that_attention_and_softmax_s
     experiment = build_experiment(load_preset("deep-gru-ff"), "deep-gru-ff")
     model = model_of(replace(experiment.model, width=H, embedding=2, attention=5, dropout=0.0))
     for layer in [*model.encoder.layers, *model.decoder.layers]:
-        layer.recurrent.step = lambda x, h, weights: 0 * h
+        layer.recurrent.step = lambda x, h, *weights: 0 * h
         layer.recurrent.forward = lambda x, h, mask, reverse: x.new_zeros(*x.shape[:2], H)
 
     def mapped(x: Tensor, layers: Any) -> Tensor:

@@ -119,13 +119,15 @@ WIDTHS: list[tuple[str, list[int], list[int]]] = [
 @pytest.mark.parametrize(("preset", "encoder", "decoder"), WIDTHS)
 def test_layers_see_the_papers_widths(preset: str, encoder: list[int], decoder: list[int]) -> None:
     for made, widths in ((1, encoder), (2, decoder)):
-        layers = plan(config_of(preset), True, made)
+        config = config_of(preset)
+        layers = plan(config, config.stages, True, made)
         assert [*(layer.rows for layer in layers), layers[-1].top] == widths
 
 
 def test_the_deep_model_is_summarised_twice() -> None:
     for made, tail in ((1, [1024, 1280, 1792, 2304]), (2, [1024, 1536, 2560, 3584])):
-        layers = plan(config_of("densenmt-ende-15"), True, made)
+        config = config_of("densenmt-ende-15")
+        layers = plan(config, config.stages, True, made)
         assert len(layers) == 15
         assert [(k, layer.top) for k, layer in enumerate(layers, 1) if not layer.dense] == [(6, 512), (12, 1024)]
         assert [*(layer.rows for layer in layers[12:]), layers[-1].top] == tail
@@ -190,7 +192,7 @@ class Paper:
 
         g = self.input("tgt", "decoder", tgt)
         h = self.linear("decoder.first", g)
-        for k in range(len(outputs)):
+        for k in range(sum(stage.layers for stage in config.decoder_stages or config.stages)):
             u = self.conv(f"decoder.convs.{k}", h, 2)
             q = half * (self.linear(f"decoder.attentions.{k}.query", u) + g)
             context = np.zeros_like(q)
@@ -210,6 +212,8 @@ class Paper:
 CASES = {
     "convs2s": SMALL,
     "wider layers": replace(SMALL, stages=(Stage(1, 1, 3), Stage(2, 2, 3))),
+    "fewer layers in the decoder": replace(SMALL, decoder_stages=(Stage(2, 1, 3),)),
+    "wider layers in the decoder": replace(SMALL, decoder_stages=(Stage(1, 1, 3), Stage(1, 2, 3))),
     "dense 1": DENSE,
     "dense 2": replace(DENSE, dense_attention=2),
     "summary 1": replace(DENSE, summary=3),
@@ -248,9 +252,12 @@ def test_attention_is_scaled_by_the_true_length() -> None:
     assert torch.equal(memory.length.squeeze(), torch.tensor(LENGTHS).sqrt())
 
 
-def test_the_gradient_into_the_encoder_is_shared_by_the_attentions() -> None:
+@pytest.mark.parametrize(("decoder", "halves"), [(None, 8), ((Stage(2, 1, 3),), 4)])
+def test_the_gradient_into_the_encoder_is_shared_by_the_attentions(
+    decoder: tuple[Stage, ...] | None, halves: int
+) -> None:
     """Gehring et al. 2017, 3.4: scaled by the number of attentions; "we exclude source word embeddings"."""
-    model = model_of(SMALL)
+    model = model_of(replace(SMALL, decoder_stages=decoder))
     (src, mask), tgt = sources(), targets()
 
     def gradients() -> dict[str, Tensor]:
@@ -262,9 +269,9 @@ def test_the_gradient_into_the_encoder_is_shared_by_the_attentions() -> None:
     cast: Any = model.encoder
     cast.scaling = 1
     plain = gradients()
-    torch.testing.assert_close(8 * scaled["encoder.keys.0.v"], plain["encoder.keys.0.v"])
-    torch.testing.assert_close(8 * scaled["encoder.convs.2.product.v"], plain["encoder.convs.2.product.v"])
-    torch.testing.assert_close(8 * scaled["encoder.first.v"], plain["encoder.first.v"])
+    torch.testing.assert_close(halves * scaled["encoder.keys.0.v"], plain["encoder.keys.0.v"])
+    torch.testing.assert_close(halves * scaled["encoder.convs.2.product.v"], plain["encoder.convs.2.product.v"])
+    torch.testing.assert_close(halves * scaled["encoder.first.v"], plain["encoder.first.v"])
     for name, gradient in plain.items():
         if not name.startswith(("encoder.first", "encoder.convs", "encoder.residuals", "encoder.keys")):
             torch.testing.assert_close(scaled[name], gradient, msg=name)  # embeddings, positions and their maps, too
@@ -309,7 +316,9 @@ def test_sentences_longer_than_the_positions_are_translated() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"stages": ()}, "stages: at least one"),
+        ({"stages": ()}, "^stages: at least one"),
+        ({"decoder_stages": ()}, "decoder_stages: at least one"),
+        ({"decoder_stages": (Stage(1, 0, 3),)}, "times: 0 times 8 is not a whole number of at least 1"),
         ({"stages": (Stage(1, 0, 3),)}, "times: 0 times 8 is not a whole number of at least 1"),
         ({"stages": (Stage(1, 1.3, 3),)}, "times: 1.3 times 8 is not a whole number of at least 1"),
         ({"growth": 0}, "growth: 0 is not at least 1"),

@@ -1,16 +1,9 @@
-"""What is faster than PyTorch's own is still the same function."""
+"""Dropout is still dropout, however fast."""
 
 import pytest
 import torch
 
-from nmtkit.ops.pointwise import dropout, dropout_mask, tanh_
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_tanh_is_tanh_to_the_last_bits_of_float32(dtype: torch.dtype) -> None:
-    x = torch.cat([torch.linspace(-30, 30, 6001), torch.logspace(-8, 2, 200), torch.tensor([0.0, 1e30, -1e30])])
-    x = x.to(dtype)
-    torch.testing.assert_close(tanh_(x.clone()), x.double().tanh().to(dtype), rtol=0, atol=2e-7)
+from nmtkit.ops.pointwise import dropout, dropout_mask
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.9])

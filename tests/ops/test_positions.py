@@ -9,13 +9,16 @@ from nmtkit.ops.positions import sinusoid
 
 
 @pytest.mark.parametrize("position", [0, 1, 7, 3000])
-def test_pair_i_turns_at_10000_to_the_minus_i_over_the_last(position: int) -> None:
-    vector = sinusoid(torch.tensor([position]), 8)[0].tolist()
-    rates = [10000 ** -(i / 3) for i in range(4)]
-    expected = [math.sin(position * rate) for rate in rates] + [math.cos(position * rate) for rate in rates]
-    assert vector == pytest.approx(expected, abs=3e-4)  # float32 angles
+def test_pair_i_turns_at_10000_to_the_minus_i_over_the_last_or_their_number(position: int) -> None:
+    for last, formula in ((3, False), (4, True)):
+        vector = sinusoid(torch.tensor([position]), 8, formula=formula)[0].tolist()
+        rates = [10000 ** -(i / last) for i in range(4)]
+        expected = [math.sin(position * rate) for rate in rates] + [math.cos(position * rate) for rate in rates]
+        assert vector == pytest.approx(expected, abs=3e-4)  # float32 angles
 
 
 def test_positions_may_have_any_shape() -> None:
     positions = torch.arange(6).view(2, 3)
-    assert torch.equal(sinusoid(positions, 4).flatten(0, 1), sinusoid(positions.flatten(), 4))
+    assert torch.equal(
+        sinusoid(positions, 4, formula=False).flatten(0, 1), sinusoid(positions.flatten(), 4, formula=False)
+    )

@@ -101,6 +101,25 @@ def textbook(table: Table, src: Sequence[int], config: Search) -> list[Hypothesi
     return sorted(finished, key=lambda h: -h.score)
 
 
+def fairseq(table: Table, src: Sequence[int], config: Search) -> list[Hypothesis]:
+    """fairseq's loop: one sentence, a full beam of unfinished hypotheses until as many are finished."""
+    alive, finished, size = [(0.0, [BOS])], list[Hypothesis](), config.beam_size
+    while alive and len(finished) < size:
+        last = len(alive[0][1]) - 1 == config.longest(len(src))
+        continued = []
+        for log_prob, history in alive:
+            row = table.row([*src, EOS], history).tolist()
+            continued += [(log_prob + row[w], [*history, w]) for w in ((EOS,) if last else (EOS, *WORDS))]
+        best = sorted(continued, reverse=True)[: 2 * size]
+        finished += [
+            Hypothesis(history[1:-1], config.score(log_prob, len(history) - 1), [log_prob], None)
+            for log_prob, history in best[:size]
+            if history[-1] == EOS
+        ][: size - len(finished)]
+        alive = [each for each in best if each[1][-1] != EOS][:size]
+    return sorted(finished, key=lambda h: -h.score)
+
+
 configs = st.builds(
     Search,
     beam_size=st.integers(1, 5),
@@ -133,10 +152,20 @@ def test_a_narrow_beam_finds_what_the_textbook_loop_finds(seed: int, config: Sea
     assert same(search(Table(seed), config, src)[0], expected[:1])  # stopped early, and right all the same
 
 
+@given(seed=st.integers(0, 10**6), config=configs, src=sources)
+@settings(max_examples=60, deadline=None)
+def test_a_beam_that_stays_full_is_fairseqs(seed: int, config: Search, src: list[int]) -> None:
+    config = dataclasses.replace(config, narrowing=False, stop="all")
+    expected = fairseq(Table(seed), src, config)
+    [found] = search(Table(seed), config, src, n_best=config.beam_size)
+    assert same(found, expected)
+
+
 @given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_batch_mates_padding_and_order_change_nothing(seed: int, config: Search, srcs: list[list[int]]) -> None:
     n_best = config.beam_size
+    config = dataclasses.replace(config, narrowing=bool(seed % 2))
     together = search(Table(seed), config, *srcs, n_best=n_best)
     alone = [search(Table(seed), config, src, n_best=n_best)[0] for src in srcs]
     reverse = search(Table(seed), config, *reversed(srcs), n_best=n_best)

@@ -64,7 +64,7 @@ def test_search_settings_are_the_models_but_for_those_asked_for() -> None:
     assert settings <= {field.name for field in fields(Request)}  # every one can be asked for
     for name, value in {"beam_size": 2, "length_penalty": "avg", "alpha": 0.1, "coverage_penalty": 0.2,
                         "max_len_a": 2.0, "max_len_b": 3, "max_tokens": 4, "stop": "first",
-                        "unk": False}.items():  # fmt: skip
+                        "unk": False, "narrowing": False}.items():  # fmt: skip
         settings.remove(name)
         assert getattr(Request(**{name: value}).search(own), name) == value
     assert not settings

@@ -51,6 +51,9 @@ def test_from_raw_text_to_scores(made: Path) -> None:
     scores = nmtkit.score([texts, made / "raw/test.fr"], language="fr")
     reference = (made / "raw/test.fr").read_text().splitlines()
     assert nmtkit.score([reference, reference], language="fr")["sacreBLEU-13a"].value == pytest.approx(100)
+    (made / "one.fr").write_text("".join(f"{text}\n" for text in texts))
+    by_file = nmtkit.score(made / "one.fr", references=made / "raw/test.fr", language="fr")
+    assert by_file["sacreBLEU-13a"] == scores["sacreBLEU-13a"]
     assert str(scores) == repr(scores)
     assert str(scores).startswith("text 1  multi-bleu ")
     by_model = nmtkit.score(model=made / "run", data=made / "data")

@@ -1,0 +1,227 @@
+"""Models of Marian as Hugging Face's transformers has them, ``MarianMTModel``, OPUS-MT's among them.
+
+They are folders with ``config.json``, weights (``model.safetensors`` or ``pytorch_model.bin``), ``vocab.json``, and
+perhaps ``target_vocab.json``, ``source.spm`` and ``target.spm``, and go into ``models/transformer.py``. Names and
+equations are those of ``modeling_marian.py``, whose positions and normalisations differ a little from Marian's own.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from nmtkit.config import merge
+from nmtkit.errors import UserError
+from nmtkit.experiment.presets import load_preset
+from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.importing.found import NEVER, Found
+from nmtkit.importing.marian_text import Words, segmentation
+from nmtkit.importing.tensors import Checkpoint, load_pickle
+from nmtkit.text.manifest import read_json
+from nmtkit.text.settings import Prep
+
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
+# Settings whose other values cannot be imported, with their values in files that lack them.
+_ONLY: dict[str, Any] = {
+    "scale_embedding": (True, False), "normalize_before": (False, False), "normalize_embedding": (False, False),
+    "add_final_layer_norm": (False, False), "static_position_embeddings": (True, True),
+}  # fmt: skip
+_MODULES = {  # of a layer: ours, and theirs
+    "self_attention.query": "self_attn.q_proj", "self_attention.key": "self_attn.k_proj",
+    "self_attention.value": "self_attn.v_proj", "self_attention.out": "self_attn.out_proj",
+    "around_self.norm": "self_attn_layer_norm", "feed_forward.inner": "fc1", "feed_forward.outer": "fc2",
+    "feed_forward.around.norm": "final_layer_norm",
+}  # fmt: skip
+_IN_DECODER = {
+    "attention.query": "encoder_attn.q_proj", "attention.key": "encoder_attn.k_proj",
+    "attention.value": "encoder_attn.v_proj", "attention.out": "encoder_attn.out_proj",
+    "around_source.norm": "encoder_attn_layer_norm",
+}  # fmt: skip
+# By what is tied: the parameters, and the names under which a file may have them, once or several times.
+_TABLES: dict[str, dict[str, tuple[str, ...]]] = {
+    "all": {"embedding.tgt": ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")},
+    "target": {
+        "embedding.src": ("model.encoder.embed_tokens",), "embedding.tgt": ("model.decoder.embed_tokens", "lm_head"),
+    },
+    "none": {
+        "embedding.src": ("model.encoder.embed_tokens",), "embedding.tgt": ("model.decoder.embed_tokens",),
+        "output": ("lm_head",),
+    },
+}  # fmt: skip
+
+
+def finds(path: Path) -> bool:
+    """Whether a file of this name, or one in a folder, has weights of transformers, with a config.json beside it."""
+    folder = path if path.is_dir() else path.parent
+    named = path.is_dir() or path.name in _WEIGHTS
+    return named and (folder / "config.json").is_file() and any((folder / name).is_file() for name in _WEIGHTS)
+
+
+def read(path: Path) -> Found:
+    """The model of a folder, or of its file of weights. Raises UserError for what nmtkit cannot represent exactly."""
+    folder = path if path.is_dir() else path.parent
+    config = Config(folder)
+    file = path if path.is_file() else next(each for name in _WEIGHTS if (each := folder / name).is_file())
+    tied = _tied(config)
+    vocabularies = [folder / "vocab.json", folder / ("vocab.json" if tied == "all" else "target_vocab.json")]
+    for vocabulary in vocabularies:
+        if not vocabulary.is_file():
+            raise UserError(f"{vocabulary}: not found; it belongs to the model; copy it there")
+    src, tgt = (Words(vocabulary) for vocabulary in vocabularies)
+    _check_words(config, src, tgt, tied)
+    weights = Weights(file, _tensors(file))
+    model = weights.model(config, tied, src, tgt)
+    prep, files, notes = segmentation(folder, vocabularies)
+    return Found(
+        toolkit="Marian of transformers",
+        notes=tuple(notes),
+        experiment=_experiment(config, file, model, prep, (len(src), len(tgt))),
+        parameters=weights.found,
+        src=src.vocabulary,
+        tgt=tgt.vocabulary,
+        prep=prep,
+        files=files,
+    )
+
+
+def _tensors(file: Path) -> dict[str, Tensor]:
+    """The tensors of a file of weights."""
+    if file.suffix == ".bin":
+        state = load_pickle(file)
+        if not isinstance(state, dict):
+            raise UserError(f"{file}: expected tensors by name, found {type(state).__name__}")
+        return state
+    try:
+        return safetensors.torch.load_file(file)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UserError(f"{file}: not a whole file of safetensors ({str(error)[:100]}); download it again") from None
+
+
+class Config:
+    """The settings of a folder: its config.json, over which those of search in generation_config.json go."""
+
+    def __init__(self, folder: Path):
+        self.path = folder / "config.json"
+        self.values = read_json(self.path, "transformers writes it beside the weights; copy it there")
+        search = folder / "generation_config.json"
+        self.values |= read_json(search, "") if search.is_file() else {}
+        self.require("model_type", "marian")
+        for name, (value, default) in _ONLY.items():
+            self.require(name, value, default=default)
+
+    def require(self, name: str, *values: Any, default: Any = None) -> Any:
+        """The value of a setting, which must be one of these; ``default`` in files that lack it."""
+        value = self.values.get(name, default)
+        if value not in values:
+            only = " or ".join(map(repr, values))
+            raise UserError(f"{self.path}: {name} {str(value)[:80]!r}: cannot be imported, only {only}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """The value of a setting that is true or false, true in files that lack it."""
+        return bool(self.require(name, True, False, default=True))
+
+    def number(self, name: str, default: float) -> float:
+        """The value of a setting that is a number."""
+        value = self.values.get(name, default)
+        if not isinstance(value, int | float):
+            raise UserError(f"{self.path}: {name} {str(value)[:80]!r}: not a number")
+        return value
+
+    def size(self, name: str) -> int:
+        """The value of a setting that is a count."""
+        value = self.values.get(name)
+        if type(value) is not int or value < 1:
+            raise UserError(f"{self.path}: {name} {str(value)[:80]!r}: not a number of at least 1")
+        return value
+
+    def same(self, name: str) -> int:
+        """The size that both sides have, encoder_NAME and decoder_NAME."""
+        size = self.size(f"encoder_{name}")
+        self.require(f"decoder_{name}", size)
+        return size
+
+
+class Weights(Checkpoint):
+    """The tensors of a file, and the parameters that they become."""
+
+    def model(self, config: Config, tied: str, src: Words, tgt: Words) -> dict[str, Any]:
+        """The Config of models/transformer.py as plain values; its parameters are found. Raises UserError if unfit."""
+        layers, width, inner = config.same("layers"), config.size("d_model"), config.same("ffn_dim")
+        for side, modules in (("encoder", _MODULES), ("decoder", _MODULES | _IN_DECODER)):
+            self.left.pop(f"model.{side}.embed_positions.weight", None)  # those of the formula
+            for k in range(layers):
+                for ours, theirs in modules.items():
+                    rows = {"fc1": inner}.get(theirs, width)
+                    matrix = () if theirs.endswith("norm") else (inner if theirs == "fc2" else width,)
+                    for name, shape in (("weight", (rows, *matrix)), ("bias", (rows,))):
+                        tensor = self.take(f"model.{side}.layers.{k}.{theirs}.{name}", *shape)
+                        self.found[f"{side}.layers.{k}.{ours}.{name}"] = tensor
+        for ours, copies in _TABLES[tied].items():
+            words = src if ours == "embedding.src" else tgt
+            table, name = self._copies(copies, len(words.marian), width)
+            if ours == "embedding.tgt" and table[start := words.marian.index("<pad>")].any():
+                raise UserError(
+                    f"{self.path}: tensor {name}: the row {start} of <pad>, which begins translations, is not zero: "
+                    "cannot be imported"
+                )
+            self.found[f"{ours}.weight"] = words.table(table, 0)
+        bias = self.take("final_logits_bias", 1, len(tgt.marian))[0]
+        self.found["output.bias"] = tgt.table(bias, NEVER)
+        self.check_all_used()
+        return {
+            "layers": layers, "width": width, "feed_forward": inner, "heads": config.same("attention_heads"),
+            "norm": "post", "tied": tied, "dropout": config.number("dropout", 0.1), "attention_bias": True,
+            "activation": config.require("activation_function", "swish", "relu"), "positions": "formula",
+        }  # fmt: skip
+
+    def _copies(self, modules: Sequence[str], words: int, width: int) -> tuple[Tensor, str]:
+        """The table (V, E) that is the weight of some of these modules, the same in all, and the first one's name."""
+        first, *others = [name for module in modules if (name := f"{module}.weight") in self.left] or [
+            f"{modules[0]}.weight"
+        ]
+        table = self.take(first, words, width)
+        for name in others:
+            if not torch.equal(table, self.take(name, words, width)):
+                raise UserError(f"{self.path}: tensor {name}: differs from {first}, with which config.json ties it")
+        return table, first
+
+
+def _tied(config: Config) -> str:
+    """Which tables are one."""
+    shared = config.flag("share_encoder_decoder_embeddings")
+    if config.require("tie_word_embeddings", *([True] if shared else [True, False]), default=True):
+        return "all" if shared else "target"
+    return "none"
+
+
+def _check_words(config: Config, src: Words, tgt: Words, tied: str) -> None:
+    """Raise UserError unless the vocabularies are those of the settings."""
+    for words, name in ((src, "vocab_size"), (tgt, "vocab_size" if tied == "all" else "decoder_vocab_size")):
+        if config.size(name) != len(words.marian):
+            raise UserError(
+                f"{words.path}: has {len(words.marian):,} words, but {config.path} has {name} {config.size(name):,}; "
+                "copy the model's own there"
+            )
+    for name, word in (("eos_token_id", "</s>"), ("pad_token_id", "<pad>"), ("decoder_start_token_id", "<pad>")):
+        if word not in tgt.marian:
+            raise UserError(f"{tgt.path}: has no {word}; copy the model's own there")
+        config.require(name, tgt.marian.index(word))
+
+
+def _experiment(config: Config, file: Path, model: Mapping[str, Any], prep: Prep, words: tuple[int, int]) -> Experiment:
+    """The experiment: training as in the preset of the architecture, search as ``generate`` has it."""
+    values = {
+        "paper": {"title": f"{file.name} of transformers", "section": "-", "task": "-", "score": None,
+                  "parameters": None},
+        "data": {"segmentation": prep.src.segmentation, "src_vocab": words[0], "tgt_vocab": words[1]},
+        "search": {
+            "beam_size": config.number("num_beams", 1), "length_penalty": "power",
+            "narrowing": False, "alpha": float(config.number("length_penalty", 1)), "max_len_a": 0,
+            "max_len_b": max(1, config.number("max_length", 20) - 2),  # without the first <pad> and </s>
+        },
+    }  # fmt: skip
+    return build_experiment(merge(load_preset("transformer-base"), values) | {"model": dict(model)}, str(config.path))
