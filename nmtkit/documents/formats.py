@@ -56,6 +56,10 @@ def _read(suffix: str, data: bytes, columns: Sequence[str], language: str) -> Do
             from nmtkit.documents.office import read_odf
 
             return read_odf(data)
+        case ".epub":
+            from nmtkit.documents.epub import Epub
+
+            return Epub(data)
         case ".srt":
             from nmtkit.documents.subtitles import read_srt
 
