@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Literal
 from nmtkit.errors import UserError
 from nmtkit.translation.request import Request
 from nmtkit.version import __version__
+from nmtkit.workflow.align import align
 from nmtkit.workflow.average import average
 from nmtkit.workflow.contrast import contrast
+from nmtkit.workflow.doctor import doctor
+from nmtkit.workflow.ensemble import ensemble
 from nmtkit.workflow.import_model import import_model
 from nmtkit.workflow.inspect import gradient_flows, inspect
+from nmtkit.workflow.models import list_presets
+from nmtkit.workflow.posunk import posunk
 from nmtkit.workflow.prep import prep
 from nmtkit.workflow.report import report
 from nmtkit.workflow.score import score
@@ -27,8 +32,9 @@ if TYPE_CHECKING:
     from nmtkit.translation.translator import Translator
 
 __all__ = [
-    "Request", "__version__", "average", "contrast", "gradient_flows", "import_model", "inspect", "load", "prep",
-    "report", "score", "train", "translate", "tune", "vocab",
+    "Request", "__version__", "align", "average", "contrast", "doctor", "ensemble", "gradient_flows",
+    "import_model", "inspect", "list_presets", "load", "posunk", "prep", "report", "score", "train", "translate",
+    "tune", "vocab",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
+from typing import IO, Any, BinaryIO, Literal, TextIO, TypeVar, cast, overload
 
 import zstandard
 
@@ -26,6 +26,8 @@ _BLOCK = 1 << 17
 _COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # Windows has no flock, no fsync of folders and no select on pipes.
 POSIX = find_spec("fcntl") is not None
@@ -134,6 +136,24 @@ def conversion(line: bytes) -> str:
     """
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
     return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'latin1'} -t utf-8"
+
+
+def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T, str]]:
+    """Each line with the corresponding line of ``path``; raises UserError where either ends first.
+
+    place: the name of ``lines`` in messages.
+    """
+    # Not zip(strict=True): the message names the file and the line, and the input may be a dialogue without an end.
+    others, number = read_lines(path), 0
+    # One line ahead of neither: what comes from a dialogue is answered before the next line is read.
+    for line in lines:
+        other = next(others, None)
+        if other is None:
+            raise UserError(f"{path}: ends after {number} lines, but {place} goes on; make them correspond")
+        number += 1
+        yield line, other
+    if next(others, None) is not None:
+        raise UserError(f"{path}: has more lines than the {number} of {place}; make them correspond")
 
 
 def decode_line(raw: bytes, number: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from nmtkit.cli import main
-from nmtkit.cli.parameters import Without, flat
+from nmtkit.cli.parameters import Without
 from nmtkit.errors import UserError
 from nmtkit.options import Option, as_in, by_keyword, mistake, option, options_of
 from nmtkit.search.settings import Search
@@ -51,7 +51,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Orders, bool]]:
         got.append((orders, now))
 
     app = typer.Typer(callback=lambda: None, rich_markup_mode=None)
-    app.command()(main.with_volume(flat(order), main.in_options_typed))
+    app.command()(main.with_volume(order))
     monkeypatch.setattr(main, "app", app)
     return got
 
@@ -159,7 +159,7 @@ def test_a_new_setting_needs_no_more_than_its_two_fields(nmtkit: Run, monkeypatc
         got.append(request)
 
     app = typer.Typer(callback=lambda: None, rich_markup_mode=None)
-    app.command(cls=main.Command)(main.with_volume(flat(translate), main.in_options_typed))
+    app.command(cls=main.Command)(main.with_volume(translate))
     monkeypatch.setattr(main, "app", app)
     assert "Search:" in nmtkit("translate", "--help").out
     assert nmtkit("translate", "--reward", "0.5").status == 0

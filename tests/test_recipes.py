@@ -512,7 +512,7 @@ def test_nist_zh_en_runs_end_to_end_on_text_of_the_users(recipe: Recipe, tmp_pat
     for mt in ("mt03", "mt04", "mt05", "mt06"):
         assert re.search(rf"^{mt}$", printed, re.MULTILINE)
         assert re.search(rf"^{mt} \+PosUnk$", printed, re.MULTILINE)
-    assert "mteval-lc of the sources longer than that many words" in printed
+    assert "mteval-lc of sources longer than this many words" in printed
     assert re.search(r"^ +>0 +80 ", printed, re.MULTILINE)
 
 

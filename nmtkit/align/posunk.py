@@ -65,15 +65,9 @@ def nearest(links: Iterable[Link]) -> dict[int, int]:
 
 def annotate(ids: Sequence[int], links: Iterable[Link]) -> list[int]:
     """The ids of a target sentence with every UNK replaced by the symbol of its source position."""
-    source = nearest(links)
-    return [_annotation(t, source.get(t)) if id == UNK else id for t, id in enumerate(ids)]
-
-
-def _annotation(t: int, s: int | None) -> int:
-    """The id of the symbol for an unknown word at position t whose source word is at s, or has none."""
-    if s is None or abs(t - s) > FARTHEST:
-        return len(SPELLINGS) + UNKPOS.index(_NULL)
-    return len(SPELLINGS) + FARTHEST + t - s
+    numbers = {t: FARTHEST + t - s for t, s in nearest(links).items() if abs(t - s) <= FARTHEST}
+    null = UNKPOS.index(_NULL)
+    return [len(SPELLINGS) + numbers.get(t, null) if id == UNK else id for t, id in enumerate(ids)]
 
 
 def replace_unknown(
@@ -140,9 +134,13 @@ class Matcher:
         positions of other unknown words come from symbols of ``UNKPOS`` or from ``links``.
         """
         # Runs for every line, so most words cost one set or dictionary lookup.
-        best, explained = self.lexicon.best, self._explained
+        best, explained, known = self.lexicon.best, self._explained, self.known
         unknown = [t for t, word in enumerate(target) if word in UNKNOWN]
-        free = [s for s, word in enumerate(read) if word not in explained and self._free(read, s)]
+        # Those whose best translation is not known.
+        free = [
+            s for s, word in enumerate(read)
+            if word not in explained and (best.get(self._key(read, s)) or word) not in known
+        ]  # fmt: skip
         # Given a position instead of attention, only its neighbourhood is searched.
         nearby = looks if len(looks) == len(unknown) else nearness(target, links, len(read)) | dict(looks)
         origins = match(nearby, dict.fromkeys(free, 1.0))
@@ -167,10 +165,6 @@ class Matcher:
         """The lexicon's key for the source word at position s."""
         word = read[s]
         return word if word in self.lexicon.best or not _begins(read, s) else word[:1].lower() + word[1:]
-
-    def _free(self, read: Sequence[str], s: int) -> bool:
-        """True if an unknown word can come from source position s, because its best translation is not known."""
-        return (self.lexicon.best.get(self._key(read, s)) or read[s]) not in self.known
 
 
 def match(looks: Mapping[int, Sequence[float]], weights: Mapping[int, float]) -> dict[int, int]:

@@ -1,38 +1,38 @@
 """What every command has in common: --quiet and --verbose, and help that lists its options in groups."""
 
-import functools
-import inspect
 import logging
 import platform
 import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Any
 
-import typer
 from typer.core import TyperCommand
 
 from nmtkit.errors import UserError
+from nmtkit.options import Option, option
 from nmtkit.version import __version__
 
 log = logging.getLogger(__name__)
 
-COMMON = "Of every command"
-# In --help these are the last group.
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", help="Say nothing on stderr but warnings and errors.", rich_help_panel=COMMON),
-]
-Verbose = Annotated[
-    bool,
-    typer.Option(
-        "--verbose",
-        "-v",
-        help="Say more on stderr, each line with its time and where it comes from.",
-        rich_help_panel=COMMON,
-    ),
-]
+COMMON = "Of every command"  # the last group of the help
+
+
+@dataclass(frozen=True)
+class Volume:
+    """How much a command says on stderr."""
+
+    quiet: bool = option(False, Option("Say nothing on stderr but warnings and errors.", COMMON, names="--quiet -q"))
+    verbose: bool = option(
+        False,
+        Option("Say more on stderr, each line with its time and where it comes from.", COMMON, names="--verbose -v"),
+    )
+
+    def __post_init__(self) -> None:
+        if self.quiet and self.verbose:
+            raise UserError("--quiet and --verbose: leave one of the two out")
 
 
 class Command(TyperCommand):
@@ -54,58 +54,36 @@ class Command(TyperCommand):
 
 
 class _Screen(logging.Handler):
-    """Log lines on whatever is stderr at that moment: a progress bar takes its place, and stands below them."""
+    """Prints log lines to the current ``sys.stderr``, which a progress bar may have replaced."""
 
     def __init__(self, level: int, reworded: Callable[[str], str]) -> None:
         super().__init__(level)
         self._reworded = reworded
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the line, with the names of options where the library has those of arguments."""
+        """Print the record, reworded."""
         try:
             print(self._reworded(self.format(record)), file=sys.stderr, flush=True)
-        except (OSError, ValueError):  # stderr is full or closed, which must not end what is being done
+        except (OSError, ValueError):  # a full or closed stderr must not end the command
             self.handleError(record)
 
 
-def with_volume(function: Callable[..., None], reworded: Callable[[str], str]) -> Callable[..., None]:
-    """The command ``function`` with the options --quiet and --verbose, of which it need not know itself.
-
-    While it runs, what nmtkit logs is shown on stderr, ``reworded``: notes and warnings, or less, or more.
-    """
-    extra = {"quiet": Quiet, "verbose": Verbose}
-    own = inspect.signature(function)
-
-    @functools.wraps(function)
-    def command(quiet: bool, verbose: bool, **options: Any) -> None:
-        if quiet and verbose:
-            raise UserError("--quiet and --verbose: leave one of the two out")
-        with _shown(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO, reworded):
-            log.debug(f"nmtkit {__version__}, Python {platform.python_version()}: {shlex.join(sys.argv[1:])}")
-            function(**options)
-
-    # typer reads both: the names and defaults here, the types there.
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    added = [inspect.Parameter(name, keyword, default=False, annotation=kind) for name, kind in extra.items()]
-    vars(command)["__signature__"] = own.replace(parameters=[*own.parameters.values(), *added])
-    command.__annotations__ = {**function.__annotations__, **extra}
-    return command
-
-
 @contextmanager
-def _shown(level: int, reworded: Callable[[str], str]) -> Iterator[None]:
-    """Show on stderr, ``reworded``, what nmtkit logs from this level upwards."""
-    # The library only logs; whether that is shown, and where, is for the command line to say.
+def shown(volume: Volume, reworded: Callable[[str], str]) -> Iterator[None]:
+    """Show on stderr, ``reworded``, what nmtkit logs: notes and warnings, or less, or more."""
+    level = logging.WARNING if volume.quiet else logging.DEBUG if volume.verbose else logging.INFO
+    # The library only logs; the command line decides what is shown.
     logger, bars = logging.getLogger("nmtkit"), logging.getLogger("nmtkit.progress")
     handler = _Screen(level, reworded)
     if level == logging.DEBUG:
         handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
     before = logger.level, bars.disabled
     logger.addHandler(handler)
-    # Notes are made however quiet the screen is, for train.log.
+    # Notes are logged even with --quiet, for train.log.
     logger.setLevel(min(level, logging.INFO))
     bars.disabled = level > logging.INFO
     try:
+        log.debug(f"nmtkit {__version__}, Python {platform.python_version()}: {shlex.join(sys.argv[1:])}")
         yield
     finally:
         logger.removeHandler(handler)

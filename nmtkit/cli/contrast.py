@@ -28,7 +28,7 @@ def contrast(options: ContrastOptions, as_json: Annotated[bool, replace(AS_JSON,
     if as_json:
         print(json.dumps({name: list(map(_as_json, rows)) for name, rows in tables.items()}, indent=2))
     else:
-        # JSON has the empty tables, too: a script can rely on every key.
+        # JSON has empty tables, too, so that scripts can rely on every key.
         _print({name: rows for name, rows in tables.items() if rows})
 
 

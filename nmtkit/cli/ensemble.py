@@ -1,20 +1,12 @@
 """``nmtkit ensemble``: several models in one folder."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from nmtkit.cli.options import Combine, Weights, log, parse_weights, say_next_of_model
+from nmtkit.cli.options import log, say_next_of_model
+from nmtkit.workflow.ensemble import EnsembleOptions, bundle
 
 
-def ensemble(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL", show_default=False,
-        help="Model folders to combine, or checkpoint folders such as run/checkpoints/step-876.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Ensemble folder to write.")] = Path("ensemble"),
-    combine: Combine = None,
-    weights: Weights = None,
-) -> None:  # fmt: skip
+def ensemble(options: EnsembleOptions) -> None:
     """Bundle models into one folder that translates with all of them.
 
       nmtkit ensemble one two three
@@ -26,10 +18,6 @@ def ensemble(
     Every command that translates, scores or reports takes the folder as a model folder; nmtkit average and nmtkit
     inspect are for single models.
     """
-    # Imports torch, for which ``nmtkit --help`` must not wait.
-    from nmtkit.translation.loading import write_ensemble
-
-    # The option's default is None because ``translate`` shares it, where an ensemble folder has a say.
-    write_ensemble(models, output, combine or "prob", parse_weights(weights))
-    log.info(f"{output}: {', '.join(map(str, models))}")
-    say_next_of_model(output)
+    bundle(options)
+    log.info(f"{options.output}: {', '.join(map(str, options.models))}")
+    say_next_of_model(Path(options.output))

@@ -68,9 +68,9 @@ def _print_parts(found: Inspection, shapes: bool) -> None:
     """Print the parameters of each part, with our vocabularies and with the paper's, and with ``shapes`` each one."""
     paper, ours, theirs = found.experiment.paper, found.parameters, found.parameters_of_paper
     rows = [[part, f"{ours[part] / 1e6:.3f}", f"{theirs[part] / 1e6:.3f}", ""] for part in ours]
-    # Papers print a total only, so that the last row alone has one beside it.
+    # Papers report the total only.
     rows[-1][-1] = "-" if paper.parameters is None else f"{paper.parameters:g}"
-    # A count of parameters means nothing without the vocabularies; both are shown.
+    # Parameter counts depend on the vocabularies, so both are shown.
     columns = [f"{src:,} and {tgt:,} words" for src, tgt in (found.words, found.experiment.data.words)]
     print_table(f"{paper.title}: millions of parameters", ["part", *columns, "the paper says"], rows)
     if shapes:

@@ -13,6 +13,7 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import FrameType
 from typing import Annotated, Any, TextIO, cast
 
@@ -20,7 +21,7 @@ import typer
 
 from nmtkit.cli.align import align
 from nmtkit.cli.average import average
-from nmtkit.cli.command import Command, with_volume
+from nmtkit.cli.command import Command, Volume, shown
 from nmtkit.cli.contrast import contrast
 from nmtkit.cli.doctor import doctor
 from nmtkit.cli.ensemble import ensemble
@@ -58,8 +59,13 @@ def _help(function: Callable[..., None]) -> str:
 
 
 def in_options_typed(message: str) -> str:
-    """A message of the library in the words of the command that was typed, see ``in_options``."""
+    """A message of the library with the options of the command that was typed."""
     return in_options(message, sys.argv[1:])
+
+
+def with_volume(function: Callable[..., None]) -> Callable[..., None]:
+    """The command ``function`` for typer, with the options --quiet and --verbose."""
+    return flat(function, Volume, partial(shown, reworded=in_options_typed))
 
 
 # In the order in which they are used; --help lists them in this order.
@@ -68,12 +74,10 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     report, inspect_model, models,
 )  # fmt: skip
 for command in COMMANDS:
-    # typer would cut the summary at a width of its own; the first sentence is whole.
+    # typer would truncate the summary.
     text = _help(command)
     first = re.split(r"(?<=\.)\s", text)[0]
-    app.command(command.__name__.rstrip("_"), cls=Command, help=text, short_help=first)(
-        with_volume(flat(command), in_options_typed)
-    )
+    app.command(command.__name__.rstrip("_"), cls=Command, help=text, short_help=first)(with_volume(command))
 
 
 def _print_version(wanted: bool) -> None:
@@ -103,7 +107,7 @@ def nmtkit(
 app.callback(help=_help(nmtkit))(nmtkit)
 
 
-# The base class of what typer raises for a command line that it does not understand; typer has no name for it.
+# typer has no public name for the base class of its usage errors.
 WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
 # Arguments of the library whose option has another name in this command, or belongs to another command.
@@ -118,9 +122,9 @@ OPTIONS = {
 def in_options(message: str, words: Sequence[str]) -> str:
     """A message of the library, which names arguments as `n_best`, with the options (--n-best) of the command instead.
 
-    words: what was typed after nmtkit. What the command has no option for stays as it is.
+    words: what was typed after nmtkit. Arguments without an option stay.
     """
-    if "`" not in message:  # as in most lines of a log, for which all commands would be made anew
+    if "`" not in message:  # like most log lines; the commands below are slow to build
         return message
     # The first word that is a command: global options may stand before it.
     commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
@@ -133,7 +137,7 @@ def in_options(message: str, words: Sequence[str]) -> str:
 
 
 def _long_name(parameter: Any, words: Sequence[str]) -> str | None:
-    """The long name by which an option was given (--separate for --joint), or its first one; an argument has none."""
+    """The long name of an option as typed (--separate for --joint), or else its first one; None for an argument."""
     names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--")]
     return next((name for name in names if name in words), names[0] if names else None)
 
@@ -148,7 +152,7 @@ def main() -> None:
         sys.stdout = _stand_in(1, os.O_RDONLY)
     if sys.stderr is None:
         sys.stderr = _stand_in(2, os.O_WRONLY)
-    # As Python has it for stderr: a name of a file that is not UTF-8, say, can be printed.
+    # As for stderr, so that any file name can be printed.
     cast(io.TextIOWrapper, sys.stdout).reconfigure(errors="backslashreplace")
     try:
         with _terminated():
@@ -159,7 +163,7 @@ def main() -> None:
     except UserError as error:
         sys.exit("nmtkit: error: " + " ".join(in_options_typed(str(error)).splitlines()))
     except WrongUsage as error:  # typer would print its usage over several lines
-        # An option may be unknown to one command and known to another: the message names whose help to read.
+        # The message names the command whose help to read.
         place = error.ctx.command_path if error.ctx else "nmtkit"
         sys.exit(f"nmtkit: error: {' '.join(error.format_message().split()).rstrip('.')}; see {place} --help")
     except BrokenPipeError:
@@ -193,6 +197,6 @@ def _terminated() -> Iterator[None]:
 
 
 def _stand_in(number: int, flags: int) -> TextIO:
-    """A stream for a descriptor that is closed, so that no file that is opened later gets its number."""
+    """A stream for a closed descriptor, so that no file opened later gets its number."""
     os.dup2(os.open(os.devnull, flags), number)
     return open(number, "w", encoding="utf-8")

@@ -5,69 +5,41 @@ import logging
 import os
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, TextIO, TypeVar, cast
+from typing import Annotated, TextIO, cast
 
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, file_of, read_lines
+from nmtkit.lines import atomic_write, file_of
 from nmtkit.options import Option
-from nmtkit.workflow import shared
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 AS_JSON = Option("Print JSON, for scripts.", names="--json")
 AsJson = Annotated[bool, AS_JSON]
-Combine = Annotated[Literal["prob", "logprob"] | None, shared.COMBINE]
-DataFolder = Annotated[Path, shared.DATA]
-Raw = Annotated[Path, shared.RAW]
-SourceLanguage = Annotated[str | None, shared.SOURCE_LANGUAGE]
-SubsetMetric = Annotated[str, shared.SUBSET_METRIC]
-TargetLanguage = Annotated[str | None, shared.TARGET_LANGUAGE]
-Weights = Annotated[str | None, shared.WEIGHTS]
-WeightsOfMany = Annotated[str | None, replace(shared.WEIGHTS, group=shared.ENSEMBLES, before="max_input_length")]
+OUTPUT_FILE = Option("File to write; - is standard output.", names="--output -o")
 
 
 def say_next(command: str, *options: tuple[str, Path, str]) -> None:
-    """Say on stderr which command comes next, as in "next: nmtkit vocab -d other".
+    """Log which command comes next, such as "next: nmtkit vocab -d other".
 
-    options: of that command, each with the folder to give it and the one that it takes when none is given.
+    options: each with the folder to pass and the command's default.
     """
     given = "".join(f" {name} {shlex.quote(str(path))}" for name, path, default in options if path != Path(default))
     log.info(f"next: nmtkit {command}{given}")
 
 
 def say_next_of_model(folder: Path) -> None:
-    """Say on stderr what comes next for a finished model: to score the test set if there is one, else to translate."""
+    """Log what comes next for a finished model: scoring the test set if there is one, or else translating."""
     if Path("data/test.src").exists():
         say_next("score", ("-m", folder, "run"))
     else:
         log.info(f"next: nmtkit translate -m {shlex.quote(str(folder))} < in.txt > out.txt")
 
 
-def beside_lines(lines: Iterable[T], path: Path, input: str) -> Iterator[tuple[T, str]]:
-    """Each line with the line of ``path`` that belongs to it; raises UserError where either ends first."""
-    # Not zip(strict=True): the message names the file and the line, and the input may be a dialogue without an end.
-    others, number = read_lines(path), 0
-    place = "standard input" if input == "-" else input
-    # One line ahead of neither: what comes from a dialogue is answered before the next line is read.
-    for line in lines:
-        other = next(others, None)
-        if other is None:
-            raise UserError(f"{path}: ends after {number} lines, but {place} goes on; make them correspond")
-        number += 1
-        yield line, other
-    if next(others, None) is not None:
-        raise UserError(f"{path}: has more lines than the {number} of {place}; make them correspond")
-
-
 def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
-    """Raise UserError if a file that is read, "-" for standard input, would be replaced by the option's output."""
+    """Raise UserError if the output of an option would replace an input file ("-": standard input)."""
     if not os.path.isfile(output):
         return
     for path in inputs:
@@ -79,7 +51,7 @@ def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
         elif not os.path.exists(read):
             continue
         if os.path.samestat(os.stat(read), os.stat(output)):
-            raise UserError(f"{option} {output}: is read, too, and would be replaced; name another file")
+            raise UserError(f"{option} {output}: is an input, too, and would be replaced; name another file")
 
 
 @contextmanager
@@ -89,7 +61,7 @@ def open_output(output: str) -> Iterator[TextIO]:
     Standard output fills as translations come; a file appears when it is complete.
     """
     if output == "-":
-        # A line ends in \n on every system, and what cannot be encoded must not end a long translation.
+        # Lines end in \n on every system, and a lone surrogate must not end a long translation.
         cast(io.TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", errors="replace", newline="\n")
         yield sys.stdout
     else:
@@ -98,31 +70,5 @@ def open_output(output: str) -> Iterator[TextIO]:
 
 
 def forget_output() -> None:
-    """Send what is left for stdout nowhere: Python flushes it once more at its end, and would fail again."""
+    """Discard the rest of stdout: Python flushes it at exit, and would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def parse_weights(text: str | None) -> tuple[float, ...] | None:
-    """``2,1,1`` as numbers, whatever they are worth; raises UserError for anything else."""
-    if text is None:
-        return None
-    try:
-        return tuple(float(weight) for weight in text.split(","))
-    except ValueError:
-        raise UserError(f"--weights {text}: expected one number for each model, as 2,1,1") from None
-
-
-@contextmanager
-def lines_done(shown: bool) -> Iterator[Callable[[int], None]]:
-    """A function that shows, while a text is translated, how many lines are done."""
-    if not shown:
-        yield lambda lines: None
-        return
-    from rich.console import Console
-
-    # The wall clock may be set while a long text is translated.
-    start = time.monotonic()
-    with Console(stderr=True).status("translating") as status:
-        yield lambda lines: status.update(
-            f"{lines} lines translated, {lines / (time.monotonic() - start):.0f} a second"
-        )

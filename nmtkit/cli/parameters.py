@@ -1,6 +1,6 @@
 """The parameters of a command from the fields of a dataclass: the only file that knows how one becomes the other.
 
-A command says what it takes: ``def train(options: TrainOptions, dry_run: Annotated[bool, Option(...)])``. typer gets a
+A command names its dataclass: ``def train(options: TrainOptions, dry_run: Annotated[bool, Option(...)])``. typer gets a
 function with a parameter for each field that is an option, and the command gets the dataclass.
 """
 
@@ -8,23 +8,29 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import MISSING, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
 
 from nmtkit.options import Option, options_of, types_of
+
+S = TypeVar("S")
 
 
 class Without(tuple[str, ...]):
     """In the annotation of a dataclass: fields that are no options of this command."""
 
 
-def flat(function: Callable[..., None]) -> Callable[..., None]:
+def flat(
+    function: Callable[..., None], common: type[S], around: Callable[[S], AbstractContextManager[None]]
+) -> Callable[..., None]:
     """The command ``function`` with the fields of its dataclasses as parameters of their own.
 
-    A field that was not given has its default.
+    A field that was not given has its default. common: a dataclass of further options; the function runs within
+    ``around`` of it.
     """
     parameters: list[inspect.Parameter] = []
     moved: list[tuple[str, inspect.Parameter]] = []
@@ -37,7 +43,8 @@ def flat(function: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters.append(parameter)
 
-    for own in inspect.signature(function).parameters.values():
+    last = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, annotation=common)
+    for own in (*inspect.signature(function).parameters.values(), last):
         kind, *more = get_args(own.annotation) if get_origin(own.annotation) is Annotated else (own.annotation,)
         shown = next((each for each in more if isinstance(each, Option)), None)
         if is_dataclass(kind) and isinstance(kind, type):
@@ -57,11 +64,12 @@ def flat(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        built = {}
-        for part, (schema, names) in schemas.items():
-            given = {name: values.pop(name) for name in names}
-            built[part] = schema(**{name: value for name, value in given.items() if value is not None and value != []})
-        function(**built, **values)
+        parts = {part: {name: values.pop(name) for name in names} for part, (_, names) in schemas.items()}
+        with around(common(**parts.pop("common"))):
+            for part, given in parts.items():
+                named = {name: value for name, value in given.items() if value is not None and value != []}
+                values[part] = schemas[part][0](**named)
+            function(**values)
 
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -81,8 +89,8 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
     }  # fmt: skip
     info = typer.Argument(**about) if shown.argument else typer.Option(*names, **about)
     usual = default
-    if any(get_origin(kind) is list for kind in get_args(typed)):
-        usual = None  # several of an option stand for its default, which its help says
+    if default is not ... and any(get_origin(kind) is list for kind in get_args(typed)):
+        usual = None  # the help says what the default of a repeatable option is
     elif isinstance(default, str) and Path in (typed, *get_args(typed)):
         usual = Path(default)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=Annotated[typed, info])
@@ -91,15 +99,16 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
 def _typed(hint: Any) -> Any:
     """The type in which typer reads a value of a field's type.
 
-    Of a type that has several kinds, a path is read as such, several values as a list; and a number or a word, or
-    numbers with commas, as text.
+    A union with a path is read as a path, one with a sequence as a list; other unions, such as a number or a word, and
+    numbers with commas, are read as text. The lines of a file are a path.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         kinds = [kind for kind in arguments if kind is not types.NoneType]
         if len(kinds) == 1:
             return _typed(kinds[0]) | None
-        lists = [kind for kind in kinds if get_origin(kind) is Sequence and get_args(kind)[0] not in (int, float)]
+        single = (int, float, str) if Path in kinds else (int, float)  # numbers with commas, and lines of a file
+        lists = [kind for kind in kinds if get_origin(kind) is Sequence and get_args(kind)[0] not in single]
         one = _typed(lists[0]) if lists else Path if Path in kinds else str
         return one | None if types.NoneType in arguments or lists else one
     if origin is tuple and ... not in arguments:

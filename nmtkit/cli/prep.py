@@ -22,7 +22,7 @@ def prep(
 
       nmtkit prep --train europarl.en.gz europarl.fr.gz --dev dev.en dev.fr --test test.en test.fr
 
-      nmtkit prep --train text.en text.fr --dev-size 1000     (a development set drawn from the training text)
+      nmtkit prep --train text.en text.fr --dev-size 1000     (a development set sampled from the training text)
 
       nmtkit prep -s en -t fr --train crawl.tsv.gz:2 crawl.tsv.gz:4     (columns 2 and 4 of a table)
 
@@ -50,8 +50,8 @@ def prep(
     """
     output = Path(options.output)
     if as_json and (options.shard or verify):
-        raise UserError("--json: is of a whole data folder; leave out --shard and --verify")
-    # Reads the folder alone: neither raw text nor settings are needed.
+        raise UserError("--json: describes a whole data folder; leave out --shard and --verify")
+    # Needs neither raw text nor settings.
     if verify:
         from nmtkit.text import manifest
 
@@ -60,7 +60,7 @@ def prep(
     report = prepare(options)
     log.info(report)
     if as_json and not isinstance(report, str):
-        # What is kept in manifest.json, too.
+        # As in manifest.json.
         print(json.dumps({"folder": str(output), **report.manifest}, indent=2, ensure_ascii=False))
     elif not options.shard:
         say_next("vocab", ("-d", output, "data"))

@@ -1,66 +1,29 @@
 """``nmtkit score``: metrics of translations, each printed with what it means."""
 
 import json
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
-from nmtkit.cli.options import AsJson, SubsetMetric
+from nmtkit.cli.options import AS_JSON
 from nmtkit.cli.tables import print_table
-from nmtkit.options import Option
-from nmtkit.translation.request import REPLACE_UNK
-from nmtkit.workflow import score as workflow
-from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MAX_LENGTH, MODEL, PRECISION
+from nmtkit.workflow.score import ScoreOptions, score_systems
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.comparison import Comparison, Part
-    from nmtkit.evaluation.significance import Tested
 
-FILES, OWN = "Translations in files", "A model's own translations"  # of the help
 TESTS = {"bs": "paired bootstrap", "ar": "approximate randomisation"}
 
 
-def score(
-    files: Annotated[list[Path] | None, Option(
-        "Translations, then the reference; - is standard input.", metavar="HYP... REF", argument=True)] = None,
-    references: Annotated[list[Path] | None, Option(
-        "Reference, instead of REF; may be repeated for several references.", FILES, names="--reference -r")] = None,
-    source: Annotated[Path | None, Option(
-        "Source text, to score by sentence length in words and to count names.", FILES)] = None,
-    vocab: Annotated[Path | None, Option(
-        "Target vocabulary of words, to score the sentences whose references have no unknown word, and to count "
-        "the names that it does not have.", FILES)] = None,
-    subset_metric: SubsetMetric = "multi-bleu",
-    paired: Annotated[Literal["bs", "ar"] | None, Option(
-        "Significance test against the first system: paired bootstrap (bs) or approximate randomisation (ar).",
-        FILES)] = None,
-    seeds: Annotated[bool, Option(
-        "Show mean and standard deviation, for translations by one system trained with several seeds.",
-        FILES)] = False,
-    language: Annotated[str | None, Option(
-        "Target language, for the Moses tokenizer.  [default: that of the data folder, or en]", FILES,
-        names="--language -l")] = None,
-    tokenized: Annotated[bool, Option(
-        "The files are tokenised already; compute tokenised BLEU only.", FILES)] = False,
-    as_json: AsJson = False,
-    data: Annotated[Path, DATA.within(OWN)] = Path("data"),
-    model: Annotated[Path, MODEL.within(OWN)] = Path("run"),
-    checkpoint: Annotated[str | None, CHECKPOINT.within(OWN)] = None,
-    split: Annotated[Literal["dev", "test"], Option("Set of the data folder to translate and score.", OWN)] = "test",
-    max_length: Annotated[int | None, MAX_LENGTH.within(OWN)] = None,
-    replace_unk: Annotated[bool, REPLACE_UNK.within(OWN)] = False,
-    precision: Annotated[Literal["auto", "float32", "bfloat16", "int8"], PRECISION.within(OWN)] = "auto",
-    device: Annotated[str, DEVICE.within(OWN)] = "auto",
-) -> None:  # fmt: skip
+def score(options: ScoreOptions, as_json: Annotated[bool, replace(AS_JSON, before="data")] = False) -> None:
     """Score translations with tokenised BLEU (as in the papers), sacreBLEU, chrF and TER.
 
     Without files, the test set of the data folder is translated with the model and scored, together with the
     cross-entropy of the reference; the translations are kept in the model folder, as run/test.hyp.
     Files are plain text in the target language, one sentence per line.
 
-    With the source, names are counted as well: capitalised words of the source that stand in a reference, too, but for
-    first words of a sentence that occur without a capital elsewhere; and those of them that stand in the translation.
-    The same is counted for the names that are not in the target vocabulary, where that is known.
+    With the source, names are counted: capitalised words of the source that also occur in a reference, except words
+    that begin a sentence and occur in lower case elsewhere; and how many of them occur in the translation. Names that
+    are not in the target vocabulary, if it is known, are also counted by themselves.
 
       nmtkit score
       nmtkit score --replace-unk
@@ -75,25 +38,18 @@ def score(
 
       nmtkit score <(cat a.hyp b.hyp) <(cat a.ref b.ref) --source <(cat a.src b.src) --subset-metric mteval-lc
     """
-    scores = workflow.score(
-        *(files or ()), references=references or (), source=source, vocab=vocab, subset_metric=subset_metric,
-        paired=paired, seeds=seeds, language=language, tokenized=tokenized, data=data, model=model,
-        checkpoint=checkpoint, split=split, max_length=max_length,
-        replace_unk=replace_unk, precision=precision, device=device,
-    )  # fmt: skip
+    scores = score_systems(options)
     if as_json:
-        # Not in ASCII: names of files are shown as they are.
+        # Not in ASCII, for the names of files.
         print(json.dumps(_json(scores.comparison, scores.references), indent=2, ensure_ascii=False))
     else:
-        _print(scores.comparison, scores.references, paired, max_length)
+        _print(scores.comparison, scores.references, options)
 
 
-def _print(
-    comparison: "Comparison", refs: list[str], paired: Literal["bs", "ar"] | None, max_length: int | None
-) -> None:
-    """Print the table of systems, then one that says what each metric is, then every other part there is."""
+def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> None:
+    """Print the scores of all systems, the signatures of the metrics, and the other tables."""
     names = [system.name for system in comparison.systems]
-    # All systems have the same metrics, so that the first says which columns there are.
+    # All systems have the same metrics.
     metrics = [m.metric for m in comparison.measured[0]]
     scores = [
         [name, *(f"{m.score.value:.2f}" for m in ms)] for name, ms in zip(names, comparison.measured, strict=True)
@@ -104,30 +60,30 @@ def _print(
     sentences = len(comparison.systems[0].words)
     print_table(f"{sentences} sentences, reference {', '.join(refs)}", ["system", *metrics], scores)
     print()
-    # That of a significance test has the number of samples in it, and is shown instead.
+    # The signature of a significance test also has the number of samples.
     signatures = {d.metric: d.signature for d in comparison.differences}
     meanings = [[m.metric, m.on, signatures.get(m.metric, m.score.signature)] for m in comparison.measured[0]]
     print_table("metrics", ["metric", "computed on", "signature"], meanings)
     metric = comparison.subset_metric
     _print_parts(f"{metric} by length of the source in words", "words", comparison.bins, names)
-    _print_parts(f"{metric} of the sources longer than that many words", "words", comparison.longer, names)
+    _print_parts(f"{metric} of sources longer than this many words", "words", comparison.longer, names)
     _print_parts(f"{metric} of the sentences whose references have no unknown word", "", comparison.unknown_free, names)
     _print_unknown(comparison)
-    if paired:
+    if options.paired:
         print()
         rows = [
-            [d.metric, name, f"{t.score:.2f}", *_interval(t), "" if t.p is None else f"{t.p:.4f}"]
+            [d.metric, name, f"{t.score:.2f}", *(_cell(v, 2) for v in (t.mean, t.interval)), _cell(t.p, 4)]
             for d in comparison.differences
             for name, t in zip(names, d.tested, strict=True)
         ]
-        title = f"{TESTS[paired]} against {names[0]}; p: a difference as large by chance"
+        title = f"{TESTS[options.paired]} against {names[0]}; p: a difference as large by chance"
         print_table(title, ["metric", "system", "score", "mean", "± 95 %", "p"], rows)
     for system in comparison.systems:
         if system.forced is not None:
             print()
             rows = [[unit, f"{value:.4f}"] for unit, value in system.forced.units().items()]
-            # A figure without the pairs it is of could not be compared with anybody's.
-            limit = f" of at most {max_length} tokens a side" if max_length else ""
+            # Comparable only if it is computed on the same pairs.
+            limit = f" of at most {options.max_length} tokens a side" if options.max_length else ""
             tokens = f"{system.forced.sentences} sentences{limit}, {system.forced.tokens} tokens"
             print_table(f"cross-entropy of the reference, end marks included: {tokens}", ["unit", "value"], rows)
 
@@ -145,7 +101,7 @@ def _print_parts(title: str, kind: str, parts: "list[Part]", names: list[str]) -
 
 
 def _print_unknown(comparison: "Comparison") -> None:
-    """Print what became of unknown words and names in every system's translations, if there were any."""
+    """Print the counts of unknown words and names of every system, if there are any."""
     from nmtkit.evaluation.comparison import unknown_columns
 
     if table := unknown_columns(comparison):
@@ -154,16 +110,16 @@ def _print_unknown(comparison: "Comparison") -> None:
             [system.name, *cells]
             for system, cells in zip(comparison.systems, zip(*table.values(), strict=True), strict=True)
         ]
-        print_table("what became of unknown words, and of names that a reference has, too", ["system", *table], rows)
+        print_table("unknown words, and names that also occur in a reference", ["system", *table], rows)
 
 
-def _interval(tested: "Tested") -> list[str]:
-    """The cells of mean and half the interval, both blank where the test has none."""
-    return ["" if value is None else f"{value:.2f}" for value in (tested.mean, tested.interval)]
+def _cell(value: float | None, digits: int) -> str:
+    """A figure, or a blank cell where the test has none."""
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def _json(comparison: "Comparison", refs: list[str]) -> dict[str, Any]:
-    """The comparison as plain values for scripts; whatever was not asked for is there and empty."""
+    """The comparison as plain values for scripts; parts that were not requested are empty."""
     systems = [
         {
             "hypothesis": system.name,
@@ -173,7 +129,7 @@ def _json(comparison: "Comparison", refs: list[str]) -> dict[str, Any]:
             },
             "cross_entropy": system.forced and {**asdict(system.forced), **system.forced.units()},
             "unknown_words": system.unknown and system.unknown._asdict(),
-            # Names of the source that a reference has, too; None where the source, or the vocabulary, is not known.
+            # Names of the source that also occur in a reference; None if source or vocabulary are unknown.
             "names": comparison.names[i]._asdict() if comparison.names else None,
             "unknown_names": comparison.unknown_names[i]._asdict() if comparison.unknown_names else None,
         }

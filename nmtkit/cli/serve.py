@@ -5,18 +5,18 @@ import logging
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from nmtkit.cli.options import WeightsOfMany, parse_weights
 from nmtkit.cli.parameters import Without
 from nmtkit.errors import UserError
 from nmtkit.lines import real_path
 from nmtkit.options import Option
 from nmtkit.serving.limits import Limits
-from nmtkit.translation.request import SPEED, Request
-from nmtkit.workflow.shared import COMBINE_MANY, DEVICE, ENSEMBLES, JOBS_OF_SEARCH, LEXICON, PRECISION
+from nmtkit.translation.request import Request
+from nmtkit.workflow.shared import ENSEMBLES
+from nmtkit.workflow.translate import TranslateOptions, models_of
 
 log = logging.getLogger(__name__)
 
@@ -39,14 +39,9 @@ def serve(
     split: Annotated[bool, Option(
         "Split texts into sentences, not only into lines.", names="--split/--no-split")] = True,
     request: Annotated[Request, Without(("n_best", "seed", "alignment", "tokenized", "max_tokens"))],
-    lexicon: Annotated[Path | None, LEXICON] = None,
     ensemble: Annotated[bool, Option(
         "Offer one translator, the ensemble of all models.", ENSEMBLES, before="max_input_length")] = False,
-    combine: Annotated[Literal["prob", "logprob"] | None, COMBINE_MANY] = None,
-    weights: WeightsOfMany = None,
-    precision: Annotated[Literal["auto", "float32", "bfloat16", "int8"], PRECISION.within(SPEED)] = "auto",
-    device: Annotated[str, DEVICE.within(SPEED)] = "auto",
-    jobs: Annotated[int | None, JOBS_OF_SEARCH.within(SPEED)] = None,
+    options: Annotated[TranslateOptions, Without(("model", "checkpoint"))],
     limits: Limits,
 ) -> None:  # fmt: skip
     """Serve translations: a page for people at http://127.0.0.1:8080, and an API for programs.
@@ -69,26 +64,24 @@ def serve(
     if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
         raise UserError("--api-key: is empty, or has spaces around it or letters beyond ASCII; give another")
     folders = model or [Path("run")]
-    if len(folders) > 1 and not ensemble and (combine or weights):
+    if len(folders) > 1 and not ensemble and (options.combine or options.weights):
         raise UserError("--combine and --weights are for an ensemble; add --ensemble, or leave them out")
     try:
         from nmtkit.serving.server import Server, hosts_of, listen
     except ModuleNotFoundError as error:
         raise UserError(f"serving needs {error.name}; install it with: pip install 'nmtkit[serve]'") from None
     from nmtkit.serving.search import Offer
-    from nmtkit.translation.jobs import Models
 
     together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
     names = ["ensemble"] if ensemble else shortest_names(folders)
-    offers = tuple(
-        Offer(name, Models(group, device, combine, parse_weights(weights), precision, lexicon).resolved())
-        for name, group in zip(names, together, strict=True)
-    )
+    offers = tuple(Offer(name, models_of(options, group)) for name, group in zip(names, together, strict=True))
     # First, so that an address that is taken is noticed before models are loaded.
     with listen(host, port) as listener:
         # As numbers, and an address that every network has (fe80::1) with the name of its network.
         address = socket.getnameinfo(listener.getsockname(), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
-        server = Server(offers, request, limits, split, api_key, tuple(cors or ()), hosts_of(listener, host), jobs)
+        server = Server(
+            offers, request, limits, split, api_key, tuple(cors or ()), hosts_of(listener, host), options.jobs
+        )
         models = ", ".join(f"{each.name} ({each.source} to {each.target})" for each in server.models)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         if api_key is None and not ipaddress.ip_address(address[0]).is_loopback:
@@ -99,7 +92,7 @@ def serve(
 def shortest_names(folders: Sequence[Path]) -> list[str]:
     """A name for each folder: its own, with as many of those above it as tell it from the others.
 
-    Raises UserError for a folder that is there twice.
+    Raises UserError for a folder that is given twice.
     """
     paths = [real_path(folder) for folder in folders]
     for number, path in enumerate(paths):

@@ -2,23 +2,17 @@
 
 import sys
 from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-from nmtkit.cli.options import (
-    WeightsOfMany,
-    beside_lines,
-    check_output,
-    lines_done,
-    log,
-    open_output,
-    parse_weights,
-)
+from nmtkit.cli.options import OUTPUT_FILE, check_output, log, open_output
 from nmtkit.cli.parameters import Without
 from nmtkit.errors import UserError
-from nmtkit.lines import check_read_once, raw_lines, real_path
+from nmtkit.lines import beside_lines, check_read_once, raw_lines, real_path
 from nmtkit.options import Option
 from nmtkit.search.settings import SEARCH
 from nmtkit.translation.request import OUTPUT, SEED, Request
@@ -32,8 +26,7 @@ def translate(
     input: Annotated[str, Option(
         "File to translate (.gz and .zst too); - is standard input, which is translated as it arrives.",
         names="--input -i", before="beam_size")] = "-",
-    output: Annotated[str, Option(
-        "File to write; - is standard output.", names="--output -o", before="beam_size")] = "-",
+    output: Annotated[str, replace(OUTPUT_FILE, before="beam_size")] = "-",
     sample: Annotated[bool, Option(
         "Sample a translation from the model instead of searching for the best.", SEARCH)] = False,
     seed: Annotated[int | None, SEED] = None,
@@ -49,7 +42,6 @@ def translate(
         before="tokenized")] = None,
     as_json: Annotated[bool, Option(
         "Write a JSON object per translation, for scripts.", OUTPUT, names="--json", before="tokenized")] = False,
-    weights: WeightsOfMany = None,
 ) -> None:  # fmt: skip
     """Translate text line by line: one output line for each input line, and a blank line for a blank line.
 
@@ -127,19 +119,23 @@ def translate(
     stream = Stream() if input == "-" else None
     # Only reading from standard input can block.
     raw, ready = (stream, stream.ready) if stream else (raw_lines(input), lambda: True)
-    lines = decoded(raw, "standard input" if input == "-" else input, _warn)
-    pairs = beside_lines(lines, beside, input) if beside else lines
-    windows = translate_windows(
-        replace(options, lines=pairs, request=request, weights=parse_weights(weights), ready=ready)
-    )
+    place = "standard input" if input == "-" else input
+    lines = decoded(raw, place, _warn)
+    pairs = beside_lines(lines, beside, place) if beside else lines
+    windows = translate_windows(replace(options, lines=pairs, request=request, ready=ready))
     from nmtkit.translation import formats  # after torch, which that imports
 
-    # No progress line where it would stand between the translations, or in what is typed.
+    # No progress where it would stand between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
+    done: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda lines: None)
+    if shown:
+        from nmtkit.machine.progress import progress  # rich, which a pipe does without
+
+        done = progress("translating")
     line = formats.json_object if as_json else formats.moses if request.n_best else partial(formats.columns, scores)
     number = long = 0
     unknown = Counter[str]()
-    with open_output(output) as file, formats.attention_arrays(attention) as keep, lines_done(shown) as report:
+    with open_output(output) as file, formats.attention_arrays(attention) as keep, done as advance:
         for found in windows:
             for best in found:
                 file.writelines(f"{line(number, translation)}\n" for translation in best)
@@ -149,7 +145,7 @@ def translate(
                 number, long = number + 1, long + (best[0].pieces > 1)
                 unknown.update(best[0].unknown._asdict() if best[0].unknown else {})
             file.flush()  # the reader may be waiting for the answer before the next line
-            report(number)
+            advance(len(found))
     if any(unknown.values()):
         parts = f"{unknown['translated']} translated, {unknown['copied']} copied, {unknown['left']} left"
         log.info(f"nmtkit: unknown words ({request.unk_origin or 'matched'}): {parts}")

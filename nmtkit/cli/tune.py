@@ -41,7 +41,7 @@ def _print(title: str, tuned: Tuned) -> None:
         rows.setdefault((setting.length_penalty, alpha), []).append(f"{found:.2f}")
     print_table(title, ["", "alpha", *(f"{beta:g}" for beta in betas)], [[*key, *row] for key, row in rows.items()])
     print()
-    # The settings as they are stand beside the best, to show what there is to be gained.
+    # The current settings beside the best show the gain.
     best = max(tuned.values)
     named = [["as it is", _options(own), f"{value:.2f}"], ["best", _options(tuned.best), f"{best:.2f}"]]
     print_table("for nmtkit translate", ["", "options", "value"], named)

@@ -14,14 +14,14 @@ from nmtkit.errors import UserError
 from nmtkit.folders import ALIGN_FILES, TextFiles
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
 from nmtkit.machine.progress import progress
-from nmtkit.text.bpe import join_pieces
-from nmtkit.text.sentencepieces import join_sentencepieces
+from nmtkit.text.bpe import Segmenter
+from nmtkit.text.sentencepieces import SentencePieces
 from nmtkit.text.settings import Prep, Segmentation, load_prep
 
 # Joins the tokens of a segmentation to words.
 JOIN: dict[Segmentation, Callable[[list[str]], list[str]]] = {
-    "bpe": join_pieces,
-    "sentencepiece": join_sentencepieces,
+    "bpe": Segmenter.join,
+    "sentencepiece": SentencePieces.join,
     "words": list,
 }
 

@@ -15,6 +15,7 @@ import numpy as np
 from nmtkit.documents.alignment import Aligned, shares
 from nmtkit.documents.sentences import Span
 from nmtkit.errors import UserError
+from nmtkit.search.beam import Floats
 
 # In the order of files: what programs fill in, markup, web and e-mail addresses.
 _PATTERNS = (
@@ -22,10 +23,10 @@ _PATTERNS = (
     r"[$%#]?\{[^{}]*\}",  # {name}, ${name}, %{name}, {0:.2f}
     r"%(?:\(\w+\))?(?:\d+\$)?[-+#0]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[jztL])?[@diouxXeEfFgGcrsaA]",  # %1$s, %(count)d
     r"%(?:%|L?\d+|n\b)",  # %%, and %1 and %n of Qt
-    r"</?[A-Za-z](?:[^<>\"']|\"[^\"]*\"|'[^']*')*>",  # <x id="1"/>
+    r"</?[A-Za-z][^<>]*>",  # <x id="1"/>
     r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);",  # &nbsp;
-    r"(?:https?|ftp)://[^\s<>\"]*[\w/]|www\.[^\s<>\"]*[\w/]",
-    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    r"(?:(?:https?|ftp)://|www\.)(?:[^\s<>\"{}]|\{[^{}]*\})*[\w/};=]",
+    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
 )
 PLACEHOLDERS = re.compile("|".join(_PATTERNS))
 # What is joined to a placeholder belongs to it, because a number there would be part of another word.
@@ -143,10 +144,14 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
         edits.append(_Edit(place, place, " " if place and not text[place - 1].isspace() else ""))
         edits.append(_Edit(place, place, hole.text, number))
         edits.append(_Edit(place, place, " " if text[place : place + 1].isalnum() else ""))
-    # No other word has a share in a placeholder.
-    others = weights.copy()
-    others[:, [word for word in words if word is not None]] = 0
-    return Filled(_edited(aligned._replace(weights=shares(others)), sorted(edits, key=lambda e: e[:2]), words), lost)
+    # Each placeholder is a source word of its own, in which no other word has a share.
+    others = [s for s, span in enumerate(aligned.source) if not any(_overlap(span, hole.place) for hole in holes)]
+    plain = np.zeros((len(target), len(holes) + len(others)), np.float32)
+    plain[:, len(holes) :] = weights[:, others]
+    source = [*(hole.place for hole in holes), *(aligned.source[s] for s in others)]
+    edited = _edited(Aligned(text, source, target, shares(plain)), sorted(edits, key=lambda edit: edit[:2]))
+    order = sorted(range(len(source)), key=lambda s: source[s])
+    return Filled(edited._replace(source=[source[s] for s in order], weights=edited.weights[:, order]), lost)
 
 
 def _overlap(one: Span, other: Span) -> bool:
@@ -160,10 +165,13 @@ def _looks(aligned: Aligned, span: Span, word: int | None) -> float:
     return float(sum(aligned.weights[t, word] for t, other in enumerate(aligned.target) if _overlap(span, other)))
 
 
-def _edited(aligned: Aligned, edits: Sequence[_Edit], words: Sequence[int | None]) -> Aligned:
-    """The translation after edits, in order; each placeholder is a word that looks at its own source word alone."""
+def _edited(aligned: Aligned, edits: Sequence[_Edit]) -> Aligned:
+    """The translation after edits, in order; each placeholder is a word that looks at its own source word alone.
+
+    The first source words are the placeholders.
+    """
     text, done = "", 0
-    rows = list[tuple[Span, np.ndarray]]()
+    rows = list[tuple[Span, Floats]]()
     waiting = list(zip(aligned.target, aligned.weights, strict=True))[::-1]
     for edit in [*edits, _Edit(len(aligned.text), len(aligned.text), "")]:
         while waiting and waiting[-1][0].end <= edit.start:
@@ -174,9 +182,8 @@ def _edited(aligned: Aligned, edits: Sequence[_Edit], words: Sequence[int | None
         text += aligned.text[done : edit.start]
         done = edit.end
         if edit.hole is not None and edit.text:
-            row, word = np.zeros(len(aligned.source), np.float32), words[edit.hole]
-            if word is not None:
-                row[word] = 1
+            row = np.zeros(len(aligned.source), np.float32)
+            row[edit.hole] = 1
             rows.append((Span(len(text), len(text) + len(edit.text)), row))
         text += edit.text
     weights = np.array([row for _, row in rows], np.float32).reshape(len(rows), len(aligned.source))

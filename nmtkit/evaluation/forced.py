@@ -68,8 +68,9 @@ def score_candidates(
         )
 
     results: list[list[Floats]] = [[] for _ in candidates]
-    for whole_batch in _batches(distinct, max_tokens):
-        for batch, rows in in_halves(whole_batch, scored, too_large):
+    for batch, attempt in in_halves(_batches(distinct, max_tokens), too_large):
+        with attempt:
+            rows = scored(batch)
             for i in batch:
                 # The rows of a batch come in the order of its sentences.
                 found = {ids: next(rows)[: len(ids) + 1] for ids in distinct[i]}

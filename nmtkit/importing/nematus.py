@@ -52,7 +52,7 @@ _COUNTS = (
     "dim_word", "dim", "enc_depth", "enc_depth_bidirectional", "enc_recurrence_transition_depth", "dec_depth",
     "dec_base_recurrence_transition_depth", "dec_high_recurrence_transition_depth", "output_depth",
 )  # fmt: skip
-# Those whose other values nmtkit's architecture does not have.
+# Options of which nmtkit's architecture has one value only.
 _ONLY = {
     "encoder": "gru", "decoder": "gru_cond", "factors": 1, "enc_recurrence_transition_deep_input": False,
     "dec_base_recurrence_transition_deep_context": False, "dec_high_recurrence_transition_deep_input": False,

@@ -49,7 +49,7 @@ def write(found: Found, source: Path, output: ModelFolder) -> None:
         found.src.save(new.text.vocabulary("src"))
         found.tgt.save(new.text.vocabulary("tgt"))
         with atomic_write(new.corpus) as file:
-            file.write(json.dumps({}))  # of the texts that it was trained on nothing is known
+            file.write(json.dumps({}))  # the training data is unknown
         new.write_config(to_dict(found.experiment))
         new.seal()
         new.checkpoint(0).mkdir(parents=True)
@@ -57,7 +57,7 @@ def write(found: Found, source: Path, output: ModelFolder) -> None:
 
 
 def _check(found: Found, source: Path) -> None:
-    """Raise UserError unless the parameters are those of the model, and numbers."""
+    """Raise UserError unless the parameters are those of the model, and finite."""
     with torch.device("meta"):
         expected = found.experiment.build(len(found.src), len(found.tgt)).state_dict()
     for name in [*expected, *found.parameters]:

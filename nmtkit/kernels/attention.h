@@ -12,7 +12,7 @@ GIVEN(attend) {
 BODY(attend, int low) {
     const float *v = given->v;
     float *context = given->room + part * given->depth;
-    int64_t sources = given->sources, width = given->width, depth = given->depth, whole = width - width % LANES;
+    int64_t sources = given->sources, width = given->width, depth = given->depth;
     for (int64_t b = from; b < to; b++) {
         const void *q = NAMED(row)(given->query, b, width, low);
         const uint8_t *real = given->mask + b * sources;
@@ -21,13 +21,8 @@ BODY(attend, int low) {
             weights[s] = -INFINITY;
             if (!real[s]) continue;
             const void *k = NAMED(row)(given->keys, b * sources + s, width, low);
-            float sums[LANES] = {0};
-            for (int64_t a = 0; a < whole; a += LANES)
-                for (int64_t l = 0; l < LANES; l++)
-                    sums[l] += v[a + l] * NAMED(tangent)(NAMED(read)(q, a + l, low) + NAMED(read)(k, a + l, low));
-            for (int64_t a = whole; a < width; a++)
-                sums[a - whole] += v[a] * NAMED(tangent)(NAMED(read)(q, a, low) + NAMED(read)(k, a, low));
-            float score = weights[s] = NAMED(total)(sums);
+            float score = SUM(a, width, v[a] * NAMED(tangent)(NAMED(read)(q, a, low) + NAMED(read)(k, a, low)));
+            weights[s] = score;
             best = score > best || score != score ? score : best;
         }
         for (int64_t s = 0; s < sources; s++) {
@@ -59,7 +54,7 @@ GIVEN(attend_back) {
 };
 
 BODY(attend_back, int low) {
-    int64_t sources = given->sources, width = given->width, depth = given->depth, whole = depth - depth % LANES;
+    int64_t sources = given->sources, width = given->width, depth = given->depth;
     const float *v = given->v;
     float *d_v = given->d_v + part * width, *d_q = given->room + part * (width + sources), *d = d_q + width;
     for (int64_t b = from; b < to; b++) {
@@ -69,11 +64,7 @@ BODY(attend_back, int low) {
         for (int64_t s = 0; s < sources; s++) { /* the gradient of a weight, and through the softmax that of its score */
             if (weights[s] == 0) continue;
             const void *x = NAMED(row)(given->values, b * sources + s, depth, low);
-            float sums[LANES] = {0};
-            for (int64_t j = 0; j < whole; j += LANES)
-                for (int64_t l = 0; l < LANES; l++) sums[l] += NAMED(read)(g, j + l, low) * NAMED(read)(x, j + l, low);
-            for (int64_t j = whole; j < depth; j++) sums[j - whole] += NAMED(read)(g, j, low) * NAMED(read)(x, j, low);
-            d[s] = NAMED(total)(sums);
+            d[s] = SUM(j, depth, NAMED(read)(g, j, low) * NAMED(read)(x, j, low));
             mean += weights[s] * d[s];
         }
         for (int64_t a = 0; a < width; a++) d_q[a] = 0;

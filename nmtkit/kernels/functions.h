@@ -107,31 +107,11 @@ INLINE float NAMED(total)(float *sums) {
     return sums[0];
 }
 
-/* The sum of n floats. */
-INLINE float NAMED(sum)(const float *x, int64_t n) {
-    int64_t whole = n - n % LANES;
-    float sums[LANES] = {0};
-    for (int64_t j = 0; j < whole; j += LANES)
-        for (int64_t l = 0; l < LANES; l++) sums[l] += x[j + l];
-    for (int64_t j = whole; j < n; j++) sums[j - whole] += x[j];
-    return NAMED(total)(sums);
-}
-
-/* The sum of the products of n floats each. */
-INLINE float NAMED(dot)(const float *x, const float *y, int64_t n) {
-    int64_t whole = n - n % LANES;
-    float sums[LANES] = {0};
-    for (int64_t j = 0; j < whole; j += LANES)
-        for (int64_t l = 0; l < LANES; l++) sums[l] += x[j + l] * y[j + l];
-    for (int64_t j = whole; j < n; j++) sums[j - whole] += x[j] * y[j];
-    return NAMED(total)(sums);
-}
-
 /* Layer normalisation of n terms in place, before gain and bias; gives what they were scaled by. */
 INLINE float NAMED(normalise)(float *terms, int64_t n, float epsilon) {
-    float mean = NAMED(sum)(terms, n) / (float)n;
+    float mean = SUM(j, n, terms[j]) / (float)n;
     for (int64_t j = 0; j < n; j++) terms[j] -= mean;
-    float scale = 1.0f / __builtin_sqrtf(NAMED(dot)(terms, terms, n) / (float)n + epsilon);
+    float scale = 1.0f / __builtin_sqrtf(SUM(j, n, terms[j] * terms[j]) / (float)n + epsilon);
     for (int64_t j = 0; j < n; j++) terms[j] *= scale;
     return scale;
 }
@@ -139,6 +119,6 @@ INLINE float NAMED(normalise)(float *terms, int64_t n, float epsilon) {
 /* The gradient of n normalised terms becomes that of the terms before. Neither the mean of these nor their common size
    changes anything: what would change them is taken out. */
 INLINE void NAMED(normalise_back)(float *d, const float *terms, int64_t n, float scale) {
-    float mean = NAMED(sum)(d, n) / (float)n, slope = NAMED(dot)(d, terms, n) / (float)n;
+    float mean = SUM(j, n, d[j]) / (float)n, slope = SUM(j, n, d[j] * terms[j]) / (float)n;
     for (int64_t j = 0; j < n; j++) d[j] = (d[j] - mean - terms[j] * slope) * scale;
 }

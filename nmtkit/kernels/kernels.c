@@ -29,7 +29,21 @@
 #define EACH(j, n) _Pragma("GCC ivdep") for (int64_t j = 0; j < (n); j++)
 #endif
 
-enum { LANES = 64 }; /* a sum is added up in so many parts, several vectors, which can go on side by side */
+enum { LANES = 64 }; /* partial sums, several vectors of them, which are independent of each other */
+
+/* The sum of `term`, an expression of j, over all j below n. */
+#define SUM(j, n, term)                                                                                                \
+    ({                                                                                                                 \
+        int64_t count_ = (n), whole_ = count_ - count_ % LANES;                                                        \
+        float sums_[LANES] = {0};                                                                                      \
+        for (int64_t first_ = 0; first_ < whole_; first_ += LANES)                                                     \
+            for (int64_t lane_ = 0; lane_ < LANES; lane_++) {                                                          \
+                int64_t j = first_ + lane_;                                                                            \
+                sums_[lane_] += (term);                                                                                \
+            }                                                                                                          \
+        for (int64_t j = whole_; j < count_; j++) sums_[j - whole_] += (term);                                         \
+        NAMED(total)(sums_);                                                                                           \
+    })
 
 /* Raised with every change of a kernel's arguments or results: library.py uses no others. */
 EXPORT int64_t nmtkit_version(void) { return 10; }

@@ -12,12 +12,7 @@ INLINE int32_t NAMED(most)(const void *x, int64_t first, int64_t count, int low)
 
 /* The sum of e to the power of each word less the greatest. */
 INLINE float NAMED(sum_of_exponentials)(const void *x, int64_t words, float greatest, int low) {
-    int64_t whole = words - words % LANES;
-    float sums[LANES] = {0};
-    for (int64_t j = 0; j < whole; j += LANES)
-        for (int64_t l = 0; l < LANES; l++) sums[l] += NAMED(exponential)(NAMED(read)(x, j + l, low) - greatest);
-    for (int64_t j = whole; j < words; j++) sums[j - whole] += NAMED(exponential)(NAMED(read)(x, j, low) - greatest);
-    return NAMED(total)(sums);
+    return SUM(j, words, NAMED(exponential)(NAMED(read)(x, j, low) - greatest));
 }
 
 GIVEN(log_softmax) {
@@ -137,17 +132,13 @@ GIVEN(scores) {
 
 KERNEL(scores) {
     const float *factors = given->factors;
-    int64_t beam = given->beam, sources = given->sources, width = given->width, whole = width - width % LANES;
+    int64_t beam = given->beam, sources = given->sources, width = given->width;
     for (int64_t b = from; b < to; b++)
         for (int64_t s = 0; s < sources; s++) {
             const float *key = given->keys + (b * sources + s) * width;
             for (int64_t k = 0; k < beam; k++) {
                 const float *q = given->query + (b * beam + k) * width;
-                float sums[LANES] = {0};
-                for (int64_t a = 0; a < whole; a += LANES)
-                    for (int64_t l = 0; l < LANES; l++) sums[l] += factors[a + l] / (1.0f + q[a + l] * key[a + l]);
-                for (int64_t a = whole; a < width; a++) sums[a - whole] += factors[a] / (1.0f + q[a] * key[a]);
-                given->result[(b * beam + k) * sources + s] = NAMED(total)(sums);
+                given->result[(b * beam + k) * sources + s] = SUM(a, width, factors[a] / (1.0f + q[a] * key[a]));
             }
         }
 }

@@ -1,11 +1,10 @@
 """Recurrent cells. ``step`` is the equation; ``forward`` runs a whole time-major sequence through ``ops``.
 
 The transformed input (the product with x) is computed outside, for all steps at once. A cell holds only what
-multiplies its own previous state. A step takes those weights as its last argument: ``weights()``, or the result
+multiplies its own previous state. A step takes those weights as its last arguments: ``*weights()``, or the result
 of ``ops.loop.share`` for them.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -46,9 +45,9 @@ class PeepholeLSTM(nn.Module):
         """The matrix (H, 4H) that ``step`` multiplies h by."""
         return [self.weight]
 
-    def step(self, f: Tensor, h: Tensor, s: Tensor, weights: Sequence[Matrix]) -> tuple[Tensor, Tensor]:
-        """One step: f (N, 4H), h and s (N, H), ``weights()`` -> the next h and s (N, H)."""
-        return lstm.step(f, h, s, weights[0], self.peepholes)
+    def step(self, f: Tensor, h: Tensor, s: Tensor, w_r: Matrix) -> tuple[Tensor, Tensor]:
+        """One step: f (N, 4H), h and s (N, H) -> the next h and s (N, H)."""
+        return lstm.step(f, h, s, w_r, self.peepholes)
 
     def forward(self, f: Tensor, first: LSTMState, mask: Tensor | None, reverse: bool) -> Tensor:
         """A whole sequence: f (T, B, 4H), first state, mask (T, B) -> h (T, B, H) in the dtype of f."""
@@ -73,9 +72,7 @@ class GRU(nn.Module):
         """The matrices (H, 2H) and (H, H) that ``step`` multiplies by."""
         return [self.gates, self.weight]
 
-    def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
-        """One step: x (N, 3H), h (N, H), ``weights()`` -> the next h (N, H)."""
-        return gru.step(x, h, *weights)
+    step = staticmethod(gru.step)
 
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
         """A whole sequence: x (T, B, 3H), first state (B, H), mask (T, B) -> h (T, B, H) in the dtype of x."""
@@ -103,13 +100,13 @@ class LAU(nn.Module):
         """The matrix (H, 4H) that ``step`` multiplies h by."""
         return [self.weight]
 
-    def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
-        """One step: x (N, 5H), h (N, H), ``weights()`` -> the next h (N, H).
+    def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
+        """One step: x (N, 5H), h (N, H) -> the next h (N, H).
 
         x is the input times W_xr, W_xz, W_xg, W_xh and W_x, side by side.
         """
         of_gates, of_candidate = self.bias.view(4, -1).split([3, 1])
-        return gated.lau(x, h, weights[0], None, of_gates, of_candidate, None)
+        return gated.lau(x, h, weight, None, of_gates, of_candidate, None)
 
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
         """A whole sequence: x (T, B, 5H), first state (B, H), mask (T, B) -> h (T, B, H) in the dtype of x."""

@@ -5,8 +5,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -34,7 +33,6 @@ class Rows(Protocol):
 
 
 B = TypeVar("B", bound=Rows)
-R = TypeVar("R")
 
 
 def is_full(error: BaseException) -> bool:
@@ -44,32 +42,38 @@ def is_full(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
 
 
-def unless_full(work: Callable[[], R]) -> R | None:
-    """The result of ``work``, or None if it runs out of memory; its tensors are freed then."""
-    try:
-        return work()
-    except (RuntimeError, MemoryError) as error:
-        if not is_full(error):
-            raise
-    return None  # outside the handler, whose traceback would keep the tensors alive
+class Attempt:
+    """A context whose body may run out of memory, which ``failed`` then says instead of an error."""
+
+    failed = False
+
+    def __enter__(self) -> "Attempt":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        self.failed = error is not None and is_full(error)
+        return self.failed
 
 
-def in_halves(batch: B, work: Callable[[B], R], too_large: Callable[[B], str]) -> Iterator[tuple[B, R]]:
-    """Pairs of a batch and its result; a batch that does not fit into memory is split in half, recursively.
+def in_halves(batches: Iterable[B], too_large: Callable[[B], str]) -> Iterator[tuple[B, Attempt]]:
+    """Each batch with an ``Attempt`` for its work; one that does not fit into memory comes again in halves.
+
+        for batch, attempt in in_halves(batches, too_large):
+            with attempt:
+                ...
 
     Raises UserError with the message ``too_large(row)`` if a single row does not fit.
     """
-    stack = [batch]
-    while stack:
-        rows = stack.pop()
-        result = unless_full(partial(work, rows))
-        if result is not None:
-            yield rows, result
-        elif len(rows) > 1:
-            half = len(rows) // 2
-            stack += [rows[half:], rows[:half]]
-        else:
-            raise UserError(too_large(rows))
+    for batch in batches:
+        stack = [batch]
+        while stack:
+            rows, attempt = stack.pop(), Attempt()
+            yield rows, attempt
+            if attempt.failed:
+                if len(rows) == 1:
+                    raise UserError(too_large(rows))
+                half = len(rows) // 2
+                stack += [rows[half:], rows[:half]]
 
 
 def free_memory(device: torch.device) -> int:

@@ -150,7 +150,7 @@ class DeepTransition(nn.Module):
 
     def step(self, y: Tensor, h: Tensor) -> Tensor:
         """One step of search: y (N, D), h (N, H) -> the next h (N, H)."""
-        return self.transitions(self.input(y), h, weights(self.states))
+        return self.transitions(self.input(y), h, *weights(self.states))
 
     def unroll(self, y: Tensor, h: Tensor) -> Tensor:
         """All steps of a decoder: y (T, B, D), first h (B, H) -> h (T, B, H)."""
@@ -162,7 +162,7 @@ class DeepTransition(nn.Module):
         zero = torch.zeros(x.shape[1], x.shape[2] // 3, device=x.device)
         return scan(self.transitions, x, [zero], mask, reverse, weights(self.states))
 
-    def transitions(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
+    def transitions(self, x: Tensor, h: Tensor, *weights: Matrix) -> Tensor:
         """All transitions of one step, from the terms x (N, 3H) of the input and h (N, H) -> the next h (N, H)."""
         for state, terms, weight in zip(self.states, (x, *self.biases), weights, strict=True):
             h = gru(terms, cast(Map, state), h, weight)
@@ -233,7 +233,7 @@ class ConditionalGRU(nn.Module):
     def unroll(self, y: Tensor, c: Tensor, h: Tensor) -> Tensor:
         """All steps of a decoder: y (T, B, D), contexts c (T, B, 2H), first h (B, H) -> h (T, B, H)."""
 
-        def transitions(x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
+        def transitions(x: Tensor, h: Tensor, *weights: Matrix) -> Tensor:
             x, context = x.chunk(2, dim=-1)
             return self.after(context, self.before(x, h, weights[0]), weights[1:])
 

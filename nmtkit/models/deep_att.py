@@ -162,10 +162,10 @@ class Stack(nn.Module):
 
     def step(self, f: Tensor, state: tuple[LSTMState, ...]) -> tuple[Tensor, tuple[LSTMState, ...]]:
         """One step from f (N, 4H) of the first layer -> h of the top layer (N, H), and the next state."""
-        new = [LSTMState(*self.cell(0).step(f, *state[0], self.cell(0).weights()))]
+        new = [LSTMState(*self.cell(0).step(f, *state[0], *self.cell(0).weights()))]
         for k, feed_forward in enumerate(self.feed_forward, start=1):  # eq. 6
             f = feed_forward(f, new[-1].h)
-            new.append(LSTMState(*self.cell(k).step(f, *state[k], self.cell(k).weights())))
+            new.append(LSTMState(*self.cell(k).step(f, *state[k], *self.cell(k).weights())))
         return self.top(new[-1].h), tuple(new)
 
     def above(self, f: Tensor, h: Tensor, state: tuple[LSTMState, ...]) -> Tensor:
@@ -227,7 +227,7 @@ class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
         fs, hs = [], []
         for word in words:
             fs.append(attend(product(h, query)) + word)
-            h, s = cell.step(fs[-1], h, s, weights)
+            h, s = cell.step(fs[-1], h, s, *weights)
             hs.append(h)
         return self.layers.above(torch.stack(fs), torch.stack(hs), state)
 

@@ -87,7 +87,7 @@ class Layer(nn.Module):
     def step(self, x: Tensor, f: Tensor | None, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One step: x (N, D) and f (N, G) below, state (N, H) -> x (N, H), f and the next state."""
         f = self.transform(x, f)
-        h = self.recurrent.step(f, h, self.recurrent.weights())
+        h = self.recurrent.step(f, h, *self.recurrent.weights())
         return self.output(x, h), f, h
 
     def transform(self, x: Tensor, f: Tensor | None) -> Tensor:
@@ -175,7 +175,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         for from_word, word in zip(queries, words, strict=True):
             context = attend(product(h, query) + from_word)
             fs.append(product(context, to_f) + word)
-            h = bottom.recurrent.step(fs[-1], h, weights)
+            h = bottom.recurrent.step(fs[-1], h, *weights)
             contexts.append(context)
             hs.append(h)
         x, f = bottom.output(torch.cat([torch.stack(contexts), y], dim=-1), torch.stack(hs)), torch.stack(fs)

@@ -16,7 +16,6 @@ Loss and gradients equal those of the authors' code (fandongmeng/DTMT_InDec and 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
 
@@ -142,7 +141,7 @@ class Module(nn.Module):
         self.first = Cell("gru" if plain else config.cell, inputs, config)
         self.transitions = nn.ModuleList(TGRU(config) for _ in range(0 if plain else config.transitions))
 
-    def step(self, x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
+    def step(self, x: Tensor, h: Tensor, *weights: Matrix) -> Tensor:
         """One step from x (N, G H), the first cell's terms of the input, and h (N, H) -> the next h (N, H)."""
         h = self.first.step(x, h, weights[0])
         for cell, weight in zip(self.transitions, weights[1:], strict=True):
@@ -235,9 +234,9 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
     def step(self, memory: Memory, state: State, y: Tensor) -> Step[State]:
         """One step after the words y (N, E): query module, attention, decoder module."""
         y = self.words(y, state.step)
-        query = self.query.step(self.query.first.input(y), state.s, self.query.weights())
+        query = self.query.step(self.query.first.input(y), state.s, *self.query.weights())
         context, weights = self.attention(query, memory.keys, memory.values, memory.mask)
-        s = self.update.step(self.update.first.input(context), query, self.update.weights())
+        s = self.update.step(self.update.first.input(context), query, *self.update.weights())
         return Step(self.readout(y, s, context), State(s, state.step + 1), weights)
 
     def unroll(self, memory: Memory, state: State, y: Tensor) -> Tensor:
@@ -254,10 +253,10 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
         )
         states, contexts = [], []
         for word in self.query.first.input(y).float().unbind():
-            s = self.query.step(word, s, weights[:split])
+            s = self.query.step(word, s, *weights[:split])
             rows = product(s, query).view(len(mask), -1)  # a row per head
             context = product(attend(rows).view(len(s), -1), out) + attention.out.bias
-            s = self.update.step(product(context, update), s, weights[split:])
+            s = self.update.step(product(context, update), s, *weights[split:])
             states.append(s)
             contexts.append(context)
         return self.readout(y, torch.stack(states), torch.stack(contexts)).transpose(0, 1)

@@ -100,7 +100,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
         mean, weights = self.attention(state, memory.keys, memory.values, memory.mask)
         context, to_readout = mean.split(self.widths, dim=-1)
         hidden = self.readout(state, y, to_readout)
-        return Step(hidden, self.recurrent.step(self.word(y) + context, state, self.recurrent.weights()), weights)
+        return Step(hidden, self.recurrent.step(self.word(y) + context, state, *self.recurrent.weights()), weights)
 
     def unroll(self, memory: Memory, state: Tensor, y: Tensor) -> Tensor:
         """All steps, with the products of the words y (B, T, E) before the loop and the readout (B, T, l) after it."""
@@ -114,7 +114,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
             context, to_readout = attend(product(state, query)).split(self.widths, dim=-1)
             states.append(state)
             contexts.append(to_readout)
-            state = self.recurrent.step(word + context, state, weights)
+            state = self.recurrent.step(word + context, state, *weights)
         return self.readout(torch.stack(states, dim=1), y, torch.stack(contexts, dim=1))
 
     def readout(self, state: Tensor, y: Tensor, context: Tensor) -> Tensor:

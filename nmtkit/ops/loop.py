@@ -132,7 +132,7 @@ def scan(
     reverse: bool,
     weights: Sequence[Matrix],
 ) -> Tensor:
-    """A recurrence over a sequence, whose steps share the weights: h_t, ... = step(x_t, h_t-1, ..., weights).
+    """A recurrence over a sequence, whose steps share the weights: h_t, ... = step(x_t, h_t-1, ..., *weights).
 
     x (T, B, G) transformed inputs, first: the tensors (B, H) that a step takes and returns, one or several, mask (T, B)
     True at real steps; a masked step passes the state on unchanged. ``reverse`` runs from the last step to the first.
@@ -147,7 +147,7 @@ def scan(
     inputs, full = x.unbind(), full_steps(mask, len(x))
     outputs = list(inputs)  # placeholders; each is overwritten
     for t in reversed(steps) if reverse else steps:
-        new = step(inputs[t], *state, shared)
+        new = step(inputs[t], *state, *shared)
         new = (new,) if isinstance(new, Tensor) else new
         if mask is not None and not full[t]:
             real = mask[t].unsqueeze(-1)

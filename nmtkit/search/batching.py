@@ -48,24 +48,6 @@ def translate_each(
         raise UserError(f"{n_best} best translations need a beam size of at least {n_best}, not {config.beam_size}")
     yield from ((i, [Hypothesis([], 0.0, [0.0], None)]) for i, sentence in enumerate(sentences) if not sentence)
 
-    def found(batch: list[int]) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence of a batch."""
-        src, src_mask = (
-            tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
-        )
-        prefixes: Sequence[Sequence[int]] | None = None if forced is None else [forced[i] for i in batch]
-        narrow = scorer
-        if shortlists is not None:
-            shortlist = shortlists.of(batch, prefixes)
-            narrow = shortlist.over(scorer, device)
-            prefixes = None if prefixes is None else shortlist.narrowed(prefixes)
-        if seed is None:
-            best = beam_search(narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes)
-        else:
-            generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
-            best = sample(narrow, src, src_mask, config, generators, n_best)
-        return best if shortlists is None else shortlist.widened(best)
-
     def too_large(batch: list[int]) -> str:
         return (
             f"a sentence of {len(sentences[batch[0]])} tokens does not fit into the memory of {device} "
@@ -73,9 +55,24 @@ def translate_each(
         )
 
     batches = list(token_batches([len(sentence) for sentence in sentences], config.max_tokens // config.beam_size))
-    for batch in reversed(batches):  # the largest first, so that running out of memory shows at once
-        for part, best in in_halves(batch, found, too_large):
-            yield from zip(part, best, strict=True)
+    # The largest first, so that running out of memory shows at once.
+    for batch, attempt in in_halves(reversed(batches), too_large):
+        with attempt:
+            src, src_mask = (
+                tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
+            )
+            prefixes: Sequence[Sequence[int]] | None = None if forced is None else [forced[i] for i in batch]
+            narrow = scorer
+            if shortlists is not None:
+                shortlist = shortlists.of(batch, prefixes)
+                narrow = shortlist.over(scorer, device)
+                prefixes = None if prefixes is None else shortlist.narrowed(prefixes)
+            if seed is None:
+                best = beam_search(narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes)
+            else:
+                generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
+                best = sample(narrow, src, src_mask, config, generators, n_best)
+            yield from zip(batch, best if shortlists is None else shortlist.widened(best), strict=True)
 
 
 def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

@@ -15,11 +15,11 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from nmtkit.config import build
+from nmtkit.documents.sentences import Span, between, count_lines, sentences
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import language_name
 from nmtkit.serving.search import Answer, Description
-from nmtkit.documents.sentences import Span, between, count_lines, sentences
 from nmtkit.serving.service import HttpError, Service
 
 _SPACE = re.compile("&(?:nbsp|#160|#xa0);", re.IGNORECASE)

@@ -54,26 +54,22 @@ class Segmenter:
             pieces[-1:] = [pieces[-1][:-1] + _JOINED, pieces[-1][-1]]
         return pieces
 
-    def join(self, pieces: Iterable[str]) -> list[str]:
-        """See ``join_pieces``."""
-        return join_pieces(pieces)
+    @staticmethod
+    def join(pieces: Iterable[str]) -> list[str]:
+        """Words from subwords; an unfinished word at the end of a translation ends there."""
+        words, word = [], ""
+        for piece in pieces:
+            if piece.endswith(_JOINED):
+                word += piece.removesuffix(_JOINED)
+            else:
+                words.append(word + piece)
+                word = ""
+        return [*words, word] if word else words
 
     def numbers(self, pieces: Sequence[str]) -> list[int]:
         """The index of the word that each subword belongs to, from 0."""
         ends = (not piece.endswith(_JOINED) for piece in pieces[:-1])
         return list(accumulate(ends, initial=0)) if pieces else []
-
-
-def join_pieces(pieces: Iterable[str]) -> list[str]:
-    """Words from subwords; an unfinished word at the end of a translation ends there."""
-    words, word = [], ""
-    for piece in pieces:
-        if piece.endswith(_JOINED):
-            word += piece.removesuffix(_JOINED)
-        else:
-            words.append(word + piece)
-            word = ""
-    return [*words, word] if word else words
 
 
 class _Merges(io.StringIO):

@@ -5,7 +5,7 @@ The first subword of a word begins with U+2581, so words can be joined again exa
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -55,42 +55,34 @@ class SentencePieces:
         pieces: list[str] = self._processor.encode(plain(word), out_type=str)
         return pieces
 
-    def join(self, pieces: Iterable[str]) -> list[str]:
-        """The words of the subwords."""
-        return join_sentencepieces(pieces)
+    @staticmethod
+    def join(pieces: Iterable[str]) -> list[str]:
+        """Words from subwords; a ``MARK`` that stands alone begins a word."""
+        words: list[str] = []
+        for piece, number in zip(pieces := list(pieces), SentencePieces.numbers(pieces), strict=True):
+            if number == len(words):
+                words.append("")
+            words[number] += piece.lstrip(MARK)
+        return words if not words or words[-1] else words[:-1]
 
-    def numbers(self, pieces: Sequence[str]) -> list[int]:
-        """The index of the word in ``join`` that each subword belongs to, from 0."""
-        return sentencepiece_numbers(pieces)
+    @staticmethod
+    def numbers(pieces: Iterable[str]) -> list[int]:
+        """The index of the word in ``join`` that each subword belongs to, from 0.
+
+        A final ``MARK`` without letters has the index that the next word would have.
+        """
+        numbers, number, empty = [], 0, True  # empty: the word has no letter yet
+        for piece in pieces:
+            if piece.startswith(MARK) and not empty:
+                number, empty = number + 1, True
+            empty = empty and not piece.strip(MARK)
+            numbers.append(number)
+        return numbers
 
 
 def plain(word: str) -> str:
     """The word with an underscore for ``MARK``."""
     return word.replace(MARK, "_")
-
-
-def join_sentencepieces(pieces: Iterable[str]) -> list[str]:
-    """Words from subwords; a ``MARK`` that stands alone begins a word."""
-    words: list[str] = []
-    for piece, number in zip(pieces := list(pieces), sentencepiece_numbers(pieces), strict=True):
-        if number == len(words):
-            words.append("")
-        words[number] += piece.lstrip(MARK)
-    return words if not words or words[-1] else words[:-1]
-
-
-def sentencepiece_numbers(pieces: Iterable[str]) -> list[int]:
-    """The index of the word that each subword belongs to, from 0.
-
-    A final ``MARK`` without letters has the index that the next word would have.
-    """
-    numbers, number, empty = [], 0, True  # empty: the word has no letter yet
-    for piece in pieces:
-        if piece.startswith(MARK) and not empty:
-            number, empty = number + 1, True
-        empty = empty and not piece.strip(MARK)
-        numbers.append(number)
-    return numbers
 
 
 def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[str]) -> bytes:

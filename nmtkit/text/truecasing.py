@@ -63,10 +63,8 @@ def learn_truecaser(forms: Counter[str]) -> str:
     by_word: dict[str, list[tuple[str, int]]] = {}
     for form, count in sorted(forms.items(), key=lambda item: (-item[1], item[0])):
         by_word.setdefault(form.lower(), []).append((form, count))
-    return "".join(_truecase_line(forms_of_word) for forms_of_word in by_word.values())
-
-
-def _truecase_line(forms: Sequence[tuple[str, int]]) -> str:
-    (best, count), *others = forms
-    total = sum(count for _, count in forms)
-    return " ".join([f"{best} ({count}/{total})", *(f"{form} ({count})" for form, count in others)]) + "\n"
+    lines = []
+    for (best, most), *others in by_word.values():
+        total = most + sum(count for _, count in others)
+        lines.append(" ".join([f"{best} ({most}/{total})", *(f"{form} ({count})" for form, count in others)]) + "\n")
+    return "".join(lines)

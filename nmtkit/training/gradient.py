@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch import Tensor
 from nmtkit.data import batches
 from nmtkit.data.batches import Batch
 from nmtkit.errors import UserError
-from nmtkit.machine.memory import unless_full
+from nmtkit.machine.memory import Attempt
 from nmtkit.models.base import Seq2Seq
 from nmtkit.training import distributed
 from nmtkit.training.loss import Gradient, summed_loss
@@ -45,28 +44,23 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
     # Of the global batch: every process divides by the same number, so that the sum is the mean.
     tokens = int(run.corpus.lengths(rows)[1].sum()) + len(rows)
     divisor = tokens if run.settings.loss == "tokens" else len(rows)
-    sums = unless_full(partial(_add_up, run, micro, divisor))
-    parts, halvings = _parts(run, rows) if sums is None else [], 0
-    while sums is None:
-        parts = _halved(run, parts)
-        halvings += 1
-        sums = unless_full(partial(_add_up, run, [batches.collate(run.corpus, part) for part in parts], divisor))
+    settings, parts, halvings = run.settings, list[np.ndarray](), 0
+    while True:
+        run.model.zero_grad(set_to_none=True)  # after running out of memory, accumulation starts again from zero
+        total_loss, total_nll = torch.zeros(2, dtype=torch.float64, device=run.device)
+        with Attempt() as attempt:
+            for batch in micro:
+                loss, nll = summed_loss(run.model, batch, settings.label_smoothing, run.dtype, settings.word_dropout)
+                # Divided here, so that the gradients of all micro-batches add up to that of the whole batch.
+                (loss / divisor).backward()
+                total_loss, total_nll = total_loss + loss.detach(), total_nll + nll
+        if not attempt.failed:
+            break
+        loss = total_loss  # lets go of the graph that did not fit
+        parts, halvings = _halved(run, parts or _parts(run, rows)), halvings + 1
+        micro = [batches.collate(run.corpus, part) for part in parts]
     distributed.sum_gradients(run.model)
-    return Sums(*sums, tokens, divisor, halvings)
-
-
-def _add_up(run: Run, micro: Sequence[Batch], divisor: int) -> tuple[Tensor, Tensor]:
-    """Loss and negative log-likelihood, summed over micro-batches, whose gradients are added up in the parameters."""
-    # After running out of memory, accumulation starts again from zero.
-    run.model.zero_grad(set_to_none=True)
-    total_loss, total_nll = torch.zeros(2, dtype=torch.float64, device=run.device)
-    for batch in micro:
-        settings = run.settings
-        loss, nll = summed_loss(run.model, batch, settings.label_smoothing, run.dtype, settings.word_dropout)
-        # Divided here, so that the gradients of all micro-batches add up to that of the whole batch.
-        (loss / divisor).backward()
-        total_loss, total_nll = total_loss + loss.detach(), total_nll + nll
-    return total_loss, total_nll
+    return Sums(total_loss, total_nll, tokens, divisor, halvings)
 
 
 def read(sums: Sums, norm: Tensor) -> tuple[Gradient, float]:

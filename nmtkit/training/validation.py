@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
@@ -45,11 +44,6 @@ def teacher_forced(
     model.eval()
     device = model.output.weight.device
 
-    def measured(rows: np.ndarray) -> tuple[Tensor, int]:
-        """Summed nats and how many words were not ranked first, as a tensor (2,), and the number of words."""
-        log_probs, right = score_words(model, batches.collate(corpus, rows), dtype)
-        return torch.stack([-log_probs.sum(dtype=torch.float64), (~right).sum()]), len(right)
-
     def too_large(rows: np.ndarray) -> str:
         src, tgt = (int(lengths[0]) for lengths in corpus.lengths(rows))
         return (
@@ -59,9 +53,10 @@ def teacher_forced(
 
     pairs = pairs[np.argsort(corpus.lengths(pairs)[1], kind="stable")]
     sums, tokens = torch.zeros(2, dtype=torch.float64, device=device), 0
-    for part in batches.parts(corpus, distributed.share(pairs), max_tokens):
-        for _, (figures, words) in in_halves(part, measured, too_large):
-            sums += figures
-            tokens += words
+    for part, attempt in in_halves(batches.parts(corpus, distributed.share(pairs), max_tokens), too_large):
+        with attempt:
+            log_probs, right = score_words(model, batches.collate(corpus, part), dtype)
+            sums += torch.stack([-log_probs.sum(dtype=torch.float64), (~right).sum()])
+            tokens += len(right)
     nll, wrong, total = distributed.total(*sums.tolist(), tokens)
     return nll / total, wrong / total

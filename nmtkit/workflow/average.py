@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nmtkit.folders import ModelFolder
 from nmtkit.options import Option, by_keyword, option
-from nmtkit.workflow.shared import MODEL, paths
+from nmtkit.workflow.shared import MODEL, OUTPUT, paths
 
 
 # fmt: off
@@ -18,7 +18,7 @@ class AverageOptions:
         "Checkpoints to average: folders such as run/checkpoints/step-900.", metavar="CHECKPOINT", argument=True))
     _: KW_ONLY
     model: Path | str = option("run", MODEL)
-    output: Path | str = option("averaged", Option("Model folder to write.", names="--output -o"))
+    output: Path | str = option("averaged", OUTPUT)
     best: int | None = option(None, Option("Average the N best checkpoints that were kept.", at_least=1))
     last: int | None = option(None, Option("Average the N newest checkpoints that were kept.", at_least=1))
 # fmt: on
@@ -27,8 +27,8 @@ class AverageOptions:
 def write_average(options: AverageOptions) -> list[Path]:
     """Write the mean of checkpoints of the run ``model`` to the folder ``output``: ``nmtkit average``.
 
-    Without ``checkpoints``, ``best`` or ``last`` it is the mean of all the best ones that were kept. Gives the folders
-    of the checkpoints. Raises UserError for checkpoints that are missing or not of one run.
+    Without ``checkpoints``, ``best`` or ``last`` it is the mean of all the best ones that were kept. Returns the
+    folders of the checkpoints. Raises UserError for checkpoints that are missing or not of one run.
     """
     from nmtkit.training import averaging
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nmtkit.evaluation.contrast import Accuracy, Entry
     from nmtkit.translation.translator import Translator
 
-SHOWN_TOGETHER = 500  # entries that are scored between two movements of the progress bar
+SHOWN_TOGETHER = 500  # entries scored between two updates of the progress bar
 
 
 # fmt: off
@@ -47,7 +47,7 @@ def accuracies(options: ContrastOptions) -> "dict[str, list[Accuracy]]":
 
     from nmtkit.translation import loading
 
-    # The sets are read before the models are loaded: a wrong name of a file is found at once.
+    # After reading the sets, so that a wrong file name is reported at once.
     models = models_at(options.model, options.checkpoint)
     return measure(loading.load(models, options.device, precision="float32"), entries)
 

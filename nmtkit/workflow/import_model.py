@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nmtkit.config import flatten, to_dict
 from nmtkit.folders import ModelFolder
 from nmtkit.options import Option, by_keyword, option
+from nmtkit.workflow.shared import OUTPUT
 
 if TYPE_CHECKING:
     from nmtkit.importing.found import Found
@@ -20,7 +21,7 @@ class ImportOptions:
     source: Path | str = field(metadata={"option": Option(
         "File or folder of the model.", metavar="FILE|FOLDER", argument=True)})
     _: KW_ONLY
-    output: Path | str = option("imported", Option("Model folder to write.", names="--output -o"))
+    output: Path | str = option("imported", OUTPUT)
 # fmt: on
 
 

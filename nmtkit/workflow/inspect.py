@@ -75,7 +75,7 @@ def examine(options: InspectOptions) -> Inspection:
     """The parts of a model, its sizes, and what its training will cost: ``nmtkit inspect``.
 
     model: a preset or a model folder. Sizes are those with the vocabularies of the folder ``data``, if it has any.
-    Raises UserError for a model that there is not, and for settings of one that is trained.
+    Raises UserError for an unknown model, and for settings of a trained one.
     """
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
     from nmtkit.training.estimate import estimate
@@ -121,7 +121,7 @@ gradient_flows = by_keyword(FlowOptions, compare_flows)
 def _plan(options: InspectOptions, *changes: str) -> "tuple[Experiment, Path | None]":
     """The experiment of a preset with its settings and these changes, or that of a model folder and the folder.
 
-    Raises UserError for an ensemble and any other folder that is none, and for settings of a trained model.
+    Raises UserError for an ensemble, for a folder without a model, and for settings of a trained model.
     """
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
@@ -133,7 +133,7 @@ def _plan(options: InspectOptions, *changes: str) -> "tuple[Experiment, Path | N
     # Its weights fit its own configuration only.
     if trained and (options.settings or changes):
         raise UserError(f"{model}: a trained model stays as it is; `settings` and `compare` are for presets")
-    # The default names no preset; in a new folder "no such preset" would be a riddle.
+    # The default names no preset: "no such preset" would be misleading.
     if not trained and model == "run":
         raise UserError("run: no model there yet; name a preset, for example: nmtkit inspect deep-att")
     if folder.path.is_dir():

@@ -41,15 +41,15 @@ class PrepOptions:
         "Another reference for the development text, used for BLEU in training; may be repeated.", SETS,
         metavar="FILE"))
     dev_size: int | None = option(None, Option(
-        "Draw a development set of this many pairs from the training text.", SETS, at_least=1))
+        "Sample a development set of this many pairs from the training text.", SETS, at_least=1))
     seed: int = option(Development.seed, Option("Random seed of --dev-size.", SETS, at_least=0))
 
     like: Path | str | None = option(None, Option(
         "Tokenise, truecase and segment as in this data or model folder, with the models learnt there.", TOKENS,
         metavar="FOLDER"))
     tokenizer: str | Sequence[str] = option((), Option(
-        "Tokenizer, for both languages or for one: reversible, from which the text of every language comes back "
-        "as it was written; moses, as papers use it, which knows as, bn, ca, cs, de, el, en, es, et, fi, fr, ga, gu, "
+        "Tokenizer, for both languages or for one: reversible, which detokenises to the original text in every "
+        "language; moses, as papers use it, which knows as, bn, ca, cs, de, el, en, es, et, fi, fr, ga, gu, "
         "hi, hu, is, it, kn, lt, lv, ml, mni, mr, nl, or, pa, pl, pt, ro, ru, sk, sl, sv, ta, tdt, te, yue and zh; "
         "characters, Moses with every Chinese or Japanese character a word; or none, for words that are separated by "
         "spaces already. May be repeated.  [default: reversible]", TOKENS, metavar="[LANGUAGE=]NAME"))
@@ -62,8 +62,8 @@ class PrepOptions:
         "Do not split what matches this, like Moses' -protected; may be repeated.", TOKENS, metavar="REGEX"))
     escape: bool = option(False, Option("Escape special characters (&apos;), like Moses.", TOKENS))
     normalize: bool | None = option(None, Option(
-        "Normalise punctuation like Moses: typographic quotes and dashes become plain ones, which translations "
-        "then have, too.  [default: yes for the tokenizers moses and characters]", TOKENS,
+        "Normalise punctuation like Moses: typographic quotes and dashes become plain ones, in translations, "
+        "too.  [default: yes for the tokenizers moses and characters]", TOKENS,
         names="--normalize/--no-normalize"))
     lowercase: bool = option(False, Option("Lower-case all text.", TOKENS))
     truecase: bool = option(False, Option(
@@ -124,14 +124,14 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
     if options.bpe is not None and options.sentencepiece is not None:
         raise UserError("`bpe` and `sentencepiece`: words are split by one of them; leave the other out")
     if options.train is None and (options.dev or options.test):
-        raise UserError("`dev` and `test` need `train`; without it, all three are looked for in `raw`")
-    # A shard knows its own pairs only; what all of them make is for the call that merges.
+        raise UserError("`dev` and `test` need `train`; without it, all three are read from `raw`")
+    # A shard has its own pairs only.
     if shard and (options.merge or options.keep_rejected):
-        raise UserError("`shard`: `merge` and `keep_rejected` are for the command that comes after every shard")
+        raise UserError("`shard`: `merge` and `keep_rejected` go with the command that merges the shards")
 
     model = ModelFolder(output)
     if model.config.exists() or model.bundle.exists():
-        raise UserError(f"`output` {output}: a model, which reads text by files of the same names; name another folder")
+        raise UserError(f"`output` {output}: a model folder, which has files of the same names; name another one")
 
     from nmtkit.text import prep as text_prep
 
@@ -168,7 +168,7 @@ def _settings(options: PrepOptions, src: str, tgt: str, cleaning: Cleaning) -> P
         lowercase=options.lowercase, truecase=options.truecase,
         segmentation="words" if options.words else "bpe" if options.sentencepiece is None else "sentencepiece",
     )  # fmt: skip
-    # What a user says of one language leaves the other one at its default.
+    # An option for one language leaves the other one at its default.
     named = _by_language("tokenizer", _several(options.tokenizer), (src, tgt))
     tokenizers = {src: "reversible", tgt: "reversible"} | named
     commands = _by_language("tokenizer_command", _several(options.tokenizer_command), (src, tgt))
@@ -183,7 +183,7 @@ def _settings(options: PrepOptions, src: str, tgt: str, cleaning: Cleaning) -> P
 
 
 def _names(arguments: Sequence[str]) -> str:
-    """Names of arguments as messages have them."""
+    """Names of arguments for a message."""
     return ", ".join(f"`{name}`" for name in arguments)
 
 
@@ -196,7 +196,7 @@ def _files(options: PrepOptions, src: str | None, tgt: str | None) -> "tuple[Map
     """The files of each set, and both languages: from the folder ``raw``, or those that are named."""
     from nmtkit.text.raw import Files, find_raw, language_of
 
-    # Named files take the place of the folder as a whole, so that no set of it slips in.
+    # Named files replace the whole folder, so that none of its sets is used unnoticed.
     if options.train is None:
         return find_raw(Path(options.raw), src, tgt, options.dev_size is not None)
     named = {"train": options.train, "dev": options.dev, "test": options.test}
@@ -219,11 +219,9 @@ def _side(
 
 def _tokenizer(name: str) -> Tokenizer:
     """A name of a tokenizer as one; raises UserError for any other word."""
-    # A loop and not ``in``, so that the type checker knows what is returned.
-    for known in get_args(Tokenizer):
-        if name == known:
-            return cast(Tokenizer, known)
-    raise UserError(f"`tokenizer` {name}: unknown tokenizer; known: {', '.join(get_args(Tokenizer))}")
+    if name not in get_args(Tokenizer):
+        raise UserError(f"`tokenizer` {name}: unknown tokenizer; known: {', '.join(get_args(Tokenizer))}")
+    return cast(Tokenizer, name)
 
 
 def _by_language(argument: str, texts: Sequence[str], languages: tuple[str, str]) -> dict[str, str]:
@@ -242,13 +240,13 @@ def _by_language(argument: str, texts: Sequence[str], languages: tuple[str, str]
 
 
 def _rules(drop: str | Sequence[str]) -> tuple[Drop, ...]:
-    """``duplicate,identical``, or a list of these, as rules in the order in which they are tried."""
+    """``duplicate,identical``, or a list of these, as rules in the order in which they are applied."""
     names = [name for text in _several(drop) for name in text.split(",")]
     for name in names:
         if name not in get_args(Drop):
             known = ", ".join(get_args(Drop))
             raise UserError(f"`drop` {','.join(names)}: unknown rule {name!r}; known: {known}")
-    # In one order however they were given: prep.yaml must be the same for a run that goes on.
+    # In a fixed order, because a resumed run must have the same prep.yaml.
     return tuple(rule for rule in get_args(Drop) if rule in names)
 
 

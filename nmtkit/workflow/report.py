@@ -57,7 +57,7 @@ def write_report(options: ReportOptions) -> Path:
     arguments that have no effect together.
     """
     folders = paths(options.models)
-    # A model compared with itself has no differences, and two lines of one name in every chart.
+    # A model does not differ from itself, and charts would have two lines of one name.
     if len(set(folders)) < len(folders):
         raise UserError("a model is named twice; name each once")
     # Without contrastive sets the option would have no effect.
@@ -85,7 +85,7 @@ def write_report(options: ReportOptions) -> Path:
         )
         for folder in folders
     ]
-    # After translating, because that is what finds out whether models and data folder fit together.
+    # After translating, which checks that models and data folder fit together.
     histories = [
         replace(
             history,
@@ -98,11 +98,11 @@ def write_report(options: ReportOptions) -> Path:
     systems = [
         replace(t.compared.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)
     ]
-    # A single system has nothing to be compared with, so that no test is made.
+    # A single system is not tested against itself.
     paired = options.paired if len(systems) > 1 else None
     comparison = compare(Compared(systems, *translated[0].compared[1:]), paired, False, options.subset_metric)
     said = sentences(translated[0].sources, comparison)
-    # Where the systems differ most, a look at their attention is most likely to say why.
+    # Attention may explain the sentences in which the systems differ most.
     chosen = most_different(said, 3)
     if options.lines is not None:
         chosen = [said[i - 1] for i in _numbers(options.lines, len(said))]
@@ -120,7 +120,7 @@ report = by_keyword(ReportOptions, write_report)
 
 
 def _history(folder: ModelFolder) -> "History":
-    """The history of a model, or of an ensemble, which has its members' parameters and no training curves of its own.
+    """The history of a model, or of an ensemble, which has the parameters of its members and no training curves.
 
     Raises UserError for a folder that is neither.
     """
@@ -129,7 +129,6 @@ def _history(folder: ModelFolder) -> "History":
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
     if folder.bundle.exists():
-        # An ensemble was not trained itself, so that there are no curves; its parameters are those of all its members.
         members = [_history(ModelFolder(path)) for path in sorted(folder.members.iterdir())]
         config = "".join(f"# {member.name}\n{member.config}\n" for member in members)
         kind = f"ensemble of {len(members)}"
@@ -159,7 +158,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
 
     if folder.bundle.exists():
         return []
-    # The corpus is numbers, which mean nothing under other vocabularies: the loss would be wrong, not an error.
+    # The corpus has ids: with other vocabularies the loss would be wrong without an error.
     for side in ("src", "tgt"):
         ours, theirs = (TextFiles(path).vocabulary(side) for path in (folder.path, data))
         if Vocabulary.load(ours).words != Vocabulary.load(theirs).words:
@@ -169,7 +168,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
     model, experiment = load_model(folder.path, translated.translator.device)
     records: list[dict[str, float]] = []
     for update in folder.updates() if len(pairs) else ():
-        # One model into which the weights of each checkpoint are put, not one model for each.
+        # One model, into which the weights of each checkpoint are loaded.
         load_into(model, folder.weights(update))
         loss, errors = teacher_forced(model, corpus, pairs, experiment.training.pass_tokens, torch.float32)
         records.append({"update": update, "cross_entropy": loss, "token_error_rate": errors})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nmtkit.config import nested, parse_settings
+from nmtkit.errors import UserError
 from nmtkit.folders import at_checkpoint
 from nmtkit.options import Option
 from nmtkit.translation.request import UNKNOWN
@@ -34,6 +35,7 @@ LEXICON = Option("Lexicon made by nmtkit align.  [default: the model's own]", UN
 MAX_LENGTH = Option("Leave pairs with more tokens than this on either side out of the cross-entropy.", at_least=1)
 MODEL = Option("Model folder.", names="--model -m")
 MODELS = Option("Model folder; give the option several times for an ensemble.  [default: run]", names="--model -m")
+OUTPUT = Option("Model folder to write.", names="--output -o")
 PRECISION = Option(
     "Number format of the products in search: auto is bfloat16 where the device multiplies it faster, else "
     "float32; int8 is for CPUs."
@@ -44,23 +46,40 @@ SUBSET_METRIC = Option("Metric for parts of the test set: any column of the firs
 TARGET_LANGUAGE = Option("Target language: en, de, ...  [default: from the file names]", names="--tgt-lang -t")
 TYPES = Option("Use only contrastive errors of this type; may be repeated.", names="--type")
 WEIGHTS = Option("Weights of the models of an ensemble, one number for each, such as 2,1,1.  [default: equal weights]")
+WEIGHTS_MANY = replace(WEIGHTS, group=ENSEMBLES, before="max_input_length")
 
 
 Settings = Mapping[str, Any] | Sequence[str]  # {"training.optimizer.lr": 5e-4}, or ["training.optimizer.lr=5e-4"]
 
 
 def nested_settings(settings: Settings) -> dict[str, Any]:
-    """Settings by their dotted keys as nested values. Raises UserError for text that is none."""
+    """Settings by their dotted keys as nested values. Raises UserError for text that is not KEY=VALUE."""
     return nested(settings.items()) if isinstance(settings, Mapping) else parse_settings(settings)
 
 
+def numbers(name: str, given: str | Sequence[float], what: str) -> tuple[float, ...]:
+    """Numbers, which the command line has as text with commas.
+
+    Raises UserError for other text: the argument ``name`` must be ``what``.
+    """
+    try:
+        return tuple(map(float, given.split(",") if isinstance(given, str) else given))
+    except ValueError:
+        raise UserError(f"`{name}` {given}: expected {what}") from None
+
+
+def weights_of(given: str | Sequence[float] | None) -> tuple[float, ...] | None:
+    """The weights of the models of an ensemble. Raises UserError for text that is none."""
+    return None if given is None else numbers("weights", given, "one number for each model, as 2,1,1")
+
+
 def paths(given: Path | str | Sequence[Path | str]) -> list[Path]:
-    """One path or several, as several."""
+    """One or more paths as a list."""
     return [Path(given)] if isinstance(given, Path | str) else list(map(Path, given))
 
 
 def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | None) -> list[Path]:
-    """One model folder or several, each at that checkpoint, by the paths that stand for them."""
+    """The paths of one or more model folders at a checkpoint."""
     return at_checkpoint(paths(given), None if checkpoint is None else str(checkpoint))
 
 

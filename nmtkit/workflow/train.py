@@ -1,4 +1,4 @@
-"""``train``: a preset trained on a data folder, from random weights or a model's, or a run that goes on."""
+"""``train``: trains a preset on a data folder, from random weights or a model's, or resumes a run."""
 
 import logging
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ LONG, HISTORY = "How long", "History"  # of the help
 # fmt: off
 @dataclass(frozen=True)
 class TrainOptions:
-    """The options of ``train``, in the order of its help. Those that also are settings replace the configuration's."""
+    """The options of ``train``, in the order of its help. Those that are also settings override the configuration."""
 
     model: str | None = option(None, Option(
         "Preset to train; nmtkit models lists them.  [default: small, which is nematus-low-resource-small]",
@@ -58,14 +58,14 @@ class TrainOptions:
 
 
 def run(options: TrainOptions) -> "Progress":
-    """Train a preset on a data folder, or go on with the run in the folder ``output``: ``nmtkit train``.
+    """Train a preset on a data folder, or resume the run in the folder ``output``: ``nmtkit train``.
 
-    start: a model whose weights a new run begins with, and whose configuration it has unless ``model`` names a preset.
-    config: a YAML file with values instead of the preset's; settings: single values, by their dotted keys. Whatever
-    else is None is the preset's. tensorboard: the history is written for TensorBoard, too. records: a handler that gets
-    each record of the history as it comes, and a last one about the end. Gives how far the run came; its folder is what
-    ``nmtkit.load`` takes. Raises UserError for settings and data that do not fit together, and KeyboardInterrupt, with
-    everything saved, after Ctrl-C.
+    start: a model whose weights initialise a new run, and whose configuration it takes unless ``model`` names a preset.
+    config: a YAML file with values that override the preset's; settings: single values, by their dotted keys. Other
+    arguments that are None take the preset's value. tensorboard: also write the history for TensorBoard. records: a
+    handler that gets each record of the history, and a last one about the end. Returns the progress of the run, whose
+    folder ``nmtkit.load`` takes. Raises UserError for settings and data that do not fit together, and
+    KeyboardInterrupt, with everything saved, after Ctrl-C.
     """
     experiment = plan(options)
     from nmtkit.experiment.plan import examine_plan
@@ -78,12 +78,12 @@ def run(options: TrainOptions) -> "Progress":
     # Joined before anything is logged or written, because only the first process does either.
     with distributed.processes(choose_device(options.device)) as chosen:
         first = not distributed.rank()
-        # Before it costs anything; a run that goes on has been told, and one that fine-tunes may be short.
+        # Before training; a resumed run was warned already, and fine-tuning may be short.
         if begin is None and first and not folder.updates() and (findings := examine_plan(experiment, data)):
             log.warning(f"this plan can hardly work: {'; '.join(findings)}; {_remedy(options.model)}")
         with _log_to(folder, first), _records(folder, options.tensorboard, records):
             progress = run_experiment(experiment, data, folder.path, chosen, begin)
-            # A run that was stopped by a signal is not finished, and the same call goes on.
+            # A run that was stopped by a signal is not finished; the same call resumes it.
             outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
             ranked = experiment.training.ranked_by
             best = "".join(f"; best {ranked} {value:.2f} at {int(update)}" for update, value, _ in progress.best[:1])
@@ -98,9 +98,9 @@ train = by_keyword(TrainOptions, run)
 
 
 def _remedy(model: str | None) -> str:
-    """What to do about a plan that can hardly work, with the name of the preset's small form if there is one."""
+    """The advice for a plan that can hardly work, with the preset's small form if there is one."""
     if model is None or model.endswith("-small"):
-        return "more epochs, smaller batches and smaller sizes of the model are for little text"
+        return "with little text, use more epochs, smaller batches and a smaller model"
     return f"`nmtkit train --model {model}-small` is for little text"
 
 
@@ -113,7 +113,7 @@ def _records(folder: ModelFolder, tensorboard: bool, other: logging.Handler | No
     handlers: list[logging.Handler] = [TensorBoard(folder)] if tensorboard else []
     handlers += [] if other is None else [other]
     level = RECORDS.level
-    RECORDS.setLevel(logging.INFO)  # whatever the screen shows
+    RECORDS.setLevel(logging.INFO)  # independent of what is shown
     for handler in handlers:
         RECORDS.addHandler(handler)
     try:
@@ -126,16 +126,16 @@ def _records(folder: ModelFolder, tensorboard: bool, other: logging.Handler | No
 
 
 def plan(options: TrainOptions) -> "Experiment":
-    """The experiment that ``run`` would train with these options. Raises UserError for one that cannot be."""
+    """The experiment that ``run`` would train with these options. Raises UserError if it is invalid."""
     from nmtkit.experiment.presets import DEFAULT
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.training.settings import Training
 
-    # Only what was given: what was not must not replace what the file or the settings say.
+    # Only options that were given override the file and the settings.
     names = [field.name for field in fields(Training)]
     given = {field.name: getattr(options, field.name) for field in fields(options) if field.name in names}
     given = {name: value for name, value in given.items() if value is not None}
-    if options.max_tokens is not None:  # a batch has one kind of limit, so the other goes
+    if options.max_tokens is not None:  # a batch has one limit only
         given |= {"batch_tokens": _tokens(options.max_tokens), "batch_sentences": None}
     begin, file = (None if path is None else Path(path) for path in (options.start, options.config))
     output, model = Path(options.output), options.model
@@ -157,43 +157,43 @@ def _tokens(given: int | str) -> int | str:
 
 
 def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:
-    """The values of the preset, or else of the run or the model that it begins with, with those of the user's file."""
+    """The values of the preset, or else of the run or the model it starts from, overridden by the user's file."""
     from nmtkit.experiment.presets import load_preset
 
     over, run = load_yaml(config) if config else {}, ModelFolder(output)
     if model is not None:
         return merge(load_preset(model), over)
     if start is not None:
-        own = run if run.updates() else ModelFolder.at(start)  # a run that failed before has nothing to go on with
+        own = run if run.updates() else ModelFolder.at(start)  # a run that failed early has nothing to resume
         own.check()
         return merge(load_yaml(own.config), over)
     if config:
-        return over  # a file alone is complete: what `nmtkit models NAME` prints, changed, is one
+        return over  # a file alone is complete, like the output of `nmtkit models NAME`
     check_regular(run.path)
     return load_yaml(run.config)
 
 
 class _LogFile(logging.FileHandler):
-    """A log file that loses the lines it has no room for."""
+    """A log file that ignores a full disk."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Print nothing: a full disk is reported once, when a checkpoint cannot be written."""
+        """Print nothing: a full disk is reported when a checkpoint cannot be written."""
 
 
 @contextmanager
 def _log_to(folder: ModelFolder, first: bool) -> Iterator[None]:
-    """Log lines go to train.log, too. Of many processes only the first one says more than warnings."""
+    """Also log to train.log. Of several processes, all but the first log warnings only."""
     logger = logging.getLogger("nmtkit")
     before = logger.level
     if not first:
         logger.setLevel(logging.WARNING)
         yield
         return
-    # The file comes with the first line, when the configuration has been found good and the folder is there.
+    # Opened with the first line, after the configuration was checked and the folder made.
     file = _LogFile(folder.log, encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logger.addHandler(file)
-    if logger.getEffectiveLevel() > logging.INFO:  # from Python, where nobody has asked for notes on the screen
+    if logger.getEffectiveLevel() > logging.INFO:  # from Python, where notes are not shown by default
         logger.setLevel(logging.INFO)
     try:
         yield

@@ -19,10 +19,13 @@ from nmtkit.workflow.shared import (
     LEXICON,
     MODELS,
     PRECISION,
+    WEIGHTS_MANY,
     models_at,
+    weights_of,
 )
 
 if TYPE_CHECKING:
+    from nmtkit.translation.jobs import Models
     from nmtkit.translation.translation import Translation
 
 
@@ -46,12 +49,25 @@ class TranslateOptions:
     checkpoint: str | int | None = option(None, replace(CHECKPOINT, before="beam_size"))
     lexicon: Path | str | None = option(None, LEXICON)
     combine: Literal["prob", "logprob"] | None = option(None, COMBINE_MANY)
-    weights: Sequence[float] | None = None
+    weights: str | Sequence[float] | None = option(None, WEIGHTS_MANY)
     precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION.within(SPEED))
     device: str = option("auto", DEVICE.within(SPEED))
     jobs: int | None = option(None, JOBS_OF_SEARCH.within(SPEED))
     ready: Callable[[], bool] = _always  # whether the next line can be read without blocking
 # fmt: on
+
+
+def models_of(options: TranslateOptions, folders: Sequence[Path]) -> "Models":
+    """The models in ``folders``, not loaded: a value that is sent to worker processes, which have or load them.
+
+    Raises UserError for a device or a precision that cannot be used.
+    """
+    from nmtkit.translation.jobs import Models
+
+    lexicon = None if options.lexicon is None else Path(options.lexicon)
+    return Models(
+        tuple(folders), options.device, options.combine, weights_of(options.weights), options.precision, lexicon
+    ).resolved()
 
 
 def translate_windows(options: TranslateOptions) -> "Iterator[list[list[Translation]]]":
@@ -63,15 +79,10 @@ def translate_windows(options: TranslateOptions) -> "Iterator[list[list[Translat
         raise UserError("`lines`: a single text, where several are expected; put it into a list")
     with loading():
         # These take seconds, because they import torch.
-        from nmtkit.translation.jobs import Job, Models, answers, processes_for, translator_of
+        from nmtkit.translation.jobs import Job, answers, processes_for, translator_of
         from nmtkit.translation.stream import LARGEST_WINDOW, windows
 
-        # A value and not a loaded model, because it is sent to worker processes, which have the model or load it.
-        models = Models(
-            tuple(models_at(options.model, options.checkpoint)), options.device, options.combine,
-            None if options.weights is None else tuple(options.weights), options.precision,
-            None if options.lexicon is None else Path(options.lexicon),
-        ).resolved()  # fmt: skip
+        models = models_of(options, models_at(options.model, options.checkpoint))
         translator = translator_of(models)
         translator.check(options.request)  # here, where it is refused before a line is read or a process started
     copies = CAN_FORK and translator.device.type == "cpu"

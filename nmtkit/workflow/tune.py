@@ -9,7 +9,7 @@ from nmtkit.errors import UserError
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.search.settings import Search
 from nmtkit.translation.request import Request
-from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, models_at
+from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, models_at, numbers
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.tuning import Candidate
@@ -47,7 +47,7 @@ class Tuned:
 
     @property
     def best(self) -> Search:
-        """The settings with the highest value; the first of equal ones, so that the model's own stay."""
+        """The settings with the highest value; the model's own win ties."""
         return self.settings[self.values.index(max(self.values))]
 
 
@@ -66,21 +66,22 @@ def search_penalties(options: TuneOptions) -> Tuned:
     [chosen] = models_at(options.model, options.checkpoint)
     translator = loading.load(chosen, options.device, precision=options.precision)
     search = Request(beam_size=options.beam_size).search(translator.search)
-    translator = replace(translator, search=search)  # a copy with other settings: a translator is never changed
-    alphas, betas = _text(options.alphas), _text(options.betas)
+    translator = replace(translator, search=search)  # a copy: translators are immutable
+    expected = "numbers with commas, as 0.2,0.4"
+    alphas, betas = numbers("alphas", options.alphas, expected), numbers("betas", options.betas, expected)
     try:
-        settings = tuning.grid(search, _numbers("alphas", alphas), _numbers("betas", betas))
+        settings = tuning.grid(search, alphas, betas)
     except ValueError as error:
-        raise UserError(f"`alphas` {alphas}, `betas` {betas}: {error}") from None
-    # A model without attention says so at the first lines for which it is asked for some.
+        raise UserError(f"`alphas` {options.alphas}, `betas` {options.betas}: {error}") from None
+    # A model without attention refuses the first lines.
     try:
         n_best = _n_best(translator, held_out.sources, attention=True)
     except UserError:  # it has no attention
         settings = [setting for setting in settings if not setting.coverage_penalty]
         if not settings:
-            raise UserError(f"`betas` {betas}: the model has no attention, so 0 is all there is to try") from None
+            raise UserError(f"`betas` {options.betas}: the model has no attention, so only 0 can be tried") from None
         n_best = _n_best(translator, held_out.sources, attention=False)
-    # The settings that the model has now come first: they stay, where no other is better.
+    # The model's own settings come first, so that they win ties.
     tried = [search, *settings]
     return Tuned(tried, tuning.tune(n_best, held_out.refs, options.metric, tried), len(held_out.sources))
 
@@ -88,21 +89,8 @@ def search_penalties(options: TuneOptions) -> Tuned:
 tune = by_keyword(TuneOptions, search_penalties)
 
 
-def _text(numbers: str | Sequence[float]) -> str:
-    """Numbers as text with commas, as on the command line."""
-    return numbers if isinstance(numbers, str) else ",".join(f"{number:g}" for number in numbers)
-
-
-def _numbers(name: str, text: str) -> list[float]:
-    """``0.2,0.4`` as numbers; raises UserError, which names the argument, for anything else."""
-    try:
-        return [float(number) for number in text.split(",")]
-    except ValueError:
-        raise UserError(f"`{name}` {text}: expected numbers with commas, as 0.2,0.4") from None
-
-
 def _n_best(translator: "Translator", sources: list[str], attention: bool) -> "list[list[Candidate]]":
-    """The n-best list of every line, as long as the beam is wide; without ``attention`` their coverage is 0."""
+    """The n-best list of every line, of the size of the beam; without ``attention`` their coverage is 0."""
     from nmtkit.evaluation.tuning import Candidate
     from nmtkit.search.beam import coverage
     from nmtkit.translation.testset import translate_each

@@ -40,7 +40,7 @@ class VocabOptions:
 def make_vocabularies(options: VocabOptions) -> "VocabReport":
     """Make vocabularies from the training text, and encode the data folder for training: ``nmtkit vocab``.
 
-    src_size, tgt_size: rows, the four symbols included; None: all words. min_count: how often a word must occur. joint:
+    src_size, tgt_size: rows, the four symbols included; None: all words. min_count: the minimum count of a word. joint:
     one vocabulary for both sides. unkpos: unknown target words point to the source words that they come from. src_from,
     tgt_from: vocabularies whose words are taken instead. jobs: see ``prep``. The report has the vocabularies and their
     coverage; printed, it is meant for people. Raises UserError for a folder that ``prep`` did not make, for sizes that
@@ -50,9 +50,10 @@ def make_vocabularies(options: VocabOptions) -> "VocabReport":
     for name, size in (("src_size", src_size), ("tgt_size", tgt_size)):
         if size is not None and size <= len(SPELLINGS):
             raise UserError(f"`{name}` {size}: {len(SPELLINGS)} rows are symbols; give it more")
-    # Where only one of the two sizes is given, it is that of the joint vocabulary.
     if joint and src_size is not None and tgt_size is not None and src_size != tgt_size:
-        raise UserError(f"`joint` has one size for its one list, not `src_size` {src_size} and `tgt_size` {tgt_size}")
+        raise UserError(
+            f"`joint` makes one vocabulary of one size, not of `src_size` {src_size} and `tgt_size` {tgt_size}"
+        )
     from nmtkit.data.encoding import encode
 
     # One vocabulary has one size, by whichever name it was given.

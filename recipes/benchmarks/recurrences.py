@@ -12,7 +12,7 @@ On a GPU torch's own are cuDNN's.
 
 import argparse
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -38,40 +38,37 @@ def layers(width: int, rows: int, dtype: torch.dtype, device: torch.device) -> d
     u, u2, u4 = (leaf(width, n * width, dtype=dtype, device=device) for n in (1, 2, 4))
     bias, peepholes = (leaf(*shape, dtype=torch.float32, device=device) for shape in ((4 * width,), (3, width)))
 
-    def gru_step(x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
-        return gru.step(x, h, *weights)
+    def lau_step(x: Tensor, h: Tensor, u4: Matrix) -> Tensor:
+        return gated.lau(x, h, u4, None, *bias.view(4, -1).split([3, 1]), None)
 
-    def lau_step(x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
-        return gated.lau(x, h, weights[0], None, *bias.view(4, -1).split([3, 1]), None)
-
-    def lstm_step(x: Tensor, h: Tensor, s: Tensor, weights: Sequence[Matrix]) -> tuple[Tensor, Tensor]:
-        return lstm.step(x, h, s, weights[0], peepholes)
+    def lstm_step(x: Tensor, h: Tensor, s: Tensor, u4: Matrix) -> tuple[Tensor, Tensor]:
+        return lstm.step(x, h, s, u4, peepholes)
 
     def plain_gru(x: Tensor) -> Tensor:
         h, states = zero, []
         for step in x @ w3:
-            h = gru_step(step, h, [u2, u])
+            h = gru.step(step, h, u2, u)
             states.append(h)
         return torch.stack(states)
 
     def plain_lau(x: Tensor) -> Tensor:
         h, states = zero, []
         for step in x @ w5:
-            h = lau_step(step, h, [u4])
+            h = lau_step(step, h, u4)
             states.append(h)
         return torch.stack(states)
 
     def plain_lstm(x: Tensor) -> Tensor:
         h, s, states = zero, zero, []
         for step in x @ w4:
-            h, s = lstm_step(step, h, s, [u4])
+            h, s = lstm_step(step, h, s, u4)
             states.append(h)
         return torch.stack(states)
 
     torch_gru, torch_lstm = (kind(width, width).to(device, dtype) for kind in (nn.GRU, nn.LSTM))
     found: dict[str, tuple[int, Ways]] = {
         "GRU": (6, {
-            "nmtkit": (lambda x: scan(gru_step, x @ w3, [zero], None, False, [u2, u]), [w3, u2, u]),
+            "nmtkit": (lambda x: scan(gru.step, x @ w3, [zero], None, False, [u2, u]), [w3, u2, u]),
             "torch": (lambda x: torch_gru(x)[0], list(torch_gru.parameters())),
             "plain": (plain_gru, [w3, u2, u]),
         }),

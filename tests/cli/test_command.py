@@ -1,5 +1,6 @@
 """What every command has in common: how much it says, its options in groups, and one name for one thing."""
 
+import inspect
 import logging
 import os
 import re
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import typer
 
+import nmtkit
 from nmtkit.cli import main
 from nmtkit.cli.command import COMMON
 from nmtkit.errors import UserError
@@ -41,7 +43,7 @@ def speaker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     app = typer.Typer(callback=lambda: None)
     for function in (speak, fail):
-        app.command()(main.with_volume(function, main.in_options_typed))
+        app.command()(main.with_volume(function))
     monkeypatch.setattr(main, "app", app)
     logger = logging.getLogger("nmtkit")
     before = logger.level, [*logger.handlers]
@@ -141,6 +143,14 @@ def test_what_has_a_letter_has_it_in_every_command(name: str) -> None:
     found = [set(p.opts) for parameters in PARAMETERS.values() for p in parameters if f"--{name}" in p.opts]
     assert len(found) > 1
     assert all(options == found[0] and len(options) == 2 for options in found)
+
+
+@pytest.mark.parametrize("name", sorted(PARAMETERS.keys() & set(nmtkit.__all__)))
+def test_the_function_of_a_command_takes_its_options_as_arguments(name: str) -> None:
+    arguments = inspect.signature(getattr(nmtkit, name)).parameters.keys()
+    of_python = {"train": {"records"}, "translate": {"lines", "request", "ready"}, "posunk": {"lines", "place"}}
+    assert arguments - of_python.get(name, set()) <= {parameter.name for parameter in PARAMETERS[name]}
+    assert len(arguments) > 1
 
 
 def test_a_message_of_the_library_still_finds_the_options_of_a_command() -> None:

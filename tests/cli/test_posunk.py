@@ -137,7 +137,7 @@ def test_standard_input_is_read_in_one_place_only(nmtkit: Run, twice: list[str])
 def test_what_is_read_is_never_replaced(filtered: Run, folder: Path, name: str) -> None:
     status, out, err = filtered("<unk>", "house", "0-0", "-o", name)
     assert (status, out) == (1, "")
-    assert f"--output {name}: is read, too, and would be replaced; name another file" in err
+    assert f"--output {name}: is an input, too, and would be replaced; name another file" in err
     assert (folder / "source").read_text() == "house\n"
 
 

@@ -79,7 +79,7 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
     [
         ("--words --bpe 100", "--words: no word is split then; leave out --bpe"),
         ("--words --separate", "--words: no word is split then; leave out --separate"),
-        ("--dev a b", "--dev and --test need --train; without it, all three are looked for in --raw"),
+        ("--dev a b", "--dev and --test need --train; without it, all three are read from --raw"),
         ("--lowercase --truecase -s en", "--lowercase and --truecase exclude each other"),
         ("--max-ratio 0.5 -s en", "--max-ratio must be 0 or at least 1, not 0.5"),
         ("--train raw/train.en raw/none.fr", "raw/none.fr: no such file"),
@@ -94,7 +94,7 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
         ),
         ("--protect ( -s en", "--protect: '(' is not a regular expression: missing ), unterminated subpattern"),
         ("--shard 3/2 -s en", "--shard 3/2: give the number of the part and how many there are, as in 1/8"),
-        ("--shard 1/2 --merge", "--shard: --merge and --keep-rejected are for the command that comes after every"),
+        ("--shard 1/2 --merge", "--shard: --merge and --keep-rejected go with the command that merges the shards"),
         ("-s en -j0", "Invalid value for '--jobs' / '-j'"),
     ],
 )
@@ -219,4 +219,4 @@ def test_the_report_for_scripts_is_the_manifest(nmtkit: Run, folder: Path) -> No
     assert json.loads(outcome.out) == {"folder": "data", **manifest}
     assert "next" not in outcome.err
     refused = nmtkit("prep", "-s", "en", "-t", "fr", "--shard", "1/2", "--json")
-    assert refused == (1, "", "nmtkit: error: --json: is of a whole data folder; leave out --shard and --verify\n")
+    assert refused == (1, "", "nmtkit: error: --json: describes a whole data folder; leave out --shard and --verify\n")

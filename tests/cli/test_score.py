@@ -138,7 +138,7 @@ def test_taking_the_text_for_english_is_said(nmtkit: Run) -> None:
     write("ref", REF)
     outcome = nmtkit("score", "hyp", "ref")
     assert "  Moses words (en) " in outcome.out
-    assert outcome.err == "nmtkit: tokenised BLEU takes the text for English; another one is named as --language\n"
+    assert outcome.err == "nmtkit: tokenised BLEU assumes English; set --language for another language\n"
 
 
 def test_text_that_looks_tokenised_is_pointed_out(nmtkit: Run) -> None:
@@ -146,7 +146,9 @@ def test_text_that_looks_tokenised_is_pointed_out(nmtkit: Run) -> None:
     write("ref", ["It rains.", "It does not rain.", "Why?"])
     outcome = nmtkit("score", "hyp", "ref", "-l", "en")
     assert outcome.status == 0
-    assert outcome.err == "nmtkit: hyp looks tokenised; if it is, say so (--tokenized): plain text is expected here\n"
+    assert (
+        outcome.err == "nmtkit: hyp looks tokenised, but plain text is expected; if it is tokenised, set --tokenized\n"
+    )
 
 
 def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:

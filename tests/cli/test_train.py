@@ -124,7 +124,7 @@ def test_a_model_is_no_place_for_prepared_text(prepared: Path, nmtkit: Nmtkit) -
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     refused = nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-o", "run")
     assert refused.status == 1
-    assert "--output run: a model, which reads text by files of the same names; name another folder" in refused.err
+    assert "--output run: a model folder, which has files of the same names; name another one" in refused.err
     assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
 
 
@@ -164,7 +164,7 @@ def test_a_plan_that_can_hardly_work_is_told_once_with_what_would(prepared: Path
     assert "; `nmtkit train --model rnnsearch-small` is for little text\n" in begun.err
     assert "hardly" not in nmtkit(*TRAIN).err  # a run that goes on has been told
     alone = [*TRAIN[:2], "rnnsearch-small", *TRAIN[3:], "-o", "other"]
-    remedy = "more epochs, smaller batches and smaller sizes of the model are for little text"
+    remedy = "with little text, use more epochs, smaller batches and a smaller model"
     assert PLAN + remedy in nmtkit(*alone).err
     plan = nmtkit("doctor", "-s", "en", "--model", "deep-att").out
     assert re.search(r"^data: deep-att: only 7 updates; fewer than 1,000 are rarely enough$", plan, re.M)

@@ -417,14 +417,14 @@ def test_progress_is_shown_on_a_terminal_only(start: Callable[..., Any], folder:
     process = start("-i", "in", stderr=theirs)
     os.close(theirs)
     assert process.stdout.read() == b"a b\n" * 100
-    assert b"lines translated" in os.read(ours, 1 << 16)
+    assert b"translating" in os.read(ours, 1 << 16)
     os.close(ours)
 
 
 def test_what_is_read_is_not_replaced(folder: Path, filtered: Callable[..., Any], nmtkit: Callable[..., Any]) -> None:
     (folder / "in").write_text("a\n")
     (folder / "link").symlink_to("in")
-    complaint = "nmtkit: error: --output {}: is read, too, and would be replaced; name another file\n"
+    complaint = "nmtkit: error: --output {}: is an input, too, and would be replaced; name another file\n"
     for output in ("in", "link"):
         assert nmtkit("translate", "-i", "in", "-o", output) == (1, "", complaint.format(output))
     assert filtered(b"a\n", "--prefix", "in", "-o", "in") == (1, "", complaint.format("in"))
@@ -439,7 +439,7 @@ def test_neither_output_replaces_a_file_that_is_read(folder: Path, filtered: Cal
     before = {path.name: path.read_bytes() for path in (folder / "begin", folder / "words")}
     read = ["--prefix", "begin", "--replace-unk", "--lexicon", "words"]
     for option, name in itertools.product(("--output", "--attention"), ("begin", "words", "stdin")):
-        complaint = f"nmtkit: error: {option} {name}: is read, too, and would be replaced; name another file\n"
+        complaint = f"nmtkit: error: {option} {name}: is an input, too, and would be replaced; name another file\n"
         assert filtered(b"a\n", *read, option, name) == (1, "", complaint)
     assert {name: (folder / name).read_bytes() for name in before} == before
 

@@ -18,7 +18,7 @@ def test_a_model_without_attention_has_no_coverage_penalty_to_try_but_none(
     for side in ("src", "tgt"):
         (data / f"dev.raw.{side}").write_text("a b c d\nlower\n")
     write_folder(tmp_path / "blind")
-    complaint = "nmtkit: error: --betas 0.1,0.2: the model has no attention, so 0 is all there is to try\n"
+    complaint = "nmtkit: error: --betas 0.1,0.2: the model has no attention, so only 0 can be tried\n"
     assert nmtkit("tune", "-m", "blind", "--betas", "0.1,0.2") == (1, "", complaint)
     found = nmtkit("tune", "-m", "blind", "--betas", "0.1,0")
     assert (found.status, found.err) == (0, "")

@@ -59,7 +59,7 @@ def test_two_sizes_for_one_list_are_refused(nmtkit: Run) -> None:
     status, _, err = nmtkit("vocab", "--joint", "--src-size", "9", "--tgt-size", "8")
     assert (status, err) == (
         1,
-        "nmtkit: error: --joint has one size for its one list, not --src-size 9 and --tgt-size 8\n",
+        "nmtkit: error: --joint makes one vocabulary of one size, not of --src-size 9 and --tgt-size 8\n",
     )
 
 

@@ -153,7 +153,7 @@ def test_a_recurrence_goes_through_what_is_compiled(monkeypatch: pytest.MonkeyPa
     calls = []
     monkeypatch.setattr(torch, "compile", lambda f, **_: lambda *given: calls.append(f.__name__) or f(*given))
     given = x, first, *weights = leaves((3, 2, 12), (2, 4), (4, 8), (4, 4))
-    found = scan(lambda x, h, w: gru.step(x, h, *w), x, [first], None, False, weights)
+    found = scan(gru.step, x, [first], None, False, weights)
     assert {*calls} == {"gates", "state", "back"}
     expected = looped(*given)
     for mine, other in zip((found, *gradients(found, given)), (expected, *gradients(expected, given)), strict=True):

@@ -19,7 +19,7 @@ def test_the_lstm_over_a_sequence_is_its_steps_from_the_first_state(reverse: boo
     for row, length in enumerate([4, 2]):
         h, s = first.h[row : row + 1], first.s[row : row + 1]
         for t in reversed(range(length)) if reverse else range(length):
-            h, s = cell.step(f[t, row : row + 1], h, s, cell.weights())
+            h, s = cell.step(f[t, row : row + 1], h, s, *cell.weights())
             torch.testing.assert_close(outputs[t, row], h[0])
         torch.testing.assert_close(outputs[0 if reverse else -1, row], h[0])
 
@@ -34,7 +34,7 @@ def test_a_gated_cell_over_a_sequence_is_its_steps_from_the_first_state(
     for row, length in enumerate([4, 2]):
         h = first[row : row + 1]
         for t in reversed(range(length)) if reverse else range(length):
-            h = cell.step(x[t, row : row + 1], h, cell.weights())
+            h = cell.step(x[t, row : row + 1], h, *cell.weights())
             torch.testing.assert_close(outputs[t, row], h[0])
 
 
@@ -48,13 +48,13 @@ def test_a_lau_with_g_at_0_and_f_at_1_is_the_gru_that_resets_after_the_product()
     gru = (1 - z) * h + z * (x_h + r * h_h + b_h).tanh()
     x_g.fill_(-1e4)
     x_h.div_(1 - r)  # f is fixed to 1 - r: now f times it is what f = 1 would leave
-    torch.testing.assert_close(cell.step(x, h, cell.weights()), gru)
+    torch.testing.assert_close(cell.step(x, h, *cell.weights()), gru)
 
 
 def test_a_lau_with_g_at_1_hands_its_linear_input_on() -> None:
     cell, x, h = randomised(LAU(4)), torch.randn(7, 20), torch.randn(7, 4)
     x[:, 8:12] = 1e4
-    torch.testing.assert_close(cell.step(x, h, cell.weights()), x[:, 16:])
+    torch.testing.assert_close(cell.step(x, h, *cell.weights()), x[:, 16:])
 
 
 def test_a_new_cell_has_one_orthogonal_matrix_per_gate() -> None:

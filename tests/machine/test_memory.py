@@ -1,7 +1,7 @@
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ import torch
 
 from nmtkit.errors import UserError
 from nmtkit.machine import memory
-from nmtkit.machine.memory import in_halves, is_full
+from nmtkit.machine.memory import Attempt, in_halves, is_full
 
 
 def test_errors_of_the_cpu_allocator_are_recognised() -> None:
@@ -70,26 +70,30 @@ def squares(rows: Sequence[int]) -> list[int]:
     return [row * row for row in rows]
 
 
+def squares_in_halves(batch: list[int], too_large: Callable[[list[int]], str]) -> Iterator[tuple[list[int], list[int]]]:
+    for rows, attempt in in_halves([batch], too_large):
+        with attempt:
+            yield rows, squares(rows)
+
+
 def test_a_batch_that_memory_does_not_hold_is_done_in_halves_in_its_order() -> None:
     for size in (1, 3, 4, 13):
-        done = list(in_halves(list(range(size)), squares, str))
+        done = list(squares_in_halves(list(range(size)), str))
         assert [row for rows, _ in done for row in rows] == list(range(size))
         assert [made for _, made in done] == [squares(rows) for rows, _ in done]
         assert (len(done) == 1) == (size <= 3)
 
 
 def test_a_row_that_does_not_fit_raises_after_the_rows_before_it() -> None:
-    halves = in_halves([1, 2, 100, 3], squares, lambda rows: f"{rows[0]} is too large")
+    halves = squares_in_halves([1, 2, 100, 3], lambda rows: f"{rows[0]} is too large")
     assert next(halves) == ([1, 2], [1, 4])
     with pytest.raises(UserError, match="100 is too large"):
         next(halves)
 
 
-def test_other_errors_are_not_retried_in_halves() -> None:
-    tried = []
-    with pytest.raises(ZeroDivisionError):
-        list(in_halves([1, 2], lambda rows: tried.append(rows) or 1 // 0, str))
-    assert tried == [[1, 2]]
+def test_an_attempt_that_fails_for_another_reason_raises() -> None:
+    with pytest.raises(ZeroDivisionError), Attempt():
+        raise ZeroDivisionError
 
 
 CPU = torch.device("cpu")

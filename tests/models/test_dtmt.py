@@ -159,7 +159,7 @@ class Stepped(nn.Module):
         self.module = module
 
     def forward(self, x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        return self.module.step(self.module.first.input(x), h, self.module.weights())
+        return self.module.step(self.module.first.input(x), h, *self.module.weights())
 
 
 def test_an_lgru_without_its_linear_path_is_the_gru() -> None:

@@ -135,15 +135,14 @@ def test_without_gradients_the_loop_is_the_plain_one() -> None:
         torch.testing.assert_close(shared_states(STEPS, tensors, mask), plain_states(STEPS, tensors, mask))
 
 
-def cell(x: Tensor, h: Tensor, weights: Sequence[Matrix]) -> Tensor:
+def cell(x: Tensor, h: Tensor, w: Matrix, u: Matrix) -> Tensor:
     """A recurrent cell with two products, one on top of the other."""
-    w, u = weights
     return (x + product(product(h, w).tanh(), u)).tanh() + 0.5 * h
 
 
-def pair(x: Tensor, h: Tensor, c: Tensor, weights: Sequence[Matrix]) -> tuple[Tensor, Tensor]:
+def pair(x: Tensor, h: Tensor, c: Tensor, w: Matrix, u: Matrix) -> tuple[Tensor, Tensor]:
     """A cell whose state has two parts."""
-    return cell(x, h + c, weights), (x + c).tanh()
+    return cell(x, h + c, w, u), (x + c).tanh()
 
 
 @pytest.mark.parametrize("low", [False, True], ids=["float32", "bfloat16"])
@@ -166,7 +165,7 @@ def test_a_scan_is_the_plain_loop_over_real_steps(
         length = steps if mask is None else int(mask[:, row].sum())
         order = list(range(length))[:: -1 if reverse else 1]
         for t in order:
-            new = step(x[t, row], *state, [w, u])
+            new = step(x[t, row], *state, w, u)
             state = [new] if isinstance(new, Tensor) else list(new)
             outputs[t] = state[0]
         if not reverse:

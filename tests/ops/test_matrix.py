@@ -41,8 +41,8 @@ def test_a_tensor_is_multiplied_as_autocast_says() -> None:
 
 def next_state(cell: PeepholeLSTM | GRU | LAU, x: Tensor, h: Tensor, weights: list[Matrix]) -> Tensor:
     if isinstance(cell, PeepholeLSTM):
-        return cell.step(x, *LSTMState(h, h.flip(0)), weights)[0]
-    return cell.step(x, h, weights)
+        return cell.step(x, *LSTMState(h, h.flip(0)), *weights)[0]
+    return cell.step(x, h, *weights)
 
 
 @pytest.mark.parametrize(("kind", "terms"), [(PeepholeLSTM, 4), (GRU, 3), (LAU, 5)])

@@ -28,8 +28,8 @@ def test_one_normalisation_of_gates_and_candidate_is_marians(*, biased: bool, ro
     x, first, u, b, gain, shift = given
     bias = b if biased else None
 
-    def step(term: Tensor, h: Tensor, weights: list[Tensor]) -> Tensor:
-        return nematus.step(term if rows else x, h, weights[0], bias, [gain, shift])
+    def step(term: Tensor, h: Tensor, u: Tensor) -> Tensor:
+        return nematus.step(term if rows else x, h, u, bias, [gain, shift])
 
     steps = x if rows else torch.zeros(T, B, 1)
     ours = scan(step, steps, [first], mask=None, reverse=False, weights=[u])

@@ -9,7 +9,7 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from nmtkit.errors import UserError
-from nmtkit.text.bpe import Segmenter, join_pieces, learn_merges
+from nmtkit.text.bpe import Segmenter, learn_merges
 
 CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
 MERGES = learn_merges(Counter(CORPUS.split()), 30, lambda: None)
@@ -19,7 +19,7 @@ words = st.text(st.sampled_from("abowlnr@</>s\u00e9"), min_size=1)
 
 @given(st.lists(words))
 def test_words_survive_segmentation_even_if_they_look_segmented(sentence: list[str]) -> None:
-    assert join_pieces(Segmenter(MERGES).apply(sentence)) == sentence
+    assert Segmenter.join(Segmenter(MERGES).apply(sentence)) == sentence
 
 
 @given(st.lists(words))
@@ -38,7 +38,7 @@ def test_segmentation_does_not_depend_on_the_size_of_the_cache(monkeypatch: pyte
 
 
 def test_a_word_that_a_translation_leaves_unfinished_ends_with_the_sentence() -> None:
-    assert join_pieces(["lo@@", "wer", "n@@", "ew@@"]) == ["lower", "new"]
+    assert Segmenter.join(["lo@@", "wer", "n@@", "ew@@"]) == ["lower", "new"]
 
 
 def test_merges_learnt_from_counts_are_those_subword_nmt_learns_from_lines(capsys: pytest.CaptureFixture[str]) -> None:

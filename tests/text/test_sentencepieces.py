@@ -12,9 +12,7 @@ from nmtkit.errors import UserError
 from nmtkit.text.sentencepieces import (
     MARK,
     SentencePieces,
-    join_sentencepieces,
     learn_sentencepieces,
-    sentencepiece_numbers,
 )
 
 COUNTS = Counter(
@@ -37,15 +35,15 @@ def test_the_same_words_give_the_same_model(model: bytes) -> None:
 def test_words_come_together_again(words: list[str], model: bytes) -> None:
     pieces = SentencePieces(model).apply(words)
     assert all(piece.split() == [piece] for piece in pieces)
-    assert join_sentencepieces(pieces) == [word.replace(MARK, "_") for word in words]
-    numbers = sentencepiece_numbers(pieces)
+    assert SentencePieces.join(pieces) == [word.replace(MARK, "_") for word in words]
+    numbers = SentencePieces.numbers(pieces)
     assert sorted(set(numbers)) == [*range(len(words))]
     assert numbers == sorted(numbers)
 
 
 @given(pieces=st.lists(st.sampled_from([MARK, f"{MARK}a", "b", "c", f"{MARK}{MARK}"])))
 def test_any_output_of_a_model_joins_to_words_with_indices(pieces: list[str]) -> None:
-    words, numbers = join_sentencepieces(pieces), sentencepiece_numbers(pieces)
+    words, numbers = SentencePieces.join(pieces), SentencePieces.numbers(pieces)
     assert all(words)
     assert "".join(words) == "".join(pieces).replace(MARK, "")
     for number, word in enumerate(words):

@@ -10,7 +10,7 @@ from nmtkit.align.lexicon import Lexicon
 from nmtkit.align.posunk import Replacement
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.symbols import SPELLINGS
-from nmtkit.text.sentencepieces import MARK, join_sentencepieces, sentencepiece_numbers
+from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.text.settings import Side
 from nmtkit.translation.unknown_words import UnknownWords
 
@@ -18,8 +18,8 @@ from nmtkit.translation.unknown_words import UnknownWords
 def unknown_words(*entries: str) -> UnknownWords:
     """Between two sides of SentencePiece, with a lexicon in which these words are their own translations."""
     side: Any = SimpleNamespace(
-        side=Side("en", segmentation="sentencepiece"), segmenter=True, words=join_sentencepieces,
-        word_numbers=sentencepiece_numbers,
+        side=Side("en", segmentation="sentencepiece"), segmenter=True, words=SentencePieces.join,
+        word_numbers=SentencePieces.numbers,
     )  # fmt: skip
     lexicon = Lexicon("words", lambda: {word: {word: 1.0} for word in entries})
     return UnknownWords(side, side, Vocabulary(SPELLINGS, [0] * len(SPELLINGS)), lexicon)

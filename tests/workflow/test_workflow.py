@@ -48,9 +48,9 @@ def test_from_raw_text_to_scores(made: Path) -> None:
     lines = (made / "raw/test.en").read_text().splitlines()
     texts = list(translator.translate(iter(lines)))
     assert len(texts) == 3
-    scores = nmtkit.score(texts, made / "raw/test.fr", language="fr")
+    scores = nmtkit.score([texts, made / "raw/test.fr"], language="fr")
     reference = (made / "raw/test.fr").read_text().splitlines()
-    assert nmtkit.score(reference, reference, language="fr")["sacreBLEU-13a"].value == pytest.approx(100)
+    assert nmtkit.score([reference, reference], language="fr")["sacreBLEU-13a"].value == pytest.approx(100)
     assert str(scores) == repr(scores)
     assert str(scores).startswith("text 1  multi-bleu ")
     by_model = nmtkit.score(model=made / "run", data=made / "data")
@@ -132,29 +132,58 @@ def test_prep_takes_one_or_several_of_what_may_be_repeated(made: Path, tmp_path:
     assert (prep.src.protected, prep.cleaning.drop) == (("a+",), ("script", "duplicate"))
 
 
+def test_text_is_checked_aligned_and_its_unknown_words_replaced(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(made)
+    diagnosis = nmtkit.doctor(src_lang="en")
+    assert (diagnosis.src, diagnosis.tgt) == ("en", "fr")
+    assert not any(finding.fatal for finding in diagnosis.findings)
+    links, pairs = tmp_path / "links", (made / "data/train.src").read_text().splitlines()
+    links.write_text("".join(" ".join(f"{i}-{i}" for i in range(len(line.split()))) + "\n" for line in pairs))
+    report = nmtkit.align(pharaoh=links, threshold=0)
+    assert report.entries == len(WORDS) + 1  # with the full stop
+    assert nmtkit.align(gold=links).aer == 0
+    source, alignment = tmp_path / "in.tok", tmp_path / "alignment"
+    source.write_text("old cat\n")
+    alignment.write_text("0-0\n")
+    assert list(nmtkit.posunk(lines=["<unk> x"], source=source, alignment=alignment)) == ["old x"]
+    [preset] = nmtkit.list_presets("dtmt2")
+    assert preset["score"] == 44.66
+    assert 150 < preset["parameters_ours"] < 250
+
+
+def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_path: Path) -> None:
+    nmtkit.ensemble([made / "run", made / "run"], output=tmp_path / "ensemble", weights=[1, 3])
+    texts = [
+        list(nmtkit.load(folder).translate(["cat", "old dog"])) for folder in (made / "run", tmp_path / "ensemble")
+    ]
+    assert texts[0] == texts[1]
+
+
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
         (lambda: nmtkit.prep(words=True, bpe=3, joint=True), "`words`: no word is split then; leave out `bpe`"),
         (lambda: nmtkit.prep(bpe=3, sentencepiece=3), "`bpe` and `sentencepiece`: words are split by one of t"),
-        (lambda: nmtkit.prep(dev=("a", "b")), "`dev` and `test` need `train`; without it, all three are looke"),
+        (lambda: nmtkit.prep(dev=("a", "b")), "`dev` and `test` need `train`; without it, all three are read "),
         (lambda: nmtkit.prep(like="x", bpe=3, escape=True), "`like` x: says how text is prepared; leave out `"),
-        (lambda: nmtkit.prep(shard="1/2", merge=True), "`shard`: `merge` and `keep_rejected` are for the comm"),
+        (lambda: nmtkit.prep(shard="1/2", merge=True), "`shard`: `merge` and `keep_rejected` go with the com"),
         (lambda: nmtkit.prep(max_ratio=0.5), "`max_ratio` must be 0 or at least 1, not 0.5"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), drop="x,script"), "`drop` x,script: unknown rule 'x'; known:"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="x"), "`tokenizer` x: unknown tokenizer"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="de=none"), "`tokenizer` de=none: expected LAN"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), shard="3/2"), "`shard` 3/2: give the number of the part"),
-        (lambda: nmtkit.vocab(joint=True, src_size=9, tgt_size=8), "`joint` has one size for its one list, no"),
+        (lambda: nmtkit.vocab(joint=True, src_size=9, tgt_size=8), "`joint` makes one vocabulary of one size, n"),
         (lambda: nmtkit.vocab(src_from="dict.txt", src_size=4), "`src_size` 4: 4 rows are symbols; give it more"),
         (lambda: nmtkit.vocab(joint=True, tgt_size=-1), "`tgt_size` -1: 4 rows are symbols; give it more"),
         (lambda: nmtkit.score(language="fr"), "only `data`, `model`, `checkpoint`, `split`, `max_length`, `re"),
-        (lambda: nmtkit.score(["a"]), "text 1: translations and a reference are needed: nmtkit score HYP... REF"),
-        (lambda: nmtkit.score(["a"], ["a", "b"]), "text 2 has 1 lines but text 1 has 2; make them correspond"),
-        (lambda: nmtkit.score([], []), "text 1 is empty: there is nothing to score"),
-        (lambda: nmtkit.score(["a"], ["b"], seeds=True), "text 1: `paired` and `seeds` compare translations;"),
-        (lambda: nmtkit.score(["a"], ["b"], ["c"], seeds=True, paired="bs"), "`paired` compares systems, `see"),
-        (lambda: nmtkit.score(["a"], ["b"], split="dev"), "`checkpoint` and `precision` are for a model; leav"),
+        (lambda: nmtkit.score([["a"]]), "text 1: translations and a reference are needed: nmtkit score HYP... REF"),
+        (lambda: nmtkit.score([["a"], ["a", "b"]]), "text 2 has 1 lines but text 1 has 2; make them correspond"),
+        (lambda: nmtkit.score([[], []]), "text 1 is empty: there is nothing to score"),
+        (lambda: nmtkit.score([["a"], ["b"]], seeds=True), "text 1: `paired` and `seeds` compare translations;"),
+        (lambda: nmtkit.score([["a"], ["b"], ["c"]], seeds=True, paired="bs"), "`paired` compares systems, `see"),
+        (lambda: nmtkit.score([["a"], ["b"]], split="dev"), "`checkpoint` and `precision` are for a model; leav"),
     ],
 )  # fmt: skip
 def test_what_excludes_each_other_is_said_in_the_names_of_arguments(

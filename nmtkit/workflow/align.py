@@ -1,0 +1,86 @@
+"""``align``: word alignment of a data folder, and a lexicon from it."""
+
+from dataclasses import KW_ONLY, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmtkit.align.pharaoh import read_alignment, read_gold
+from nmtkit.align.quality import Quality, measure
+from nmtkit.align.symmetrize import Heuristic
+from nmtkit.errors import UserError
+from nmtkit.lines import check_read_once
+from nmtkit.options import Option, by_keyword, option
+from nmtkit.workflow.shared import DATA
+
+if TYPE_CHECKING:
+    from nmtkit.data.alignment import AlignmentReport
+
+HEURISTIC: Heuristic = "grow-diag"
+THRESHOLD = 100  # Luong et al. 2015
+
+
+# fmt: off
+@dataclass(frozen=True)
+class AlignOptions:
+    """The options of ``align``, in the order of its help.
+
+    Two defaults are None, so that an option without effect can be refused.
+    """
+
+    data: Path | str = option("data", DATA)
+    _: KW_ONLY
+    pharaoh: Path | str | None = option(None, Option(
+        "Use the links of another aligner for train.src and train.tgt: source-target pairs, counted from 0.",
+        metavar="FILE"))
+    symmetrize: Heuristic | None = option(None, Option(
+        f"How to combine the two directions that eflomal aligns.  [default: {HEURISTIC}]"))
+    threshold: int | None = option(None, Option(
+        f"Keep a word pair in the lexicon if it is linked more often than this.  [default: {THRESHOLD}]", at_least=0))
+    gold: Path | str | None = option(None, Option(
+        "Only score the alignment against this gold standard, with sure links 0-1 and possible links 0p1.",
+        metavar="FILE"))
+
+    @property
+    def links(self) -> Path:
+        """The file of links that ``gold`` judges."""
+        return Path(self.data) / "train.align" if self.pharaoh is None else Path(self.pharaoh)
+# fmt: on
+
+
+def align_words(options: AlignOptions) -> "AlignmentReport | Quality":
+    """Align the words of the training text, and write the links and a lexicon to the data folder: ``nmtkit align``.
+
+    pharaoh: the links of another aligner instead of eflomal's. gold: nothing is written; the links of ``pharaoh``, or
+    else those of the data folder, are scored, and their quality is returned. Raises UserError for links that do not fit
+    the text, and for arguments that exclude each other.
+    """
+    if options.gold is not None:
+        if options.symmetrize is not None or options.threshold is not None:
+            raise UserError("`gold` only scores an alignment that is there; leave out `symmetrize` and `threshold`")
+        return _quality(options.links, Path(options.gold))
+    if options.pharaoh is not None and options.symmetrize is not None:
+        raise UserError("`symmetrize`: the links of `pharaoh` are taken as they are; leave one of the two out")
+
+    from nmtkit.data.alignment import align_with_program, take_alignment
+
+    # Not ``or``: a threshold of 0 keeps every pair that is linked at all.
+    threshold = THRESHOLD if options.threshold is None else options.threshold
+    if options.pharaoh is not None:
+        return take_alignment(Path(options.data), options.links, threshold)
+    return align_with_program(Path(options.data), options.symmetrize or HEURISTIC, threshold)
+
+
+align = by_keyword(AlignOptions, align_words)
+
+
+def _quality(alignment: Path, gold: Path) -> Quality:
+    """Precision, recall and AER of an alignment. Raises UserError if the files differ in length."""
+    check_read_once((alignment, gold))
+    # Each is read once, because it may be a pipe, and a long alignment of another text not to its end.
+    golds = list(read_gold(gold))
+    links = list(islice(read_alignment(alignment), len(golds) + 1))
+    if len(links) != len(golds):
+        they = "more" if len(links) > len(golds) else "fewer"
+        raise UserError(f"{alignment} has {they} lines than {gold}, {len(golds)}; they must align the same sentences")
+    return measure(links, golds)

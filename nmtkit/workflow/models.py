@@ -1,0 +1,78 @@
+"""``models``: every preset beside what its paper reports."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nmtkit.config import load_yaml
+from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder, check_regular
+from nmtkit.options import Option, by_keyword, option
+from nmtkit.workflow.shared import presets
+
+
+# fmt: off
+@dataclass(frozen=True)
+class ModelsOptions:
+    """The options of ``models``."""
+
+    preset: str | None = option(None, Option(
+        "Preset to show in full, instead of the list.", metavar="PRESET", argument=True, complete=presets))
+# fmt: on
+
+
+def describe_presets(options: ModelsOptions) -> list[dict[str, Any]]:
+    """Every preset, or the one of that name, with its paper's figures: ``nmtkit models --json``.
+
+    ``parameters_ours`` are the millions of the model as nmtkit builds it, with the paper's vocabularies. Raises
+    UserError for a preset that does not exist.
+    """
+    from nmtkit.experiment.presets import preset_names
+
+    trained = trained_here()
+    return [_record(name, trained) for name in ([options.preset] if options.preset else sorted(preset_names()))]
+
+
+list_presets = by_keyword(ModelsOptions, describe_presets)
+
+
+def trained_here() -> list[tuple[str, dict[str, Any]]]:
+    """The names and configurations of the model folders in the current folder."""
+    folders = []
+    for path in sorted(Path().glob(f"*/{ModelFolder(Path()).config.name}")):
+        try:
+            check_regular(path.parent)
+            # The block ``paper`` says which preset it was: a folder may have any name.
+            folders.append((path.parent.name, load_yaml(path)))
+        except UserError:  # a config.yaml that is not nmtkit's
+            continue
+    return folders
+
+
+def _record(name: str, trained: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """The preset as plain values."""
+    from nmtkit.experiment.presets import find_preset
+
+    preset = find_preset(name)
+    # The names of the keys are an interface: scripts read them.
+    return {
+        "preset": name,
+        "architecture": preset.base["architecture"],
+        "paper": preset.paper["title"],
+        "table": preset.paper["section"],
+        "task": preset.paper["task"],
+        "score": preset.paper["score"],
+        "parameters_ours": millions(name),
+        "parameters_paper": preset.paper["parameters"],
+        "trained_here": [folder for folder, config in trained if config.get("paper") == preset.paper],
+    }
+
+
+def millions(name: str) -> float:
+    """The parameters of the preset's model in millions, with the paper's vocabularies."""
+    from nmtkit.experiment.presets import load_preset
+    from nmtkit.experiment.schema import build_experiment
+    from nmtkit.experiment.size import parameters_by_part
+
+    planned = build_experiment(load_preset(name), name)
+    return parameters_by_part(planned, *planned.data.words)["total"] / 1e6

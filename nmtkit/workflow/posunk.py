@@ -1,0 +1,73 @@
+"""``posunk``: replaces the unknown words of translations."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nmtkit.align.lexicon import NO_LEXICON, Lexicon
+from nmtkit.align.pharaoh import check_links, parse_links
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.errors import UserError
+from nmtkit.lines import beside_lines
+from nmtkit.options import Option, by_keyword, option
+from nmtkit.symbols import SPELLINGS, UNK
+
+
+# fmt: off
+@dataclass(frozen=True, kw_only=True)
+class PosunkOptions:
+    """The options of ``posunk``, in the order of its help."""
+
+    lines: Iterable[str] = ()
+    source: Path | str = field(metadata={"option": Option(
+        "The source text of the translations, tokenised, with its words spelled as they should be copied.")})
+    alignment: Path | str | None = option(None, Option(
+        "Word alignment of each line: source-target pairs, counted from 0."))
+    lexicon: Path | str | None = option(None, Option(
+        "Lexicon made by nmtkit align.  [default: none, every word is copied]"))
+    vocab: Path | str | None = option(None, Option(
+        "Target vocabulary; source words whose translation is in it are not the origin of unknown words."))
+    place: str = "the translations"  # the name of ``lines`` in messages
+# fmt: on
+
+
+def replace_lines(options: PosunkOptions) -> Iterator[str]:
+    """Tokenised translations with their unknown words replaced, line by line: ``nmtkit posunk``.
+
+    lines: read as they are needed. Raises UserError for files that do not correspond to them, and for an unknown word
+    without a position or alignment.
+    """
+    # Imports NumPy, for which ``nmtkit --help`` must not wait.
+    from nmtkit.align.posunk import UNKNOWN, Matcher, replace_unknown
+
+    place, alignment = options.place, options.alignment
+    # Before the first line is read: a lexicon that cannot be used must not cost half an output.
+    entries = Lexicon.load(Path(options.lexicon)) if options.lexicon else NO_LEXICON
+    best = entries.best
+    vocabulary = Vocabulary.load(Path(options.vocab)) if options.vocab else None
+    matcher = Matcher(entries, vocabulary.known, vocabulary.capitals) if vocabulary else None
+    pairs = beside_lines(options.lines, Path(options.source), place)
+    linked = beside_lines(pairs, Path(alignment), place) if alignment else ((pair, "") for pair in pairs)
+    for number, ((line, read), pharaoh) in enumerate(linked, 1):
+        target, words = _words(line), _words(read)
+        # Without an alignment every line has an empty one, whose place is never named.
+        links = parse_links(pharaoh, alignment or place, number)
+        check_links(links, len(words), len(target), alignment or place, number)
+        if SPELLINGS[UNK] in target and alignment is None:
+            raise UserError(f"{place}:{number}: {SPELLINGS[UNK]} may come from anywhere; give an `alignment`")
+        # A line without unknown words goes through as it came, its spaces included.
+        if not UNKNOWN.isdisjoint(target):
+            if matcher is None:
+                target, _ = replace_unknown(target, links, words, words, best)
+            else:
+                target, _ = matcher.replace(target, links, {}, words, words)
+            line = " ".join(target)
+        yield line
+
+
+posunk = by_keyword(PosunkOptions, replace_lines)
+
+
+def _words(line: str) -> list[str]:
+    """The words of a tokenised line. Not ``split()``: other white space, as U+00A0, is a part of a word."""
+    return [word for word in line.split(" ") if word]
