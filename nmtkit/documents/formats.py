@@ -15,8 +15,8 @@ _NO = {
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "save the sheet as csv"),
 }
 SUFFIXES = (
-    ".docx", ".pptx", ".odt", ".odp", ".epub", ".srt", ".vtt", ".po", ".pot", ".xliff", ".xlf", ".tmx", ".properties",
-    ".json", ".csv", ".tsv", ".md", ".markdown",
+    ".html", ".htm", ".xhtml", ".docx", ".pptx", ".odt", ".odp", ".epub", ".srt", ".vtt", ".po", ".pot", ".xliff",
+    ".xlf", ".tmx", ".properties", ".json", ".csv", ".tsv", ".md", ".markdown",
 )  # fmt: skip
 
 
@@ -38,9 +38,13 @@ def read_document(name: str, data: bytes, columns: Sequence[str], language: str)
     if columns and suffix not in (".csv", ".tsv"):
         raise UserError(f"{name}: --columns is for tables (csv, tsv); leave it out")
     try:
+        if suffix in (".html", ".htm", ".xhtml"):
+            from nmtkit.documents.html import Html
+
+            return Html(data, name)
         return _read(suffix, data, columns, language)
     except UserError as error:
-        raise UserError(f"{name}: {error}") from None
+        raise UserError(f"{name}: {str(error).removeprefix(f'{name}: ')}") from None
     except ModuleNotFoundError as error:
         raise UserError(f"{name}: reading it needs {error.name}; pip install 'nmtkit[files]'") from None
 
