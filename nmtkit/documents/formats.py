@@ -36,15 +36,11 @@ def read_document(name: str, data: bytes, columns: Sequence[str], language: str)
     if suffix in _NO:
         raise UserError(f"{name}: cannot be translated: {_NO[suffix]}")
     if columns and suffix not in (".csv", ".tsv"):
-        raise UserError(f"{name}: --columns is for tables (csv, tsv); leave it out")
+        raise UserError(f"{name}: `columns` is for tables (csv, tsv); leave it out")
     try:
-        if suffix in (".html", ".htm", ".xhtml"):
-            from nmtkit.documents.html import Html
-
-            return Html(data, name)
         return _read(suffix, data, columns, language)
     except UserError as error:
-        raise UserError(f"{name}: {str(error).removeprefix(f'{name}: ')}") from None
+        raise UserError(f"{name}: {error}") from None
     except ModuleNotFoundError as error:
         raise UserError(f"{name}: reading it needs {error.name}; pip install 'nmtkit[files]'") from None
 
@@ -52,6 +48,10 @@ def read_document(name: str, data: bytes, columns: Sequence[str], language: str)
 def _read(suffix: str, data: bytes, columns: Sequence[str], language: str) -> Document:
     """The table of formats; a reader's libraries are imported when it is used."""
     match suffix:
+        case ".html" | ".htm" | ".xhtml":
+            from nmtkit.documents.html import Html
+
+            return Html(data)
         case ".docx" | ".pptx":
             from nmtkit.documents.office import read_ooxml
 

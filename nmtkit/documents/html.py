@@ -310,12 +310,12 @@ class Html:
     well-formed, and for elements that are nested more deeply than the parser follows, whose text would be lost.
     """
 
-    def __init__(self, content: bytes, name: str) -> None:
-        self._content, self._name = content, name
+    def __init__(self, content: bytes) -> None:
+        self._content = content
         self.segments: Sequence[Segment] = self._parsed()[1].segments
 
     def _parsed(self) -> tuple["_Page", Paragraphs]:
-        page = _page(self._content, self._name)
+        page = _page(self._content)
         return page, Paragraphs(page.root)
 
     def write(self, translated: Sequence[Segment]) -> bytes:
@@ -345,14 +345,14 @@ class _Page:
         return str(text).encode(self.encoding, "xmlcharrefreplace")
 
 
-def _page(content: bytes, name: str) -> _Page:
+def _page(content: bytes) -> _Page:
     """Parse a page. Raises UserError as ``Html`` does."""
     if content.lstrip().startswith(b"<?xml"):
         parser = etree.XMLParser(resolve_entities=False, no_network=True)
         try:
             root = etree.fromstring(content, parser)
         except etree.XMLSyntaxError as error:
-            raise UserError(f"{name}: not well-formed XML: {error}") from None
+            raise UserError(f"not well-formed XML: {error}") from None
         return _Page(root, "xml", root.getroottree().docinfo.encoding or "UTF-8")
     text, encoding = _decoded(content)
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, default_doctype=False)
@@ -360,7 +360,7 @@ def _page(content: bytes, name: str) -> _Page:
     parser.feed((text if is_page else f"<html><body>{text}").encode("utf-8", "replace"))
     root = parser.close()
     if _depth(root) > _DEEPEST:
-        raise UserError(f"{name}: elements are nested more than {_DEEPEST} deep; simplify the page")
+        raise UserError(f"elements are nested more than {_DEEPEST} deep; simplify the page")
     if is_page:
         return _Page(root, "page", encoding)
     body = root.find("body")

@@ -4,6 +4,7 @@ A model copies a number, and inflects the words around it; other placeholders it
 in the translation is the placeholder's; if the model wrote something else there, attention says what.
 """
 
+import logging
 import re
 import string
 from bisect import bisect_left
@@ -16,6 +17,8 @@ from nmtkit.documents.alignment import Aligned, shares
 from nmtkit.documents.sentences import Span
 from nmtkit.errors import UserError
 from nmtkit.search.beam import Floats
+
+log = logging.getLogger(__name__)
 
 # In the order of files: what programs fill in, markup, web and e-mail addresses.
 _PATTERNS = (
@@ -152,6 +155,12 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
     edited = _edited(Aligned(text, source, target, shares(plain)), sorted(edits, key=lambda edit: edit[:2]))
     order = sorted(range(len(source)), key=lambda s: source[s])
     return Filled(edited._replace(source=[source[s] for s in order], weights=edited.weights[:, order]), lost)
+
+
+def warn_of_lost(place: str, filled: Filled) -> None:
+    """Warn of the placeholders for which the model gave no place, in the line or paragraph called ``place``."""
+    for text in filled.lost:
+        log.warning("%s: the model gave %s no place; see: %s", place, text, filled.aligned.text)
 
 
 def _overlap(one: Span, other: Span) -> bool:

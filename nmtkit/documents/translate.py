@@ -1,7 +1,6 @@
 """Translating segments: the sentences of all of them together, then placeholders and markup placed by attention."""
 
 import itertools
-import logging
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,13 +11,11 @@ import numpy as np
 
 from nmtkit.documents.alignment import Aligned, align
 from nmtkit.documents.marks import Part, place
-from nmtkit.documents.placeholders import PLACEHOLDERS, Hole, find, restore, with_stand_ins
+from nmtkit.documents.placeholders import PLACEHOLDERS, Hole, find, restore, warn_of_lost, with_stand_ins
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.sentences import Span, between, sentences
 from nmtkit.translation.request import Request
 from nmtkit.translation.translator import Translator
-
-log = logging.getLogger(__name__)
 
 BEST = Request()
 
@@ -82,9 +79,9 @@ class Plan(NamedTuple):
                 aligned += _copied(segment, part.span, len(text) - part.span.start)
                 text += segment.text[part.span.start : part.span.end] + gap
                 continue
-            filled, lost = restore(next(answers), part.holes)
-            for hole in lost:
-                log.warning("paragraph %d: the model gave %s no place in: %s", number, hole, filled.text)
+            restored = restore(next(answers), part.holes)
+            warn_of_lost(f"paragraph {number}", restored)
+            filled = restored.aligned
             source = [part.original(word) for word in filled.source]
             target = [Span(word.start + len(text), word.end + len(text)) for word in filled.target]
             aligned.append(Part(source, target, filled.weights))

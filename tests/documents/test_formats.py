@@ -108,7 +108,7 @@ def test_other_files_are_no_documents() -> None:
 
 
 def test_columns_are_of_tables() -> None:
-    with pytest.raises(UserError, match=r"^a\.md: --columns is for tables"):
+    with pytest.raises(UserError, match=r"^a\.md: `columns` is for tables"):
         read_document("a.md", b"", ["1"], "")
 
 
