@@ -6,8 +6,6 @@ import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from lxml import etree
 
@@ -43,6 +41,12 @@ class Archive:
             raise UserError("has two files of one name; save it again with the program that made it")
         if any(file.flag_bits & 1 for file in self._files):
             raise UserError("is encrypted; save it again without a password")
+        try:
+            damaged = self._zip.testzip()  # now, not when all is translated
+        except (*_DAMAGE, zlib.error, RuntimeError) as error:
+            raise UserError(f"is damaged: it cannot be unpacked ({error})") from None
+        if damaged is not None:
+            raise UserError(f"is damaged: {damaged} in it has changed since it was packed")
 
     @property
     def names(self) -> list[str]:
@@ -50,15 +54,14 @@ class Archive:
         return [file.filename for file in self._files]
 
     def read(self, name: str) -> bytes:
-        """A file with text. Raises UserError if there is none, or if it is damaged or too large."""
+        """A file with text. Raises UserError if there is none, or if it is too large."""
         try:
             file = self._zip.getinfo(name)
         except KeyError:
             raise UserError(f"has no {name}, and so is no document of this kind") from None
         if file.file_size > _TEXT:
             raise UserError(f"{name} in it has {file.file_size >> 20} MiB; at most {_TEXT >> 20} MiB are read")
-        with _damage(name):
-            return self._zip.read(file)
+        return self._zip.read(file)
 
     def parse(self, name: str) -> "Xml":
         """An XML file. Raises UserError as ``read`` and ``parse`` do."""
@@ -69,12 +72,11 @@ class Archive:
         written = io.BytesIO()
         with zipfile.ZipFile(written, "w") as archive:
             for file in self._files:
-                with _damage(file.filename):
-                    if file.filename in changed:
-                        archive.writestr(_like(file), changed[file.filename])
-                    else:
-                        with self._zip.open(file) as source, archive.open(_like(file), "w") as target:
-                            shutil.copyfileobj(source, target, 1 << 20)
+                if file.filename in changed:
+                    archive.writestr(_like(file), changed[file.filename])
+                else:
+                    with self._zip.open(file) as source, archive.open(_like(file), "w") as target:
+                        shutil.copyfileobj(source, target, 1 << 20)
         return written.getvalue()
 
 
@@ -86,29 +88,21 @@ def _like(file: zipfile.ZipInfo) -> zipfile.ZipInfo:
     return copy
 
 
-@contextmanager
-def _damage(name: str) -> Iterator[None]:
-    """Turns the errors of a damaged archive into a UserError."""
-    try:
-        yield
-    except (*_DAMAGE, zlib.error, RuntimeError) as error:
-        raise UserError(f"is damaged: {name} in it cannot be unpacked ({error})") from None
-
-
 class Xml:
     """An XML file as a tree, which may be changed and written again."""
 
     def __init__(self, tree: etree._ElementTree, like: bytes) -> None:
         self.tree = tree
         declared = re.match(rb"<\?xml[^>]*\?>\s*", like)
-        self._declaration = declared[0] if declared else b""
+        self._before, self._after = declared[0] if declared else b"", b"\n" if like.endswith(b"\n") else b""
 
     def write(self) -> bytes:
         """The file, with the declaration that it had."""
         encoding = self.tree.docinfo.encoding or "UTF-8"
-        if not self._declaration:
-            return bytes(etree.tostring(self.tree, xml_declaration=True, encoding=encoding)) + b"\n"
-        return self._declaration + bytes(etree.tostring(self.tree, xml_declaration=False, encoding=encoding)) + b"\n"
+        undeclared = not self._before and encoding.lower() != "utf-8"
+        return (
+            self._before + bytes(etree.tostring(self.tree, xml_declaration=undeclared, encoding=encoding)) + self._after
+        )
 
 
 def parse(data: bytes, name: str = "") -> Xml:

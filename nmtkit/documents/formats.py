@@ -36,7 +36,7 @@ def read_document(name: str, data: bytes, columns: Sequence[str], language: str)
     if suffix in _NO:
         raise UserError(f"{name}: cannot be translated: {_NO[suffix]}")
     if columns and suffix not in (".csv", ".tsv"):
-        raise UserError(f"{name}: --columns is for tables (csv, tsv); leave it out")
+        raise UserError(f"{name}: `columns` is for tables (csv, tsv); leave it out")
     try:
         return _read(suffix, data, columns, language)
     except UserError as error:
@@ -60,6 +60,10 @@ def _read(suffix: str, data: bytes, columns: Sequence[str], language: str) -> Do
             from nmtkit.documents.office import read_odf
 
             return read_odf(data)
+        case ".epub":
+            from nmtkit.documents.epub import Epub
+
+            return Epub(data)
         case ".srt":
             from nmtkit.documents.subtitles import read_srt
 

@@ -139,6 +139,8 @@ def _add_paragraph(places: Places, paragraph: Element) -> None:
     The formatting of most of its letters is that of the paragraph. Runs with another are markup around their text, and
     neighbours that look alike are one: spelling checks and editing leave many.
     """
+    if next(paragraph.iter("{*}t"), None) is None:
+        return
     steps = list(_steps(_content(paragraph)))
     letters, looks = Counter[Hashable](), dict[Hashable, Element | None]()
     for step in steps:
@@ -323,7 +325,8 @@ def _look(properties: Element | None) -> Hashable:
 
 def _name(node: Element) -> str:
     """The name of an element without its namespace; of a comment, none."""
-    return etree.QName(node).localname if isinstance(node.tag, str) else ""
+    tag = node.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def _attribute(node: Element, name: str) -> str | None:

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Literal, NamedTuple
 
@@ -141,21 +142,21 @@ def joined(parts: Sequence[Segment]) -> Segment:
     )
 
 
-def part(segment: Segment, start: int, end: int) -> Segment:
-    """The text from ``start`` to ``end`` with its markup; an element that is cut is in both parts."""
-    return Segment(
-        segment.text[start:end],
-        tuple(
-            mark._replace(start=max(mark.start, start) - start, end=min(mark.end, end) - start)
+def divided(segment: Segment, cuts: Sequence[int]) -> list[Segment]:
+    """The parts of a segment between ``cuts``, without white space at their edges; an element may be in several."""
+    parts = list[Segment]()
+    for low, high in itertools.pairwise([0, *cuts, len(segment.text)]):
+        text = segment.text[low:high]
+        first = low + len(text) - len(text.lstrip())
+        last = max(first, low + len(text.rstrip()))
+        most = high + (len(parts) == len(cuts))  # an empty element at the end of the text is in the last part
+        marks = [
+            mark._replace(start=min(max(mark.start, first), last) - first, end=min(max(mark.end, first), last) - first)
             for mark in segment.marks
-            if (mark.start < end and mark.end > start) or start <= mark.start == mark.end < end
-        ),
-        tuple(
-            (max(first, start) - start, min(last, end) - start)
-            for first, last in segment.keep
-            if first < end and last > start
-        ),
-    )
+            if (low <= mark.start < most if mark.start == mark.end else max(mark.start, first) < min(mark.end, last))
+        ]
+        parts.append(Segment(segment.text[first:last], tuple(marks)))
+    return parts
 
 
 class Places:
@@ -208,17 +209,16 @@ def tagged(string: str) -> Segment:
 
     A string whose tags do not nest, or that is not HTML at all, is plain text.
     """
-    if "<" not in string and "{" not in string:
-        return Segment(string)
     reader = _Tags()
     try:
         reader.feed(string)
         reader.close()
     except AssertionError:  # of html.parser, for some malformed declarations
-        return Segment(string)
+        pass
     segment = reader.builder.segment()
     # What the parser corrects or leaves out is not markup of ours.
-    return segment if not reader.names and untagged(segment) == string else Segment(string)
+    segment = segment if not reader.names and untagged(segment) == string else Segment(string)
+    return replace(segment, keep=tuple(code.span() for code in _CODE.finditer(segment.text)))
 
 
 def untagged(segment: Segment) -> str:
@@ -260,12 +260,7 @@ class _Tags(HTMLParser):
             self.builder.end()
 
     def handle_data(self, data: str) -> None:
-        end = 0
-        for code in _CODE.finditer(data):
-            self.builder.text(data[end : code.start()])
-            self.builder.text(code[0], keep=True)
-            end = code.end()
-        self.builder.text(data[end:])
+        self.builder.text(data)
 
     def handle_entityref(self, name: str) -> None:
         self.builder.text(f"&{name};")

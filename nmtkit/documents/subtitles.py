@@ -3,13 +3,14 @@
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import srt
 import webvtt
 
-from nmtkit.documents.places import Places, joined, part, tagged, trimmed, untagged
+from nmtkit.documents.places import Places, divided, joined, tagged, untagged
 from nmtkit.documents.segment import Mark, Segment
 from nmtkit.documents.text import decoded, encoded
 from nmtkit.errors import UserError
@@ -84,7 +85,7 @@ def _speakers(content: str, start: float, end: float, put: Callable[[str], None]
     lines = [line for line in content.split("\n") if line.strip()]
     dashes = [match for match in map(_DASH.match, lines) if match]
     if not lines or len(dashes) < len(lines):
-        return [_Cue(" ".join(lines), len(lines), start, end, put)]
+        return [_Cue(" ".join(lines), max(1, len(lines)), start, end, put)]
 
     def put_line(number: int, line: str) -> None:
         lines[number] = dashes[number][0] + line
@@ -139,16 +140,16 @@ def _put_sentence(cues: Sequence[_Cue], translated: Segment) -> None:
     """Divide a translation among its cues where their words went or, if one got none, by their lengths."""
     breaks = sorted(mark.start for mark in translated.marks if isinstance(mark.element, _Break))
     text = translated.text
-    segment = Segment(
-        text, tuple(mark for mark in translated.marks if not isinstance(mark.element, _Break)), translated.keep
-    )
     ends = [0, *breaks, len(text)]
-    if not all(text[start:end].strip() for start, end in itertools.pairwise(ends)):
+    if len(ends) <= len(cues) or not all(text[start:end].strip() for start, end in itertools.pairwise(ends)):
         ends = [0, *_cuts(text, [len(cue.text) for cue in cues]), len(text)]
+    cuts = list[int]()
     for cue, (start, end) in zip(cues, itertools.pairwise(ends), strict=True):
-        lines = [start, *(start + cut for cut in _cuts(text[start:end], [1] * cue.lines)), end]
-        pieces = [trimmed(part(segment, *between))[1] for between in itertools.pairwise(lines)]
-        cue.put("\n".join(map(untagged, pieces)).replace("-->", "→"))
+        cuts += [*(start + cut for cut in _cuts(text[start:end], [1] * cue.lines)), end]
+    marks = tuple(mark for mark in translated.marks if not isinstance(mark.element, _Break))
+    lines = iter(divided(replace(translated, marks=marks), cuts[:-1]))
+    for cue in cues:
+        cue.put("\n".join(untagged(line) for line in itertools.islice(lines, cue.lines)).replace("-->", "→"))
 
 
 def _cuts(text: str, weights: Sequence[int]) -> list[int]:

@@ -18,7 +18,7 @@ def read(data: bytes, columns: Sequence[str]) -> Places:
     text = decoded(data)
     if not columns:
         raise UserError(
-            "is a table; say with --columns which of its columns to translate: their names, or numbers from 1"
+            "is a table; say by `columns` which of its columns to translate: their names, or numbers from 1"
         )
     first = text.partition("\n")[0]
     delimiter = max(",;\t|", key=first.count)
