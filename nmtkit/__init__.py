@@ -15,6 +15,7 @@ from nmtkit.workflow.align import align
 from nmtkit.workflow.average import average
 from nmtkit.workflow.contrast import contrast
 from nmtkit.workflow.doctor import doctor
+from nmtkit.workflow.document import translate_document
 from nmtkit.workflow.ensemble import ensemble
 from nmtkit.workflow.import_model import import_model
 from nmtkit.workflow.inspect import gradient_flows, inspect
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Request", "__version__", "align", "average", "contrast", "doctor", "ensemble", "gradient_flows",
     "import_model", "inspect", "list_presets", "load", "posunk", "prep", "report", "score", "train", "translate",
+    "translate_document",
     "tune", "vocab",
 ]  # fmt: skip
 

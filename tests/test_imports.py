@@ -18,6 +18,7 @@ RANKS = [
     {"cli"},
     {"workflow"},
     {"serving"},
+    {"documents"},
     {"translation", "importing"},
     {"experiment"},
     {"training", "evaluation"},

@@ -41,7 +41,7 @@ def serve(
     request: Annotated[Request, Without(("n_best", "seed", "alignment", "tokenized", "max_tokens"))],
     ensemble: Annotated[bool, Option(
         "Offer one translator, the ensemble of all models.", ENSEMBLES, before="max_input_length")] = False,
-    options: Annotated[TranslateOptions, Without(("model", "checkpoint"))],
+    options: Annotated[TranslateOptions, Without(("model", "checkpoint", "keep", "columns"))],
     limits: Limits,
 ) -> None:  # fmt: skip
     """Serve translations: a page for people at http://127.0.0.1:8080, and an API for programs.

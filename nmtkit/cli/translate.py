@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from nmtkit.cli.options import OUTPUT_FILE, check_output, log, open_output
 from nmtkit.cli.parameters import Without
+from nmtkit.documents.formats import is_document
 from nmtkit.errors import UserError
 from nmtkit.lines import beside_lines, check_read_once, raw_lines, real_path
 from nmtkit.options import Option
@@ -18,12 +19,16 @@ from nmtkit.search.settings import SEARCH
 from nmtkit.translation.request import OUTPUT, SEED, Request
 from nmtkit.translation.stream import Stream, decoded
 from nmtkit.translation.terms import read_terms
+from nmtkit.workflow.document import windows_with_kept, write_document
 from nmtkit.workflow.translate import TranslateOptions, translate_windows
 
 
 def translate(
     request: Annotated[Request, Without(("seed",))],
     options: TranslateOptions,
+    file: Annotated[str | None, Option(
+        "File to translate, as with --input; a document (html, docx, odt, po, srt, ...) with its formatting.",
+        argument=True)] = None,
     input: Annotated[str, Option(
         "File to translate (.gz and .zst too); - is standard input, which is translated as it arrives.",
         names="--input -i", before="beam_size")] = "-",
@@ -52,6 +57,8 @@ def translate(
       nmtkit translate < in.txt > out.txt
 
       zcat big.gz | nmtkit translate --beam-size 10 --scores sentence | cut -f1
+
+      nmtkit translate page.html -o page.fr.html
 
       nmtkit translate -m one -m two -m three < in.txt > out.txt
 
@@ -92,6 +99,12 @@ def translate(
     --precision auto depends on the machine; in float32, machines differ in the last digits only. Given translations are
     scored in float32, unless --precision names another format.
 
+    A document is translated with its formatting, paragraph by paragraph, and written when it is complete. Markup within
+    a paragraph, as of bold words and links, is put around the words whose attention is on the words that it had. Code,
+    what the document says is not to be translated, placeholders such as {name} and %1$s, URLs and e-mail addresses are
+    copied, each once; a warning names the paragraph where the model gave one no place. --keep adds to these, and is
+    for lines of text as well.
+
     A line of more tokens than --max-input-length is cut into pieces: at the end of a sentence, or else at other
     punctuation, or else between words. Its pieces are translated and joined, and nothing is left out.
 
@@ -107,6 +120,9 @@ def translate(
         raise UserError("--seed: is for --sample; add that, or leave it out")
     if options.lexicon and not request.replace_unk and request.shortlist is None:
         raise UserError("--lexicon: is for unknown words or a shortlist; add --replace-unk or --shortlist")
+    if file is not None and input != "-":
+        raise UserError(f"--input {input}: {file} is given as the file to translate; leave one of them out")
+    input = file or input
     request = replace(
         request, seed=(1 if seed is None else seed) if sample else None, prefixes=prefix is not None,
         references=score_reference is not None, attention=attention is not None,
@@ -121,6 +137,14 @@ def translate(
         check_output("--attention", attention, *read)
         if output != "-" and real_path(attention) == real_path(Path(output)):
             raise UserError(f"--attention {attention}: is the output of the translations, too; name another file")
+    if is_document(input):
+        lines_only = {"--json": as_json, "--scores": scores != "none"}
+        if given := [name for name, value in lines_only.items() if value]:
+            raise UserError(f"{given[0]}: is for lines of text, and {input} is a document; leave it out")
+        write_document(input, output, replace(options, request=request))
+        return
+    if options.columns:
+        raise UserError(f"--columns: is for tables (csv, tsv), and {input} is read as lines; leave it out")
     # Without a prompt, a user at a terminal cannot tell that the command is waiting for input.
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:
@@ -132,7 +156,8 @@ def translate(
     place = "standard input" if input == "-" else input
     lines = decoded(raw, place, _warn)
     pairs = beside_lines(lines, beside, place) if beside else lines
-    windows = translate_windows(replace(options, lines=pairs, request=request, ready=ready))
+    translated = windows_with_kept if options.keep else translate_windows
+    windows = translated(replace(options, lines=pairs, request=request, ready=ready))
     from nmtkit.translation import formats  # after torch, which that imports
 
     # No progress where it would stand between the translations, or in what is typed.
@@ -145,16 +170,16 @@ def translate(
     line = formats.json_object if as_json else formats.moses if request.n_best else partial(formats.columns, scores)
     number = long = 0
     unknown = Counter[str]()
-    with open_output(output) as file, formats.attention_arrays(attention) as keep, done as advance:
+    with open_output(output) as written, formats.attention_arrays(attention) as keep, done as advance:
         for found in windows:
             for best in found:
-                file.writelines(f"{line(number, translation)}\n" for translation in best)
+                written.writelines(f"{line(number, translation)}\n" for translation in best)
                 # Of the best translation alone, which is the only one that is asked for with --attention.
                 keep(number, best[0])
                 # Lines are numbered over the whole text, not within a window.
                 number, long = number + 1, long + (best[0].pieces > 1)
                 unknown.update(best[0].unknown._asdict() if best[0].unknown else {})
-            file.flush()  # the reader may be waiting for the answer before the next line
+            written.flush()  # the reader may be waiting for the answer before the next line
             advance(len(found))
     if any(unknown.values()):
         parts = f"{unknown['translated']} translated, {unknown['copied']} copied, {unknown['left']} left"

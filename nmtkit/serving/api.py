@@ -15,12 +15,12 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from nmtkit.config import build, unknown_key
+from nmtkit.documents.sentences import Span, between, count_lines, sentences, whole_lines
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import direction, language_name
 from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, TERMS, Limits
 from nmtkit.serving.search import Answer, Description
-from nmtkit.serving.sentences import Span, between, count_lines, sentences, whole_lines
 from nmtkit.serving.service import Service, check_characters
 from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
 
@@ -164,8 +164,9 @@ async def _written(model: Description, text: str, spans: list[Span], answers: li
 def _described(model: Description) -> dict[str, Any]:
     """A translator's entry in ``/v1/models``."""
     codes = {"source": model.source, "target": model.target}
+    shown = {name: value for name, value in model._asdict().items() if name != "stand_ins"}
     return {
-        **model._asdict(),
+        **shown,
         "names": {side: language_name(code) for side, code in codes.items()},
         "direction": {side: direction(code) for side, code in codes.items()},
     }

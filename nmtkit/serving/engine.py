@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 SECONDS = 1.0
 LEAST = 1_000  # minimum characters of a batch; smaller ones are hardly faster
 MOST = 2_048  # maximum sentences of a batch
-EMPTY = Answer([""], "")
+EMPTY = Answer([""], [], "")
 
 
 class Busy(Exception):

@@ -4,35 +4,29 @@
 (text or html) and ``alternatives``. ``GET /languages`` and ``GET /frontend/settings`` describe the server.
 """
 
-import re
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape, unescape
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from nmtkit.config import build
+from nmtkit.documents.html import Html
+from nmtkit.documents.sentences import Span, between, count_lines, sentences
+from nmtkit.documents.translate import plan
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import language_name
-from nmtkit.serving.search import Answer, Description
-from nmtkit.serving.sentences import Span, between, count_lines, sentences
+from nmtkit.serving.search import Description
 from nmtkit.serving.service import HttpError, Service
+from nmtkit.translation.request import Request
 
-_SPACE = re.compile("&(?:nbsp|#160|#xa0);", re.IGNORECASE)
+T = TypeVar("T")
+
 _FORM = "application/x-www-form-urlencoded"
-# HTML markup, closed or up to the end: comments, scripts and styles with their content, and tags, where > in a quoted
-# value does not close the tag. Any other < is text.
-_MARKUP = re.compile(
-    r"""<(?: !(?=--) .*? (?: --> | \Z )
-    | script .*? (?: </script\s*> | \Z )
-    | style .*? (?: </style\s*> | \Z )
-    | [a-z/!?] (?: [^>=]+ | =\s* (?: "[^"]*" | '[^']*' ) | = )* >? )""",
-    re.VERBOSE | re.DOTALL | re.IGNORECASE | re.ASCII,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,25 +66,8 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     # The limits apply to all texts together.
     service.check_number(len(texts))
     service.check_text("\n".join(texts), request)
-    # Treat entities of spaces as white space.
-    spaced = [_SPACE.sub(lambda found: " " * len(found[0]), text) if asked.format == "html" else text for text in texts]
-    pieces = [_pieces(text, asked.format) for text in spaced]
-    # Before sentence splitting, which blocks the event loop.
-    service.check_number(
-        sum(count_lines(text[a:b]) for text, each in zip(spaced, pieces, strict=True) for a, b in each)
-    )
-    spans = [_spans(text, each, model.source, service.split) for text, each in zip(spaced, pieces, strict=True)]
-    service.check_sentences([span for each in spans for span in each])
-    sources = [
-        unescape(text[span.start : span.end]) if asked.format == "html" else text[span.start : span.end]
-        for text, each in zip(texts, spans, strict=True)
-        for span in each
-    ]
-    answers = iter(await service.answers(http, Kind(model.name, request, full=False), sources, None))
-    versions = [
-        _versions(text, each, [next(answers) for _ in each], model, asked)
-        for text, each in zip(texts, spans, strict=True)
-    ]
+    translated = _translated_html if asked.format == "html" else _translated_text
+    versions = await translated(service, http, model, request, texts)
     single = isinstance(q, str)
     best, others = [each[0] for each in versions], [each[1:] for each in versions]
     content: dict[str, Any] = {"translatedText": best[0] if single else best}
@@ -164,41 +141,48 @@ def _model(service: Service, source: str, target: str) -> Description:
     return matching[0]
 
 
-def _pieces(text: str, format: str) -> list[Span]:
-    """The non-blank parts of a text to translate; in HTML, those between tags."""
-    pieces = _between_tags(text) if format == "html" else [Span(0, len(text))]
-    return [piece for piece in pieces if text[piece.start : piece.end].strip()]
-
-
-def _spans(text: str, pieces: Sequence[Span], language: str, split: bool) -> list[Span]:
-    """The sentences of the pieces of a text."""
-    return [
-        Span(piece.start + span.start, piece.start + span.end)
-        for piece in pieces
-        for span in sentences(text[piece.start : piece.end], language, split)
-    ]
-
-
-def _between_tags(html: str) -> Iterator[Span]:
-    """The spans of HTML outside of tags, comments, scripts and styles."""
-    start = 0
-    for markup in _MARKUP.finditer(html):
-        yield Span(start, markup.start())
-        start = markup.end()
-    yield Span(start, len(html))
-
-
-def _versions(
-    text: str, spans: Sequence[Span], answers: Sequence[Answer], model: Description, asked: Asked
-) -> list[str]:
-    """The whole text with the best translation of each sentence, then with the second best, and so on.
+async def _translated_text(
+    service: Service, http: HttpRequest, model: Description, request: Request, texts: Sequence[str]
+) -> list[list[str]]:
+    """Each text with the best translation of each sentence, then with the second best, and so on.
 
     Sentences with fewer translations repeat their last one.
     """
-    gaps = between(text, spans, model.target)
-    versions = []
-    for rank in range(max((len(answer.texts) for answer in answers), default=1)):
-        texts = [answer.texts[min(rank, len(answer.texts) - 1)] for answer in answers]
-        texts = [escape(each, quote=False) for each in texts] if asked.format == "html" else texts
-        versions.append("".join(part for pair in zip(gaps, [*texts, ""], strict=True) for part in pair))
-    return versions
+    service.check_number(sum(map(count_lines, texts)))  # before sentence splitting, which blocks the event loop
+    spans = [sentences(text, model.source, service.split) for text in texts]
+    service.check_sentences([span for each in spans for span in each])
+    sources = [text[span.start : span.end] for text, each in zip(texts, spans, strict=True) for span in each]
+    answers = iter(await service.answers(http, Kind(model.name, request, full=False), sources, None))
+    translated = []
+    for text, each in zip(texts, spans, strict=True):
+        gaps = between(text, each, model.target)
+        ranked = _ranked([answer.texts for answer in itertools.islice(answers, len(each))])
+        translated.append(
+            ["".join(part for pair in zip(gaps, [*best, ""], strict=True) for part in pair) for best in ranked]
+        )
+    return translated
+
+
+async def _translated_html(
+    service: Service, http: HttpRequest, model: Description, request: Request, texts: Sequence[str]
+) -> list[list[str]]:
+    """The same for pages and fragments of HTML, with their markup around the words that it belongs to."""
+    pages = [Html(text.encode()) for text in texts]
+    service.check_number(sum(count_lines(segment.text) for page in pages for segment in page.segments))
+    plans = [plan(page.segments, model.source, model.target, model.stand_ins, split=service.split) for page in pages]
+    sources = [source for each in plans for source in each.sentences]
+    service.check_sentences([Span(0, len(source)) for source in sources])
+    request = replace(request, attention=any(each.aligned for each in plans))
+    answers = iter(await service.answers(http, Kind(model.name, request, full=False), sources, None))
+    translated = []
+    for page, planned in zip(pages, plans, strict=True):
+        ranked = _ranked([answer.aligned for answer in itertools.islice(answers, len(planned.sentences))])
+        # What was lost is not logged, because it is a client's text.
+        translated.append([page.write(planned.finish(best, warn=lambda *lost: None)).decode() for best in ranked])
+    return translated
+
+
+def _ranked(answers: Sequence[Sequence[T]]) -> list[list[T]]:
+    """The best of each sentence, then the second best, and so on; the last of a sentence that has fewer."""
+    count = max(map(len, answers), default=1)
+    return [[each[min(rank, len(each) - 1)] for each in answers] for rank in range(count)]

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from nmtkit.documents.alignment import Aligned, align
+from nmtkit.documents.placeholders import stand_ins
 from nmtkit.errors import UserError
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.translation import loading
@@ -39,6 +41,7 @@ class Description(NamedTuple):
     attention: bool  # whether it has attention weights
     beam_size: int
     lexicon: bool  # for unknown words
+    stand_ins: tuple[str, ...]  # for placeholders
 
 
 class Batch(NamedTuple):
@@ -55,6 +58,9 @@ class Answer(NamedTuple):
     """The translations of a sentence."""
 
     texts: list[str]  # best first
+    aligned: list[
+        Aligned
+    ]  # the same as words with their attention, without words unless attention was requested; none if ``full``
     fields: str  # JSON fields `"tokens": [...], "translations": [...]` if ``full``, else empty
 
 
@@ -95,6 +101,7 @@ def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:
                 _has_attention(translator),
                 request.search(translator.search).beam_size,
                 translator.lexicon is not None,
+                stand_ins(translator),
             )
         )
     return descriptions
@@ -103,9 +110,14 @@ def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:
 def search(offers: tuple[Offer, ...], batch: Batch) -> list[Answer]:
     """The answer to each sentence of a batch. Raises UserError like ``Translator.answer``."""
     translator = translators_of(offers)[batch.model]
+    found = translator.answer(batch.sentences, batch.request, batch.targets)
     return [
-        Answer([each.text for each in best], _fields(best) if batch.full else "")
-        for best in translator.answer(batch.sentences, batch.request, batch.targets)
+        Answer(
+            [each.text for each in best],
+            [] if batch.full else [align(translator, sentence, each) for each in best],
+            _fields(best) if batch.full else "",
+        )
+        for sentence, best in zip(batch.sentences, found, strict=True)
     ]
 
 

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
+from nmtkit.documents.sentences import Span
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Engine, Kind
 from nmtkit.serving.limits import ATTENTION, LINE, TRANSFER, Limits
 from nmtkit.serving.metrics import Metrics
 from nmtkit.serving.search import Answer, Description
-from nmtkit.serving.sentences import Span
 from nmtkit.translation.request import Request
 
 T = TypeVar("T")

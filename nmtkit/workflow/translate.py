@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nmtkit.errors import UserError
 from nmtkit.machine.processes import CAN_FORK, loading
-from nmtkit.options import by_keyword, option
+from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import SPEED, Request
 from nmtkit.workflow.shared import (
     CHECKPOINT,
@@ -52,6 +52,11 @@ class TranslateOptions:
     weights: str | Sequence[float] | None = option(None, WEIGHTS_MANY)
     precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION.within(SPEED))
     device: str = option("auto", DEVICE.within(SPEED))
+    keep: Sequence[str] = option((), Option(
+        "Copy what matches this regular expression as it is; may be repeated. In documents, placeholders such as "
+        "{name} and %1$s, URLs and e-mail addresses are always copied.", metavar="REGEX", before="beam_size"))
+    columns: Sequence[str] = option((), Option(
+        "Column of a table (csv, tsv) to translate, by its name or number; may be repeated.", before="beam_size"))
     jobs: int | None = option(None, JOBS_OF_SEARCH.within(SPEED))
     ready: Callable[[], bool] = _always  # whether the next line can be read without blocking
 # fmt: on

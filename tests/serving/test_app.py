@@ -57,7 +57,7 @@ def test_a_text_of_too_many_lines_is_refused_before_it_is_split_into_sentences(
 ) -> None:
     client = start(limits=Limits(lines=3))
     split = list[str]()
-    monkeypatch.setattr("nmtkit.serving.sentences.segment", lambda language, line: split.append(line) or [line])
+    monkeypatch.setattr("nmtkit.documents.sentences.segment", lambda language, line: split.append(line) or [line])
     too_many = (413, "the text has 4 lines or sentences, more than 3")
     for asked in ({"text": "a\n\n" * 4}, {"lines": ["a", "b", "c\rd"], "split": True}):
         assert refusal(client, **asked) == too_many

@@ -32,7 +32,7 @@ class Search:
         if "bug" in batch.sentences:
             raise ZeroDivisionError(batch.sentences)
         targets = batch.targets or [""] * len(batch.sentences)
-        return [Answer([text + other], "") for text, other in zip(batch.sentences, targets, strict=True)]
+        return [Answer([text + other], [], "") for text, other in zip(batch.sentences, targets, strict=True)]
 
 
 def run(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nmtkit.serving.sentences import Span, between, sentences, whole_lines
+from nmtkit.documents.sentences import Span, between, sentences, whole_lines
 
 awkward = st.text(
     st.one_of(

@@ -1,0 +1,111 @@
+"""A sentence and its translation word by word: where each word stands in its text, and which looks at which."""
+
+from collections.abc import Iterable, Sequence
+from html import unescape
+from typing import NamedTuple
+
+import numpy as np
+
+from nmtkit.documents.sentences import Span
+from nmtkit.search.beam import Floats
+from nmtkit.text.pipeline import TextPipeline, letters
+from nmtkit.translation.translation import Translation
+from nmtkit.translation.translator import Translator
+
+_DIAGONAL = 4.0  # as strongly as fast_align prefers it
+_LEAST = 1e-6  # no word is impossible
+_ROUNDS = 5  # more change nothing
+_SLACK = 6  # characters by which a tokenizer may change a text between two words that it leaves alone
+
+
+class Aligned(NamedTuple):
+    """A sentence's translation, aligned: T target words, S source words. A model without attention has no words."""
+
+    text: str  # the translation
+    source: list[Span]  # (S,) the words' characters in the sentence
+    target: list[Span]  # (T,) and in the translation
+    weights: Floats  # (T, S) the attention of each target word to the source words; a row sums to 1, or to 0
+
+
+def align(translator: Translator, sentence: str, translation: Translation) -> Aligned:
+    """A sentence's translation with words and attention instead of tokens."""
+    reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
+    weights = translation.attention
+    if weights is None or not translation.tokens or not translation.source:
+        return Aligned(translation.text, [], [], np.zeros((0, 0), np.float32))
+    source, of_source = _words(translation.source, sentence, reader)
+    target, of_target = _words(translation.written, translation.text, writer)
+    links = np.zeros((len(target), len(source)), np.float32)
+    for t, row in zip(of_target, weights[:-1, :-1], strict=True):
+        np.add.at(links[t], of_source, row)
+    found, seen = ([i for i, (start, end) in enumerate(words) if start < end] for words in (target, source))
+    source, target = [source[s] for s in seen], [target[t] for t in found]
+    return Aligned(
+        translation.text,
+        source,
+        target,
+        balanced(
+            links[np.ix_(found, seen)],
+            [
+                [any(map(str.isalnum, text[start:end])) for start, end in words]
+                for words, text in ((target, translation.text), (source, sentence))
+            ],
+        ),
+    )
+
+
+def balanced(weights: Floats, are_words: Sequence[Sequence[bool]]) -> Floats:
+    """Attention (T, S) as an alignment: how likely each target word is the translation of each source word.
+
+    Attention is where a decoder reads, not what it translates: articles look at their nouns, and the end of a sentence
+    at any of its words. So punctuation is aligned with punctuation only (``are_words``: which of both sides are none),
+    places near the diagonal are preferred as in fast_align (Dyer et al. 2013), and, because every source word has about
+    as many translations, columns and rows are normalised in turn (Sinkhorn 1967).
+    """
+    (places_t, places_s) = ((np.arange(size) + 0.5) / max(1, size) for size in weights.shape)
+    links = (weights + _LEAST) * np.exp(-_DIAGONAL * np.abs(places_t[:, None] - places_s))
+    links[np.not_equal.outer(*are_words)] = 0
+    for _ in range(_ROUNDS):
+        links = shares(shares(links.T).T)
+    aligned: Floats = links.astype(np.float32)
+    return aligned
+
+
+def shares(weights: Floats) -> Floats:
+    """Weights (T, S) whose rows sum to 1, but for those of zeros."""
+    total = weights.sum(axis=1, keepdims=True)
+    normalised: Floats = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+    return normalised
+
+
+def _words(tokens: list[str], text: str, pipeline: TextPipeline) -> tuple[list[Span], list[int]]:
+    """The characters of each word, none (start = end) of those not found in the text, and each token's word."""
+    numbers = pipeline.word_numbers(tokens)
+    pieces = (unescape(letters(token)) if pipeline.side.escape else letters(token) for token in tokens)
+    words = [Span(len(text), 0)] * (numbers[-1] + 1)
+    for number, (start, end) in zip(numbers, characters(pieces, text), strict=True):
+        if start < end:
+            words[number] = Span(min(start, words[number].start), max(end, words[number].end))
+    return words, numbers
+
+
+def characters(pieces: Iterable[str], text: str) -> list[Span]:
+    """The characters of each piece in a text that consists of these, in order, and of white space between them.
+
+    A piece whose letters the text writes in another way, but for their case, has none (start = end).
+    """
+    plain = "".join(each if len(each) == 1 else letter for letter in text for each in [letter.lower()])
+    spans, place, missed = list[Span](), 0, 0
+    for piece in pieces:
+        wanted = "".join(each if len(each) == 1 else letter for letter in piece for each in [letter.lower()])
+        while place < len(text) and text[place].isspace():
+            place += 1
+        # What is missing is somewhere between, and so are at most as many other characters, or a few more.
+        found = plain.find(wanted, place, place + len(wanted) + 2 * missed + _SLACK)
+        if not wanted or found < 0:
+            spans.append(Span(place, place))
+            missed += len(wanted)
+        else:
+            place, missed = found + len(wanted), 0
+            spans.append(Span(found, place))
+    return spans

@@ -1,0 +1,61 @@
+"""Books (epub): the chapters and the contents, each of them a page of XHTML."""
+
+import posixpath
+from collections.abc import Sequence
+from itertools import islice
+from urllib.parse import unquote
+
+from nmtkit.documents.archive import Archive
+from nmtkit.documents.html import Paragraphs
+from nmtkit.documents.segment import Segment
+from nmtkit.errors import UserError
+
+_PAGES = ("application/xhtml+xml", "application/x-dtbncx+xml")  # the second is that of the contents before EPUB 3
+
+
+class Epub:
+    """A book. Raises UserError if its chapters are encrypted or missing, or as ``Archive`` does."""
+
+    def __init__(self, data: bytes) -> None:
+        self._archive = Archive(data)
+        self.segments = list[Segment]()
+        self._pages = dict[str, int]()  # the number of segments of each page
+        encrypted = self._encrypted()
+        for name in self._names():
+            if name in encrypted:
+                raise UserError(f"is encrypted ({name}), as shops protect books; it cannot be translated")
+            found = Paragraphs(self._archive.parse(name).tree.getroot()).segments
+            self._pages[name] = len(found)
+            self.segments += found
+
+    def _names(self) -> list[str]:
+        """The names of the files with text, in the order of the book's list."""
+        container = self._archive.parse("META-INF/container.xml").tree
+        package = next((str(root.get("full-path")) for root in container.iter("{*}rootfile")), None)
+        if package is None:
+            raise UserError("has no list of its files, and so is no epub")
+        items = self._archive.parse(package).tree.iter("{*}item")
+        pages = [item.get("href", "") for item in items if item.get("media-type") in _PAGES]
+        return list(
+            dict.fromkeys(
+                posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(page))) for page in pages
+            )
+        )
+
+    def _encrypted(self) -> set[str]:
+        """The names of encrypted files; fonts often are, so that they serve one book only."""
+        name = "META-INF/encryption.xml"
+        if name not in self._archive.names:
+            return set()
+        references = self._archive.parse(name).tree.iter("{*}CipherReference")
+        return {unquote(reference.get("URI", "")) for reference in references}
+
+    def write(self, translated: Sequence[Segment]) -> bytes:
+        """The book with these segments in their places."""
+        left, changed = iter(translated), dict[str, bytes]()
+        for name, count in self._pages.items():
+            if count:
+                page = self._archive.parse(name)
+                Paragraphs(page.tree.getroot()).replace(list(islice(left, count)))
+                changed[name] = page.write()
+        return self._archive.write(changed)

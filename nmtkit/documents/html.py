@@ -1,0 +1,389 @@
+"""HTML pages, fragments of them, and XHTML, with lxml's parsers.
+
+``Paragraphs`` does the work for any tree of elements that have HTML's names, as those of EPUB have.
+"""
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Literal
+
+from lxml import etree, html
+
+from nmtkit.documents.segment import Mark, Segment
+from nmtkit.errors import UserError
+from nmtkit.text.pipeline import CONTROL
+
+Node = Any  # an element, comment or processing instruction of lxml
+
+# The elements of a line of text, and those of them that may be repeated around parts of their words.
+_SPLITS = frozenset("b big em font i mark nobr s small span strike strong u".split())
+_INLINE = _SPLITS | frozenset(
+    "a abbr acronym bdi bdo cite data del dfn ins label output q ruby rb rp rt sub sup".split()
+)
+# In a line of text, their text is copied as a word of it.
+_COPIED = frozenset("code kbd samp tt var".split())
+# In a line of text, they are at a place of it; what they have is left alone.
+_LEFT = frozenset(
+    "applet area audio base br canvas embed iframe img input link map math meta noframes object param picture script "
+    "select style svg template textarea time track video wbr".split()
+)
+_APART = frozenset("pre xmp".split())  # left alone, between lines of text
+_HEAD = 1_024  # bytes in which a page declares its encoding (HTML Standard, 13.2.3.2)
+_DECLARED = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)")
+_SPACE = re.compile("[ \t\n\r\f]+")
+_DEEPEST = 2_000  # libxml2 loses what is nested more than 2,048 deep
+_PAGE = re.compile(r"<(?:!doctype|html|head|body|frameset)\b", re.IGNORECASE)
+
+
+@dataclass
+class _Inline:
+    """An element of a line of text."""
+
+    node: Node
+    text: str | None = None  # if it is written as it is: the text that is copied with it
+    first: list[Node] = field(default_factory=list)  # without text, at its start
+    last: list[Node] = field(default_factory=list)  # and at its end
+    gap: str = ""  # before these
+
+
+@dataclass
+class _Line:
+    """Text and inline elements between other elements."""
+
+    parent: Node
+    before: Node | None  # the child of the parent after which it stands
+    nodes: list[Node]
+    inlines: dict[Hashable, _Inline]  # by the numbers that are the elements of marks
+    lead: str  # white space around it
+    trail: str
+
+
+class Paragraphs:
+    """The lines of text in a tree of elements; ``replace`` writes others into the tree."""
+
+    def __init__(self, root: Node) -> None:
+        self.segments: list[Segment] = []
+        self._lines: list[_Line] = []
+        self._with_text, self._with_blocks = set[Node](), set[Node]()
+        self._look(root)
+        waiting: list[tuple[Node, Node | None, list[Node]] | Node] = [root]  # lines, and elements that have some
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, tuple):
+                self._add(*each)
+            elif each is root or not (_name(each) in _APART or _is_kept(each)):
+                waiting += self._parts(each)
+
+    def _look(self, root: Node) -> None:
+        """Find the elements that have text to translate in them, and those that have elements of their own lines."""
+        waiting = [root]
+        while waiting:
+            node = waiting.pop()
+            if node is not root and (node.tail or "").strip():
+                self._above(node.getparent(), self._with_text)
+            name = _name(node)
+            if name and name not in _LEFT | _APART:
+                waiting += node
+                if (node.text or "").strip():
+                    self._above(node, self._with_text)
+            if name and name not in _LEFT | _INLINE | _COPIED and node is not root:
+                self._above(node.getparent(), self._with_blocks)
+
+    @staticmethod
+    def _above(node: Node | None, found: set[Node]) -> None:
+        """Add an element and those around it."""
+        while node is not None and node not in found:
+            found.add(node)
+            node = node.getparent()
+
+    def _is_inline(self, node: Node) -> bool:
+        """Whether an element is part of a line of text."""
+        name = _name(node)
+        return not name or name in _LEFT or (name in _INLINE | _COPIED and node not in self._with_blocks)
+
+    def _parts(self, parent: Node) -> list[tuple[Node, Node | None, list[Node]] | Node]:
+        """An element's lines and the elements between them, the first of them last."""
+        before, nodes = None, list[Node]()
+        parts: list[tuple[Node, Node | None, list[Node]] | Node] = []
+        for child in parent:
+            if self._is_inline(child):
+                nodes.append(child)
+            else:
+                parts += [(parent, before, nodes), child]
+                before, nodes = child, []
+        return [*parts, (parent, before, nodes)][::-1]
+
+    def _add(self, parent: Node, before: Node | None, nodes: list[Node]) -> None:
+        """Add a line as a segment, if it has text."""
+        start = (parent.text if before is None else before.tail) or ""
+        while nodes and not start.strip() and nodes[0] not in self._with_text:
+            before, start = nodes[0], nodes[0].tail or ""
+            nodes = nodes[1:]
+        while nodes and not (nodes[-1].tail or "").strip() and nodes[-1] not in self._with_text:
+            nodes = nodes[:-1]
+        if not start.strip() and not any(
+            node in self._with_text or (node.tail and node.tail.strip()) for node in nodes
+        ):
+            return
+        line = _Reader(self._with_text, start, nodes)
+        end = (nodes[-1].tail or "") if nodes else start
+        lead, trail = start[: len(start) - len(start.lstrip(_BLANK))], end[len(end.rstrip(_BLANK)) :]
+        self.segments.append(line.segment())
+        self._lines.append(_Line(parent, before, nodes, line.inlines, lead, trail))
+
+    def replace(self, segments: Sequence[Segment]) -> None:
+        """Write segments, one for each of ``segments``, in their places; a second time is an error."""
+        for line, segment in zip(self._lines, segments, strict=True):
+            _write(line, segment)
+
+
+_BLANK = " \t\n\r\f"
+
+
+def _name(node: Node) -> str:
+    """An element's name without its namespace; none for a comment or a processing instruction."""
+    return node.tag.rpartition("}")[2].lower() if isinstance(node.tag, str) else ""
+
+
+def _is_kept(node: Node) -> bool:
+    """Whether an element's text is copied."""
+    return _name(node) in _COPIED or (bool(_name(node)) and node.get("translate", "").strip().lower() == "no")
+
+
+class _Reader:
+    """Makes a segment of a line: white space is one space, as a browser shows it."""
+
+    def __init__(self, with_text: set[Node], start: str, nodes: list[Node]) -> None:
+        self.inlines = dict[Hashable, _Inline]()
+        self._with_text = with_text
+        self._text, self._keep = "", list[tuple[int, int]]()
+        self._marks: list[Mark | None] = []
+        self._write(start)
+        # What is still to be read: nodes, texts, and the numbers of elements that end.
+        waiting: list[Node | str | int] = _reversed(nodes)
+        opened = dict[int, int]()
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, str):
+                self._write(each)
+            elif isinstance(each, int):
+                inline = self.inlines[each]
+                inline.gap = " " if inline.last and self._text.endswith(" ") else ""
+                self._mark(each, opened[each], _name(inline.node) in _SPLITS and inline.node.get("id") is None)
+            elif each not in with_text or not _name(each) or _name(each) in _LEFT or _is_kept(each):
+                self._whole(each)
+            else:
+                opened[len(self.inlines)] = len(self._text)
+                waiting.append(len(self.inlines))
+                self._marks.append(None)
+                inline = self.inlines[len(self.inlines)] = _Inline(each)
+                inside = list(each)
+                if not (each.text and each.text.strip(_BLANK)):
+                    while inside and self._is_bare(inside[0]):
+                        inline.first.append(inside.pop(0))
+                        if (inline.first[-1].tail or "").strip(_BLANK):
+                            break
+                while inside and self._is_bare(inside[-1]) and not (inside[-1].tail or "").strip(_BLANK):
+                    inline.last.insert(0, inside.pop())
+                waiting += _reversed(inside)
+                start = inline.first[-1].tail if inline.first else each.text
+                waiting.append(start or "")
+
+    def _is_bare(self, node: Node) -> bool:
+        """Whether an element has no text."""
+        return node not in self._with_text
+
+    def _write(self, text: str) -> None:
+        text = _SPACE.sub(" ", text)
+        self._text += text.lstrip(" ") if not self._text or self._text.endswith(" ") else text
+
+    def _mark(self, number: int, start: int, splits: bool) -> None:
+        self._marks[number] = Mark(start, len(self._text), number, splits)
+
+    def _whole(self, node: Node) -> None:
+        """Read an element that is written as it is."""
+        start, text = len(self._text), ""
+        if node in self._with_text and _is_kept(node) and _name(node) not in _LEFT:
+            self._write("".join(node.itertext(with_tail=False)))
+            text = self._text[start:]
+            self._keep.append((start, len(self._text)))
+        self._marks.append(None)
+        self._mark(len(self.inlines), start, False)
+        self.inlines[len(self.inlines)] = _Inline(node, text)
+        if _name(node) == "br":
+            self._write(" ")
+
+    def segment(self) -> Segment:
+        """The segment, without white space at its end."""
+        text = self._text.rstrip(" ")
+        marks = [mark for mark in self._marks if mark is not None]
+        most = len(text)
+        ended = [mark._replace(start=min(mark.start, most), end=min(mark.end, most)) for mark in marks]
+        return Segment(text, tuple(ended), tuple((start, min(end, most)) for start, end in self._keep))
+
+
+def _reversed(nodes: Sequence[Node]) -> list[Node | str | int]:
+    """Nodes and the texts behind them, the first of them last."""
+    return [each for node in reversed(nodes) for each in (node.tail or "", node)]
+
+
+def _append(node: Node, text: str) -> None:
+    """Add text at the end of an element."""
+    if len(node):
+        node[-1].tail = (node[-1].tail or "") + text
+    else:
+        node.text = (node.text or "") + text
+
+
+def _write(line: _Line, segment: Segment) -> None:
+    """Put a segment into the place of a line."""
+    text = CONTROL.sub(" ", segment.text)
+    root = line.parent.makeelement("line")
+    left = Counter(mark.element for mark in segment.marks)
+    path: list[tuple[Node, Mark]] = [(root, Mark(0, len(text) + 1, None, False))]
+    place, empty = 0, dict[Hashable, Node]()
+    for mark in [*segment.marks, Mark(len(text) + 1, len(text) + 1, None, False)]:
+        while len(path) > 1 and not (mark.start < path[-1][1].end and mark.end <= path[-1][1].end):
+            node, closed = path.pop()
+            _append(node, text[place : closed.end])
+            place = max(place, closed.end)
+            left[closed.element] -= 1
+            inline = line.inlines[closed.element]
+            if not left[closed.element]:
+                if not ((node[-1].tail if len(node) else node.text) or "").endswith(" "):
+                    _append(node, inline.gap)
+                node.extend(inline.last)
+        node = path[-1][0]
+        _append(node, text[place : mark.start])
+        place = max(place, mark.start)
+        if mark.element is None:
+            break
+        inline = line.inlines[mark.element]
+        element = inline.node
+        if inline.text is not None:  # written as it was, with its text
+            node.append(element)
+            element.tail = None
+            if text[mark.start : mark.end].strip() == inline.text.strip():
+                place = mark.end
+            continue
+        if mark.element in empty:
+            element = deepcopy(empty[mark.element])
+        else:
+            lead = element.text
+            element.text = element.tail = None
+            element[:] = []
+            empty[mark.element] = deepcopy(element)
+            if inline.first:
+                element.text, after = lead, inline.first[-1].tail or ""
+                element.extend(inline.first)
+                element[-1].tail = after[: len(after) - len(after.lstrip(_BLANK))]
+        node.append(element)
+        path.append((element, mark))
+    _replace(line, root)
+
+
+def _replace(line: _Line, root: Node) -> None:
+    """Put the content of an element in the place of a line."""
+    for node in line.nodes:
+        if node.getparent() is line.parent:
+            line.parent.remove(node)
+    _append(root, line.trail)
+    text = line.lead + (root.text or "")
+    if line.before is None:
+        line.parent.text = text
+        index = 0
+    else:
+        line.before.tail = text
+        index = line.parent.index(line.before) + 1
+    line.parent[index:index] = list(root)
+
+
+class Html:
+    """An HTML page, or a fragment of one, which stays a fragment; XHTML if it begins as XML does.
+
+    A page is written in its own encoding: the declared one, or else UTF-8. Raises UserError for XML that is not
+    well-formed, and for elements that are nested more deeply than the parser follows, whose text would be lost.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self.segments: Sequence[Segment] = self._parsed()[1].segments
+
+    def _parsed(self) -> tuple["_Page", Paragraphs]:
+        page = _page(self._content)
+        return page, Paragraphs(page.root)
+
+    def write(self, translated: Sequence[Segment]) -> bytes:
+        """The page with these segments in their places."""
+        page, paragraphs = self._parsed()
+        paragraphs.replace(translated)
+        return page.written()
+
+
+@dataclass
+class _Page:
+    """A parsed page or fragment."""
+
+    root: Node
+    kind: Literal["page", "fragment", "xml"]
+    encoding: str
+
+    def written(self) -> bytes:
+        if self.kind == "xml":
+            tree = self.root.getroottree()
+            return bytes(etree.tostring(tree, encoding=self.encoding, xml_declaration=bool(tree.docinfo.xml_version)))
+        if self.kind == "fragment":
+            inside = [escape(self.root.text or "", quote=False)]
+            inside += [etree.tostring(node, encoding="unicode", method="html") for node in self.root]
+            return "".join(inside).encode()
+        text = etree.tostring(self.root.getroottree(), encoding="unicode", method="html")
+        return str(text).encode(self.encoding, "xmlcharrefreplace")
+
+
+def _page(content: bytes) -> _Page:
+    """Parse a page. Raises UserError as ``Html`` does."""
+    if content.lstrip().startswith(b"<?xml"):
+        parser = etree.XMLParser(resolve_entities=False, no_network=True)
+        try:
+            root = etree.fromstring(content, parser)
+        except etree.XMLSyntaxError as error:
+            raise UserError(f"not well-formed XML: {error}") from None
+        return _Page(root, "xml", root.getroottree().docinfo.encoding or "UTF-8")
+    text, encoding = _decoded(content)
+    parser = html.HTMLParser(encoding="utf-8", huge_tree=True, default_doctype=False)
+    is_page = _PAGE.search(text) is not None
+    parser.feed((text if is_page else f"<html><body>{text}").encode("utf-8", "replace"))
+    root = parser.close()
+    if _depth(root) > _DEEPEST:
+        raise UserError(f"elements are nested more than {_DEEPEST} deep; simplify the page")
+    if is_page:
+        return _Page(root, "page", encoding)
+    body = root.find("body")
+    _append(body, body.tail or "")
+    body.tail = None
+    body.extend(root[root.index(body) + 1 :])  # what is behind a stray end tag
+    return _Page(body, "fragment", "utf-8")
+
+
+def _decoded(content: bytes) -> tuple[str, str]:
+    """The text of a page, and its encoding: the declared one if it can be read in that, else UTF-8 or Windows-1252."""
+    for encoding in (*_DECLARED.findall(content[:_HEAD]), b"utf-8"):
+        try:
+            return content.decode(encoding.decode("ascii")), codecs.lookup(encoding.decode("ascii")).name
+        except (LookupError, UnicodeDecodeError):
+            pass
+    return content.decode("windows-1252", "replace"), "windows-1252"
+
+
+def _depth(root: Node) -> int:
+    """How deeply elements are nested."""
+    deepest = depth = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        deepest = max(deepest, depth)
+    return deepest

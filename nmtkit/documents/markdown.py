@@ -1,0 +1,210 @@
+"""Markdown (CommonMark with tables, strikethrough, footnotes and front matter): a paragraph becomes one line.
+
+Code, blocks of HTML, images, front matter and the addresses of links stay as they are.
+"""
+
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+from nmtkit.documents.places import Builder, Places, walk
+from nmtkit.documents.segment import Segment
+from nmtkit.documents.text import decoded, encoded
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>~&|!^])")
+# What would begin a list, a heading, a quotation or the like at the start of a line; group 1 is a list's number.
+_BLOCK = re.compile(
+    r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|\[[^\]]*\]:)", re.MULTILINE
+)
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
+
+
+class _Written(NamedTuple):
+    """An element as it is written before and after its text."""
+
+    before: str
+    after: str
+    name: str = ""  # em, strong, s or a, if it can be written as this element of HTML
+    code: bool = False  # its text has no markup
+    layout: bool = False  # a line break
+
+
+class _Paragraph(NamedTuple):
+    """The place of a paragraph, heading or cell in the file."""
+
+    start: int
+    end: int
+    prefix: str  # of its second line: quotation marks and indentation
+    begins_line: bool
+    cell: bool
+
+
+def read(data: bytes) -> Places:
+    """A Markdown file. Raises UserError if it is not UTF-8."""
+    original = decoded(data)
+    text = original.replace("\r\n", "\n").replace("\r", "\n")
+    parser = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
+    parser.use(front_matter_plugin).use(footnote_plugin).disable("footnote_inline")
+    env = dict[str, Any]()
+    written = dict[_Paragraph, str]()
+
+    def save() -> bytes:
+        pieces, end = list[str](), len(text)
+        for place in sorted(written, reverse=True):
+            pieces += [text[place.end : end], written[place]]
+            end = place.start
+        result = "".join(reversed([*pieces, text[:end]]))
+        return encoded(result.replace("\n", "\r\n") if "\r\n" in original else result, data)
+
+    places = Places(save)
+    lines = text.split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    tokens, end = parser.parse(text, env), 0
+    for before, token in itertools.pairwise(tokens):
+        if token.type == "inline" and (place := _found(before, token, lines, starts, end)):
+            end = place.end
+
+            def put(translated: Segment, place: _Paragraph = place) -> None:
+                written[place] = _paragraph(translated, place, parser, env)
+
+            places.add(_segment(token.children or []), put)
+    return places
+
+
+def _found(before: Token, token: Token, lines: Sequence[str], starts: Sequence[int], done: int) -> _Paragraph | None:
+    """Where the text of a token is in the file; None for what the parser has changed, such as tabs."""
+    if not token.map:
+        return None
+    content, first = token.content.split("\n"), token.map[0]
+    if before.type in ("th_open", "td_open"):
+        cell = token.content.replace("|", "\\|")
+        start = "".join([*lines[first]]).find(cell, max(0, done - starts[first]))
+        return (
+            None if start < 0 else _Paragraph(starts[first] + start, starts[first] + start + len(cell), "", False, True)
+        )
+    if before.type == "heading_open" and before.markup.startswith("#"):
+        start = lines[first].find(token.content, lines[first].find(before.markup) + len(before.markup))
+        end = start + len(token.content)
+        return None if start < 0 else _Paragraph(starts[first] + start, starts[first] + end, "", False, False)
+    columns = list[int]()
+    for line, part in zip(lines[first:], content, strict=False):
+        if not line.rstrip().endswith(part.rstrip()):
+            return None
+        columns.append(len(line.rstrip()) - len(part.strip()))
+    last = first + len(content) - 1
+    prefix = lines[first + 1][: columns[1]] if len(content) > 1 else ""
+    return _Paragraph(starts[first] + columns[0], starts[last] + len(lines[last].rstrip()), prefix, True, False)
+
+
+def _segment(tokens: Sequence[Token]) -> Segment:
+    """The text and the markup of a paragraph."""
+    builder, ends = Builder(), _tag_ends(tokens)
+    for number, token in enumerate(tokens):
+        kind = token.type
+        if number and tokens[number - 1].markup == "autolink" and tokens[number - 1].nesting == 1:
+            builder.text(token.content, keep=True)
+        elif kind == "text":
+            builder.text(token.content)
+        elif kind == "softbreak":
+            builder.text(" ")
+        elif kind == "hardbreak":
+            builder.text(" ")
+            builder.empty(_Written("\\\n", "", layout=True))
+        elif kind == "code_inline":
+            pad = " " if "`" in token.content[:1] + token.content[-1:] else ""
+            builder.start(_Written(token.markup + pad, pad + token.markup, code=True), splits=False)
+            builder.text(token.content, keep=True)
+            builder.end()
+        elif kind == "link_open" and token.markup == "autolink":
+            builder.start(_Written("<", ">", code=True), splits=False)
+        elif token.nesting == 1:
+            before, after = _link(token) if kind == "link_open" else (token.markup, token.markup)
+            builder.start(_Written(before, after, token.tag), splits=kind != "link_open")
+        elif number in ends and number < ends[number]:
+            builder.start(_Written(token.content, tokens[ends[number]].content), splits=False)
+        elif token.nesting == -1 or number in ends:
+            builder.end()
+        elif kind == "footnote_ref":
+            builder.empty(_Written(f"[^{token.meta['label']}]", ""))
+        elif kind == "image":
+            before, after = _link(token)
+            builder.empty(_Written(f"!{before}{token.content}{after}", ""))
+        else:
+            builder.empty(_Written(token.content, ""))
+    return builder.segment()
+
+
+def _tag_ends(tokens: Sequence[Token]) -> dict[int, int]:
+    """The places of start tags of HTML and of their end tags, each with the other, where they nest with all else."""
+    ends, inside = dict[int, int](), list[tuple[int, str]]()
+    for number, token in enumerate(tokens):
+        tag = _TAG.match(token.content) if token.type == "html_inline" else None
+        if token.nesting == 1 or (tag and not tag[1]):
+            inside.append((number, tag[2] if tag else ""))
+        elif token.nesting == -1:
+            while inside and inside.pop()[1]:
+                pass
+        elif tag and inside and inside[-1][1] == tag[2]:
+            other = inside.pop()[0]
+            ends |= {other: number, number: other}
+    return ends
+
+
+def _link(token: Token) -> tuple[str, str]:
+    """A link or image as it is written before and after its text."""
+    if "label" in token.meta:
+        return "[", f"][{token.meta['label'].lower()}]"
+    address, title = str(token.attrs.get("href", token.attrs.get("src", ""))), token.attrs.get("title")
+    address = f"<{address}>" if re.search(r"[\s()<>]", address) or not address else address
+    quoted = str(title).replace("\\", "\\\\").replace('"', '\\"')
+    return "[", f"]({address})" if title is None else f']({address} "{quoted}")'
+
+
+def _paragraph(segment: Segment, place: _Paragraph, parser: MarkdownIt, env: dict[str, Any]) -> str:
+    """A segment as Markdown, with as few escapes as it needs to be read as it is meant."""
+
+    def read_as_meant(candidate: str) -> bool:
+        read = _segment(
+            parser.parseInline(candidate, {**env, "footnotes": dict(env.get("footnotes", {}))})[0].children or []
+        )
+        return "".join(read.text.split()) == "".join(segment.text.split()) and [
+            mark.element for mark in read.marks
+        ] == [mark.element for mark in segment.marks]
+
+    candidates = (_markdown(segment, escape, html=False) for escape in (False, True))
+    text = next(filter(read_as_meant, candidates), None)
+    if text is None:  # where asterisks do not begin or end an emphasis, such as beside a space
+        text = _markdown(segment, True, html=True)
+    if place.cell:
+        text = re.sub(r"(?<!\\)\|", r"\\|", text)
+    if place.begins_line:
+        text = _BLOCK.sub(r"\1\\", text)
+    return text.replace("\n", "\n" + place.prefix)
+
+
+def _markdown(segment: Segment, escape: bool, html: bool) -> str:
+    """A segment as Markdown; ``escape``: special characters as such, ``html``: emphasis in tags."""
+    texts, code = list[str](), False
+    for kind, element, text in walk(segment):
+        if kind == "text":
+            clean = re.sub(r"\s+", " ", text)
+            clean = clean.lstrip() if texts and texts[-1] == "\\\n" else clean
+            texts.append(clean if code or not escape else _SPECIAL.sub(r"\\\1", clean))
+            continue
+        assert isinstance(element, _Written)
+        if element.layout and kind == "start" and texts:
+            texts[-1] = texts[-1].rstrip()
+        code = element.code and kind == "start"
+        if html and element.name in ("em", "strong", "s"):
+            texts.append(f"<{'' if kind == 'start' else '/'}{element.name}>")
+        elif tag := element.before if kind == "start" else element.after:
+            texts.append(tag)
+    return "".join(texts)

@@ -1,0 +1,229 @@
+"""Placeholders of program strings, URLs and whatever else is copied: other words stand in for them.
+
+A model copies names that it knows, and inflects the words around them; placeholders it has never seen. The place of the
+name in the translation is the placeholder's; if the model wrote something else there, attention says what.
+"""
+
+import itertools
+import logging
+import re
+import string
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nmtkit.documents.alignment import Aligned, shares
+from nmtkit.documents.sentences import Span
+from nmtkit.errors import UserError
+from nmtkit.search.beam import Floats
+from nmtkit.text.pipeline import letters
+from nmtkit.translation.request import Request
+from nmtkit.translation.translator import Translator
+
+log = logging.getLogger(__name__)
+
+# In the order of files: what programs fill in, markup, web and e-mail addresses.
+_PATTERNS = (
+    r"\{\{[^{}]*\}\}",  # {{ x }}
+    r"[$%#]?\{[^{}]*\}",  # {name}, ${name}, %{name}, {0:.2f}
+    r"%(?:\(\w+\))?(?:\d+\$)?[-+#0]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[jztL])?[@diouxXeEfFgGcrsaA]",  # %1$s, %(count)d
+    r"%(?:%|L?\d+|n\b)",  # %%, and %1 and %n of Qt
+    r"</?[A-Za-z][^<>]*>",  # <x id="1"/>
+    r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);",  # &nbsp;
+    r"(?:(?:https?|ftp)://|www\.)(?:[^\s<>\"{}]|\{[^{}]*\})*[\w/};=]",
+    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+)
+PLACEHOLDERS = re.compile("|".join(_PATTERNS))
+# What is joined to a placeholder belongs to it, because a word there would be part of another.
+_JOINED = frozenset(string.ascii_letters + string.digits + "_")
+_NUMBERS = tuple(str(number) for number in (*range(12, 100), *range(112, 1_000)))
+_TRIED = 60  # names
+
+
+class Hole(NamedTuple):
+    """A placeholder in a sentence, and the word that the model sees instead."""
+
+    span: Span  # in the text
+    text: str
+    place: Span  # in the sentence with stand-ins
+    stand_in: str  # none, if there are more placeholders than words
+
+
+class Filled(NamedTuple):
+    """A translation with the placeholders in their places. T target words, S source words."""
+
+    aligned: Aligned
+    lost: list[str]  # those for which the model gave no place
+
+
+def patterns(extra: Sequence[str] = ()) -> list[re.Pattern[str]]:
+    """Regular expressions as the user wrote them. Raises UserError for one that is none."""
+    compiled = []
+    for pattern in extra:
+        try:
+            compiled.append(re.compile(pattern))
+        except re.error as error:
+            raise UserError(f"`keep`: {pattern!r} is no regular expression: {error}") from None
+    return compiled
+
+
+def find(text: str, patterns: Iterable[re.Pattern[str]], known: Iterable[tuple[int, int]] = ()) -> list[Span]:
+    """What is copied of a text, in order: the spans that are ``known``, and what the patterns match elsewhere.
+
+    Matches that touch, and the letters and digits that touch one, make one placeholder.
+    """
+    spans = list[Span]()
+    for start, end in sorted(match.span() for pattern in patterns for match in pattern.finditer(text)):
+        if not text[start:end].strip():
+            continue
+        while start > 0 and text[start - 1] in _JOINED:
+            start -= 1
+        while end < len(text) and text[end] in _JOINED:
+            end += 1
+        if spans and start <= spans[-1].end:
+            spans[-1] = Span(spans[-1].start, max(end, spans[-1].end))
+        else:
+            spans.append(Span(start, end))
+    stripped = ((end - len(text[start:end].lstrip()), start + len(text[start:end].rstrip())) for start, end in known)
+    fixed = [Span(start, end) for start, end in stripped if start < end]
+    starts = [span.start for span in fixed]
+    return sorted([*fixed, *(span for span in spans if not _meets(span, fixed, starts))])
+
+
+def _meets(span: Span, fixed: Sequence[Span], starts: Sequence[int]) -> bool:
+    """Whether a span has characters of one of those that are sorted by their ``starts``."""
+    before = bisect_left(starts, span.end) - 1
+    return before >= 0 and fixed[before].end > span.start
+
+
+def stand_ins(translator: Translator) -> tuple[str, ...]:
+    """Words that the model copies, to stand in for placeholders, and then numbers, which it may copy.
+
+    These are names, as far as one can tell: words with a capital that both vocabularies have, and that their
+    translations have, too. The most frequent come first.
+    """
+    reader, writer, known = translator.sources[0].pipeline, translator.tgt_pipeline, translator.tgt_vocab.known
+    words = (letters(token) for token in translator.sources[0].vocab.words)
+    shared = (
+        word for word in words
+        if len(word) > 2 and word.istitle() and word.isalpha()
+        and len(reader.tokens(word)) == 1 and len(tokens := writer.tokens(word)) == 1 and tokens[0] in known
+    )  # fmt: skip
+    names = [*itertools.islice(dict.fromkeys(shared), _TRIED)]
+    answers = translator.answer(names, Request(beam_size=1))
+    copied = (name for name, [best] in zip(names, answers, strict=True) if name in re.split(r"\W+", best.text))
+    return (*copied, *_NUMBERS)
+
+
+def with_stand_ins(
+    text: str, start: int, end: int, spans: Iterable[Span], words: Sequence[str]
+) -> tuple[str, list[Hole]]:
+    """``text[start:end]``, a sentence, with one of ``words`` that it does not have instead of each placeholder."""
+    free = (word for word in words if word not in text[start:end])
+    sentence, holes, done = "", list[Hole](), start
+    for span in spans:
+        sentence += text[done : span.start]
+        word, done = next(free, ""), span.end
+        sentence += " " if sentence[-1:].isalnum() else ""
+        seen = word + (" " if text[done:end][:1].isalnum() else "")
+        holes.append(Hole(span, text[span.start : done], Span(len(sentence), len(sentence) + len(seen)), word))
+        sentence += seen
+    return sentence + text[done:end], holes
+
+
+class _Edit(NamedTuple):
+    """Characters of a translation, and what replaces them."""
+
+    start: int
+    end: int
+    text: str
+    hole: int | None = None  # the placeholder that ``text`` is
+
+
+def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
+    """The placeholders in their places, each once, in the translation of a sentence that had stand-ins.
+
+    A placeholder replaces its stand-in or, if there is none, the words that look at it more than at anything else. Else
+    the model gave it no place: it follows the word that looks most at the source word before it.
+    """
+    words = [next((s for s, span in enumerate(aligned.source) if _overlap(span, hole.place)), None) for hole in holes]
+    text, _, target, weights = aligned
+    edits, lost = list[_Edit](), list[str]()
+    for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
+        copies = re.finditer(rf"(?<!\w){hole.stand_in}(?!\w)", text) if hole.stand_in else ()
+        spans = sorted((Span(*copy.span()) for copy in copies), key=lambda span: -_looks(aligned, span, word))
+        edits += [_Edit(*span, hole.text, number) if i == 0 else _Edit(*span, "") for i, span in enumerate(spans)]
+    placed = {edit.hole for edit in edits}
+    for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
+        if number in placed:
+            continue
+        free = [t for t, span in enumerate(target) if not any(_overlap(span, Span(*edit[:2])) for edit in edits)]
+        own = {t for t in free if word is not None and weights[t, word] > 0 and weights[t].argmax() == word}
+        if own:  # the words that were written instead of a copy
+            first = last = max(own, key=lambda t: float(weights[t, word]))
+            while first - 1 in own:
+                first -= 1
+            while last + 1 in own:
+                last += 1
+            edits.append(_Edit(target[first].start, target[last].end, hole.text, number))
+            continue
+        lost.append(hole.text)
+        before = max(range(len(target)), key=lambda t: weights[t, word - 1], default=None) if word else None
+        place = target[before].end if before is not None else 0 if hole.place.start == 0 else len(text)
+        # After what stands there already.
+        place = max([place, *(edit.end for edit in edits if edit.start < place < edit.end)])
+        edits.append(_Edit(place, place, " " if place and not text[place - 1].isspace() else ""))
+        edits.append(_Edit(place, place, hole.text, number))
+        edits.append(_Edit(place, place, " " if text[place : place + 1].isalnum() else ""))
+    # Each placeholder is a source word of its own, in which no other word has a share.
+    others = [s for s, span in enumerate(aligned.source) if not any(_overlap(span, hole.place) for hole in holes)]
+    plain = np.zeros((len(target), len(holes) + len(others)), np.float32)
+    plain[:, len(holes) :] = weights[:, others]
+    source = [*(hole.place for hole in holes), *(aligned.source[s] for s in others)]
+    edited = _edited(Aligned(text, source, target, shares(plain)), sorted(edits, key=lambda edit: edit[:2]))
+    order = sorted(range(len(source)), key=lambda s: source[s])
+    return Filled(edited._replace(source=[source[s] for s in order], weights=edited.weights[:, order]), lost)
+
+
+def warn_of_lost(place: str, filled: Filled) -> None:
+    """Warn of the placeholders for which the model gave no place, in the line or paragraph called ``place``."""
+    for text in filled.lost:
+        log.warning("%s: the model gave %s no place; see: %s", place, text, filled.aligned.text)
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _looks(aligned: Aligned, span: Span, word: int | None) -> float:
+    """The attention of the words at a place of the translation to a source word."""
+    if word is None:
+        return 0.0
+    return float(sum(aligned.weights[t, word] for t, other in enumerate(aligned.target) if _overlap(span, other)))
+
+
+def _edited(aligned: Aligned, edits: Sequence[_Edit]) -> Aligned:
+    """The translation after edits, in order; each placeholder is a word that looks at its own source word alone.
+
+    The first source words are the placeholders.
+    """
+    text, done = "", 0
+    rows = list[tuple[Span, Floats]]()
+    waiting = list(zip(aligned.target, aligned.weights, strict=True))[::-1]
+    for edit in [*edits, _Edit(len(aligned.text), len(aligned.text), "")]:
+        while waiting and waiting[-1][0].end <= edit.start:
+            span, row = waiting.pop()
+            rows.append((Span(span.start - done + len(text), span.end - done + len(text)), row))
+        while waiting and waiting[-1][0].start < edit.end:
+            waiting.pop()
+        text += aligned.text[done : edit.start]
+        done = edit.end
+        if edit.hole is not None and edit.text:
+            row = np.zeros(len(aligned.source), np.float32)
+            row[edit.hole] = 1
+            rows.append((Span(len(text), len(text) + len(edit.text)), row))
+        text += edit.text
+    weights = np.array([row for _, row in rows], np.float32).reshape(len(rows), len(aligned.source))
+    return Aligned(text, aligned.source, [span for span, _ in rows], weights)

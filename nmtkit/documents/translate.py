@@ -1,0 +1,177 @@
+"""Translating segments: the sentences of all of them together, then placeholders and markup placed by attention."""
+
+import itertools
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from nmtkit.documents.alignment import Aligned, align
+from nmtkit.documents.marks import Part, place
+from nmtkit.documents.placeholders import (
+    PLACEHOLDERS,
+    Filled,
+    Hole,
+    find,
+    restore,
+    stand_ins,
+    warn_of_lost,
+    with_stand_ins,
+)
+from nmtkit.documents.segment import Segment
+from nmtkit.documents.sentences import Span, between, sentences
+from nmtkit.translation.request import Request
+from nmtkit.translation.translator import Translator
+
+BEST = Request()
+
+_WORD = re.compile(r"\S+")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+class _Sentence(NamedTuple):
+    """A sentence of a segment."""
+
+    span: Span  # in the segment
+    text: str  # as the model gets it, with a stand-in for each placeholder
+    holes: list[Hole]
+    copied: bool  # it is nothing but placeholders and punctuation
+
+    def original(self, word: Span) -> Span:
+        """The characters of the segment that a word of ``text`` is."""
+        return Span(self._place(word.start, False), self._place(word.end, True))
+
+    def _place(self, place: int, is_end: bool) -> int:
+        """The place in the segment of the start or the end of a word."""
+        shift = self.span.start
+        for hole in self.holes:
+            if place < hole.place.start + is_end:
+                break
+            if place < hole.place.end + is_end:
+                return hole.span[is_end]
+            shift = hole.span.end - hole.place.end
+        return place + shift
+
+
+class Plan(NamedTuple):
+    """The sentences of segments, and how their translations become segments again."""
+
+    segments: Sequence[Segment]
+    target: str  # language
+    parts: list[list[_Sentence]]  # of each segment
+
+    @property
+    def sentences(self) -> list[str]:
+        """All sentences to translate, in order."""
+        return [part.text for parts in self.parts for part in parts if not part.copied]
+
+    @property
+    def aligned(self) -> bool:
+        """Whether the words of the translations must be aligned, because there is something to place."""
+        holes = any(part.holes for parts in self.parts for part in parts if not part.copied)
+        return holes or any(segment.marks and parts for segment, parts in zip(self.segments, self.parts, strict=True))
+
+    def finish(
+        self, translations: Iterable[Aligned], warn: Callable[[str, Filled], None] = warn_of_lost
+    ) -> list[Segment]:
+        """The translated segments. translations: one for each of ``sentences``.
+
+        ``warn`` is told of each sentence, and of the paragraph that has it, for the placeholders without a place.
+        """
+        answers = iter(translations)
+        pairs = enumerate(zip(self.segments, self.parts, strict=True), 1)
+        return [self._finished(number, segment, parts, answers, warn) for number, (segment, parts) in pairs]
+
+    def _finished(
+        self,
+        number: int,
+        segment: Segment,
+        parts: list[_Sentence],
+        answers: Iterator[Aligned],
+        warn: Callable[[str, Filled], None],
+    ) -> Segment:
+        gaps = between(segment.text, [part.span for part in parts], self.target)
+        text, aligned = gaps[0], list[Part]()
+        for part, gap in zip(parts, gaps[1:], strict=True):
+            if part.copied:
+                aligned += _copied(segment, part.span, len(text) - part.span.start)
+                text += segment.text[part.span.start : part.span.end] + gap
+                continue
+            restored = restore(next(answers), part.holes)
+            warn(f"paragraph {number}", restored)
+            filled = restored.aligned
+            source = [part.original(word) for word in filled.source]
+            target = [Span(word.start + len(text), word.end + len(text)) for word in filled.target]
+            aligned.append(Part(source, target, filled.weights))
+            text += filled.text + gap
+        return Segment(text, place(segment.marks, segment.text, text, aligned))
+
+
+def _copied(segment: Segment, span: Span, shift: int) -> list[Part]:
+    """The words of a sentence that is copied, cut where markup begins and ends, each aligned with itself."""
+    cuts = sorted({place for mark in segment.marks for place in mark[:2] if span.start < place < span.end})
+    edges = itertools.pairwise([span.start, *cuts, span.end])
+    words = [Span(*word.span()) for start, end in edges for word in _WORD.finditer(segment.text, start, end)]
+    return [Part([word], [Span(word.start + shift, word.end + shift)], np.ones((1, 1), np.float32)) for word in words]
+
+
+def plan(
+    segments: Sequence[Segment],
+    source: str,
+    target: str,
+    words: Sequence[str],
+    keep: Sequence[re.Pattern[str]] = (),
+    split: bool = True,
+) -> Plan:
+    """What there is to translate in segments, from the language ``source`` into ``target``.
+
+    words: ``stand_ins`` of the model. keep: patterns of what is copied, beside what the segments say and the
+    placeholders of programs. split: whether a segment may have several sentences in a line.
+    """
+    every = []
+    for segment in segments:
+        kept = find(segment.text, (PLACEHOLDERS, *keep), segment.keep)
+        parts = []
+        for span, inside in _whole(sentences(segment.text, source, split), kept):
+            text, holes = with_stand_ins(segment.text, span.start, span.end, inside, words)
+            gaps = itertools.pairwise([span.start, *itertools.chain(*inside), span.end])
+            copied = bool(holes) and not any(_LETTER.search(segment.text, *gap) for gap in [*gaps][::2])
+            parts.append(_Sentence(span, text, holes, copied))
+        every.append(parts)
+    return Plan(segments, target, every)
+
+
+def _whole(spans: list[Span], kept: list[Span]) -> list[tuple[Span, list[Span]]]:
+    """Sentences, those joined that share something that is copied; each with what it has of these."""
+    joined, left = list[tuple[Span, list[Span]]](), deque(kept)
+    for span in spans:
+        if joined and joined[-1][1] and joined[-1][1][-1].end > span.start:
+            (start, _), inside = joined.pop()
+        else:
+            start, inside = span.start, []
+        while left and left[0].start < span.end:
+            inside.append(left.popleft())
+        joined.append((Span(start, max(span.end, inside[-1].end if inside else 0)), inside))
+    return joined
+
+
+def translate_segments(
+    translator: Translator,
+    segments: Sequence[Segment],
+    request: Request = BEST,
+    keep: Sequence[re.Pattern[str]] = (),
+    split: bool = True,
+) -> list[Segment]:
+    """The segments translated, in order; a blank one stays as it is.
+
+    request: of the best translation; ``keep`` and ``split`` as in ``plan``. Raises UserError where
+    ``Translator.answer`` does, and if there is markup or a placeholder and the model has no attention to place it by.
+    """
+    side = translator.sources[0].pipeline.side, translator.tgt_pipeline.side
+    planned = plan(segments, side[0].language, side[1].language, stand_ins(translator), keep, split)
+    lines = planned.sentences
+    answers = translator.answer(lines, replace(request, attention=planned.aligned))
+    return planned.finish(align(translator, line, best) for line, [best] in zip(lines, answers, strict=True))

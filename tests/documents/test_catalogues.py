@@ -1,0 +1,121 @@
+import polib
+import pytest
+
+from nmtkit.errors import UserError
+from tests.documents.files import FILES, PO, TMX, XLIFF, XLIFF2, capitals, read
+
+
+def texts(name: str, data: bytes | str) -> list[str]:
+    return [segment.text for segment in read(name, data.encode() if isinstance(data, str) else data).segments]
+
+
+def test_a_po_file_keeps_its_translations_and_ours_are_fuzzy() -> None:
+    before, after = polib.pofile(PO), polib.pofile(capitals("a.po").decode())
+    assert [(entry.msgid, entry.msgctxt, entry.comment) for entry in before] == [
+        (entry.msgid, entry.msgctxt, entry.comment) for entry in after]  # fmt: skip
+    found = {entry.msgid: (entry.msgstr, entry.fuzzy) for entry in after if not entry.msgid_plural}
+    assert found == {
+        "cannot open it.\ntry <b>again</b>.\n": ("CANNOT OPEN IT.\nTRY <b>AGAIN</b>.\n", True),
+        "done": ("fait", False), "old": ("ancien", True), "open": ("OPEN", True), "gone": ("", False),
+    }  # fmt: skip
+
+
+def test_plural_forms_are_of_the_singular_or_the_plural_as_the_formula_says() -> None:
+    [entry] = [entry for entry in polib.pofile(capitals("a.po").decode()) if entry.msgid_plural]
+    assert entry.msgstr_plural == {0: "MANY FILES", 1: "ONE FILE", 2: "beaucoup de fichiers"}
+    one_form = PO.replace("nplurals=3; plural=(n==0 ? 0 : n==1 ? 1 : 2);", "nplurals=1; plural=0;")
+    assert "one file" not in texts("a.po", one_form)
+    for broken in ("nplurals=2; plural=(n", "nplurals=2; plural=n/0;", "nothing"):
+        formula = PO.replace("nplurals=3; plural=(n==0 ? 0 : n==1 ? 1 : 2);", broken)
+        assert texts("a.po", formula)[-2:] == ["one file", "many files"]
+
+
+def test_a_po_file_in_another_encoding_becomes_utf8() -> None:
+    old = PO.replace("UTF-8", "ISO-8859-1").replace("done", "terminé").encode("latin-1")
+    written = capitals("a.po", old).decode("utf-8")
+    assert "charset=UTF-8" in written
+    assert "terminé" in written
+
+
+def test_files_that_are_no_po_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^a\.po: is empty$"):
+        read("a.po", b"")
+    with pytest.raises(UserError, match=r"^a\.po: is no po file: .*line 1"):
+        read("a.po", b"msgstring x")
+    with pytest.raises(UserError, match=r"^a\.po: names 'utf-99', which is no encoding$"):
+        read("a.po", PO.replace("UTF-8", "utf-99").encode())
+
+
+def test_the_name_of_a_file_is_not_read_as_a_po_file(tmp_path: object) -> None:
+    with pytest.raises(UserError, match="is no po file"):
+        read("a.po", str(tmp_path).encode())
+
+
+def test_a_unit_of_xliff_gets_a_target_with_its_state() -> None:
+    written = capitals("a.xlf").decode()
+    state = 'state="needs-review-translation" state-qualifier="mt-suggestion"'
+    assert f'milk.</source><target {state}>THE <g id="1">GIRL</g> DRINKS<x id="2"/> MILK.</target>' in written
+    assert f'<target {state}>A <bpt id="1">b</bpt>PAIR<ept id="1">b</ept></target>' in written
+    assert written.count("<target") == 3
+    before = XLIFF.splitlines()
+    assert [line for line in written.splitlines() if "mt-suggestion" not in line] == [
+        line for line in before if "<g " not in line and "<bpt " not in line]  # fmt: skip
+
+
+def test_a_segment_of_xliff_2_gets_a_target_and_its_state() -> None:
+    written = capitals("a.xliff").decode()
+    assert '<segment state="translated"><source>the <pc id="1">girl</pc> drinks<ph id="2"/> milk.</source>' in written
+    assert '</source><target>THE <pc id="1">GIRL</pc> DRINKS<ph id="2"/> MILK.</target>' in written
+
+
+def test_line_breaks_in_xliff_are_spaces_unless_they_are_to_be_preserved() -> None:
+    broken = XLIFF.replace("drinks<x", "drinks\n   a<x")
+    assert texts("a.xlf", broken)[0] == "the girl drinks a milk."
+    kept = broken.replace("<file ", '<file xml:space="preserve" ')
+    assert texts("a.xlf", kept)[0] == "the girl drinks\n   a milk."
+
+
+def test_files_that_are_no_xliff_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^a\.xlf: is no XLIFF 1\.2 or 2\.0$"):
+        read("a.xlf", b"<html/>")
+    with pytest.raises(UserError, match=r"^a\.xlf: has no trgLang, which XLIFF 2\.0 requires; add the target language"):
+        read("a.xlf", XLIFF2.replace(' trgLang="fr"', "").encode())
+    with pytest.raises(UserError, match=r"^a\.xlf: is no well-formed XML"):
+        read("a.xlf", XLIFF.replace("</g>", "").encode())
+
+
+def test_a_memory_gets_the_texts_that_it_lacks_in_the_language() -> None:
+    added = '<tuv xml:lang="fr" creationtool="nmtkit"><seg>THE <bpt i="1">b</bpt>GIRL<ept i="1">b</ept>.</seg></tuv>'
+    end = '<ept i="1">b</ept>.</seg></tuv>'
+    assert capitals("a.tmx").decode() == TMX.replace(f"girl{end}", f"girl{end}{added}")
+
+
+def test_without_a_language_a_memory_has_the_only_other_one() -> None:
+    from nmtkit.documents.catalogues import read_tmx
+
+    file = read_tmx(TMX.encode(), "")
+    assert b'xml:lang="fr-fr" creationtool' in file.write(file.segments)
+    with pytest.raises(UserError, match=r"^has texts in 2 other languages; say which is the target language$"):
+        read_tmx(TMX.replace("</tu>\n</body>", '<tuv xml:lang="de"><seg>ja</seg></tuv></tu>\n</body>').encode(), "")
+    with pytest.raises(UserError, match=r"^is no TMX$"):
+        read_tmx(b"<tmx/>", "")
+
+
+def test_properties_keep_their_encoding() -> None:
+    assert capitals("a.properties", b"a=caf\\u00e9 {0}\n") == b"a=CAF\\u00c9 {0}\n"
+    assert capitals("a.properties", "a=café\n".encode()) == "a=CAFÉ\n".encode()
+    assert capitals("a.properties", b"# \xe9\na=caf\xe9\nb=\n") == b"# \xe9\na=CAF\\u00c9\nb=\n"
+    with pytest.raises(UserError, match=r"^a\.properties: is no properties file: "):
+        read("a.properties", b"a=\\u00zz\n")
+
+
+def test_of_json_all_but_its_strings_stays_and_so_do_keys() -> None:
+    changed = FILES["a.json"].decode()
+    for text in ("some", "text", '"one"', "two", "lines", "word"):
+        changed = changed.replace(text, text.upper())
+    assert capitals("a.json").decode() == changed
+    assert texts("a.json", b'{"a": "\\ud800 x", "b": 1}') == []
+    with pytest.raises(UserError, match=r"^a\.json: is no JSON that can be read: .*line 1"):
+        read("a.json", b'{"a": }')
+    with pytest.raises(UserError, match=r"^a\.json: is no JSON that can be read: "):
+        read("a.json", b"[" * 100_000 + b"]" * 100_000)

@@ -1,0 +1,29 @@
+import pytest
+
+from nmtkit.errors import UserError
+from tests.documents.files import FILES, archive, capitals, epub, read, unpacked
+
+
+def test_a_chapter_stays_xhtml_with_its_markup() -> None:
+    chapter = unpacked(capitals("a.epub"))["book/one 1.xhtml"].decode()
+    assert chapter == (
+        '<html xmlns="http://www.w3.org/1999/xhtml"><body><h1>A HEADING</h1><p>WITH <b>BOLD</b> TEXT</p></body></html>'
+    )
+
+
+def test_the_first_file_says_what_the_archive_is_and_is_not_compressed() -> None:
+    assert capitals("a.epub")[30:58] == b"mimetypeapplication/epub+zip"
+
+
+def test_books_that_are_protected_or_incomplete_are_refused() -> None:
+    secret = '<encryption><CipherReference URI="book/one%201.xhtml"/></encryption>'
+    with pytest.raises(UserError, match=r"^a\.epub: is encrypted \(book/one 1\.xhtml\), as shops protect books"):
+        read("a.epub", epub("<p>x</p>", encryption=secret))
+    font = '<encryption><CipherReference URI="font.otf"/></encryption>'
+    assert [segment.text for segment in read("a.epub", epub("<p>x</p>", encryption=font)).segments] == ["x"]
+    files = unpacked(FILES["a.epub"])
+    with pytest.raises(UserError, match=r"^a\.epub: has no list of its files, and so is no epub$"):
+        read("a.epub", archive({**files, "META-INF/container.xml": "<container/>"}))
+    del files["book/one 1.xhtml"]
+    with pytest.raises(UserError, match=r"^a\.epub: has no book/one 1\.xhtml"):
+        read("a.epub", archive(files))

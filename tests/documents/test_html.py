@@ -1,0 +1,136 @@
+"""HTML: paragraphs as segments, and everything else as it was."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import html
+
+from nmtkit.documents.html import Html
+from nmtkit.documents.segment import Mark, Segment
+from nmtkit.errors import UserError
+
+
+def read(text: str) -> Html:
+    return Html(text.encode())
+
+
+def texts(text: str) -> list[str]:
+    return [segment.text for segment in read(text).segments]
+
+
+def test_a_paragraph_is_one_text_whatever_inline_markup_it_has() -> None:
+    page = read("<p>The <b>girl</b>\n\tdrinks <a href='x'>cold <i>water</i></a>.</p>")
+    assert page.segments == [
+        Segment(
+            "The girl drinks cold water.",
+            (Mark(4, 8, 0, True), Mark(16, 26, 1, False), Mark(21, 26, 2, True)),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "lines"),
+    [
+        ("a<div>b<p>c</p>d<br>e</div>f", ["a", "b", "c", "d e", "f"]),
+        ("<a href='x'><div>a</div>b</a>", ["a", "b"]),
+        ("<ul><li>a<li>b <ul><li>c</ul></ul>", ["a", "b", "c"]),
+        ("<table><tr><td>a</td><td><b>b</b></td></table>", ["a", "b"]),
+        ("<!doctype html><title>a</title><script>b</script><p>c<select><option>d</select>", ["a", "c"]),
+        ("<pre>a</pre><textarea>b</textarea><style>c</style><!-- d --><p translate=no>e <b>f</b></p>", []),
+        ("<p>&nbsp;</p> \n <p><img src=x alt='a'></p>", []),
+    ],
+)
+def test_blocks_end_a_text_and_what_is_no_text_is_none(page: str, lines: list[str]) -> None:
+    assert texts(page) == lines
+
+
+def test_code_and_what_is_not_to_be_translated_are_kept_within_a_text() -> None:
+    page = read("Run <code>a <i>b</i></code> with <span translate=no>Word</span> <kbd>x</kbd>.")
+    [segment] = page.segments
+    assert [segment.text[start:end] for start, end in segment.keep] == ["a b", "Word", "x"]
+    assert page.write(page.segments) == (
+        b'Run <code>a <i>b</i></code> with <span translate="no">Word</span> <kbd>x</kbd>.'
+    )
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<p class="a b" title="x &lt; y">a <b>b</b></p><!-- c > d --><script>if (a < b) c</script> &lt; d<br>',
+        " a <div>\n<p> b <i>c</i> d\n</p> <b>e</b></div> f ",
+        '<p><img src="i"> a <a href="x"><img src="j"> b<br></a>, c <b><i>d</i></b><br></p>',
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>é</title></head><body>a</body></html>',
+        "<td>a</td>",
+        "",
+    ],
+)
+def test_what_is_not_translated_comes_back_as_it_was(page: str) -> None:
+    assert read(page).write(read(page).segments).decode() == page
+
+
+def test_markup_is_written_around_other_words_and_split_ones_are_repeated() -> None:
+    page = read("<p>I <b class='x'>give it up</b> <a id='y'>now<img></a></p>")
+    words = Segment("maintenant j' y renonce", (Mark(0, 10, 1, False), Mark(11, 13, 0, True), Mark(16, 23, 0, True)))
+    assert page.write([words]).decode() == (
+        '<p><a id="y">maintenant<img></a> <b class="x">j\'</b> y <b class="x">renonce</b></p>'
+    )
+
+
+def test_a_page_may_be_written_more_than_once() -> None:
+    page = read("<p>a <b>b</b></p>")
+    assert page.write(page.segments) == page.write(page.segments)
+
+
+def test_an_element_with_an_id_is_never_repeated() -> None:
+    assert [mark.splits for mark in read("<b id=x>a</b> <b>b</b>").segments[0].marks] == [False, True]
+
+
+def test_text_that_looks_like_markup_is_escaped() -> None:
+    page = read("<p>a</p>b")
+    assert page.write([Segment("<b>"), Segment("a & b")]) == b"<p>&lt;b&gt;</p>a &amp; b"
+
+
+def test_xhtml_stays_xhtml() -> None:
+    page = b'<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><p>a <i>b</i><br/></p></html>'
+    written = Html(page).write(Html(page).segments)
+    assert written.endswith(b'<html xmlns="http://www.w3.org/1999/xhtml"><p>a <i>b</i><br/></p></html>')
+
+
+def test_a_page_is_written_in_the_encoding_that_it_declares() -> None:
+    page = '<html><head><meta charset="iso-8859-1"></head><body><p>é</p></body></html>'
+    document = Html(page.encode("latin-1"))
+    assert document.write(document.segments).decode("latin-1") == page
+    assert b"&#8364;" in document.write([Segment("€")])
+
+
+def test_bytes_that_are_not_utf_8_are_read_as_browsers_read_them() -> None:
+    assert [segment.text for segment in Html(b"<p>caf\xe9").segments] == ["café"]
+
+
+@pytest.mark.parametrize(
+    ("page", "complaint"),
+    [
+        ("<b>" * 3_000 + "a", "elements are nested more than 2000 deep"),
+        ("<?xml version='1.0'?><p>a", "not well-formed XML: "),
+        ("<?xml version='1.0'?><p>&x;</p>", "not well-formed XML: "),
+    ],
+)
+def test_a_page_whose_text_would_be_lost_is_refused(page: str, complaint: str) -> None:
+    with pytest.raises(UserError) as error:
+        read(page)
+    assert str(error.value).startswith(complaint)
+
+
+TAGS = (
+    "<b> </b> <p> </p> <i> </i> <a_href=x> </a> <code> </code> <span_translate=no> </span> <div> </div> <li> <img> "
+    "<br> <!--_x_--> _ w_ x &amp; &nbsp; <_"
+).split()
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=25).map("".join).map(lambda page: page.replace("_", " ")))
+def test_no_text_and_no_element_is_lost_in_any_page(page: str) -> None:
+    document = read(page)
+    written = document.write(document.segments).decode()
+    before, after = (html.fragment_fromstring(each, create_parent="div") for each in (page, written))
+    assert "".join(after.text_content().split()) == "".join(before.text_content().split())
+    assert sorted(str(each.tag) for each in after.iter()) == sorted(str(each.tag) for each in before.iter())

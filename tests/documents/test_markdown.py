@@ -1,0 +1,95 @@
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+from nmtkit.documents.markdown import read
+from nmtkit.documents.segment import Segment
+from tests.documents.files import MARKDOWN, upper
+
+ROOT = Path(__file__).parents[2]
+
+
+def page(text: str) -> str:
+    """A Markdown text as HTML, in which white space is single spaces."""
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).use(front_matter_plugin).use(footnote_plugin)
+    return re.sub(r"\s+", " ", re.sub(r"<br />\s*", "<br />", parser.disable("footnote_inline").render(text)))
+
+
+def same(text: str) -> str:
+    file = read(text.encode())
+    return file.write(file.segments).decode()
+
+
+def capitals(text: str) -> str:
+    file = read(text.encode())
+    return file.write([upper(segment) for segment in file.segments]).decode()
+
+
+def put(text: str, translated: str) -> str:
+    """A text of one segment with another in its place."""
+    file = read(text.encode())
+    return file.write([Segment(translated, segment.marks) for segment in file.segments]).decode()
+
+
+@pytest.mark.parametrize("name", [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("recipes/*/*.md"))])
+def test_a_translation_into_itself_looks_the_same(name: str) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    assert page(same(text)) == page(text)
+
+
+awkward = st.text(st.sampled_from("ab 12.*_`[]()<>!#+-=~|\\&;:^\n\"'/"), max_size=60)
+
+
+@given(awkward)
+def test_any_text_translated_into_itself_looks_the_same(text: str) -> None:
+    assert page(same(text)) == page(text)
+
+
+@given(awkward)
+def test_any_translation_is_plain_text(translated: str) -> None:
+    expected = " ".join(translated.split()) or "a"
+    assert unescape(page(put("word", expected))) == f"<p>{expected}</p> "
+
+
+def test_code_links_and_what_is_not_text_stay() -> None:
+    text = "see `code` and [the page](http://x.org 'y') or <http://z.org>, ![an image](i.png) and [here][Ref][^n]"
+    rest = " <kbd>x</kbd>\n\n[Ref]: u\n[^n]: note\n"
+    changed = 'SEE `code` AND [THE PAGE](http://x.org "y") OR <http://z.org>, ![an image](i.png) AND [HERE][ref][^n]'
+    assert capitals(text + rest) == changed + rest.replace("x<", "X<").replace("note", "NOTE")
+
+
+def test_paragraphs_become_one_line_and_keep_their_place() -> None:
+    changed = capitals(MARKDOWN)
+    assert "# A HEADING WITH *EMPHASIS* #\n" in changed
+    assert "**BOLD *WORDS***. ITS SECOND LINE\\\nAND ONE AFTER A BREAK.\n" in changed
+    assert "> QUOTED WORDS\n" in changed
+    assert "| NAME | WHAT \\| OR |\n|------|------------|\n| SOME *X* | MORE WORDS |\n" in changed
+    assert "- AN ITEM GOES ON\n  1. WITHIN\n" in changed
+    assert changed.startswith("---\ntitle: left alone\n---\n")
+    assert "```\ncode\n```\n" in changed
+
+
+def test_line_ends_of_windows_stay() -> None:
+    assert capitals("# a\r\n\r\nb\r\nc\r\n") == "# A\r\n\r\nB C\r\n"
+
+
+def test_emphasis_that_asterisks_cannot_write_is_in_tags() -> None:
+    file = read(b"an *emphasis* here")
+    [segment] = file.segments
+    [mark] = segment.marks
+    moved = Segment("foo bar baz", (mark._replace(start=3, end=8),))
+    assert file.write([moved]) == b"foo<em> bar </em>baz"
+
+
+def test_markdown_in_a_translation_is_text() -> None:
+    assert put("word", "# 5 * 3 * 2") == "\\# 5 * 3 * 2"
+    assert put("word", "a *b* `c`") == "a \\*b\\* \\`c\\`"
+    assert put("word", "1. one") == "1\\. one"
+    assert put("| a |\n|---|\n", "x | y") == "| x \\| y |\n|---|\n"

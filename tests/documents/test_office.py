@@ -1,0 +1,195 @@
+from xml.etree import ElementTree
+
+import pytest
+
+from nmtkit.documents.segment import Mark, Segment
+from nmtkit.errors import UserError
+from tests.documents.files import FILES, OOXML, RUN, A, archive, capitals, docx, odt, pptx, read, types, unpacked
+
+BOLD = "<w:rPr><w:b/></w:rPr>"
+
+
+def paragraph(*runs: str) -> str:
+    return f"<w:p>{''.join(runs)}</w:p>"
+
+
+def texts(name: str, data: bytes) -> list[str]:
+    return [segment.text for segment in read(name, data).segments]
+
+
+def document(data: bytes) -> str:
+    """The text of a Word document, without namespaces' names."""
+    return unpacked(data)["document.xml"].decode().partition("<w:body>")[2].partition("</w:body>")[0]
+
+
+def test_a_paragraph_is_one_segment_whatever_runs_it_has() -> None:
+    bold = RUN.format("<w:rPr><w:b/><w:lang w:val='en'/></w:rPr>", "girl drinks")
+    [segment] = read("a.docx", docx(paragraph(RUN.format("", "The little "), bold, RUN.format("", " milk.")))).segments
+    assert segment.text == "The little girl drinks milk."
+    assert [(mark.start, mark.end, mark.splits) for mark in segment.marks] == [(11, 22, True)]
+
+
+def test_runs_that_look_alike_are_one() -> None:
+    spell = "<w:proofErr w:type='spellStart'/>"
+    runs = [
+        RUN.format("<w:rPr><w:lang w:val='en'/></w:rPr>", "li"),
+        spell,
+        RUN.format("", "ttle"),
+        RUN.format("<w:rPr/>", " girl"),
+    ]
+    [segment] = read("a.docx", docx(paragraph(*runs))).segments
+    assert segment == Segment("little girl")
+
+
+def test_text_has_the_formatting_of_its_mark_wherever_that_goes() -> None:
+    file = read(
+        "a.docx", docx(paragraph(RUN.format("", "the "), RUN.format(BOLD, "girl"), RUN.format("", " drinks milk.")))
+    )
+    [segment] = file.segments
+    moved = Segment("milk drinks the girl.", (segment.marks[0]._replace(start=0, end=4),))
+    assert document(file.write([moved])) == paragraph(RUN.format(BOLD, "milk"), RUN.format("", " drinks the girl."))
+
+
+def test_images_footnotes_and_fields_are_kept_once_each() -> None:
+    field = "".join(
+        f"<w:r>{part}</w:r>"
+        for part in ('<w:fldChar w:fldCharType="begin"/>', "<w:instrText>PAGE</w:instrText>",
+                     '<w:fldChar w:fldCharType="separate"/>', "<w:t>7</w:t>", '<w:fldChar w:fldCharType="end"/>')
+    )  # fmt: skip
+    image, note = "<w:r><w:drawing/></w:r>", '<w:r><w:footnoteReference w:id="2"/></w:r>'
+    runs = [
+        RUN.format("", "a page "),
+        field,
+        RUN.format("", " an image "),
+        image,
+        RUN.format("", " a note"),
+        note,
+        RUN.format("", "."),
+    ]
+    data = docx(paragraph(*runs))
+    assert texts("a.docx", data) == ["a page  an image  a note."]
+    assert document(capitals("a.docx", data)) == document(data).replace("a page", "A PAGE").replace(
+        "an image", "AN IMAGE").replace("a note", "A NOTE")  # fmt: skip
+
+
+def test_links_are_around_their_text_whether_elements_or_fields() -> None:
+    link = f'<w:hyperlink w:anchor="x">{RUN.format("", "here")}</w:hyperlink>'
+    begin, separate = (f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate"))
+    before = f'{begin}<w:r><w:instrText> HYPERLINK "x"</w:instrText></w:r>{separate}'
+    after = '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+    for inside in (link, before + RUN.format("", "here") + after):
+        data = docx(paragraph(RUN.format("", "look "), inside, RUN.format("", " now")))
+        [segment] = read("a.docx", data).segments
+        assert (segment.text, [mark[:2] for mark in segment.marks]) == ("look here now", [(5, 9)])
+        assert document(capitals("a.docx", data)) == document(data).replace("look", "LOOK").replace(
+            "here", "HERE").replace("now", "NOW")  # fmt: skip
+
+
+def test_a_field_that_ends_in_another_paragraph_stays_around_the_text() -> None:
+    begin, end = (f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "end"))
+    data = docx(paragraph(begin, RUN.format("", "contents")) + paragraph(RUN.format("", "chapter"), end))
+    assert document(capitals("a.docx", data)) == document(data).replace("contents", "CONTENTS").replace(
+        "chapter", "CHAPTER"
+    )
+
+
+def test_tabs_and_line_breaks_are_white_space_to_the_model_and_stay() -> None:
+    data = docx("<w:p><w:r><w:t>one </w:t><w:br/><w:t>two</w:t><w:tab/><w:t>three</w:t></w:r></w:p>")
+    assert texts("a.docx", data) == ["one  two three"]
+    written = document(capitals("a.docx", data))
+    assert [node.tag for node in ElementTree.fromstring(written.replace("w:", "").replace("xml:", "")).iter()] == (
+        "p r t r br r t r tab r t".split()
+    )
+    assert ">ONE</w:t>" in written
+
+
+def test_text_boxes_tables_headers_and_notes_are_read() -> None:
+    box = f"<w:r><w:pict><w:txbxContent>{paragraph(RUN.format('', 'inside'))}</w:txbxContent></w:pict></w:r>"
+    table = f"<w:tbl><w:tr><w:tc>{paragraph(RUN.format('', 'cell'))}</w:tc></w:tr></w:tbl>"
+    data = docx(paragraph(RUN.format("", "outside "), box) + table, header=paragraph(RUN.format("", "top")))
+    assert texts("a.docx", data) == ["outside", "inside", "cell", "top"]
+    assert texts("a.docx", capitals("a.docx", data)) == ["OUTSIDE", "INSIDE", "CELL", "TOP"]
+
+
+def test_inserted_text_is_translated_and_deleted_text_is_not() -> None:
+    runs = f"<w:ins>{RUN.format('', 'new ')}</w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del>"
+    assert texts("a.docx", docx(paragraph(runs, RUN.format("", "text")))) == ["new text"]
+
+
+def test_content_controls_keep_their_properties() -> None:
+    control = f"<w:sdt><w:sdtPr><w:id/></w:sdtPr><w:sdtContent>{RUN.format('', 'choice')}</w:sdtContent></w:sdt>"
+    data = docx(paragraph(RUN.format("", "your "), control))
+    assert document(capitals("a.docx", data)) == document(data).replace("your", "YOUR").replace("choice", "CHOICE")
+
+
+def test_numbers_alone_are_left_alone() -> None:
+    assert texts("a.docx", docx(paragraph(RUN.format("", "12.5 %")) + paragraph())) == []
+
+
+def test_many_empty_paragraphs_take_little_time() -> None:
+    data = docx("<w:p/>" * 100_000 + paragraph(RUN.format("", "end")))
+    assert texts("a.docx", data) == ["end"]
+
+
+def test_characters_that_xml_cannot_have_are_left_out() -> None:
+    for name in ("a.docx", "a.odt"):
+        file = read(name)
+        written = file.write([Segment("a\x00b\x1bc") for _ in file.segments])
+        assert texts(name, written) == ["abc"] * len(file.segments)
+
+
+def test_the_end_of_a_slide_s_paragraph_stays_last() -> None:
+    data = pptx('<a:p><a:pPr/><a:r><a:t>one</a:t></a:r><a:br/><a:r><a:t>two</a:t></a:r><a:endParaRPr lang="en"/></a:p>')
+    slide = unpacked(capitals("a.pptx", data))["slide.xml"].decode()
+    text = '<a:pPr/><a:r><a:t>ONE</a:t></a:r><a:br/><a:r><a:t>TWO</a:t></a:r><a:endParaRPr lang="en"/>'
+    assert slide == f"<a:txBody {A}><a:p>{text}</a:p></a:txBody>"
+
+
+def test_notes_of_opendocument_are_kept_in_their_text_and_translated() -> None:
+    body = "<text:note-body><text:p>of this</text:p></text:note-body>"
+    note = f"<text:note><text:note-citation>1</text:note-citation>{body}</text:note>"
+    data = odt(f"<text:p>a note{note} in <text:span>bold</text:span><text:line-break/>text<text:s/></text:p>")
+    assert texts("a.odt", data) == ["a note in bold text", "of this"]
+    written = unpacked(capitals("a.odt", data))["content.xml"].decode()
+    capital = note.replace("of this", "OF THIS")
+    assert f"<text:p>A NOTE{capital} IN <text:span>BOLD</text:span><text:line-break/>TEXT<text:s/></text:p>" in written
+
+
+def test_of_the_styles_of_opendocument_headers_and_footers_are_translated() -> None:
+    footer = "<style:footer><text:p>page <text:page-number>1</text:page-number></text:p></style:footer>"
+    data = odt("", f"<text:p>a style</text:p>{footer}")
+    assert texts("a.odt", data) == ["page"]
+
+
+def test_comments_and_deleted_paragraphs_of_opendocument_are_not_translated() -> None:
+    aside = "<office:annotation><text:p>comment</text:p></office:annotation>"
+    data = odt(f"<text:tracked-changes><text:p>deleted</text:p></text:tracked-changes><text:p>text{aside}</text:p>")
+    assert texts("a.odt", data) == ["text"]
+    assert aside in unpacked(capitals("a.odt", data))["content.xml"].decode()
+
+
+def test_documents_with_macros_are_refused() -> None:
+    kind = "application/vnd.ms-word.document.macroEnabled.main+xml"
+    with pytest.raises(UserError, match=r"^a\.docx: has macros, which are programs; save it without them"):
+        read("a.docx", archive({"[Content_Types].xml": types(document=kind), "document.xml": "<a/>"}))
+    with pytest.raises(UserError, match=r"^a\.odt: has macros, which are programs; save it without them"):
+        read("a.odt", archive({**unpacked(FILES["a.odt"]), "Basic/Standard/Module1.xml": ""}))
+
+
+def test_encrypted_documents_of_opendocument_are_refused() -> None:
+    secret = "<manifest><encryption-data/></manifest>"
+    for files in ({"META-INF/manifest.xml": secret}, {"encrypted-package": "x"}):
+        with pytest.raises(UserError, match=r"^a\.odt: is encrypted; save it again without a password"):
+            read("a.odt", archive({**unpacked(FILES["a.odt"]), **files}))
+
+
+def test_office_files_of_another_kind_are_refused() -> None:
+    sheet = types(sheet=f"{OOXML}spreadsheetml.sheet+xml")
+    with pytest.raises(UserError, match=r"^a\.docx: has no text of a docx or pptx"):
+        read("a.docx", archive({"[Content_Types].xml": sheet, "sheet.xml": "<a/>"}))
+
+
+def test_marks_are_keys_that_come_back() -> None:
+    [segment] = read("a.pptx").segments
+    assert segment.text == "bold and plain text"
+    assert segment.marks == (Mark(0, 4, segment.marks[0].element, True),)

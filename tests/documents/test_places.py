@@ -1,0 +1,94 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmtkit.documents.places import Builder, divided, joined, paired, tagged, trimmed, untagged, walk
+from nmtkit.documents.segment import Mark, Segment
+
+steps = st.lists(st.sampled_from([" ", "a", "b c", "start", "end", "empty"]), max_size=20)
+
+
+def built(steps: list[str]) -> Segment:
+    builder, depth = Builder(), 0
+    for number, step in enumerate(steps):
+        match step:
+            case "start":
+                builder.start(number, splits=True)
+                builder.text("x")
+                depth += 1
+            case "end" if depth:
+                builder.end()
+                depth -= 1
+            case "empty":
+                builder.empty(number)
+            case "end":
+                pass
+            case _:
+                builder.text(step)
+    for _ in range(depth):
+        builder.end()
+    return builder.segment()
+
+
+@given(steps)
+def test_a_walk_has_all_text_and_each_element_once_and_nests(steps: list[str]) -> None:
+    segment = built(steps)
+    inside, texts, ended = [], [], []
+    for kind, element, text in walk(segment):
+        match kind:
+            case "text":
+                assert text
+                texts.append(text)
+            case "start":
+                inside.append(element)
+            case "end":
+                assert inside.pop() == element
+                ended.append(element)
+    assert "".join(texts) == segment.text
+    assert inside == []
+    assert sorted(ended) == sorted(mark.element for mark in segment.marks)
+
+
+@given(steps)
+def test_a_segment_is_what_is_trimmed_of_it_and_the_rest(steps: list[str]) -> None:
+    segment = built(steps)
+    before, inner, after = parts = trimmed(segment)
+    whole = joined(parts)
+    assert whole.text == segment.text
+    assert [mark.element for mark in whole.marks] == [mark.element for mark in segment.marks]
+    assert inner.text == segment.text.strip()
+    assert all(mark.start == mark.end for part in (before, after) for mark in part.marks)
+
+
+@given(steps, st.lists(st.integers(0, 12), max_size=4))
+def test_parts_of_a_segment_have_all_its_words_and_elements(steps: list[str], places: list[int]) -> None:
+    segment = built(steps)
+    cuts = sorted(min(place, len(segment.text)) for place in places)
+    parts = divided(segment, cuts)
+    assert len(parts) == len(cuts) + 1
+    assert "".join("".join(part.text.split()) for part in parts) == "".join(segment.text.split())
+    found = [mark.element for part in parts for mark in part.marks]
+    assert set(found) == {mark.element for mark in segment.marks}
+    for part in parts:
+        assert part.text == part.text.strip()
+        assert sum(step.kind == "start" for step in walk(part)) == len(part.marks)
+
+
+@given(st.text(st.sampled_from("ab <>/&;i!-=\"'{}\\1:.\n")))
+def test_a_string_is_its_segment_with_its_tags(string: str) -> None:
+    assert untagged(tagged(string)) == string
+
+
+def test_tags_that_nest_are_markup_and_others_are_text() -> None:
+    assert tagged("a <b>c</b><br/>").marks == (
+        Mark(2, 3, ("<b>", "</b>"), True), Mark(3, 3, ("<br/>", ""), False))  # fmt: skip
+    assert tagged('<A href="x">b</A>') == Segment("b", (Mark(0, 1, ('<A href="x">', "</A>"), False),))
+    for string in ("a <b>c", "a</b>", "<i>a<b>c</i></b>", "a < b", "<b >a</b >", "<!-- a -->"):
+        assert tagged(string) == Segment(string)
+
+
+def test_times_and_positions_in_subtitles_are_copied() -> None:
+    assert tagged("{\\an8}one <00:01.000>two").keep == ((0, 6), (10, 21))
+
+
+def test_pairs_are_of_neighbours_that_nest() -> None:
+    assert paired(["opens", "", "opens", "closes", "closes", "closes"]) == {0: 4, 4: 0, 2: 3, 3: 2}

@@ -1,0 +1,114 @@
+from dataclasses import replace
+
+import pytest
+
+from nmtkit.documents.segment import Mark, Segment
+from nmtkit.errors import UserError
+from tests.documents.files import FILES, capitals, read
+
+
+def srt(*cues: str, pause: float = 0.1) -> bytes:
+    """Subtitles of cues that last two seconds each, with a pause between them."""
+    starts = [number * (2 + pause) for number in range(len(cues))]
+    times = [f"00:00:{start:06.3f} --> 00:00:{start + 2:06.3f}".replace(".", ",") for start in starts]
+    return "".join(f"{n}\n{time}\n{cue}\n\n" for n, (time, cue) in enumerate(zip(times, cues, strict=True), 1)).encode()
+
+
+def texts(data: bytes, name: str = "a.srt") -> list[str]:
+    return [segment.text for segment in read(name, data).segments]
+
+
+def cues(data: bytes) -> list[str]:
+    """The text of each cue of an srt."""
+    return [block.split("\n", 2)[2] for block in data.decode().strip().split("\n\n")]
+
+
+def test_a_sentence_that_runs_over_cues_is_one_segment() -> None:
+    assert texts(srt("The girl drinks", "cold milk.", "She reads.")) == ["The girl drinks cold milk.", "She reads."]
+    assert texts(srt("She said:", '"Drink."')) == ["She said:", '"Drink."']
+    assert texts(srt("The girl", "[door closes]", "♪ a song", "goes on ♪")) == [
+        "The girl", "[door closes]", "♪ a song goes on ♪"
+    ]  # fmt: skip
+
+
+def test_cues_far_apart_and_more_than_four_are_not_joined() -> None:
+    assert texts(srt("one", "two", pause=3)) == ["one", "two"]
+    assert texts(srt("a", "b", "c", "d", "e")) == ["a b c d", "e"]
+
+
+def test_speakers_of_a_cue_are_translated_apart_and_keep_their_dashes() -> None:
+    data = srt("-Hello.\n- You there", "and me.")
+    assert texts(data) == ["Hello.", "You there and me."]
+    assert cues(capitals("a.srt", data)) == ["-HELLO.\n- YOU THERE", "AND ME."]
+
+
+def test_a_translation_is_divided_where_the_words_of_the_cues_went() -> None:
+    file = read("a.srt", srt("one two three", "four."))
+    [segment] = file.segments
+    [mark] = segment.marks
+    assert cues(file.write([Segment("1 2 3 4.", (mark._replace(start=4, end=4),))])) == ["1 2", "3 4."]
+
+
+def test_where_a_cue_would_be_empty_a_translation_is_divided_by_length() -> None:
+    file = read("a.srt", srt("one two three", "four."))
+    [segment] = file.segments
+    for place in (0, 14):
+        mark = segment.marks[0]._replace(start=place, end=place)
+        assert cues(file.write([Segment("un deux trois.", (mark,))])) == ["un deux", "trois."]
+
+
+def test_words_without_spaces_are_divided_between_letters() -> None:
+    file = read("a.srt", srt("one two", "three."))
+    [segment] = file.segments
+    assert cues(file.write([replace(segment, text="一二三四", marks=())])) == ["一二", "三四"]
+
+
+def test_a_cue_has_as_many_lines_as_before_about_as_long_as_each_other() -> None:
+    file = read("a.srt", srt("one two\nthree four"))
+    [segment] = file.segments
+    assert segment.text == "one two three four"
+    assert cues(file.write([Segment("eins zwei drei und vier")])) == ["eins zwei\ndrei und vier"]
+
+
+def test_italics_over_lines_and_cues_are_closed_in_each() -> None:
+    file = read("a.srt", srt("<i>one two\nthree</i>", "<i>four</i>"))
+    [segment] = file.segments
+    assert [mark[:2] for mark in segment.marks if mark.start < mark.end] == [(0, 13), (14, 18)]
+    italics = Mark(0, 17, segment.marks[0].element, True)
+    [_, pause, _] = segment.marks
+    moved = Segment("un deux trois six", (italics, pause._replace(start=14, end=14)))
+    assert cues(file.write([moved])) == ["<i>un deux</i>\n<i>trois</i>", "<i>six</i>"]
+
+
+def test_times_numbers_and_positions_stay() -> None:
+    written = capitals("a.srt", srt("{\\an8}one <font color='red'>two</font>."))
+    assert written.decode() == srt("{\\an8}ONE <font color='red'>TWO</font>.").decode()
+    assert capitals("a.srt").splitlines()[0] == b"7"
+
+
+def test_lines_of_windows_and_byte_order_marks_stay() -> None:
+    data = b"\xef\xbb\xbf" + srt("one", "two.").replace(b"\n", b"\r\n")
+    assert capitals("a.srt", data) == data.replace(b"one", b"ONE").replace(b"two", b"TWO")
+
+
+def test_an_arrow_does_not_become_a_time() -> None:
+    for name in ("a.srt", "a.vtt"):
+        file = read(name)
+        written = file.write([replace(each, text=f"{each.text} -->", marks=()) for each in file.segments])
+        assert written.count(b"-->") == FILES[name].count(b"-->")
+
+
+def test_speakers_styles_and_notes_of_webvtt_stay() -> None:
+    changed = FILES["a.vtt"].decode()
+    for text in ("the girl drinks", "the little girl drinks", "and reads", "long", "book", ">a <"):
+        changed = changed.replace(text, text.upper())
+    assert capitals("a.vtt").decode().strip() == changed.strip()
+
+
+def test_files_that_are_no_subtitles_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^a\.srt: is no srt: Expected contiguous start of match"):
+        read("a.srt", b"no times\nat all\n")
+    with pytest.raises(UserError, match=r"^a\.vtt: is no vtt: Invalid format"):
+        read("a.vtt", b"no times\n")
+    with pytest.raises(UserError, match=r"^a\.vtt: is no vtt: "):
+        read("a.vtt", FILES["a.vtt"].replace(b"00:00:03.600 -->", b"00:00:3 -->"))

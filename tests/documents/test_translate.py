@@ -1,0 +1,172 @@
+"""Whole paragraphs are translated; markup and placeholders are where their words are, each as often as it must be."""
+
+import re
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmtkit.documents.alignment import Aligned, balanced, characters
+from nmtkit.documents.placeholders import PLACEHOLDERS, find, patterns
+from nmtkit.documents.segment import Mark, Segment
+from nmtkit.documents.sentences import Span
+from nmtkit.documents.translate import Plan, plan, translate_segments
+from nmtkit.errors import UserError
+from nmtkit.translation import loading
+from nmtkit.translation.translator import Translator
+from tests.documents.laws import WORDS, check, segments, tree
+from tests.echo import load_echo, write_folder
+
+NAMES = ("Tom", "Mary", "Anna", "Bob", "Sue", "Max", "Eve", "Jim", "Kim", "Leo")
+
+
+@pytest.fixture
+def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Translator:
+    """A model that says its source again."""
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    return loading.load([write_folder(tmp_path / "echo")], "cpu")
+
+
+def spans(text: str) -> list[Span]:
+    return [Span(*word.span()) for word in re.finditer(r"\w+|[^\w\s]", text)]
+
+
+def aligned(source: str, target: str, links: str) -> Aligned:
+    """A translation in which each target word looks at one source word: links "0 2 1" are their numbers."""
+    words, weights = (spans(source), spans(target)), np.zeros((len(spans(target)), len(spans(source))), np.float32)
+    for row, link in zip(weights, links.split(), strict=True):
+        row[int(link)] = 1
+    return Aligned(target, *words, weights)
+
+
+def planned(segment: Segment) -> Plan:
+    return plan([segment], "en", "fr", NAMES)
+
+
+def marked(segment: Segment) -> str:
+    """A segment with its marks as tags: <0>a</0>, and <1/> for an empty one."""
+    text, places = "", list[tuple[int, str]]()
+    for mark in segment.marks:
+        while places and places[-1][0] <= mark.start and (mark.start < mark.end or places[-1][0] <= mark.start):
+            end, tag = places.pop()
+            text += segment.text[len(re.sub("<[^>]*>", "", text)) : end] + tag
+        text += segment.text[len(re.sub("<[^>]*>", "", text)) : mark.start]
+        text += f"<{mark.element}>" if mark.start < mark.end else f"<{mark.element}/>"
+        if mark.start < mark.end:
+            places.append((mark.end, f"</{mark.element}>"))
+    for end, tag in reversed(places):
+        text += segment.text[len(re.sub("<[^>]*>", "", text)) : end] + tag
+    return text + segment.text[len(re.sub("<[^>]*>", "", text)) :]
+
+
+@pytest.mark.parametrize(
+    ("marks", "written"),
+    [
+        ([Mark(4, 8, 0, True)], "la <0>fille</0> boit de l'eau"),
+        ([Mark(4, 8, 0, True), Mark(9, 21, 1, False)], "la <0>fille</0> <1>boit de l'eau</1>"),
+        ([Mark(0, 21, 0, False), Mark(16, 21, 1, True)], "<0>la fille boit <1>de l'eau</1></0>"),
+        ([Mark(8, 8, 0, False)], "la fille<0/> boit de l'eau"),
+        ([Mark(9, 9, 0, False)], "la fille <0/>boit de l'eau"),
+        ([Mark(0, 0, 0, False), Mark(21, 21, 1, False)], "<0/>la fille boit de l'eau<1/>"),
+    ],
+)
+def test_marks_are_around_the_words_that_look_at_theirs(marks: list[Mark], written: str) -> None:
+    source = "the girl drinks water"
+    answer = aligned(source, "la fille boit de l'eau", "0 1 2 3 3 3 3")
+    [segment] = planned(Segment(source, tuple(marks))).finish([answer])
+    assert marked(segment) == written
+
+
+@pytest.mark.parametrize(
+    ("splits", "written"), [(True, "je <0>gebe</0> es <0>auf</0>"), (False, "je <0>gebe</0> es auf")]
+)
+def test_a_mark_that_splits_is_around_each_part_and_another_around_the_first(splits: bool, written: str) -> None:
+    source = "I give_up it"
+    answer = aligned(source, "je gebe es auf", "0 1 2 1")
+    [segment] = planned(Segment(source, (Mark(2, 9, 0, splits),))).finish([answer])
+    assert marked(segment) == written
+
+
+def test_a_mark_may_span_sentences_and_an_empty_one_stays_between_two() -> None:
+    parts = planned(Segment("Girls sing. They drink.", (Mark(6, 16, 0, False), Mark(11, 11, 1, False))))
+    first, second = (
+        aligned("Girls sing.", "Elles chantent.", "0 1 2"),
+        aligned("They drink.", "Elles boivent.", "0 1 2"),
+    )
+    [segment] = parts.finish([first, second])
+    assert marked(segment) == "Elles <0>chantent.<1/> Elles</0> boivent."
+
+
+@given(segments(), st.randoms(use_true_random=False))
+def test_whatever_the_model_does_markup_stays_nested_and_nothing_kept_is_lost(segment: Segment, random: Random) -> None:
+    parts, answers = planned(segment), []
+    for line in parts.sentences:
+        source = spans(line)
+        chosen = [random.choice(source) for _ in range(random.randrange(len(source) + 2))]
+        target = "".join(line[start:end] + random.choice(["", " "]) for start, end in chosen)
+        weights = np.random.default_rng(random.randrange(1_000)).random((len(spans(target)), len(source)))
+        answers.append(Aligned(target, source, spans(target), balanced(weights, [[True] * n for n in weights.shape])))
+    [translated] = parts.finish(answers, warn=lambda place, filled: None)
+    check(segment, translated)
+    around, full = dict(tree(segment.marks)), {mark.element for mark in translated.marks if mark.start < mark.end}
+    for element, parent in tree(translated.marks):
+        assert parent == around[element] or around[element] not in full  # what is in an empty one stands beside it
+    for word in filter(PLACEHOLDERS.fullmatch, WORDS):
+        assert translated.text.count(word) == segment.text.count(word)
+
+
+def test_a_placeholder_is_copied_once_where_its_stand_in_is() -> None:
+    parts = planned(Segment("Hello {name}, it is %1$s."))
+    assert parts.sentences == ["Hello Tom, it is Mary."]
+    [segment] = parts.finish([aligned("Hello Tom, it is Mary.", "Mary, bonjour Tom Tom.", "5 2 0 1 1 6")])
+    assert segment.text == "%1$s, bonjour {name} ."
+
+
+def test_without_a_copy_the_words_that_look_at_the_stand_in_are_replaced() -> None:
+    [segment] = planned(Segment("I see {name} now")).finish(
+        [aligned("I see Tom now", "je vois le Thomas là", "0 1 2 2 3")]
+    )
+    assert segment.text == "je vois {name} là"
+
+
+def test_a_placeholder_without_a_place_follows_its_neighbour_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    [segment] = planned(Segment("I see {name} now")).finish([aligned("I see Tom now", "je vois là", "0 1 3")])
+    assert segment.text == "je vois {name} là"
+    assert caplog.messages == ["paragraph 1: the model gave {name} no place; see: je vois {name} là"]
+
+
+def test_what_has_no_words_of_its_own_is_not_translated() -> None:
+    parts = planned(Segment("{name}: %s", (Mark(0, 6, 0, True),)))
+    assert (parts.sentences, parts.finish([])) == ([], [Segment("{name}: %s", (Mark(0, 6, 0, True),))])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("{name} %1$s %(count)d {{ x }} %@ %lu", ["{name}", "%1$s", "%(count)d", "{{ x }}", "%@", "%lu"]),
+        ('<x id="1"/> a&nbsp;b &#160; c', ['<x id="1"/>', "a&nbsp;b", "&#160;"]),
+        ("see https://x.org/a?b={id}, www.y.org. or me@x.org.", ["https://x.org/a?b={id}", "www.y.org", "me@x.org"]),
+        ("v%s %dpx 100% sure, 5 % of a < b > c & d", ["v%s", "%dpx"]),
+    ],
+)
+def test_placeholders_are_found_with_what_is_joined_to_them(text: str, found: list[str]) -> None:
+    assert [text[start:end] for start, end in find(text, [PLACEHOLDERS])] == found
+
+
+def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(UserError, match=r"`keep`: '\(' is no regular expression: "):
+        patterns(["a", "("])
+
+
+def test_words_are_found_in_a_text_that_spells_some_of_them_otherwise() -> None:
+    assert characters(["“", "Hello", ",", "WORLD", "!"], '"hello, world !') == [
+        (0, 0), (1, 6), (6, 7), (8, 13), (14, 15)
+    ]  # fmt: skip
+
+
+def test_a_document_is_translated_with_its_markup_by_a_model_that_looks(echo: Translator) -> None:
+    given = [Segment("a b lower c", (Mark(2, 9, "x", False), Mark(4, 9, "y", True))), Segment(""), Segment("d {n} e")]
+    assert translate_segments(echo, given) == given

@@ -1,0 +1,87 @@
+"""``nmtkit translate FILE`` and ``nmtkit.translate_document``: documents whole or not at all, and --keep for lines."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nmtkit as package
+from nmtkit.errors import UserError
+from tests.echo import load_echo, write_folder
+
+PAGE = '<p>a <b>b</b> {name}<img src="x"></p><pre>c</pre>'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a page and a model that says its source again, and one that cannot look."""
+    monkeypatch.setattr("nmtkit.translation.loading.load_model", load_echo)
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "run")
+    write_folder(tmp_path / "blind")
+    (tmp_path / "page.html").write_text(PAGE)
+    return tmp_path
+
+
+@pytest.mark.parametrize("arguments", [("page.html",), ("--input", "page.html")])
+def test_a_file_with_the_name_of_a_document_is_translated_as_one(
+    folder: Path, nmtkit: Callable[..., Any], arguments: tuple[str, ...]
+) -> None:
+    nmtkit("translate", *arguments, "-o", "out.html")
+    assert (folder / "out.html").read_text() == PAGE
+
+
+def test_a_document_may_be_written_to_standard_output(nmtkit: Callable[..., Any]) -> None:
+    assert nmtkit("translate", "page.html").out == PAGE
+
+
+def test_python_translates_documents_too(folder: Path) -> None:
+    package.translate_document("page.html", folder / "out.html")
+    assert (folder / "out.html").read_text() == PAGE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("page.html", "--n-best", "2"), "--n-best: is for lines of text, and page.html is a document; leave it out"),
+        (("page.html", "--json"), "--json: is for lines of text, and page.html is a document; leave it out"),
+        (("page.html", "-i", "other"), "--input other: page.html is given as the file to translate"),
+        (("missing.html",), "missing.html: cannot be read: No such file"),
+        (("broken.html",), "broken.html: not well-formed XML: "),
+        (("page.pdf",), "page.pdf: cannot be translated: a PDF has no paragraphs"),
+        (("page.html", "-m", "blind"), "this model cannot align words: it has no attention"),
+        (("page.html", "--keep", "("), "--keep: '(' is no regular expression: "),
+        (("page.html", "--columns", "2"), "page.html: --columns is for tables (csv, tsv)"),
+        (("--columns", "2", "lines.txt"), "--columns: is for tables (csv, tsv), and lines.txt is read as lines"),
+        (("--keep", "a", "--tokenized", "lines.txt"), "--keep: does not go with --tokenized; leave one of them out"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(
+    folder: Path, nmtkit: Callable[..., Any], arguments: tuple[str, ...], complaint: str
+) -> None:
+    (folder / "broken.html").write_text("<?xml version='1.0'?><p>")
+    (folder / "page.pdf").write_text("")
+    (folder / "lines.txt").write_text("a\n")
+    result = nmtkit("translate", *arguments, "-o", "out")
+    assert result.status == 1
+    assert result.err.splitlines()[-1].startswith(f"nmtkit: error: {complaint}")
+    assert not (folder / "out").exists()
+
+
+def test_a_page_is_never_replaced_by_its_translation(nmtkit: Callable[..., Any]) -> None:
+    result = nmtkit("translate", "page.html", "-o", "page.html")
+    assert "--output page.html: is an input, too" in result.err
+
+
+def test_what_matches_a_pattern_is_kept_in_lines_too(folder: Path, nmtkit: Callable[..., Any]) -> None:
+    (folder / "in.txt").write_text("a #zebra b\n\n@x@ d\n")
+    assert nmtkit("translate", "in.txt", "--keep", r"#\w+", "--keep", "@x@").out == "a #zebra b\n\n@x@ d\n"
+
+
+def test_lines_have_targets_or_are_tokens_or_keep_something() -> None:
+    from nmtkit.workflow.document import windows_with_kept
+    from nmtkit.workflow.translate import TranslateOptions
+
+    with pytest.raises(UserError, match="`keep`: does not go with `prefixes`"):
+        list(windows_with_kept(TranslateOptions(request=package.Request(prefixes=True), keep=["a"])))
