@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,14 +12,38 @@ from nmtkit.errors import UserError
 from nmtkit.machine.memory import in_halves
 from nmtkit.ops.padding import pad
 from nmtkit.search.beam import Hypothesis, beam_search
-from nmtkit.search.constraints import Constraints
+from nmtkit.search.constraints import Automaton, Constraints
 from nmtkit.search.sampling import sample
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.settings import Search
-from nmtkit.search.shortlist import Shortlists
+from nmtkit.search.shortlist import Shortlist, Shortlists
 from nmtkit.symbols import PAD
 
 SHORT = 16  # a shorter sentence counts as this many tokens, because the output layer costs the same for each row
+
+
+class Targets(NamedTuple):
+    """What is asked of the target words of each sentence."""
+
+    shortlists: Shortlists | None = None  # which words a batch may use, besides those of prefixes and terms
+    constraints: Constraints | None = None  # which terms a translation must contain
+
+    def shortlist(self, batch: list[int], prefixes: Sequence[Sequence[int]]) -> Shortlist | None:
+        """The shortlist of a batch."""
+        given = [] if self.constraints is None else self.constraints.words(batch)
+        return None if self.shortlists is None else self.shortlists.of(batch, [*prefixes, *given])
+
+    def automata(self, batch: list[int], shortlist: Shortlist | None) -> list[Automaton] | None:
+        """The automata of the terms of a batch."""
+        places = None if shortlist is None else shortlist.places
+        return None if self.constraints is None else self.constraints.automata(batch, places)
+
+    def lacking(self, i: int, best: list[Hypothesis]) -> bool:
+        """Whether a translation of sentence i lacks a term."""
+        return self.constraints is not None and not all(self.constraints.met(i, each.ids) for each in best)
+
+
+NO_TARGETS = Targets()
 
 
 def translate_each(
@@ -32,18 +57,15 @@ def translate_each(
     forced: Sequence[Sequence[int]] | None = None,
     seed: int | None = None,
     others: Sequence[Sequence[Sequence[int]]] = (),
-    shortlists: Shortlists | None = None,
-    constraints: Constraints | None = None,
+    targets: Targets = NO_TARGETS,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done; empty ones first.
 
     A generator, so that the caller need not hold the attention weights of all sentences. Sentences are source ids
     without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: sample n_best translations
-    instead, see ``sample``. others: the same sentences in the other segmentations that members of an ensemble read.
-    shortlists: the target words each batch may use, in addition to those of ``forced`` and ``constraints``.
-    constraints: the terms that translations must contain. A batch that does not fit into memory is searched again in
-    halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam size, and when one sentence alone
-    does not fit into memory.
+    instead, see ``sample``. others: the same sentences in the other segmentations that members of an ensemble read. A
+    batch that does not fit into memory is searched again in halves. Raises UserError where ``beam_search`` does, when
+    n_best exceeds the beam size, and when one sentence alone does not fit into memory.
     """
     if seed is not None:
         config = replace(config, beam_size=n_best)
@@ -61,34 +83,28 @@ def translate_each(
     # The terms constrain the search of a sentence only if its translations lack one without that.
     for constrained in (False, True):
         batches, lacking = list(token_batches(lengths, config.max_tokens // config.beam_size)), set[int]()
-        # The largest first, so that running out of memory shows at once.
-        for batch, attempt in in_halves(reversed(batches), too_large):
+        for batch, attempt in in_halves(reversed(batches), too_large):  # the largest shows at once what is too much
             with attempt:
-                src, src_mask = (
-                    tensor.to(device)
-                    for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
-                )
-                prefixes: Sequence[Sequence[int]] | None = None if forced is None else [forced[i] for i in batch]
-                narrow, places = scorer, None
-                if shortlists is not None:
-                    given = () if constraints is None else constraints.words(batch)
-                    shortlist = shortlists.of(batch, [*(prefixes or ()), *given])
-                    narrow, places = shortlist.over(scorer, device), shortlist.places
-                    prefixes = None if prefixes is None else [[places[word] for word in prefix] for prefix in prefixes]
+                src, src_mask = (x.to(device) for x in stack([[s[i] for i in batch] for s in (sentences, *others)]))
+                prefixes = [forced[i] for i in batch] if forced else None
+                shortlist = targets.shortlist(batch, prefixes or [])
+                narrow = scorer if shortlist is None else shortlist.over(scorer, device)
+                if prefixes and shortlist:
+                    prefixes = [[shortlist.places[word] for word in prefix] for prefix in prefixes]
                 if seed is None:
-                    automata = constraints.automata(batch, places) if constraints and constrained else None
+                    automata = targets.automata(batch, shortlist) if constrained else None
                     best = beam_search(
                         narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes,
                         automata=automata,
                     )  # fmt: skip
                 else:
-                    generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
-                    best = sample(narrow, src, src_mask, config, generators, n_best)
-                for i, found in zip(batch, best if shortlists is None else shortlist.widened(best), strict=True):
-                    if constrained or constraints is None or all(constraints.met(i, each.ids) for each in found):
-                        yield i, found
-                    else:
+                    drawn = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
+                    best = sample(narrow, src, src_mask, config, drawn, n_best)
+                for i, found in zip(batch, shortlist.widened(best) if shortlist else best, strict=True):
+                    if not constrained and targets.lacking(i, found):
                         lacking.add(i)
+                    else:
+                        yield i, found
         lengths = [length if i in lacking else 0 for i, length in enumerate(lengths)]
 
 

@@ -12,7 +12,6 @@ sentence, 1 at first and K at most), S source, V words.
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,42 +89,33 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Up to n_best hypotheses for each sentence, best first; at least one.
 
-    src (B, S) and src_mask (B, S) are as for ``Scorer.begin``, (B, D, S) for D sources. A hypothesis that reaches the
-    longest length is ended with EOS, at its log-probability. PAD and BOS are never produced. forced: the words with
-    which each translation must begin; if they end with EOS they are all of it, and search only scores them. automata:
-    the terms that each translation must contain, if the longest length leaves room for them.
-    Raises UserError when the scorer gives no usable probabilities, or no attention for the coverage penalty.
+    src (B, S) and src_mask (B, S) are as for ``Scorer.begin``, (B, D, S) for D sources. At the longest length EOS is
+    forced, at its log-probability. PAD and BOS are never produced. forced: the words with which each translation must
+    begin; if EOS is their last, they are all of it. automata: of the terms that translations must contain; the beam
+    narrows then. Raises UserError when the scorer gives no usable probabilities, or no attention for the coverage
+    penalty.
     """
-    # An ensemble's attention is over the first of its sources, (B, D, S).
-    lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()
+    lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()  # of the first source
     prefixes = forced or [()] * len(lengths)
     longest = [max(config.longest(n - 1), len(p)) for n, p in zip(lengths, prefixes, strict=True)]
-    endings: list[list[_Ending]] = [[] for _ in longest]
-    history: list[_Step] = []
+    endings, history = [list[_Ending]() for _ in longest], list[_Step]()
     searched = list(range(len(longest)))  # (B,) the sentences still in the batch
     words, parents, alive = np.full(len(src), BOS), np.arange(len(src)), np.zeros(len(src), np.float32)  # (N,) each
     attention = attention or config.coverage_penalty > 0
     # One block, because many small arrays among large temporary ones would fragment memory.
     block = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(-1)), np.float32) if attention else None
     memory, state = scorer.begin(src, src_mask)
-    terms = None if automata is None else Tracked.begin(automata)
-    if terms is not None:
-        config = replace(config, narrowing=True)  # the banks share the slots that are free
+    terms = None if automata is None else Tracked.begin(automata, longest)
+    narrowing = config.narrowing or terms is not None  # banks share the free slots
 
     for step in itertools.count():
         log_probs, state, weights = scorer.step(memory, state, sent(words, src.device))
         history.append(_Step(words, alive, parents, _copied(weights, block, step)))
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
-        free = [config.beam_size - len(endings[sentence]) for sentence in searched]
-        most = config.beam_size if config.narrowing else 2 * config.beam_size
-        total, candidates = _candidates(log_probs, alive, only, most, config.unk, terms)
-        if terms is None:
-            found = _best_of_sentences(total, candidates, len(searched), most)
-        else:
-            rooms = [longest[sentence] - step - 1 for sentence in searched]
-            found = _allocated(total, candidates, terms, only, free, rooms, [bool(endings[each]) for each in searched])
-        living, ending_places = _divided(found, free, config)
+        slots = [config.beam_size - len(endings[sentence]) for sentence in searched]
+        found = _continue(log_probs, alive, only, config.beam_size * (2 - narrowing), config.unk, slots, terms)
+        living, ending_places = _divided(found, slots, config.beam_size, narrowing)
         for i, column in ending_places:
             ending = float(found.log_probs[i, column]), int(found.rows[i, column])
             endings[searched[i]].append(_end(*ending, config, history, lengths[searched[i]]))
@@ -141,11 +131,17 @@ def beam_search(
             searched = [searched[i] for i in kept]
             memory = select(memory, sent(kept, src.device))
         words, parents, alive = _rows(found, living, kept)
-        if terms is not None:
-            terms = terms.after(kept, parents, words)
+        terms = terms and terms.after(kept, parents, words)
         if not _in_place(parents, len(history[-1].words)):
             state = select(state, sent(parents, src.device))
 
+    return _finished(endings, n_best, history, lengths, block)
+
+
+def _finished(
+    endings: list[list[_Ending]], n_best: int, history: list[_Step], lengths: list[int], block: Floats | None
+) -> list[list[Hypothesis]]:
+    """Up to n_best hypotheses for each sentence, best first. block: attention weights of all steps, if asked for."""
     if not all(endings):
         raise UserError("every continuation has probability zero; is the model trained?")
     ranked = [sorted(ended, key=lambda ending: -ending.score)[:n_best] for ended in endings]
@@ -154,7 +150,7 @@ def beam_search(
 
 
 def _divided(
-    found: _Candidates, slots: list[int], config: Search
+    found: _Candidates, slots: list[int], beam_size: int, narrowing: bool
 ) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
     """Which candidates survive (B, k), and the places (sentence, column) of those that are finished.
 
@@ -163,14 +159,14 @@ def _divided(
     left = np.array(slots)[:, None]
     possible, ends = found.log_probs > -np.inf, found.words == EOS
     columns = np.arange(found.words.shape[1])
-    if config.narrowing:
+    if narrowing:
         fitting = possible & (columns < left)
         ending, living = fitting & ends, fitting & ~ends
     else:
-        ending = possible & ends & (columns < config.beam_size)
+        ending = possible & ends & (columns < beam_size)
         ending &= ending.cumsum(axis=1) <= left
         living = possible & ~ends & (ending.sum(axis=1, keepdims=True) < left)
-        living &= living.cumsum(axis=1) <= config.beam_size
+        living &= living.cumsum(axis=1) <= beam_size
     sentences, places = ending.nonzero()
     return living, list(zip(sentences.tolist(), places.tolist(), strict=True))
 
@@ -200,6 +196,25 @@ def _packed(log_probs: Tensor, words: Tensor) -> Tensor:
 def _unpacked(both: Tensor) -> tuple[Tensor, Tensor]:
     """The inverse of ``_packed``: (N, k) and (N, k) from (2, N, k)."""
     return both[0].view(torch.float32), both[1].long()
+
+
+def _continue(
+    log_probs: LogProbs,
+    alive: Floats,
+    only: list[int | None],
+    k: int,
+    unk: bool,
+    slots: list[int],
+    terms: Tracked | None,
+) -> _Candidates:
+    """The k best continuations of every sentence, or those to which its banks give its slots (B,).
+
+    See ``_candidates``.
+    """
+    total, words = _candidates(log_probs, alive, only, k, unk, terms)
+    if terms is None:
+        return _best_of_sentences(total, words, len(only), k)
+    return _allocated(total, words, terms, only, slots, k)
 
 
 def _candidates(
@@ -252,19 +267,18 @@ def _allocated(
     terms: Tracked,
     only: list[int | None],
     slots: list[int],
-    rooms: list[int],
-    ended: list[bool],
+    k: int,
 ) -> _Candidates:
     """The candidates of every sentence that have a slot in its banks; forced words have no banks.
 
-    total and words: (N, C) of all. only, slots, rooms and ended: (B,), see ``Tracked.allocate``.
+    total and words: (N, C) of all. only and slots: (B,). A hypothesis is finished where slots are fewer than k.
     """
-    found = _best_of_sentences(total, words, len(only), max(slots))
+    found = _best_of_sentences(total, words, len(only), k)
     width = len(total) // len(only)
     for i in (i for i, word in enumerate(only) if word is None):
         own = slice(i * width, (i + 1) * width)
         log_probs, choices = total[own].numpy(), words[own].numpy()
-        chosen = np.array(terms.allocate(i, log_probs, choices, slots[i], rooms[i], ended=ended[i]), np.int64)
+        chosen = np.array(terms.allocate(i, log_probs, choices, slots[i], ended=slots[i] < k), np.int64)
         found.log_probs[i] = -np.inf
         found.log_probs[i, : len(chosen)] = log_probs.ravel()[chosen]
         found.rows[i, : len(chosen)] = own.start + chosen // total.size(1)

@@ -176,17 +176,19 @@ class Tracked(NamedTuple):
 
     automata: Sequence[Automaton]  # (B,)
     states: Sequence[State]  # (N,)
+    rooms: Sequence[int]  # (B,) how many words may follow the next one
 
     @classmethod
-    def begin(cls, automata: Sequence[Automaton]) -> "Tracked":
-        """Before the first word, with one row for each sentence."""
-        return cls(automata, [automaton.start for automaton in automata])
+    def begin(cls, automata: Sequence[Automaton], longest: Sequence[int]) -> "Tracked":
+        """Before the first word, with one row for each sentence; longest (B,): how many words it may have."""
+        return cls(automata, [automaton.start for automaton in automata], [words - 1 for words in longest])
 
     def after(self, kept: Integers, parents: Integers, words: Integers) -> "Tracked":
         """After the words (N',) that continue the rows ``parents`` (N',), of the sentences ``kept`` (B',)."""
         automata = [self.automata[i] for i in kept]
         rows = zip(_each(automata, len(words)), parents.tolist(), words.tolist(), strict=True)
-        return Tracked(automata, [automaton.after(self.states[row], word) for automaton, row, word in rows])
+        states = [automaton.after(self.states[row], word) for automaton, row, word in rows]
+        return Tracked(automata, states, [self.rooms[i] - 1 for i in kept])
 
     def proposed(self) -> Integers:
         """The words (N, M) that would bring missing terms further; PAD where a row has fewer than M."""
@@ -196,18 +198,18 @@ class Tracked(NamedTuple):
         return np.array([row + [PAD] * (longest - len(row)) for row in words], np.int64)
 
     def allocate(
-        self, i: int, log_probs: npt.NDArray[np.float32], words: Integers, slots: int, room: int, *, ended: bool
+        self, i: int, log_probs: npt.NDArray[np.float32], words: Integers, slots: int, *, ended: bool
     ) -> list[int]:
         """Which candidates of sentence i survive, at most ``slots`` of them, best first.
 
-        log_probs and words: (R, C) of its rows. room: how many words may follow. ended: whether a hypothesis is
-        finished, so that none is needed that cannot contain the terms.
+        log_probs and words: (R, C) of its rows. ended: whether a hypothesis is finished, so that none is needed that
+        cannot contain the terms.
 
         Every bank has the same share of the slots; what it does not need is the others'. If there are more banks than
         slots, a bank is the further ahead the likelier its best hypothesis is, and a word still needed is worth
         ``-WORD``.
         """
-        automaton, (rows, columns) = self.automata[i], log_probs.shape
+        automaton, room, (rows, columns) = self.automata[i], self.rooms[i], log_probs.shape
         # Where the terms fit, where they may if they have words in common, and where they do not.
         banks = [defaultdict[int, list[int]](list) for _ in range(3)]
         flat, of_words = log_probs.ravel(), words.ravel().tolist()

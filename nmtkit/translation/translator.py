@@ -17,7 +17,7 @@ from nmtkit.align.lexicon import Lexicon
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
-from nmtkit.search.batching import translate_each
+from nmtkit.search.batching import Targets, translate_each
 from nmtkit.search.beam import Floats, Hypothesis
 from nmtkit.search.constraints import Constraints
 from nmtkit.search.scorer import Scorer
@@ -258,8 +258,8 @@ class Translator:
         look = request.alignment or request.attention or request.quality or unknown
         each = translate_each(
             self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced, seed=request.seed,
-            others=ids[1:], shortlists=self._shortlists([piece.tokens[0] for piece in pieces], request),
-            constraints=constraints,
+            others=ids[1:],
+            targets=Targets(self._shortlists([piece.tokens[0] for piece in pieces], request), constraints),
         )  # fmt: skip
         # Attention weights, unless they are asked for, go as soon as it is known what they say.
         parts: dict[int, list[Part]] = {}

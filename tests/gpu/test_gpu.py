@@ -35,7 +35,7 @@ from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import linear_cross_entropy
 from nmtkit.ops.plain import PLAIN
 from nmtkit.ops.precision import dtype_of
-from nmtkit.search.batching import translate_each
+from nmtkit.search.batching import Targets, translate_each
 from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.sampling import sample
@@ -199,7 +199,7 @@ def test_every_way_of_searching_finds_what_it_finds_on_the_cpu(preset: str) -> N
         dict(
             translate_each(
                 telling_model(preset).to(device), given, config, device=device, n_best=3, attention=True, forced=forced,
-                seed=None, others=(), shortlists=Shortlists(6, [[8], [9], [10], [], [11]]),
+                seed=None, others=(), targets=Targets(Shortlists(6, [[8], [9], [10], [], [11]])),
             )
         )
         for device in (GPU, CPU)

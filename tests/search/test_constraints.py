@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmtkit.search.batching import Targets
 from nmtkit.search.beam import Hypothesis, beam_search
 from nmtkit.search.constraints import Automaton, Constraints, Edges, Form, Term
 from nmtkit.search.settings import Search
@@ -101,7 +102,12 @@ def test_only_a_sentence_whose_translations_lack_a_term_is_searched_with_it(
     plain = beam_search(Table(seed), *batch(*srcs), config, n_best=n)
     needed = constrained(config, Table(seed), srcs, every, BPE, n)
     found = translate_ids(
-        Table(seed), srcs, config, device=torch.device("cpu"), n_best=n, constraints=Constraints(every, BPE)
+        Table(seed),
+        srcs,
+        config,
+        device=torch.device("cpu"),
+        n_best=n,
+        targets=Targets(constraints=Constraints(every, BPE)),
     )
     for own, without, within, ours in zip(every, plain, needed, found, strict=True):
         met = all(contains(h.ids, term, BPE) for h in without for term in own)
