@@ -18,6 +18,7 @@ from nmtkit.options import Option
 from nmtkit.search.settings import SEARCH
 from nmtkit.translation.request import OUTPUT, SEED, Request
 from nmtkit.translation.stream import Stream, decoded
+from nmtkit.translation.terms import read_terms
 from nmtkit.workflow.document import windows_with_kept, write_document
 from nmtkit.workflow.translate import TranslateOptions, translate_windows
 
@@ -37,6 +38,9 @@ def translate(
     seed: Annotated[int | None, SEED] = None,
     prefix: Annotated[Path | None, Option(
         "File with the words with which each translation must begin, one line per input line.", SEARCH)] = None,
+    terms: Annotated[Path | None, Option(
+        "File with terms that must be translated as it says: a source term, a tab and its translation on each line "
+        "(.csv and .tbx, too).", SEARCH)] = None,
     score_reference: Annotated[Path | None, Option(
         "File with a given translation of each input line, to score instead of translating.", SEARCH)] = None,
     scores: Annotated[Literal["none", "sentence", "token"], Option(
@@ -76,6 +80,11 @@ def translate(
     sentences of the training text are. With --unk-origin papers, it is the source word with the highest attention
     weight of all or, for a model trained on data from nmtkit vocab --unkpos, the one that the model points to. The
     numbers of unknown words translated, copied and left are reported on standard error, and per line by --json.
+
+    With --terms, a term that occurs in a line appears in its translation, in one of the forms that "|" separates, as in
+    "dog<TAB>chien|chienne"; further columns are comments. At the beginning of a sentence its first letter may be a
+    capital. Of terms that overlap, the longest counts. --json says which form of each term the translation has: null if
+    the greatest length leaves no room. Words that the vocabulary lacks are written as the file has them.
 
     A model of word pieces has no unknown words, but spells names that it has never seen as other words. With
     --replace-unk, a capitalised word that is split into pieces and not in the lexicon is copied to where the
@@ -117,10 +126,11 @@ def translate(
     request = replace(
         request, seed=(1 if seed is None else seed) if sample else None, prefixes=prefix is not None,
         references=score_reference is not None, attention=attention is not None,
+        terms=None if terms is None else read_terms(terms), quality=as_json,
     )  # fmt: skip
     # Request has refused both at once, so that there is one file at most.
     beside = prefix or score_reference
-    read = [path for path in (input, beside, options.lexicon) if path is not None]
+    read = [path for path in (input, beside, terms, options.lexicon) if path is not None]
     check_read_once(read)
     check_output("--output", output, *read)
     if attention:

@@ -11,6 +11,7 @@ from nmtkit.errors import UserError
 from nmtkit.machine.memory import in_halves
 from nmtkit.ops.padding import pad
 from nmtkit.search.beam import Hypothesis, beam_search
+from nmtkit.search.constraints import Constraints
 from nmtkit.search.sampling import sample
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.settings import Search
@@ -32,15 +33,17 @@ def translate_each(
     seed: int | None = None,
     others: Sequence[Sequence[Sequence[int]]] = (),
     shortlists: Shortlists | None = None,
+    constraints: Constraints | None = None,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Each sentence's index and up to n_best hypotheses, best first, as soon as its batch is done; empty ones first.
 
     A generator, so that the caller need not hold the attention weights of all sentences. Sentences are source ids
     without EOS; an empty one has one hypothesis, empty. forced: see ``beam_search``. seed: sample n_best translations
     instead, see ``sample``. others: the same sentences in the other segmentations that members of an ensemble read.
-    shortlists: the target words each batch may use, in addition to those of ``forced``. A batch that does not fit into
-    memory is searched again in halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam size,
-    and when one sentence alone does not fit into memory.
+    shortlists: the target words each batch may use, in addition to those of ``forced`` and ``constraints``.
+    constraints: the terms that translations must contain. A batch that does not fit into memory is searched again in
+    halves. Raises UserError where ``beam_search`` does, when n_best exceeds the beam size, and when one sentence alone
+    does not fit into memory.
     """
     if seed is not None:
         config = replace(config, beam_size=n_best)
@@ -54,25 +57,39 @@ def translate_each(
             f"with a beam of {config.beam_size}; use a smaller beam or the cpu"
         )
 
-    batches = list(token_batches([len(sentence) for sentence in sentences], config.max_tokens // config.beam_size))
-    # The largest first, so that running out of memory shows at once.
-    for batch, attempt in in_halves(reversed(batches), too_large):
-        with attempt:
-            src, src_mask = (
-                tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
-            )
-            prefixes: Sequence[Sequence[int]] | None = None if forced is None else [forced[i] for i in batch]
-            narrow = scorer
-            if shortlists is not None:
-                shortlist = shortlists.of(batch, prefixes)
-                narrow = shortlist.over(scorer, device)
-                prefixes = None if prefixes is None else shortlist.narrowed(prefixes)
-            if seed is None:
-                best = beam_search(narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes)
-            else:
-                generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
-                best = sample(narrow, src, src_mask, config, generators, n_best)
-            yield from zip(batch, best if shortlists is None else shortlist.widened(best), strict=True)
+    lengths = [len(sentence) for sentence in sentences]
+    # The terms constrain the search of a sentence only if its translations lack one without that.
+    for constrained in (False, True):
+        batches, lacking = list(token_batches(lengths, config.max_tokens // config.beam_size)), set[int]()
+        # The largest first, so that running out of memory shows at once.
+        for batch, attempt in in_halves(reversed(batches), too_large):
+            with attempt:
+                src, src_mask = (
+                    tensor.to(device)
+                    for tensor in stack([[source[i] for i in batch] for source in (sentences, *others)])
+                )
+                prefixes: Sequence[Sequence[int]] | None = None if forced is None else [forced[i] for i in batch]
+                narrow, places = scorer, None
+                if shortlists is not None:
+                    given = () if constraints is None else constraints.words(batch)
+                    shortlist = shortlists.of(batch, [*(prefixes or ()), *given])
+                    narrow, places = shortlist.over(scorer, device), shortlist.places
+                    prefixes = None if prefixes is None else [[places[word] for word in prefix] for prefix in prefixes]
+                if seed is None:
+                    automata = constraints.automata(batch, places) if constraints and constrained else None
+                    best = beam_search(
+                        narrow, src, src_mask, config, n_best=n_best, attention=attention, forced=prefixes,
+                        automata=automata,
+                    )  # fmt: skip
+                else:
+                    generators = [np.random.default_rng([seed, *sentences[i]]) for i in batch]
+                    best = sample(narrow, src, src_mask, config, generators, n_best)
+                for i, found in zip(batch, best if shortlists is None else shortlist.widened(best), strict=True):
+                    if constrained or constraints is None or all(constraints.met(i, each.ids) for each in found):
+                        yield i, found
+                    else:
+                        lacking.add(i)
+        lengths = [length if i in lacking else 0 for i, length in enumerate(lengths)]
 
 
 def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

@@ -12,6 +12,7 @@ sentence, 1 at first and K at most), S source, V words.
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +24,10 @@ from nmtkit.errors import UserError
 from nmtkit.ops.best import LogProbs, whole
 from nmtkit.ops.best import best as best_of
 from nmtkit.ops.tree import select
+from nmtkit.search.constraints import Automaton, Tracked
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.settings import Search
-from nmtkit.symbols import BOS, EOS, UNK
+from nmtkit.symbols import BOS, EOS, PAD, UNK
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -84,12 +86,14 @@ def beam_search(
     n_best: int = 1,
     attention: bool = False,
     forced: Sequence[Sequence[int]] | None = None,
+    automata: Sequence[Automaton] | None = None,
 ) -> list[list[Hypothesis]]:
     """Up to n_best hypotheses for each sentence, best first; at least one.
 
     src (B, S) and src_mask (B, S) are as for ``Scorer.begin``, (B, D, S) for D sources. A hypothesis that reaches the
     longest length is ended with EOS, at its log-probability. PAD and BOS are never produced. forced: the words with
-    which each translation must begin; if they end with EOS they are all of it, and search only scores them.
+    which each translation must begin; if they end with EOS they are all of it, and search only scores them. automata:
+    the terms that each translation must contain, if the longest length leaves room for them.
     Raises UserError when the scorer gives no usable probabilities, or no attention for the coverage penalty.
     """
     # An ensemble's attention is over the first of its sources, (B, D, S).
@@ -104,15 +108,24 @@ def beam_search(
     # One block, because many small arrays among large temporary ones would fragment memory.
     block = np.empty((max(longest) + 1, len(src) * config.beam_size, src.size(-1)), np.float32) if attention else None
     memory, state = scorer.begin(src, src_mask)
+    terms = None if automata is None else Tracked.begin(automata)
+    if terms is not None:
+        config = replace(config, narrowing=True)  # the banks share the slots that are free
 
     for step in itertools.count():
         log_probs, state, weights = scorer.step(memory, state, sent(words, src.device))
         history.append(_Step(words, alive, parents, _copied(weights, block, step)))
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
-        size = config.beam_size
-        found = _continue(log_probs, alive, only, size if config.narrowing else 2 * size, config.unk)
-        living, ending_places = _divided(found, [size - len(endings[sentence]) for sentence in searched], config)
+        free = [config.beam_size - len(endings[sentence]) for sentence in searched]
+        most = config.beam_size if config.narrowing else 2 * config.beam_size
+        total, candidates = _candidates(log_probs, alive, only, most, config.unk, terms)
+        if terms is None:
+            found = _best_of_sentences(total, candidates, len(searched), most)
+        else:
+            rooms = [longest[sentence] - step - 1 for sentence in searched]
+            found = _allocated(total, candidates, terms, only, free, rooms, [bool(endings[each]) for each in searched])
+        living, ending_places = _divided(found, free, config)
         for i, column in ending_places:
             ending = float(found.log_probs[i, column]), int(found.rows[i, column])
             endings[searched[i]].append(_end(*ending, config, history, lengths[searched[i]]))
@@ -128,6 +141,8 @@ def beam_search(
             searched = [searched[i] for i in kept]
             memory = select(memory, sent(kept, src.device))
         words, parents, alive = _rows(found, living, kept)
+        if terms is not None:
+            terms = terms.after(kept, parents, words)
         if not _in_place(parents, len(history[-1].words)):
             state = select(state, sent(parents, src.device))
 
@@ -187,21 +202,23 @@ def _unpacked(both: Tensor) -> tuple[Tensor, Tensor]:
     return both[0].view(torch.float32), both[1].long()
 
 
-def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int, unk: bool) -> _Candidates:
-    """The k best continuations of every sentence, UNK among them only if ``unk``.
+def _candidates(
+    log_probs: LogProbs, alive: Floats, only: list[int | None], k: int, unk: bool, terms: Tracked | None
+) -> tuple[Tensor, Tensor]:
+    """The k best continuations of every row and those that its terms propose, log P and words (N, C) each.
 
-    log_probs (N, V), alive (N,) log P, only (B,).
+    UNK is among the best only if ``unk``. log_probs (N, V), alive (N,) log P, only (B,).
     """
     width = len(alive) // len(only)
     # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows.
     best, words = best_of(log_probs, k if unk else k + 1, EOS)  # (N, k) sorted; NaN comes first
     if not unk:
         best = best.masked_fill(words == UNK, -torch.inf)
-    forced = any(word is not None for word in only)
-    if forced:  # in an extra column
-        each = np.repeat([EOS if word is None else word for word in only], width)  # (N,)
-        must = sent(each, words.device)[:, None]
-        best, words = torch.cat([best, whole(log_probs).gather(1, must)], dim=1), torch.cat([words, must], dim=1)
+    own = best.size(1)
+    if terms is not None or any(word is not None for word in only):  # in extra columns
+        must = np.repeat([PAD if word is None else word for word in only], width)[:, None]  # (N, 1)
+        more = sent(must if terms is None else np.hstack([terms.proposed(), must]), words.device)
+        best, words = torch.cat([best, whole(log_probs).gather(1, more)], dim=1), torch.cat([words, more], dim=1)
     if best.device.type != "cpu":
         best, words = _unpacked(_packed(best, words).cpu())
     if not bool((best[:, 0] <= ROUNDING).all()):
@@ -209,19 +226,50 @@ def _continue(log_probs: LogProbs, alive: Floats, only: list[int | None], k: int
             "the model's log-probabilities are not numbers, or above zero; "
             "its training has probably diverged: take an earlier checkpoint"
         )
-    if forced:
+    if best.size(1) > own:
+        more = words[:, own:]
+        # What is proposed may be among the best, too, but not twice.
+        best[:, :own].masked_fill_((words[:, :own, None] == more[:, None]).any(dim=2), -torch.inf)
+        best[:, own:].clamp_(min=LOWEST).masked_fill_(more == PAD, -torch.inf)
         for of_it, word in zip(best.split(width), only, strict=True):  # the rows of a sentence
-            if word is None:
-                of_it[:, -1] = -torch.inf
-            else:
+            if word is not None:
                 of_it[:, :-1] = -torch.inf
-                of_it[:, -1].clamp_(min=LOWEST)
-    total = torch.from_numpy(alive).float()[:, None] + best  # (N, k)
+    return torch.from_numpy(alive).float()[:, None] + best, words
+
+
+def _best_of_sentences(total: Tensor, words: Tensor, sentences: int, k: int) -> _Candidates:
+    """The k best candidates of every sentence; total and words: (N, C) of all."""
     # A stable sort, so that ties do not depend on the width, which other sentences of the batch determine.
-    total, chosen = (x[:, :k] for x in total.view(len(only), -1).sort(stable=True, descending=True))  # (B, k)
-    words = words.view(len(only), -1).gather(1, chosen)
-    rows = chosen // best.size(1) + torch.arange(0, len(alive), width)[:, None]  # the second: first rows (B, 1)
-    return _Candidates(total.numpy(), rows.numpy(), words.numpy())
+    best, chosen = (x[:, :k] for x in total.view(sentences, -1).sort(stable=True, descending=True))  # (B, k)
+    firsts = torch.arange(0, len(total), len(total) // sentences)[:, None]  # rows (B, 1)
+    rows = chosen // total.size(1) + firsts
+    return _Candidates(best.numpy(), rows.numpy(), words.view(sentences, -1).gather(1, chosen).numpy())
+
+
+def _allocated(
+    total: Tensor,
+    words: Tensor,
+    terms: Tracked,
+    only: list[int | None],
+    slots: list[int],
+    rooms: list[int],
+    ended: list[bool],
+) -> _Candidates:
+    """The candidates of every sentence that have a slot in its banks; forced words have no banks.
+
+    total and words: (N, C) of all. only, slots, rooms and ended: (B,), see ``Tracked.allocate``.
+    """
+    found = _best_of_sentences(total, words, len(only), max(slots))
+    width = len(total) // len(only)
+    for i in (i for i, word in enumerate(only) if word is None):
+        own = slice(i * width, (i + 1) * width)
+        log_probs, choices = total[own].numpy(), words[own].numpy()
+        chosen = np.array(terms.allocate(i, log_probs, choices, slots[i], rooms[i], ended=ended[i]), np.int64)
+        found.log_probs[i] = -np.inf
+        found.log_probs[i, : len(chosen)] = log_probs.ravel()[chosen]
+        found.rows[i, : len(chosen)] = own.start + chosen // total.size(1)
+        found.words[i, : len(chosen)] = choices.ravel()[chosen]
+    return found
 
 
 def _rows(found: _Candidates, living: npt.NDArray[np.bool_], kept: Integers) -> tuple[Integers, Integers, Floats]:

@@ -7,6 +7,7 @@ shortlist, so they are higher than those over the whole vocabulary.
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, cast
 
 import torch
@@ -33,10 +34,10 @@ class Shortlist:
         """``scorer`` restricted to these words."""
         return cast(Narrowing, scorer).over(torch.tensor(self.words, device=device))
 
-    def narrowed(self, prefixes: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Prefixes in ids of the whole vocabulary, as positions in the shortlist."""
-        places = {word: place for place, word in enumerate(self.words)}
-        return [[places[word] for word in prefix] for prefix in prefixes]
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """The place of each word in the shortlist."""
+        return {word: place for place, word in enumerate(self.words)}
 
     def widened(self, results: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """Hypotheses in positions of the shortlist, as ids of the whole vocabulary."""
@@ -50,7 +51,7 @@ class Shortlists:
     frequent: int  # ids below this, which include the symbols, are in every shortlist
     words: Sequence[Iterable[int]]  # of each sentence
 
-    def of(self, batch: Iterable[int], prefixes: Sequence[Sequence[int]] | None) -> Shortlist:
-        """The shortlist of a batch, which includes the words of its prefixes."""
-        asked = itertools.chain(*(self.words[i] for i in batch), *(prefixes or ()))
+    def of(self, batch: Iterable[int], given: Iterable[Iterable[int]]) -> Shortlist:
+        """The shortlist of a batch, which includes the words that are given, as those of its prefixes."""
+        asked = itertools.chain(*(self.words[i] for i in batch), *given)
         return Shortlist(sorted({*range(self.frequent), *asked}))

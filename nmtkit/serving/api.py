@@ -5,9 +5,10 @@ source token; the last row and column are the end-of-sentence marks.
 """
 
 import asyncio
+import itertools
 import json
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -18,7 +19,7 @@ from nmtkit.documents.sentences import Span, between, count_lines, sentences, wh
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import direction, language_name
-from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, Limits
+from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, TERMS, Limits
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.service import Service, check_characters
 from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
@@ -26,7 +27,7 @@ from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
 LONGEST = 2_000  # characters of a prefix, of a reference and of its line
 
 # Fields of a Request that clients cannot set, and fields that are lists of texts in JSON.
-_HIDDEN, _LISTS = {"max_tokens"}, {"prefixes", "references"}
+_HIDDEN, _LISTS = {"max_tokens", "quality"}, {"prefixes", "references"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,7 @@ async def models(service: Service, http: HttpRequest) -> Response:
             "models": [_described(each) for each in service.models.values()],
             "limits": {
                 "body": limits.body, "characters": limits.characters, "lines": limits.lines, "line": LINE,
-                "attention": ATTENTION, "beam": limits.beam,
+                "attention": ATTENTION, "beam": limits.beam, "terms": TERMS,
             },
             "n_best": limits.beam,
             "split": service.split,
@@ -90,6 +91,7 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     service.check_sentences(spans)
     sources = [text[span.start : span.end] for span in spans]
     targets = asked.prefixes if asked.prefixes is not None else asked.references
+    request = replace(request, quality=True)
     answers = await service.answers(http, Kind(model.name, request, full=True), sources, targets)
     content = await _written(model, text, spans, answers, began)
     return Response(content, media_type="application/json")
@@ -113,6 +115,10 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
     lists = {name: getattr(asked, name) is not None for name in _LISTS}
     options = {**changed, **lists}
     request = build(Request, {**_defaults(default, options), **options}, "the request")
+    terms = "".join(itertools.chain.from_iterable(request.terms or ()))
+    check_characters("terms", terms)
+    if len(terms) > TERMS:
+        raise UserError(f"`terms`: they have {len(terms)} characters, and may have {TERMS}")
     most = {
         "n_best": limits.beam, "beam_size": limits.beam, "max_input_length": default.limit, "max_len_a": LENGTH,
         "max_len_b": 100,

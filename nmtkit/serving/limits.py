@@ -8,6 +8,7 @@ from nmtkit.options import Option, option
 LINE = 20_000  # characters of a line or sentence
 ATTENTION = 20_000  # characters of a text with attention weights, whose size is quadratic
 LENGTH = 4  # of max_len_a
+TERMS = 20_000  # characters of the terms of a request
 QUEUE = 4_000_000  # characters in the queue; beyond that, requests get a 503
 TRANSFER = 20.0  # seconds to send a request, and to read each part of the answer
 KEEP_ALIVE = 5  # seconds that an idle connection stays open

@@ -141,6 +141,7 @@ def _values(translation: Translation) -> dict[str, Any]:
     values: dict[str, Any] = {
         "text": translation.text,
         "score": _finite(translation.score),
+        "quality": _finite(translation.quality),
         "tokens": translation.tokens,
         "log_probs": [_finite(each) for each in translation.log_probs],
         "pieces": translation.pieces,
@@ -152,6 +153,8 @@ def _values(translation: Translation) -> dict[str, Any]:
         values["attention"] = [[round(each, 3) for each in row] for row in weights.tolist()]
     if translation.unknown is not None:
         values["unknown"] = translation.unknown._asdict()
+    if translation.terms is not None:
+        values["terms"] = [term._asdict() for term in translation.terms]
     if translation.replaced is not None:
         how = {True: "translated", False: "copied"}
         values["replaced"] = [

@@ -41,6 +41,7 @@ def json_object(number: int, translation: Translation) -> str:
         "score": _finite(translation.score),
         "log_prob": _finite(translation.log_prob),
         "tokens": translation.tokens,
+        "quality": _finite(translation.quality),
         "token_log_probs": [_finite(each) for each in translation.log_probs],
     }
     if translation.alignment is not None:
@@ -48,6 +49,8 @@ def json_object(number: int, translation: Translation) -> str:
         values["alignment"] = translation.alignment
     if translation.unknown is not None:
         values["unknown"] = translation.unknown._asdict()
+    if translation.terms is not None:
+        values["terms"] = [term._asdict() for term in translation.terms]
     return json.dumps(values, ensure_ascii=False)
 
 

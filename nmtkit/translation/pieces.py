@@ -20,9 +20,16 @@ from nmtkit.text.pipeline import TextPipeline, letters
 T = TypeVar("T")
 
 _CLOSING = "[\"'»”’)\\]}」』）]"  # what may stand between a mark and the next word
-_SENTENCE_END = re.compile(f"[.!?…。！？؟।]{_CLOSING}*$")
+SENTENCE_END = re.compile(f"[.!?…。！？؟।]{_CLOSING}*$")
 _PUNCTUATION = re.compile(f"[,;:–—、，；：]$|{_CLOSING}$")
 _CLOSER = re.compile(f"{_CLOSING}+")
+
+
+class Met(NamedTuple):
+    """A term in a line, and the form of it that the translation has; None if it has none."""
+
+    source: str
+    form: str | None
 
 
 class Part(NamedTuple):
@@ -35,6 +42,8 @@ class Part(NamedTuple):
     log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark
     links: list[tuple[int, int]]  # (source token, target token), if there are attention weights
     attention: Floats | None  # (T + 1, S + 1) with the end-of-sentence marks
+    terms: list[Met]  # those of its source
+    seen: float | None  # the sum over its source tokens of the highest attention weight that each has, if asked for
 
 
 def cuts(tokens: Sequence[str], limit: int, pipeline: TextPipeline) -> list[int]:
@@ -70,7 +79,7 @@ def _goodness(tokens: Sequence[str], i: int, pipeline: TextPipeline) -> int:
     # A quote that closes a sentence belongs to it.
     if _CLOSER.fullmatch(letters(tokens[i])):
         return 1
-    return 3 if _SENTENCE_END.search(before) else 2 if _PUNCTUATION.search(before) else 1
+    return 3 if SENTENCE_END.search(before) else 2 if _PUNCTUATION.search(before) else 1
 
 
 def same_cuts(starts: Sequence[int], tokens: Sequence[str], others: Sequence[str]) -> list[int]:

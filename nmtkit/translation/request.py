@@ -6,13 +6,16 @@ options instead. Torch is not imported here, so that a wrong request is refused 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from nmtkit.errors import UserError
 from nmtkit.options import Option, as_in, mistake, option
 from nmtkit.search.settings import SEARCH, LengthPenalty, Search, Stop
 
 UnkOrigin = Literal["matched", "papers"]
+Terms: TypeAlias = tuple[tuple[str, str], ...]  # each a term of the source and its translation
+
+FORMS = "|"  # between the forms that a translation may have
 
 MOST = 10_000  # translations of a line; as many as the widest beam of Search has
 MAX_INPUT_LENGTH = 250  # tokens; the longest sentence, in words, that nmtkit prep leaves in a training text by default
@@ -20,9 +23,9 @@ MAX_INPUT_LENGTH = 250  # tokens; the longest sentence, in words, that nmtkit pr
 # The fields of a Request that have no effect when references are scored, and when translations are sampled.
 WITHOUT_SEARCH = (
     "n_best", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length", "beam_size",
-    "max_len_a", "max_len_b", "stop",
+    "max_len_a", "max_len_b", "stop", "terms",
 )  # fmt: skip
-WITHOUT_BEAM = ("prefixes", "alignment", "attention", "replace_unk", "beam_size", "coverage_penalty", "stop")
+WITHOUT_BEAM = ("prefixes", "alignment", "attention", "replace_unk", "beam_size", "coverage_penalty", "stop", "terms")
 
 
 # Of the help, and what another command has, too.
@@ -57,10 +60,13 @@ class Request:
     seed: int | None = option(None, SEED)  # translations are sampled, the same ones for the same seed
     prefixes: bool = False  # each line comes with a text that its translation must begin with
     references: bool = False  # each line comes with its translation, which is scored
+    # A term that occurs in a line must be in its translation, in one of the forms that "|" separates.
+    terms: Terms | None = None
     # For each target word the source word that has the most attention.
     alignment: bool = option(False, Option(
         "Write the word alignment after each translation: a tab and source-target pairs.", OUTPUT))
     attention: bool = False  # the attention weights of each translation
+    quality: bool = False  # how sure the model is of each translation, by its attention, too
     tokenized: bool = option(False, Option(
         "Read and write tokens, segmented as in the data folder, instead of plain text.", OUTPUT))
     replace_unk: bool = option(False, REPLACE_UNK.within(UNKNOWN))
@@ -81,6 +87,11 @@ class Request:
             raise UserError(f"`{name}`{complaint}")
         if self.n_best is not None and self.n_best > MOST:
             raise UserError(f"`n_best`: {self.n_best} is not between 1 and {MOST}")
+        if self.terms is not None:
+            object.__setattr__(self, "terms", tuple(map(tuple, self.terms)))  # JSON has lists
+        for pair in self.terms or ():
+            if len(pair) != 2 or not all(text.strip() for text in (pair[0], *pair[-1].split(FORMS))):
+                raise UserError(f"`terms`: {list(pair)} is not a source term and its translation")
         # Fields that exclude each other are refused: ignoring one silently would mislead.
         if self.unk_origin is not None and not self.replace_unk:
             raise UserError("`unk_origin`: has no effect without `replace_unk`; add it")

@@ -5,9 +5,9 @@ Lines become tokens and ids, long ones in pieces; search finds hypotheses for th
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -19,13 +19,15 @@ from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Floats, Hypothesis
+from nmtkit.search.constraints import Constraints
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.settings import LengthPenalty, Search
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
 from nmtkit.text.pipeline import TextPipeline
+from nmtkit.translation.glossary import Glossary, Occurrence, edges_of
 from nmtkit.translation.pieces import Part, best_combinations, cuts, end_of_piece, same_cuts, slices
-from nmtkit.translation.request import Request
+from nmtkit.translation.request import Request, Terms
 from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, windows
 from nmtkit.translation.translation import Translation, Writer
 
@@ -171,7 +173,17 @@ class Translator:
     @cached_property
     def _writer(self) -> Writer:
         """What makes translations of hypotheses."""
-        return Writer(self.sources[0].pipeline, self.tgt_pipeline, self.tgt_vocab, self.lexicon)
+        edges = edges_of(self.tgt_pipeline, self.tgt_vocab)
+        return Writer(self.sources[0].pipeline, self.tgt_pipeline, self.tgt_vocab, self.lexicon, edges)
+
+    @cached_property
+    def _glossary(self) -> Callable[[Terms, bool], Glossary]:
+        """Terms as the model reads and writes them; the last ones are kept, because many windows have the same."""
+        return lru_cache(maxsize=8)(
+            lambda terms, tokenized: Glossary(
+                self.sources[0].pipeline, self.tgt_pipeline, self.tgt_vocab, terms, tokenized
+            )
+        )
 
     def check(self, request: Request) -> None:
         """Raise UserError for search settings that no search has, and for a lexicon or shortlist that cannot be had.
@@ -215,7 +227,7 @@ class Translator:
             [hypothesis] = hypotheses[i]
             if target and not source:
                 hypothesis = Hypothesis(target, -math.inf, [-math.inf] * (len(target) + 1), None)
-            part = self._writer.part(hypothesis, request, source, source, [])
+            part = self._writer.part(hypothesis, request, source, source, [], [])
             scored.append(self._writer.whole([part], request, search, [source]))
         return scored
 
@@ -237,12 +249,17 @@ class Translator:
         # A piece whose translation is all prefix, since that goes on in the next, is closed with EOS.
         pairs = itertools.chain.from_iterable(itertools.pairwise([*of_one, []]) for of_one in shares)
         forced = [[*self.tgt_vocab.ids(share), *([EOS] if after else [])] for share, after in pairs]
+        terms = [each for i, own in enumerate(of_line) for each in self._occurrences(read[0][i], own, request)]
+        edges = self._writer.edges
+        constraints = Constraints([[each.term for each in own] for own in terms], edges) if any(terms) else None
         # Attention weights are copied at every step, so they are only asked for where they are needed.
         # An annotated model says itself where its unknown words come from.
-        look = request.alignment or request.attention or (request.replace_unk and not self.tgt_vocab.annotated)
+        unknown = request.replace_unk and not self.tgt_vocab.annotated
+        look = request.alignment or request.attention or request.quality or unknown
         each = translate_each(
             self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced, seed=request.seed,
             others=ids[1:], shortlists=self._shortlists([piece.tokens[0] for piece in pieces], request),
+            constraints=constraints,
         )  # fmt: skip
         # Attention weights, unless they are asked for, go as soon as it is known what they say.
         parts: dict[int, list[Part]] = {}
@@ -250,7 +267,7 @@ class Translator:
             source = pieces[i].tokens[0]
             line = pieces[i].line
             spelled = self._spelled(pieces[i], written[line], read[0][line], request) if request.replace_unk else source
-            parts[i] = [self._writer.part(hypothesis, request, source, spelled, given[i]) for hypothesis in hypotheses]
+            parts[i] = [self._writer.part(each, request, source, spelled, given[i], terms[i]) for each in hypotheses]
         # The other way round: translations of pieces become those of lines.
         found, numbers = [], iter(range(len(pieces)))
         for group in of_line:
@@ -267,6 +284,12 @@ class Translator:
         starts = cuts(tokens[0], limit, self.sources[0].pipeline)
         parts = [slices(read, same_cuts(starts, tokens[0], read) if d else starts) for d, read in enumerate(tokens)]
         return [_Piece(line, start, list(part)) for start, part in zip(starts, zip(*parts, strict=True), strict=True)]
+
+    def _occurrences(self, tokens: list[str], pieces: list[_Piece], request: Request) -> list[list[Occurrence]]:
+        """The terms of each piece of a line, in whose tokens they begin."""
+        found = self._glossary(request.terms, request.tokenized).found(tokens) if request.terms else []
+        ends = [*(piece.start for piece in pieces[1:]), len(tokens)]
+        return [[each for each in found if p.start <= each.start < end] for p, end in zip(pieces, ends, strict=True)]
 
     def _shared(self, prefix: list[str], pieces: list[_Piece]) -> list[list[str]]:
         """The tokens that each piece's translation must begin with, so that the line's begins with ``prefix``."""

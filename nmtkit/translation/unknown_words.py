@@ -1,5 +1,6 @@
 """Replacement of unknown words, and copying of names that subwords misspelled."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,7 +29,7 @@ class UnknownWords:
     def replace(
         self,
         tokens: list[str],
-        given: int,
+        fixed: Set[int],
         attention: Floats | None,
         source: list[str],
         written: list[str],
@@ -36,7 +37,7 @@ class UnknownWords:
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with the unknown words replaced, and what became of each.
 
-        given: as many tokens are a prefix, into which no name is copied. attention: (T + 1, S + 1), of a model that
+        fixed: the tokens of prefixes and terms, to which no name is copied. attention: (T + 1, S + 1), of a model that
         looks. source: the tokens (S,) that are translated; written: their words as the user spelled them. origin: as
         ``Request.unk_origin``.
 
@@ -50,7 +51,7 @@ class UnknownWords:
             words, replaced = self._replaced(tokens, unknown, attention, source, spelled, origin)
         # The papers' rule copies unknown words only.
         if self.reader.segmenter and attention is not None and origin != "papers":
-            words, replaced = self._respelled(words, given, replaced, attention, source, written)
+            words, replaced = self._respelled(words, fixed, replaced, attention, source, written)
         return words, replaced
 
     def _replaced(
@@ -74,7 +75,7 @@ class UnknownWords:
     def _respelled(
         self,
         tokens: list[str],
-        given: int,
+        fixed: Set[int],
         replaced: list[Replacement],
         attention: Floats,
         source: list[str],
@@ -87,7 +88,7 @@ class UnknownWords:
         src, tgt = _first_pieces(source, self.reader), _first_pieces(tokens, self.writer)
         looks = np.add.reduceat(np.add.reduceat(attention[:-1, :-1], src, axis=1), tgt, axis=0)
         looks /= np.diff([*tgt, len(tokens)])[:, None]
-        looks[np.less(tgt, given)] = 0  # a name is copied only where attention points to it
+        looks[[place in fixed for place in tgt]] = 0  # a name is copied only where attention points to it
         split = (np.diff([*src, len(source)]) > 1).tolist()
         target = self.writer.words(tokens)
         # A SentencePiece mark without letters belongs to no word.

@@ -174,6 +174,7 @@ def test_json_has_everything(filtered: Callable[..., Any]) -> None:
         "score": -0.421442,
         "log_prob": -0.421442,
         "tokens": ["a", "low@@", "er"],
+        "quality": 0.9,
         "token_log_probs": [-0.105361] * 4,
         "alignment": [[0, 0], [1, 1]],
     }
@@ -181,6 +182,14 @@ def test_json_has_everything(filtered: Callable[..., Any]) -> None:
     assert [json.loads(line)["line"] for line in filtered(b"a\nb\n", "--json", "--n-best", "2").out.splitlines()] == [
         0, 0, 1, 1
     ]  # fmt: skip
+
+
+def test_terms_come_from_a_file_and_json_says_which_were_met(folder: Path, filtered: Callable[..., Any]) -> None:
+    (folder / "terms.tsv").write_text("# mine\nb\tg|h\nc\td\n")
+    [line] = filtered(b"a b\n", "--terms", "terms.tsv", "--json").out.splitlines()
+    [term] = json.loads(line)["terms"]
+    assert term["source"] == "b"
+    assert term["form"] in json.loads(line)["text"].split()
 
 
 def test_given_translations_are_scored(folder: Path, filtered: Callable[..., Any]) -> None:

@@ -89,5 +89,5 @@ def test_what_a_translation_must_begin_with_is_in_the_shortlist() -> None:
 
 def test_a_batch_has_the_words_of_its_sentences_once_and_in_order() -> None:
     shortlists = Shortlists(5, [[9, 7], [30, 7], [12]])
-    assert shortlists.of([1, 0], None) == Shortlist([0, 1, 2, 3, 4, 7, 9, 30])
+    assert shortlists.of([1, 0], []) == Shortlist([0, 1, 2, 3, 4, 7, 9, 30])
     assert shortlists.of([2], [[3, 40]]) == Shortlist([0, 1, 2, 3, 4, 12, 40])

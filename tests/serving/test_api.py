@@ -71,9 +71,23 @@ def test_everything_about_a_translation_is_there_if_it_is_asked_for(start: Start
     assert best["replaced"] == [{"token": 3, "by": "z", "how": "copied", "source": 3}]
 
 
+def test_terms_are_in_the_translation_and_reported(start: Start) -> None:
+    asked = {"text": "a b", "terms": [["b", "g|h"], ["c", "d"]]}
+    [sentence] = start().post("/v1/translate", json=asked).json()["sentences"]
+    [best] = sentence["translations"]
+    [term] = best["terms"]
+    assert term["source"] == "b"
+    assert term["form"] in best["text"]
+
+
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
+        ({"text": "a", "terms": [["a"]]}, "`terms`: ['a'] is not a source term and its translation"),
+        ({"text": "a", "terms": [["a", "b|"]]}, "`terms`: ['a', 'b|'] is not a source term and its translation"),
+        ({"text": "a", "terms": ["a"]}, "the request: terms[0]: expected a list, found str 'a'"),
+        ({"text": "a", "terms": [["a", "\ud800"]]}, "`terms`: character 1 is half of a surrogate pair"),
+        ({"text": "a", "terms": [["a", "b" * 20_000]]}, "`terms`: they have 20001 characters, and may have 20000"),
         ({}, "the request: `text` or `lines`: give one of them"),
         ({"text": "a", "beamsize": 3}, "the request: beamsize: unknown key; did you mean beam_size?"),
         ({"text": 3}, "the request: text: expected text, found int 3"),

@@ -37,6 +37,17 @@ def script() -> Script:
     return Script()
 
 
+def test_a_word_is_doubtful_if_its_tokens_are_unlikely(script: Script) -> None:
+    cases = [([-0.1], False), ([-1.7], True), ([-0.1, -2.0], False), ([-0.1, -4.0], True), ([-0.1, None], True)]
+    for log_probs, doubtful in cases:
+        assert script.evaluate("isDoubtful(each)", each=log_probs) is doubtful
+
+
+def test_terms_are_lines_with_an_equals_sign_or_a_tab(script: Script) -> None:
+    text = "dog = chien\nred\trouge | rousse\n\ncat\ncat =\n = chat\na = b|\na = b = c"
+    assert script.evaluate("termPairs(text)", text=text) == [["dog", "chien"], ["red", "rouge | rousse"]]
+
+
 @pytest.mark.parametrize(
     ("text", "words", "positions"),
     [

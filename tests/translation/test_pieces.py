@@ -66,7 +66,7 @@ def test_another_reading_is_cut_at_the_same_characters() -> None:
 
 @given(st.lists(st.lists(st.integers(-9, 0), min_size=1, max_size=4), min_size=1, max_size=4), st.integers(1, 9))
 def test_the_best_combinations_are_those_with_the_highest_sums(scores: list[list[int]], n: int) -> None:
-    parts = [[Part([], [], None, float(score), [], [], None) for score in group] for group in scores]
+    parts = [[Part([], [], None, float(score), [], [], None, [], None) for score in group] for group in scores]
     expected = sorted((sum(combination) for combination in itertools.product(*scores)), reverse=True)[:n]
     assert [sum(part.score for part in chosen) for chosen in best_combinations(parts, n)] == expected
 

@@ -31,7 +31,7 @@ def test_a_mark_without_letters_at_the_end_of_a_translation_changes_nothing() ->
     looks = np.eye(5, 4, dtype=np.float32)
     for tokens, marks in ((said[:3], 0), (said, 1), ([MARK], 1)):
         looked = looks[[*range(len(tokens)), -1]]
-        words, replaced = unknown_words("a").replace(tokens, 0, looked, source, written, None)
+        words, replaced = unknown_words("a").replace(tokens, set(), looked, source, written, None)
         if len(tokens) < 3:
             assert (words, replaced) == (tokens, [])
         else:

@@ -2,7 +2,7 @@
 
 import {
   asSentence, characterCount, codePointOffsets, delayAfter, differences, Hypothesis, isVisible, largest, meanAttention,
-  percent, requestOptions,
+  percent, requestOptions, termPairs,
 } from "./text.js";
 
 const PAUSE = 300;     // milliseconds after the last key until the text is translated
@@ -168,7 +168,8 @@ class View {
     const patience = setTimeout(() => this.wait(true), PATIENCE);
     // Whether a model without attention can replace unknown words is for the server to decide.
     const replace_unk = this.model.attention && { replace_unk: page.replace };
-    const body = { model: this.model.name, text, ...requestOptions(text, this.model, page), ...replace_unk };
+    const pairs = termPairs(find("terms").value), terms = pairs.length > 0 && { terms: pairs };
+    const body = { model: this.model.name, text, ...requestOptions(text, this.model, page), ...replace_unk, ...terms };
     try {
       const answer = await ask("v1/translate", body, request.signal, this.attempts);
       if (this.request !== request) return;
@@ -260,12 +261,14 @@ class View {
       if (start < at) return last; // words that were not found share one position
       last = make("span", { className: "word", id: `word-${this.number}-${s}-${w}` }, shown.text.slice(start, end));
       last.classList.toggle("replaced", word.replaced !== undefined);
+      last.classList.toggle("doubtful", word.doubtful && word.replaced === undefined);
       nodes.push(shown.text.slice(at, start), last);
       this.words.push({ s, w, element: last });
       at = end;
       return last;
     });
     sentence.element = make("span", {}, ...nodes, shown.text.slice(at));
+    sentence.element.classList.toggle("doubtful-sentence", shown.doubtful);
     return sentence.element;
   }
 
@@ -632,6 +635,7 @@ find("access").addEventListener("submit", (event) => {
   changed(0);
 });
 find("key").addEventListener("change", () => changed(0));
+find("terms").addEventListener("input", () => changed(PAUSE));
 find("clear").addEventListener("click", () => {
   source.value = "";
   changed(0);

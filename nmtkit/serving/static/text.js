@@ -7,6 +7,8 @@ const ALTERNATIVES = 5;      // n-best size
 const ALTERNATIVES_UP_TO = 2000;  // characters; longer texts get the best translation only
 const MAX_TABLE = 1e6;       // entries of the longest-common-subsequence table
 const MAX_SKIP = 24;         // characters allowed between adjacent words
+const DOUBTFUL = 0.3;        // quality below which a sentence is marked; recipes/terms/README.md has the figures
+const UNLIKELY = 0.2;        // mean probability below which a word is
 const MIN_WEIGHT = 0.03;     // attention below this is not shown
 const DELAYS = [2, 4, 8, 15, 30];  // seconds before each retry
 
@@ -39,6 +41,18 @@ export function requestOptions(text, model, { limits, n_best }) {
   // The limits count each alternative, so longer texts drop alternatives before attention weights.
   const n = text.length > ALTERNATIVES_UP_TO || all * text.length > limit ? 1 : all;
   return { n_best: n, attention: model.attention && n * text.length <= limits.attention };
+}
+
+/**
+ * The terms of a list: on each line a word, "=" or a tab, and its translation; "|" stands between forms that it may have.
+ * Lines that are not complete yet are left out.
+ */
+export function termPairs(list) {
+  return list.split("\n").flatMap((line) => {
+    const [source, target, ...more] = line.split(/[=\t]/).map((part) => part.trim());
+    const complete = source && target && !more.length && target.split("|").every((form) => form.trim());
+    return complete ? [[source, target]] : [];
+  });
 }
 
 // ---- Words: from tokens to positions in a text ----------------------------------------------------------------------
@@ -113,9 +127,11 @@ export class Hypothesis {
     const replaced = new Map((translation.replaced ?? []).map((each) => [each.token, each]));
     this.text = translation.text;
     this.score = translation.score;
+    this.doubtful = translation.quality < DOUBTFUL;
     this.attention = translation.attention ?? null;
     this.source = alignedWords(sentence.source, sentence.tokens, new Map());
     this.target = alignedWords(translation.text, translation.tokens, replaced);
+    for (const word of this.target) word.doubtful = isDoubtful(word.tokens.map((t) => translation.log_probs?.[t]));
   }
 
   /** The attention of a target word to a source word. */
@@ -134,6 +150,10 @@ function alignedWords(text, tokens, replaced) {
     replaced: group.map((t) => replaced.get(t)).find((each) => each),
   }));
 }
+
+/** Whether a word is doubtful, by the log-probabilities of its tokens; null stands for minus infinity. */
+export const isDoubtful = (logProbs) =>
+  logProbs.includes(null) || Math.exp(logProbs.reduce((sum, each) => sum + each, 0) / logProbs.length) < UNLIKELY;
 
 /** The attention of a word to another one: the sum over the columns of its subwords, the mean over the rows. */
 export const meanAttention = (attention, rows, columns) =>

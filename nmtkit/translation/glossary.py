@@ -1,0 +1,149 @@
+"""The terms of a line: which of a glossary's it has, the forms that they may have, and which its translation has."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.search.constraints import Edges, Form, Term
+from nmtkit.symbols import UNK
+from nmtkit.text.bpe import Segmenter
+from nmtkit.text.pipeline import TextPipeline, letters
+from nmtkit.text.sentencepieces import MARK, SentencePieces
+from nmtkit.translation.pieces import SENTENCE_END, Met
+from nmtkit.translation.request import FORMS, Terms
+
+
+class Spelled(NamedTuple):
+    """A form of a term in the target language."""
+
+    text: str  # as the glossary has it
+    tokens: list[str]
+    form: Form  # the ids of the tokens, UNK for those that the vocabulary lacks
+
+
+class Occurrence(NamedTuple):
+    """A term in a line."""
+
+    source: str  # as the glossary has it
+    start: int  # its first token in the line
+    forms: list[Spelled]
+
+    @property
+    def term(self) -> Term:
+        """What search has to find one of."""
+        return [each.form for each in self.forms]
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """Terms as a model reads and writes them."""
+
+    reader: TextPipeline
+    writer: TextPipeline
+    vocab: Vocabulary  # of the target
+    terms: Terms
+    tokenized: bool
+
+    def found(self, tokens: list[str]) -> list[Occurrence]:
+        """The terms of a line, each once: the longest where several begin, from left to right without overlap.
+
+        A word at the beginning of a sentence may have a capital that the glossary's does not have.
+        """
+        words, numbers = self.reader.words(tokens), self.reader.word_numbers(tokens)
+        found, place = dict[str, Occurrence](), 0
+        while place < len(words):
+            source, length = self._longest(words, place)
+            if source is not None and source not in found:
+                found[source] = Occurrence(source, numbers.index(place), self._forms(source))
+            place += length
+        return list(found.values())
+
+    def _longest(self, words: list[str], place: int) -> tuple[str | None, int]:
+        """The longest term that begins at this word, and its number of words; None and 1 if there is none."""
+        firsts = [words[place]]
+        if place == 0 or SENTENCE_END.search(letters(words[place - 1])):
+            firsts.append(_with_first(words[place], str.lower))
+        for first in firsts:
+            for length, source in self._beginning.get(first, ()):
+                if self._words[source][1:] == tuple(words[place + 1 : place + length]):
+                    return source, length
+        return None, 1
+
+    @cached_property
+    def _targets(self) -> dict[str, list[str]]:
+        """The forms of each source term, in the order of the glossary."""
+        targets = defaultdict[str, dict[str, None]](dict)
+        for source, target in self.terms:
+            targets[source].update(dict.fromkeys(form.strip() for form in target.split(FORMS)))
+        return {source: list(forms) for source, forms in targets.items()}
+
+    @cached_property
+    def _words(self) -> dict[str, tuple[str, ...]]:
+        """The words of each source term."""
+        return {source: tuple(self._encoded(source, self.reader)) for source in self._targets}
+
+    @cached_property
+    def _beginning(self) -> dict[str, list[tuple[int, str]]]:
+        """The terms that begin with a word, and their numbers of words, the longest first."""
+        beginning = defaultdict[str, list[tuple[int, str]]](list)
+        for source, words in self._words.items():
+            if words:
+                beginning[words[0]].append((len(words), source))
+        return {first: sorted(terms, reverse=True) for first, terms in beginning.items()}
+
+    def _encoded(self, text: str, pipeline: TextPipeline) -> list[str]:
+        """The words of a term as they are in the text that a model reads or writes."""
+        return pipeline.words(text.split() if self.tokenized else pipeline.tokens(text))
+
+    def _forms(self, source: str) -> list[Spelled]:
+        """The forms of a term, and at the beginning of a sentence each with a capital."""
+        forms = []
+        for text in self._targets[source]:
+            usual, capital = (
+                spelling.split() if self.tokenized else self.writer.tokens(spelling)
+                for spelling in (text, _with_first(text, str.upper))
+            )
+            forms.append(self._spelled(text, usual, initial=False))
+            if capital != usual and UNK not in self.vocab.ids(capital):
+                forms.append(self._spelled(text, capital, initial=True))
+        return [form for form in forms if form.tokens]
+
+    def _spelled(self, text: str, tokens: list[str], *, initial: bool) -> Spelled:
+        return Spelled(text, tokens, Form(tuple(self.vocab.ids(tokens)), initial))
+
+
+def edges_of(writer: TextPipeline, vocab: Vocabulary) -> Edges:
+    """Where words and sentences of the target begin and end."""
+    words = list(enumerate(vocab.words))[vocab.symbols :]
+    unfinished = (i for i, word in words if isinstance(writer.segmenter, Segmenter) and word.endswith("@@"))
+    continuing = (i for i, word in words if isinstance(writer.segmenter, SentencePieces) and not word.startswith(MARK))
+    final = (i for i, word in words if SENTENCE_END.search(letters(word)))
+    return Edges(frozenset(unfinished), frozenset(continuing), frozenset(final))
+
+
+def met(occurrences: Sequence[Occurrence], ids: Sequence[int], edges: Edges) -> Iterator[tuple[Met, int, list[str]]]:
+    """Which form of each term the words of a translation have, where it begins, and its tokens; none has no tokens.
+
+    No two terms share a word that the vocabulary lacks, because it is to be spelled as that of one of them.
+    """
+    taken = set[int]()
+    for occurrence in occurrences:
+        places = (
+            (form, place)
+            for form in occurrence.forms
+            for place in edges.places(ids, form.form)
+            if taken.isdisjoint(range(place, place + len(form.tokens)))
+        )
+        spelled, place = next(places, (None, 0))
+        if spelled is not None and UNK in spelled.form.ids:
+            taken.update(range(place, place + len(spelled.tokens)))
+        yield Met(occurrence.source, spelled and spelled.text), place, spelled.tokens if spelled else []
+
+
+def _with_first(word: str, case: Callable[[str], str]) -> str:
+    """The word with its first letter in another case."""
+    return re.sub(r"\w", lambda letter: case(letter[0]), word, count=1)

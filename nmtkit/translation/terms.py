@@ -1,0 +1,56 @@
+"""Reading of terms: text with tabs, CSV, TBX."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from nmtkit.errors import UserError
+from nmtkit.lines import read_lines
+from nmtkit.translation.request import FORMS, Terms
+
+
+def read_terms(path: Path) -> Terms:
+    """The terms of a file: a source term, a tab, its translation, with "|" between forms that it may have.
+
+    A third column is a comment, as in OmegaT's glossaries, and so is a line without a tab that begins with "#". A file
+    .csv has commas in place of tabs, and .tbx is TBX, in which several translations of a term are forms of it. Raises
+    UserError for any other line, a file without terms, and for TBX without lxml.
+    """
+    kind = path.suffix.lower()
+    terms = tuple(_tbx(path) if kind == ".tbx" else _rows(path, "," if kind == ".csv" else "\t"))
+    if not terms:
+        raise UserError(f"{path}: has no terms; a line is a source term, a tab and its translation")
+    return terms
+
+
+def _rows(path: Path, separator: str) -> Iterator[tuple[str, str]]:
+    """The terms of a text file."""
+    for number, line in enumerate(read_lines(path), 1):
+        cells = next(csv.reader([line]), []) if separator == "," else line.split(separator)
+        if not line.strip() or (line.startswith("#") and len(cells) == 1):
+            continue
+        source, target, *_ = [cell.strip() for cell in cells] + ["", ""]
+        if not source or not all(form.strip() for form in target.split(FORMS)):
+            name = "comma" if separator == "," else "tab"
+            raise UserError(f"{path}:{number}: expected a source term, a {name} and its translation; found {line!r}")
+        yield source, target
+
+
+def _tbx(path: Path) -> Iterator[tuple[str, str]]:
+    """The terms of a TBX file, whose entries have the source language first."""
+    try:
+        from lxml import etree
+    except ImportError:
+        raise UserError(f"{path}: reading TBX needs lxml: pip install 'nmtkit[files]'") from None
+    try:
+        root = etree.parse(str(path), etree.XMLParser(resolve_entities=False, no_network=True)).getroot()
+    except (OSError, etree.XMLSyntaxError) as error:
+        raise UserError(f"{path}: not TBX: {error}") from None
+    # The versions of 2008 and 2019 have other names for entries and their languages.
+    for entry in [*root.iter("{*}termEntry"), *root.iter("{*}conceptEntry")]:
+        sides = [*entry.iter("{*}langSet"), *entry.iter("{*}langSec")]
+        if len(sides) > 2:
+            raise UserError(f"{path}:{entry.sourceline}: an entry in {len(sides)} languages; keep source and target")
+        terms = [["".join(term.itertext()).strip() for term in side.iter("{*}term")] for side in sides]
+        if len(terms) == 2:
+            yield from ((source, FORMS.join(terms[1])) for source in terms[0])

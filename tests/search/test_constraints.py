@@ -1,0 +1,146 @@
+"""Words that a translation must contain, over tables of probabilities."""
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmtkit.search.beam import Hypothesis, beam_search
+from nmtkit.search.constraints import Automaton, Constraints, Edges, Form, Term
+from nmtkit.search.settings import Search
+from nmtkit.symbols import EOS, UNK
+from tests.search.found import translate_ids
+from tests.search.test_beam import Table, batch, configs, enumerate_all, same, sources
+
+PLAIN = Edges(frozenset(), frozenset(), frozenset())
+BPE = Edges(frozenset({5}), frozenset(), frozenset({4}))  # after 5 a word goes on, after 4 a sentence begins
+PIECES = Edges(frozenset(), frozenset({5}), frozenset())  # 5 goes on with a word
+EDGES = (PLAIN, BPE, PIECES)
+
+forms = st.builds(Form, st.lists(st.sampled_from([UNK, 4, 5]), min_size=1, max_size=2).map(tuple), st.just(False))
+initial = st.builds(Form, st.lists(st.sampled_from([UNK, 4, 5]), min_size=1, max_size=2).map(tuple), st.booleans())
+terms = st.lists(st.builds(lambda form, more: (form, *more), forms, st.lists(initial, max_size=1)), max_size=2)
+
+
+def contains(ids: Sequence[int], term: Term, edges: Edges) -> bool:
+    """Whether the words of one form stand somewhere in a translation, as whole words and where it may stand."""
+
+    def at(place: int, form: Form) -> bool:
+        end = place + len(form.ids)
+        before = ids[place - 1] if place else None
+        return (
+            tuple(ids[place:end]) == form.ids
+            and before not in edges.unfinished
+            and not (end < len(ids) and ids[end] in edges.continuing)
+            and (not form.initial or before is None or before in edges.final)
+        )
+
+    return any(at(place, form) for form in term for place in range(len(ids)))
+
+
+def constrained(
+    config: Search,
+    table: Table,
+    srcs: Sequence[Sequence[int]],
+    every: Sequence[Sequence[Term]],
+    edges: Edges,
+    n: int = 1,
+) -> list[list[Hypothesis]]:
+    automata = [Automaton(own, edges) for own in every]
+    return beam_search(table, *batch(*srcs), config, n_best=n, automata=automata)
+
+
+@given(seed=st.integers(0, 10**6), own=terms, edges=st.sampled_from(EDGES))
+@settings(max_examples=60, deadline=None)
+def test_a_wide_beam_finds_the_best_of_all_translations_that_contain_the_terms(
+    seed: int, own: list[Term], edges: Edges
+) -> None:
+    config = Search(length_penalty="avg", max_len_a=0.5, max_len_b=3, beam_size=400, stop="all")
+    table, src = Table(seed), [4, 5]
+    expected = [h for h in enumerate_all(table, src, config) if all(contains(h.ids, term, edges) for term in own)]
+    [found] = constrained(config, table, [src], [own], edges, n=400)
+    assert same(found, expected)
+
+
+@given(seed=st.integers(0, 10**6), config=configs, src=sources, own=terms, edges=st.sampled_from(EDGES))
+@settings(max_examples=150, deadline=None)
+def test_every_term_is_met_by_a_beam_of_any_size_if_the_length_leaves_room(
+    seed: int, config: Search, src: list[int], own: list[Term], edges: Edges
+) -> None:
+    config = replace(config, max_len_b=8)
+    for hypothesis in constrained(config, Table(seed), [src], [own], edges, n=config.beam_size)[0]:
+        assert all(contains(hypothesis.ids, term, edges) for term in own)
+        assert len(hypothesis.ids) <= config.longest(len(src))
+
+
+@given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=4), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_batch_mates_and_the_order_of_terms_change_nothing(
+    seed: int, config: Search, srcs: list[list[int]], data: st.DataObject
+) -> None:
+    every = [data.draw(terms) for _ in srcs]
+    n = config.beam_size
+    together = constrained(config, Table(seed), srcs, every, BPE, n)
+    for src, own, found in zip(srcs, every, together, strict=True):
+        assert same(found, constrained(config, Table(seed), [src], [own[::-1]], BPE, n)[0])
+
+
+@given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=4), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_only_a_sentence_whose_translations_lack_a_term_is_searched_with_it(
+    seed: int, config: Search, srcs: list[list[int]], data: st.DataObject
+) -> None:
+    every, n = [data.draw(terms) for _ in srcs], config.beam_size
+    plain = beam_search(Table(seed), *batch(*srcs), config, n_best=n)
+    needed = constrained(config, Table(seed), srcs, every, BPE, n)
+    found = translate_ids(
+        Table(seed), srcs, config, device=torch.device("cpu"), n_best=n, constraints=Constraints(every, BPE)
+    )
+    for own, without, within, ours in zip(every, plain, needed, found, strict=True):
+        met = all(contains(h.ids, term, BPE) for h in without for term in own)
+        assert same(ours, without if met else within)
+
+
+@given(seed=st.integers(0, 10**6), config=configs, src=sources, own=terms)
+@settings(max_examples=50, deadline=None)
+def test_scores_are_the_models_own(seed: int, config: Search, src: list[int], own: list[Term]) -> None:
+    table = Table(seed)
+    for h in constrained(config, table, [src], [own], PLAIN, n=config.beam_size)[0]:
+        history = [1, *h.ids]
+        expected = [float(table.row([*src, EOS], history[: t + 1])[w]) for t, w in enumerate([*h.ids, EOS])]
+        np.testing.assert_allclose(h.log_probs, expected, atol=1e-4)
+        assert math.isclose(h.score, config.score(h.log_prob, len(expected)), rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_term_may_come_in_part_from_the_prefix(beam: int) -> None:
+    config = Search(beam_size=beam, max_len_a=0, max_len_b=9)
+    own = [[Form((4, 5, UNK), False)]]
+    automata = [Automaton(own, PLAIN)]
+    [[found]] = beam_search(Table(2), *batch([7]), config, forced=[[UNK, 4, 5]], automata=automata)
+    assert found.ids[:3] == [UNK, 4, 5]
+    assert contains(found.ids, own[0], PLAIN)
+
+
+def test_where_the_length_leaves_no_room_the_translation_is_as_long_as_it_may_be() -> None:
+    config = Search(beam_size=2, max_len_a=0, max_len_b=2)
+    [[found]] = constrained(config, Table(1), [[7]], [[[Form((4, 5, 5), False)]]], PLAIN)
+    assert len(found.ids) == 2
+
+
+def test_what_is_left_of_a_hypothesis_is_nothing_once_it_contains_the_terms() -> None:
+    own = [[Form((4, 5), False), Form((UNK,), False)], [Form((5, 5, 4), False)]]
+    for edges in EDGES:
+        automaton = Automaton(own, edges)
+        for ids in itertools.product((UNK, 4, 5), repeat=4):
+            state = functools.reduce(automaton.after, ids, automaton.start)
+            most, least = automaton.left(state)
+            assert most >= least
+            assert (most == 0) == (least == 0) == all(contains(ids, term, edges) for term in own)

@@ -1,0 +1,171 @@
+"""Terms of a glossary in lines and translations."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nmtkit
+from nmtkit.config import dump_yaml, to_dict
+from nmtkit.errors import UserError
+from nmtkit.text.settings import Prep, Side
+from nmtkit.translation import loading
+from nmtkit.translation.request import Request, Terms
+from nmtkit.translation.terms import read_terms
+from nmtkit.translation.translation import Translation
+from nmtkit.translation.translator import Translator
+from tests.echo import load_echo, with_lexicon, write_folder, write_model
+
+
+@pytest.fixture
+def translator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Translator:
+    """Says the source again; its vocabulary has the words a to h and lower, as the pieces low@@ and er."""
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    return nmtkit.load(write_folder(tmp_path / "run"), device="cpu")
+
+
+def translated(translator: Translator, line: str, terms: Terms, **wishes: Any) -> Translation:
+    [[best, *_]] = translator.answer([line], Request(terms=terms, **wishes))
+    return best
+
+
+def test_a_term_of_the_line_is_in_its_translation_and_no_other_is(translator: Translator) -> None:
+    best = translated(translator, "a b c", (("b", "g"), ("d", "h")))
+    assert "g" in best.tokens
+    assert "h" not in best.tokens
+    assert best.terms == [("b", "g")]
+    assert translated(translator, "a c", (("b", "g"),)).text == "a c"
+
+
+@pytest.mark.parametrize("wishes", [{"beam_size": 1}, {"n_best": 3}, {"replace_unk": True},
+                                    {"max_input_length": 2}, {"tokenized": True}, {"alignment": True},
+                                    {"coverage_penalty": 0.1}, {"attention": True, "stop": "all"}])  # fmt: skip
+def test_terms_go_with_every_other_option_of_a_beam_search(translator: Translator, wishes: dict[str, Any]) -> None:
+    translator = with_lexicon(translator, {"a": "b"})
+    terms = (("b", "g h"), ("d", "f|low@@ er" if "tokenized" in wishes else "f|lower"))
+    for best in translator.answer(["a b c d e", "", "c", "d"], Request(terms=terms, **wishes))[0]:
+        assert [term.form is not None for term in best.terms or ()] == [True, True]
+        assert "g h" in best.text
+
+
+def test_a_shortlist_has_the_words_of_terms(tmp_path: Path) -> None:
+    translator = nmtkit.load(write_model(tmp_path / "run", "rnnsearch"), device="cpu")
+    translator = with_lexicon(translator, {"a": "b"})
+    best = translated(translator, "a b", (("b", "g|h"),), shortlist=0, replace_unk=True)
+    assert [term.form is not None for term in best.terms or ()] == [True]
+
+
+def test_an_ensemble_keeps_terms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    folders = [write_folder(tmp_path / name) for name in ("one", "two")]
+    assert "g" in translated(nmtkit.load(folders, device="cpu"), "a b", (("b", "g"),)).tokens
+
+
+def test_terms_follow_a_prefix_or_are_in_it(translator: Translator) -> None:
+    request = Request(terms=(("b", "g"),), prefixes=True)
+    for prefix in ("h", "g", "h g"):
+        [[best]] = translator.answer(["a b"], request, [prefix])
+        assert best.text.startswith(prefix)
+        assert "g" in best.tokens
+
+
+def test_the_order_of_terms_and_of_lines_changes_nothing(translator: Translator) -> None:
+    terms, lines = (("b", "g"), ("a b", "h"), ("c", "f|e")), ["a b c", "b c", "c", "a d"]
+    one = [best.text for [best] in translator.answer(lines, Request(terms=terms))]
+    other = [best.text for [best] in translator.answer(lines[::-1], Request(terms=terms[::-1]))]
+    assert one == other[::-1]
+
+
+def test_the_longest_of_the_terms_that_begin_at_a_word_counts(translator: Translator) -> None:
+    best = translated(translator, "a b c", (("a", "e"), ("a b", "f"), ("b c", "g")))
+    assert best.terms == [("a b", "f")]
+
+
+def test_whole_words_only_are_terms(translator: Translator) -> None:
+    assert translated(translator, "a lower", (("low", "g"), ("er", "h"))).terms == []
+    best = translated(translator, "a b", (("b", "er"),))
+    assert ("low@@", "er") not in itertools.pairwise(best.tokens)
+
+
+def test_the_first_word_of_a_sentence_may_have_a_capital(translator: Translator) -> None:
+    assert translated(translator, "B a", (("b", "g"),)).terms == [("b", "g")]
+    assert translated(translator, "a B", (("b", "g"),)).terms == []
+    assert translated(translator, "b a", (("B", "g"),)).terms == []
+
+
+def test_at_the_beginning_of_a_sentence_a_term_has_a_capital(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    folder = write_folder(tmp_path / "run")
+    side = Side("en", normalize=False, tokenizer="none", segmentation="words")
+    (folder / "prep.yaml").write_text(dump_yaml(to_dict(Prep(side, side))))
+    vocab = (folder / "vocab.tgt").read_text().replace("h\t", "G\t")
+    for name in ("src", "tgt"):
+        (folder / f"vocab.{name}").write_text(vocab)
+    translator = nmtkit.load(folder, device="cpu")
+    [[first]] = translator.answer(["G a"], Request(terms=(("g", "g"),)))
+    assert first.text == "G a"  # which is the form with a capital, so that no search with terms is needed
+    assert first.terms == [("g", "g")]
+
+
+def test_words_that_the_vocabulary_lacks_are_spelled_as_the_term_is(translator: Translator) -> None:
+    translator = with_lexicon(translator, {"a": "b"})
+    for wishes in ({}, {"replace_unk": True}):
+        best = translated(translator, "a b", (("b", "Zoë"),), **wishes)
+        assert best.terms == [("b", "Zoë")]
+        assert "Zoë" in best.text
+
+
+def test_a_term_that_does_not_fit_is_reported(translator: Translator) -> None:
+    best = translated(translator, "a", (("a", "b c d e f g h"),), max_len_a=0, max_len_b=3)
+    assert best.terms == [("a", None)]
+
+
+def test_what_searches_for_no_beam_has_no_terms() -> None:
+    with pytest.raises(UserError, match="leave `terms` out"):
+        Request(terms=(("a", "b"),), seed=1)
+    with pytest.raises(UserError, match="leave `terms` out"):
+        Request(terms=(("a", "b"),), references=True)
+
+
+@pytest.mark.parametrize("pair", [("a", ""), (" ", "b"), ("a", "b||c"), ("a",), ("a", "b", "c")])
+def test_a_term_has_a_source_and_a_translation(pair: Any) -> None:
+    with pytest.raises(UserError, match=r"`terms`: .* is not a source term and its translation"):
+        Request(terms=(pair,))
+
+
+def test_terms_are_read_from_lines_with_tabs_and_from_csv(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("# Glossary\n\ndog\tchien|chienne\tan animal\nhash\t#\n")
+    assert read_terms(tmp_path / "a.tsv") == (("dog", "chien|chienne"), ("hash", "#"))
+    (tmp_path / "a.csv").write_text('dog,chien\n"red, hot",brûlant,note\n')
+    assert read_terms(tmp_path / "a.csv") == (("dog", "chien"), ("red, hot", "brûlant"))
+
+
+def test_terms_are_read_from_tbx(tmp_path: Path) -> None:
+    pytest.importorskip("lxml", reason="install nmtkit[files]")
+    entry = "<langSet xml:lang='{}'>{}</langSet>"
+    forms = "<tig><term>chien</term></tig><ntig><termGrp><term>la chienne</term></termGrp></ntig>"
+    sides = entry.format("en", "<tig><term>dog</term></tig>") + entry.format("fr", forms)
+    for head in ("<martif>", "<tbx xmlns='urn:iso:std:iso:30042:ed-2'>"):  # of 2008 and of 2019
+        (tmp_path / "a.tbx").write_text(f"{head}<termEntry>{sides}</termEntry></{head[1:].split()[0].strip('>')}>")
+        assert read_terms(tmp_path / "a.tbx") == (("dog", "chien|la chienne"),)
+    for wrong, complaint in (
+        ("<martif>", "not TBX"),
+        ("<a/>", "has no terms"),
+        (f"<a><termEntry>{sides}{entry.format('de', 'x')}</termEntry></a>", "3 languages"),
+    ):
+        (tmp_path / "a.tbx").write_text(wrong)
+        with pytest.raises(UserError, match=complaint):
+            read_terms(tmp_path / "a.tbx")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [("a.tsv", "dog\tchien\ncat\n", r"a.tsv:2: expected a source term, a tab and its translation; found 'cat'"),
+     ("a.csv", "dog\n", r"a.csv:1: expected a source term, a comma and its translation; found 'dog'"),
+     ("a.tsv", "dog\tchien|\n", r"a.tsv:1: expected a source term"), ("a.tsv", "\n", r"a.tsv: has no terms")],
+)  # fmt: skip
+def test_other_lines_are_refused(tmp_path: Path, name: str, text: str, complaint: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=complaint):
+        read_terms(tmp_path / name)
