@@ -12,6 +12,7 @@ import sys
 import tarfile
 import threading
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +20,8 @@ import pytest
 import yaml
 
 from nmtkit.experiment.presets import preset_names
+from nmtkit.text.sentencepieces import learn_sentencepieces
+from tests.importing import marian, nematus_files, test_fairseq
 from tests.test_quickstart_corpus import grammar
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -69,6 +72,7 @@ def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path:
             "low-resource",
             "miniature",
             "multi30k",
+            "published",
             "quickstart",
             "tatoeba-en-de",
         ):
@@ -351,6 +355,70 @@ def test_iwslt14_de_en_runs_end_to_end_on_the_talks_and_on_text_of_the_users(
         assert len((own / name).read_text().splitlines()) == 20
     assert "@@" in (work / "data" / "train.src").read_text()
     assert "@@" not in (own / "data-unsplit" / "train.src").read_text()
+
+
+WMT14 = "test-full/newstest2014-{}-{}.sgm"
+SETS = {
+    "wmt14/test-full.tgz": sgml("test", WMT14.format("deen", "src.en"), WMT14.format("deen", "ref.de"))
+    | sgml("test", WMT14.format("fren", "src.en"), WMT14.format("fren", "ref.fr")),
+    "wmt17/translation-task/test.tgz": sgml(
+        "test", "test/newstest2017-ende-src.en.sgm", "test/newstest2017-ende-ref.de.sgm"
+    ),
+}
+
+
+def tar(folder: Path, path: Path) -> None:
+    """The folder as an archive with one folder."""
+    path.parent.mkdir(parents=True)
+    with tarfile.open(path, "w:bz2") as archive:
+        archive.add(folder, "model")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("system", "language"), [("opus-mt-en-de", "de"), ("uedin-wmt17-en-de", "de"), ("fconv-wmt14-en-de", "de"),
+                             ("fconv-wmt14-en-fr", "fr")]
+)  # fmt: skip
+def test_published_systems_are_imported_and_scored(
+    system: str, language: str, serve: Serve, recipe: Recipe, tmp_path: Path
+) -> None:
+    serve(SETS)
+    served, theirs = tmp_path / "served", tmp_path / "theirs"
+    if system.startswith("opus"):
+        name = "opus.spm32k-spm32k.transformer-align.model1.npz.best-perplexity.npz"
+        vocabularies = ["opus.spm32k-spm32k.vocab.yml"] * 2
+        marian.write(marian.model("transformer", tied_embeddings_all=True), theirs, models=[name], vocabs=vocabularies)
+        (theirs / "model.npz").rename(theirs / name)
+        (theirs / "vocab.yml").rename(theirs / vocabularies[0])
+        (theirs / "preprocess.sh").write_text("#!/bin/bash\n")
+        pieces = learn_sentencepieces(Counter({"the": 5, "cat": 4, "no": 3}), 14, ["en"])
+        for spm in ("source.spm", "target.spm"):
+            (theirs / spm).write_bytes(pieces)
+        archive = served / "OPUS-MT-models" / "en-de" / "opus-2020-02-26.zip"
+        archive.parent.mkdir(parents=True)
+        with zipfile.ZipFile(archive, "w") as file:
+            for path in theirs.iterdir():
+                file.write(path, path.name)
+    elif system.startswith("uedin"):
+        folder = served / "wmt17_systems" / "en-de"
+        folder.parent.mkdir(parents=True)
+        nematus_files.write(folder, "nematus-baseline")
+        for path in folder.glob("model.npz*"):
+            path.rename(path.with_name(path.name.replace("model", "model.l2r.ens1")))
+        (folder / "ende.bpe").write_text("#version: 0.2\nt h\n")
+        for side in ("en", "de"):
+            (folder / f"truecase-model.{side}").write_text("the (5/5)\n")
+    else:
+        test_fairseq.write(theirs, target_lang=language)
+        (theirs / "dict.de.txt").rename(theirs / f"dict.{language}.txt")
+        (theirs / "bpecodes").write_text("#version: 0.2\nt h\n")
+        version = ".v2" if language == "fr" else ""
+        tar(theirs, served / "fairseq" / "models" / f"wmt14{version}.en-{language}.fconv-py.tar.bz2")
+    printed = recipe("published", system)
+    assert "published: " in printed
+    assert "multi-bleu" in printed
+    [translations] = (tmp_path / "work").glob(f"newstest*.{system}.{language}")
+    assert len(translations.read_text().splitlines()) == 20
 
 
 def serve_multi30k(served: Path) -> None:

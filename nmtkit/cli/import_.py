@@ -13,9 +13,9 @@ def import_(options: ImportOptions) -> None:
     nmtkit translate -m uedin < in.txt
 
     Nematus: model.npz, and in the same folder its options (model.npz.json), dictionaries and any BPE codes. Marian,
-    also OPUS-MT: the folder with decoder.yml, weights, vocabularies and any SentencePiece models. fairseq's fconv: the
-    folder with the checkpoint (.pt), dict.*.txt of both languages and any bpecodes. A model that nmtkit cannot
-    represent exactly is refused, and nothing is written.
+    also OPUS-MT: the folder with decoder.yml, weights, vocabularies and any SentencePiece models. Hugging Face's
+    MarianMTModel: its folder. fairseq's fconv: the folder with the checkpoint (.pt), dict.*.txt of both languages and
+    any bpecodes. A model that nmtkit cannot represent exactly is refused, and nothing is written.
     """
     imported = write_import(options)
     for line in str(imported).splitlines():

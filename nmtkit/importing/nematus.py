@@ -2,7 +2,8 @@
 that these name, and any BPE codes (``*.bpe``) and truecasing models (``truecase-model.LANGUAGE``).
 
 They become models of ``models/bideep.py``, which computes what Nematus' code does (tag wmt17.v0.4; names of tensors are
-those of its ``layers.py`` and ``nmt.py``). Weight normalisation is applied once, at import.
+those of its ``layers.py`` and ``nmt.py``). Weight normalisation is applied once, at import. A checkpoint of Nematus in
+TensorFlow has these names after its own ``theano_tf_convert.py --from_tf``; copy its ``.json`` beside what that writes.
 
 In Nematus eos is 0 and UNK is 1; ``<pad>`` and ``<s>``, which it lacks, have a bias that gives them no probability.
 """
@@ -40,6 +41,7 @@ _HISTORY = re.compile("history_errs|uidx|zipped_params|adam.*|adadelta.*|rmsprop
 # Options, with their values in files that lack them (``compat.py``).
 _DEFAULTS: dict[str, Any] = {
     "encoder": "gru", "decoder": "gru_cond", "decoder_deep": "gru", "factors": 1, "enc_depth": 1,
+    "output_hidden_activation": "tanh",
     "enc_depth_bidirectional": None, "enc_recurrence_transition_depth": 1,
     "enc_recurrence_transition_deep_input": False, "dec_depth": 1, "dec_base_recurrence_transition_depth": 2,
     "dec_base_recurrence_transition_deep_context": False, "dec_high_recurrence_transition_depth": None,
@@ -48,14 +50,20 @@ _DEFAULTS: dict[str, Any] = {
     "tie_decoder_embeddings": False, "use_dropout": False, "model_version": 0, "dim_word": None, "dim": None,
     "dictionaries": None, "n_words_src": None, "n_words": None,
 }  # fmt: skip
+# What the version in TensorFlow called some of them; its dropout was always that of model_version 0.1.
+_IN_TENSORFLOW = {
+    "embedding_size": "dim_word", "state_size": "dim", "source_vocab_size": "n_words_src",
+    "target_vocab_size": "n_words", "use_layer_norm": "layer_normalisation",
+}  # fmt: skip
 _COUNTS = (
     "dim_word", "dim", "enc_depth", "enc_depth_bidirectional", "enc_recurrence_transition_depth", "dec_depth",
     "dec_base_recurrence_transition_depth", "dec_high_recurrence_transition_depth", "output_depth",
 )  # fmt: skip
 # Options of which nmtkit's architecture has one value only.
 _ONLY = {
-    "encoder": "gru", "decoder": "gru_cond", "factors": 1, "enc_recurrence_transition_deep_input": False,
-    "dec_base_recurrence_transition_deep_context": False, "dec_high_recurrence_transition_deep_input": False,
+    "encoder": "gru", "decoder": "gru_cond", "factors": 1, "output_hidden_activation": "tanh",
+    "enc_recurrence_transition_deep_input": False, "dec_base_recurrence_transition_deep_context": False,
+    "dec_high_recurrence_transition_deep_input": False,
 }  # fmt: skip
 # decoder_deep and dec_deep_context: the cell of the decoder's levels above the base.
 _CELLS = {
@@ -111,6 +119,8 @@ def _options(file: Path) -> dict[str, Any]:
     """The options of a file of weights. Raises UserError for a value that nmtkit's architecture does not have."""
     path = file.with_name(f"{file.name}.json")
     given = read_json(path, "Nematus writes it beside the weights; copy it there")
+    if "source_vocab_size" in given:
+        given = {"model_version": 0.1} | {_IN_TENSORFLOW.get(name, name): value for name, value in given.items()}
     if "deep_include_ctx" in given:  # the older name
         given.setdefault("dec_deep_context", given["deep_include_ctx"])
     options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}

@@ -107,7 +107,7 @@ class Config:
         self.path = folder / "config.json"
         self.values = read_json(self.path, "transformers writes it beside the weights; copy it there")
         search = folder / "generation_config.json"
-        self.values |= read_json(search, "") if search.is_file() else {}
+        self.values |= read_json(search, "copy it again") if search.is_file() else {}
         self.require("model_type", "marian")
         for name, (value, default) in _ONLY.items():
             self.require(name, value, default=default)

@@ -101,6 +101,7 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
         "d_bias": FLOAT.or_none(), "room": FLOAT, "words": SIZE, "stride": SIZE, "low": FLAG,
     },
     # search.h
+    "log_softmax": {"logits": LOW, "result": FLOAT, "words": SIZE, "low": FLAG},
     "best": {
         "values": FLOAT.with_gaps(), "found": FLOAT, "columns": INT64, "room": INT32, "stride": SIZE, "words": SIZE,
         "first": SIZE, "k": SIZE,

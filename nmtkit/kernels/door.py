@@ -105,6 +105,9 @@ KERNELS = {
             _numbers(3, 70, dtype=dtype), _numbers(70), torch.tensor([0, 66, 69]), 0.1, torch.zeros(70),
         ),
     ),
+    "log_softmax": Kernel(
+        search.log_softmax, ("log_softmax",), library.BOTH, lambda dtype: (_numbers(3, 200, dtype=dtype),)
+    ),
     "best": Kernel(search.best, ("best",), FLOAT32, lambda _: (_numbers(3, 200), 5, 2)),
     "best_log_softmax": Kernel(
         search.best_log_softmax, ("best_log_softmax",), library.BOTH,

@@ -15,6 +15,24 @@ INLINE float NAMED(sum_of_exponentials)(const void *x, int64_t words, float grea
     return SUM(j, words, NAMED(exponential)(NAMED(read)(x, j, low) - greatest));
 }
 
+GIVEN(log_softmax) {
+    const any *logits; /* (rows, words) */
+    float *result;     /* (rows, words) */
+    int64_t words, low;
+};
+
+BODY(log_softmax, int low) {
+    int64_t words = given->words;
+    for (int64_t i = from; i < to; i++) {
+        const void *x = NAMED(row)(given->logits, i, words, low);
+        float *y = given->result + i * words, greatest = NAMED(unordered)(NAMED(most)(x, 0, words, low));
+        float all = logf(NAMED(sum_of_exponentials)(x, words, greatest, low));
+        for (int64_t j = 0; j < words; j++) y[j] = (NAMED(read)(x, j, low) - greatest) - all;
+    }
+}
+
+KERNEL_OF(log_softmax, low)
+
 enum { NAMED(GROUP) = 64 }; /* columns */
 
 /* The maximum of a row's words, and the maxima of its complete groups. */

@@ -11,6 +11,14 @@ from nmtkit.kernels.library import parts, run
 GROUP = 64  # columns with a common maximum, as in search.h
 
 
+def log_softmax(logits: Tensor) -> Tensor:
+    """The log softmax (N, V) in float32 of logits (N, V) in float32 or bfloat16."""
+    logits, rows = logits.contiguous(), len(logits)
+    out = torch.empty_like(logits, dtype=torch.float32)
+    run("log_softmax", rows, parts(rows, out.numel()), logits=logits, result=out, words=logits.shape[1])
+    return out
+
+
 def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
     """The top k of each row of values (N, V) in float32, sorted, and their columns, (N, k) each.
 

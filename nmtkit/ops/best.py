@@ -29,7 +29,9 @@ def softmax_of(logits: Tensor) -> LogProbs:
 
 def whole(log_probs: LogProbs) -> Tensor:
     """All log-probabilities (N, V), normalised, in float32."""
-    return log_probs if isinstance(log_probs, Tensor) else log_probs.values.float().log_softmax(dim=-1)
+    if isinstance(log_probs, Tensor):
+        return log_probs
+    return kernel("log_softmax", log_softmax, log_probs.values)(log_probs.values)
 
 
 def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
@@ -45,9 +47,14 @@ def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
     return find(log_probs, min(k, log_probs.shape[1] - first), first)
 
 
+def log_softmax(logits: Tensor) -> Tensor:
+    """The log softmax (N, V) in float32 of logits (N, V) in float32 or bfloat16."""
+    return logits.float().log_softmax(dim=-1)
+
+
 def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
     """``best_values`` (N, k) of the log softmax of logits (N, V)."""
-    return best_values(whole(Logits(logits)), k, first)
+    return best_values(log_softmax(logits), k, first)
 
 
 def best_values(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "nematus": nematus.plain,
     "attention": attention.there_and_back,
     "cross_entropy": cross_entropy.losses,
+    "log_softmax": best.log_softmax,
     "best": best.best_values,
     "best_log_softmax": best.best_log_softmax,
     "scores": attention.quick_scores,

@@ -18,7 +18,7 @@ from nmtkit.serving.search import Offer, describe, search, translators_of
 from nmtkit.serving.service import Service
 from nmtkit.text.sentencepieces import MARK, package
 from nmtkit.translation.jobs import Models
-from tests.importing import marian, nematus_files, test_fairseq
+from tests.importing import marian, nematus_files, test_fairseq, transformers_files
 
 
 def write_with_pieces(folder: Path) -> None:
@@ -39,6 +39,7 @@ WRITERS: dict[str, Write] = {
     "fairseq": test_fairseq.write,
     "OPUS-MT": lambda folder: marian.write(marian.model("transformer", tied_embeddings_all=True), folder),
     "OPUS-MT, SentencePiece": write_with_pieces,
+    "OPUS-MT of Hugging Face": transformers_files.write,
     "Marian, s2s": lambda folder: marian.write(marian.model("s2s"), folder),
     "Marian, nematus": lambda folder: marian.write(marian.model("nematus"), folder),
 }

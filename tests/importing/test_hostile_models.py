@@ -10,7 +10,7 @@ import pytest
 from nmtkit.errors import UserError
 from nmtkit.importing.reading import read
 from nmtkit.text.sentencepieces import learn_sentencepieces
-from tests.importing import marian, nematus_files, test_fairseq
+from tests.importing import marian, nematus_files, test_fairseq, transformers_files
 
 pytestmark = pytest.mark.usefixtures("alarm")
 
@@ -37,6 +37,11 @@ def write_marian(folder: Path) -> str:
     return "model.npz"
 
 
+def write_transformers(folder: Path) -> str:
+    transformers_files.write(folder)
+    return "model.safetensors"
+
+
 def write_fairseq(folder: Path) -> str:
     test_fairseq.write(folder)
     return "model.pt"
@@ -49,6 +54,7 @@ def write_fairseq(folder: Path) -> str:
         *((write_nematus, name) for name in ("model.npz", "model.npz.json", "vocab.en.json")),
         *((write_marian, name) for name in ("model.npz", "decoder.yml", "vocab.yml")),
         *((write_fairseq, name) for name in ("model.pt", "dict.en.txt")),
+        *((write_transformers, name) for name in ("model.safetensors", "config.json", "vocab.json")),
     ],
 )
 def test_a_model_with_a_pipe_or_a_device_is_refused(

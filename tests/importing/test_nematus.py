@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,7 @@ def test_an_imported_model_has_the_log_probabilities_of_the_authors_code(system:
 @pytest.mark.parametrize(
     ("option", "value", "complaint"),
     [
+        ("output_hidden_activation", "relu", "output_hidden_activation relu: cannot be imported; only tanh can"),
         ("factors", 2, "factors 2: cannot be imported; only 1 can"),
         ("enc_recurrence_transition_deep_input", True, "cannot be imported; only False can"),
         ("decoder_deep", "lstm", "decoder_deep lstm with dec_deep_context True: cannot be imported"),
@@ -123,6 +125,57 @@ def test_weight_normalisation_is_part_of_the_imported_weights(tmp_path: Path) ->
     found = nmtkit_package.import_model(file, output=tmp_path / "ours").found
     expected = w / (np.sqrt((w * w).sum(0) + 1e-5) * scale)
     np.testing.assert_allclose(found.parameters["decoder.initial.weight"].numpy(), expected, rtol=1e-6)
+
+
+def names_from_tensorflow(options: dict[str, Any]) -> set[str]:
+    """The arrays that Nematus' ``theano_tf_convert.py --from_tf`` writes, if the checkpoint has all its variables."""
+
+    def gru(prefix: str, parts: str, transition: int) -> set[str]:
+        suffix = f"_drt_{transition}" if transition else ""
+        names = [f"{prefix}_{part}{suffix}" for part in parts.split()]
+        return {*names, *(f"{name}_ln{letter}" for name in names if "_b" not in name for letter in "bs")}
+
+    levels = [f"encoder{way}{f'_{k + 1}' if k else ''}" for way in ("", "_r") for k in range(options["enc_depth"])]
+    cells = [(name, options["enc_recurrence_transition_depth"]) for name in levels]
+    high = options["dec_high_recurrence_transition_depth"]
+    cells += [(f"decoder_{k + 2}", high) for k in range(options["dec_depth"] - 1)]
+    names = gru("decoder", "U Ux W Wx b bx", 0) | gru("decoder", "Wc Wcx", 0)
+    for k in range(options["dec_base_recurrence_transition_depth"] - 1):
+        suffix = f"_drt_{k}" if k else ""
+        added = gru("decoder", "U_nl Ux_nl b_nl bx_nl", 0)
+        names |= {re.sub("_nl", f"_nl{suffix}", name) for name in added}
+    for prefix, depth in cells:
+        names |= gru(prefix, "U Ux W Wx b bx", 0)
+        for k in range(1, depth):
+            names |= gru(prefix, "U Ux b bx", k)
+    names |= {f"decoder_{name}" for name in ("U_att", "W_comb_att", "Wc_att", "b_att", "c_tt")}
+    names |= {f"decoder_{name}_ln{letter}" for name in ("W_comb_att", "Wc_att") for letter in "bs"}
+    layers = ("ff_state", "ff_logit_ctx", "ff_logit_lstm", "ff_logit_prev")
+    names |= {f"{layer}_{part}" for layer in layers for part in ("W", "b", "ln_b", "ln_s")}
+    return names | {"Wemb", "Wemb_dec", "ff_logit_W", "ff_logit_b", "history_errs", "uidx"}
+
+
+@pytest.mark.parametrize(
+    "system", ["bideep", "dec-dt8", "dec-gru4", "enc-alt3", "enc-alt4", "enc-dt4", "nematus-baseline", "nematus-dt"]
+)
+def test_a_checkpoint_of_tensorflow_is_one_of_theano_after_nematus_own_conversion(system: str, tmp_path: Path) -> None:
+    """Its names of arrays are the same; its options have a few other names."""
+    file = write(tmp_path / "theirs", system)
+    theano = nmtkit_package.import_model(file, output=tmp_path / "ours").found
+    settings = file.with_name("model.npz.json")
+    options = json.loads(settings.read_text())
+    assert set(np.load(file)) <= names_from_tensorflow(options)
+    arrays = dict(np.load(file)) | {"history_errs": np.array([]), "decoder_c_tt": np.zeros(1, np.float32)}
+    np.savez(file, **arrays)
+    new = {"dim_word": "embedding_size", "dim": "state_size", "n_words_src": "source_vocab_size",
+           "n_words": "target_vocab_size", "layer_normalisation": "use_layer_norm"}  # fmt: skip
+    options |= {"use_dropout": True, "output_hidden_activation": "tanh"}
+    settings.write_text(json.dumps({new.get(name, name): value for name, value in options.items()}))
+    tensorflow = nmtkit_package.import_model(file, output=tmp_path / "ours").found
+    assert tensorflow.experiment.model == theano.experiment.model
+    for name, tensor in tensorflow.parameters.items():
+        if not name.endswith("score_shift"):  # which changes no probability, and which TensorFlow lacks
+            assert torch.equal(tensor, theano.parameters[name])
 
 
 def damaged(file: Path, kind: str) -> None:

@@ -104,7 +104,8 @@ def test_what_cannot_be_held_exactly_is_refused(setting: str, value: Any, compla
         ("further", "tensor model.encoder.layer_norm.weight: has no place"),
         ("start", "tensor model.shared.weight: the row 11 of <pad>, which begins translations, is not zero"),
         ("words", "vocab.json: not found; it belongs to the model"),
-        ("config", "config.json: damaged; transformers writes it beside the weights"),
+        ("config", "/config.json: damaged; transformers writes it beside the weights"),
+        ("search", "generation_config.json: damaged; copy it again"),
     ],
 )
 def test_bad_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: Path) -> None:
@@ -117,6 +118,8 @@ def test_bad_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: P
             weights.write_text("weights")
         case "config":
             (tmp_path / "config.json").write_text("[1")
+        case "search":
+            (tmp_path / "generation_config.json").write_text("[]")
         case "words":
             (tmp_path / "vocab.json").unlink()
         case _:

@@ -66,6 +66,33 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Tensor]], tu
 
 @needs_kernels
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("words", [1, 3, 64, 1003])
+def test_log_probabilities_are_those_of_pytorch(dtype: torch.dtype, words: int) -> None:
+    logits = (10 * drawn(7, words)).to(dtype)
+    logits[1] -= 1e4
+    logits[2] *= 8  # exponents far apart
+    exact = logits.double().log_softmax(1).float()  # PyTorch's own in float32 is coarse where all are far from 0
+    torch.testing.assert_close(search.log_softmax(logits), exact, rtol=1e-6, atol=5e-6)
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("wrong", [torch.nan, -torch.nan, torch.inf])
+def test_log_probabilities_of_what_is_no_number_are_none(dtype: torch.dtype, wrong: float) -> None:
+    logits = drawn(3, 100).to(dtype)
+    logits[1, 70] = wrong
+    assert search.log_softmax(logits).isnan().any(dim=1).tolist() == [False, True, False]
+
+
+@needs_kernels
+def test_a_word_that_cannot_be_has_the_log_probability_minus_infinity() -> None:
+    logits = drawn(3, 100)
+    logits[:, :50] = -torch.inf
+    torch.testing.assert_close(search.log_softmax(logits), logits.log_softmax(1), rtol=1e-6, atol=1e-5)
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.parametrize(("columns", "k"), [*itertools.product([3, GROUP, 20 * GROUP - 1, 33 * GROUP + 7], [1, 5])])
 def test_the_best_words_before_their_softmax_are_those_after_it(
@@ -75,7 +102,7 @@ def test_the_best_words_before_their_softmax_are_those_after_it(
     logits = (10 * drawn(50, columns)).to(dtype)
     logits[:, :first] += 3  # these do not count, but they have a part in the softmax
     found, places = search.best_log_softmax(logits, k, first)
-    expected, expected_places = search.best(logits.double().log_softmax(1).float(), k, first)
+    expected, expected_places = search.best(search.log_softmax(logits), k, first)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=5e-6)
     assert torch.equal(logits.gather(1, places), logits.gather(1, expected_places))
     if dtype == torch.bfloat16:  # where many are equal
