@@ -65,8 +65,10 @@ def segmentation(folder: Path, vocabularies: Sequence[Path]) -> tuple[Prep, dict
     normalize = False
     if pieces:
         script = folder / "preprocess.sh"
-        # OPUS-MT's text is normalised before SentencePiece; Marian's own SentencePiece takes it as it is.
-        normalize = pieces != vocabularies and (not script.is_file() or b"normalize-punctuation" in script.read_bytes())
+        # OPUS-MT's text is normalised before SentencePiece, by Moses or by a list of quotes and wide signs, the most
+        # frequent of which Moses replaces likewise; Marian's own SentencePiece takes text as it is.
+        steps = script.read_text("utf-8", "replace") if script.is_file() else "normalize-punctuation"
+        normalize = pieces != vocabularies and any(sign in steps for sign in ("normalize-punctuation", "\u2019"))
         notes = [f"segmentation: SentencePiece, {pieces[0].name} and {pieces[1].name}"]
         notes += ["punctuation is normalised as by Moses before it"] * normalize
         for path in pieces:

@@ -129,6 +129,8 @@ def test_an_opus_folder_has_its_sentencepiece_models_and_its_settings_of_search(
     )  # fmt: skip
     (folder / "preprocess.sh").write_text("spm_encode --model source.spm", encoding="utf-8")
     assert not read(folder).prep.src.normalize
+    (folder / "preprocess.sh").write_text('sed -e "s/\u2019/\'/g" | spm_encode --model $2', encoding="utf-8")
+    assert read(folder).prep.src.normalize
 
 
 def test_bpe_codes_of_an_opus_folder_are_taken_too(tmp_path: Path) -> None:
