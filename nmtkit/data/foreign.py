@@ -64,7 +64,7 @@ def numbered_words(path: Path) -> Iterator[tuple[int, str]]:
         text = "\n".join(read_lines(path))
         # BaseLoader keeps everything as text: "no" and "1" are words.
         values: Any = json.loads(text) if path.suffix == ".json" else yaml.load(text, yaml.BaseLoader)  # noqa: S506
-        entries = sorted((int(number), word) for word, number in values.items())
+        entries = sorted((int(str(number)), word) for word, number in values.items())
     except (ValueError, OverflowError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
         raise UserError(f"{path}: expected a map of words to ids, as Marian and Nematus write it") from None
     yield from entries

@@ -178,7 +178,11 @@ class _Words:
         candidates = [(self._looking(before, parent), True)]
         if behind < len(self.source) and self.source_ends[behind] <= inside.end:
             edge = self.firsts[self.source[behind][0]]
-            if self.source[before][0] != self.source[behind][0] and self._copy(parent, edge).first < edge:
+            if (
+                self.source[before][0] != self.source[behind][0]
+                and self._has(parent, edge - 1)
+                and self._has(parent, edge)
+            ):
                 return (edge - 1, True) if joined else (edge, False)  # between two sentences
             candidates.insert(joined, (self._looking(behind, parent), False))
         elif parent.is_root:
@@ -194,8 +198,13 @@ class _Words:
         part, s = self.source[word]
         looks = self.parts[part].weights[:, s]
         first = self.firsts[part]
-        inside = [t for t in range(len(looks)) if looks[t] > 0 and self._copy(parent, first + t).end > first + t]
+        inside = [t for t in range(len(looks)) if looks[t] > 0 and self._has(parent, first + t)]
         return first + max(inside, key=lambda t: looks[t]) if inside else None
+
+    def _has(self, element: _Element, word: int) -> bool:
+        """Whether a target word is in an element."""
+        copy = self._copy(element, word)
+        return copy.first <= word < copy.end
 
     def _copy(self, element: _Element, word: int) -> _Copy:
         """The last copy of an element that begins before the end of a word."""

@@ -57,7 +57,7 @@ class Checkpoint(Tensors[Tensor]):
         super().__init__(path, tensors)
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """The tensor of this name in float32, which must have this shape."""
+        """The tensor of this name in float32, of this shape (R, C, ...). Raises UserError if it has another."""
         tensor = self.pop(name)
         if tensor.shape != shape:
             raise UserError(f"{self.path}: tensor {name}: shape {tuple(tensor.shape)}, expected {shape}")
