@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 BEST = Request()  # the best translation of each line
+DOCUMENTS = "Documents"  # of the help
 
 
 def _always() -> bool:
@@ -54,9 +55,9 @@ class TranslateOptions:
     device: str = option("auto", DEVICE.within(SPEED))
     keep: Sequence[str] = option((), Option(
         "Copy what matches this regular expression as it is; may be repeated. In documents, placeholders such as "
-        "{name} and %1$s, URLs and e-mail addresses are always copied.", metavar="REGEX", before="beam_size"))
+        "{name} and %1$s, URLs and e-mail addresses are always copied.", DOCUMENTS, metavar="REGEX"))
     columns: Sequence[str] = option((), Option(
-        "Column of a table (csv, tsv) to translate, by its name or number; may be repeated.", before="beam_size"))
+        "Column of a table (csv, tsv) to translate, by its name or number; may be repeated.", DOCUMENTS))
     jobs: int | None = option(None, JOBS_OF_SEARCH.within(SPEED))
     ready: Callable[[], bool] = _always  # whether the next line can be read without blocking
 # fmt: on

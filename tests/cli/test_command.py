@@ -98,7 +98,7 @@ def test_every_command_can_be_quiet_or_verbose(command: str) -> None:
     [
         (
             "translate", "--model --checkpoint --input --output --beam-size --n-best",
-            "Search, Output, Unknown words and large vocabularies, Ensembles, Speed and memory",
+            "Search, Output, Unknown words and large vocabularies, Ensembles, Speed and memory, Documents",
         ),
         (
             "serve", "--model --host --port --api-key --cors --split --beam-size",

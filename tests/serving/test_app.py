@@ -26,7 +26,7 @@ def test_a_text_beyond_a_limit_is_refused(start: Start, monkeypatch: pytest.Monk
     for name, most in {"LINE": 30, "ATTENTION": 20}.items():
         monkeypatch.setattr(service, name, most)
         monkeypatch.setattr(api, name, most)
-    told = {"body": 100_240, "characters": 40, "lines": 3, "line": 30, "attention": 20, "beam": 5}
+    told = {"body": 100_240, "characters": 40, "lines": 3, "line": 30, "attention": 20, "beam": 5, "terms": 20_000}
     assert client.get("/v1/models").json()["limits"] == told
     assert refusal(client, text="a" * 100_240) == (413, "the request has more than 100240 bytes")
     assert refusal(client, text="a " * 21) == (413, "the text has 42 characters and may have 40")
