@@ -20,6 +20,7 @@ from nmtkit.errors import UserError
 from nmtkit.machine.processes import WorkerLost
 from nmtkit.serving import api, libre
 from nmtkit.serving.engine import Busy, Late, log_error
+from nmtkit.serving.files import Files
 from nmtkit.serving.service import HttpError, Service
 
 Handler = Callable[[Service, HttpRequest], Awaitable[Response]]
@@ -35,6 +36,7 @@ def make_app(service: Service, origins: Sequence[str], hosts: Sequence[str]) -> 
 
     origins: other origins whose web pages may use it (CORS). hosts: allowed Host headers, or "*".
     """
+    documents = Files()
     files = StaticFiles(packages=[("nmtkit.serving", "static")])
 
     def static(name: str) -> Handler:
@@ -59,6 +61,8 @@ def make_app(service: Service, origins: Sequence[str], hosts: Sequence[str]) -> 
         ("/v1/models", "GET", api.models),
         ("/v1/translate", "POST", api.translate),
         ("/translate", "POST", libre.translate),
+        ("/translate_file", "POST", documents.translate),
+        ("/download_file/{name}", "GET", documents.download),
         ("/languages", "GET", libre.languages),
         ("/frontend/settings", "GET", libre.settings),
     ]
@@ -67,15 +71,15 @@ def make_app(service: Service, origins: Sequence[str], hosts: Sequence[str]) -> 
         allow_headers=["Authorization", "X-API-Key"],
     )  # fmt: skip
     return Starlette(
-        routes=[Route(path, guarded(service, handler), methods=[method]) for path, method, handler in handlers],
+        routes=[Route(path, guarded(service, path, handler), methods=[method]) for path, method, handler in handlers],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)), *([cross] if origins else [])],
         exception_handlers={HTTPException: http_error},
         lifespan=lifespan,
     )
 
 
-def guarded(service: Service, handler: Handler) -> Callable[[HttpRequest], Awaitable[Response]]:
-    """An endpoint with error handling and metrics."""
+def guarded(service: Service, path: str, handler: Handler) -> Callable[[HttpRequest], Awaitable[Response]]:
+    """An endpoint with error handling, and metrics under ``path``."""
 
     async def endpoint(http: HttpRequest) -> Response:
         began = time.monotonic()
@@ -97,7 +101,7 @@ def guarded(service: Service, handler: Handler) -> Callable[[HttpRequest], Await
         except Exception as error:
             log_error(error)
             response = refusal(500, "internal server error; see the server's log")
-        service.metrics.answered(http.url.path, response.status_code, time.monotonic() - began)
+        service.metrics.answered(path, response.status_code, time.monotonic() - began)
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers.setdefault("Cache-Control", "no-store")

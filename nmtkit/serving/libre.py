@@ -14,6 +14,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from nmtkit.config import build
+from nmtkit.documents.formats import SUFFIXES
 from nmtkit.documents.html import Html
 from nmtkit.documents.sentences import Span, between, count_lines, sentences
 from nmtkit.documents.translate import plan
@@ -54,7 +55,7 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     asked = build(Asked, {name: values[name] for name in names if name in values}, "the request")
     if asked.alternatives >= service.limits.beam:
         raise UserError(f"`alternatives`: {asked.alternatives} is not less than {service.limits.beam}")
-    model = _model(service, asked.source, asked.target)
+    model = model_between(service, asked.source, asked.target)
     count = 1 + asked.alternatives
     # The beam is at least as large as the n-best list; clients cannot set it.
     request = replace(
@@ -102,9 +103,9 @@ async def settings(service: Service, http: HttpRequest) -> Response:
             "keyRequired": service.key is not None,
             "charLimit": service.limits.characters,
             "frontendTimeout": 500,
-            "filesTranslation": False,
+            "filesTranslation": True,
             "suggestions": False,
-            "supportedFilesFormat": [],
+            "supportedFilesFormat": list(SUFFIXES),
             "language": {side: {"code": code, "name": language_name(code)} for side, code in sides.items()},
         }
     )
@@ -115,7 +116,7 @@ async def _values(service: Service, http: HttpRequest) -> dict[str, Any]:
     if http.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         return await service.json(http)
     try:
-        text = (await service.body(http)).decode("ascii")
+        text = (await service.body(http, service.limits.body)).decode("ascii")
         values: dict[str, Any] = dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=20))
     except UnicodeDecodeError:
         raise HttpError(400, "the form is not UTF-8") from None
@@ -127,7 +128,7 @@ async def _values(service: Service, http: HttpRequest) -> dict[str, Any]:
     return values
 
 
-def _model(service: Service, source: str, target: str) -> Description:
+def model_between(service: Service, source: str, target: str) -> Description:
     """The first translator for a language pair; ``auto`` as source works if a target has only one source language.
 
     Raises UserError if there is none, or if the source is ambiguous.

@@ -52,28 +52,19 @@ class Service:
         if not hmac.compare_digest(text.encode("utf-8", "surrogatepass"), self.key.encode("utf-8", "surrogatepass")):
             raise HttpError(403, "the API key is missing or wrong")
 
-    async def body(self, http: HttpRequest) -> bytes:
-        """The body of a request. Raises HttpError if it is too large or takes too long."""
+    async def body(self, http: HttpRequest, most: int) -> bytes:
+        """The body of a request. Raises HttpError if it has more than ``most`` bytes or takes too long."""
         try:
-            return await asyncio.wait_for(self._body(http), TRANSFER)
+            return await asyncio.wait_for(_body(http, most), TRANSFER)
         except asyncio.TimeoutError:
             raise HttpError(408, f"the request was not complete after {TRANSFER:g} seconds") from None
-
-    async def _body(self, http: HttpRequest) -> bytes:
-        content, size = bytearray(), 0
-        async for part in http.stream():
-            size += len(part)
-            # Read it all, because a client that is still sending reads no answer.
-            if size <= self.limits.body:
-                content += part
-        if size > self.limits.body:
-            raise HttpError(413, f"the request has more than {self.limits.body} bytes")
-        return bytes(content)
 
     async def json(self, http: HttpRequest) -> dict[str, Any]:
         """The JSON object in the body. Raises HttpError for anything else."""
         try:
-            values = json.loads((await self.body(http)).decode("utf-8"), parse_constant=_refuse_constant)
+            values = json.loads(
+                (await self.body(http, self.limits.body)).decode("utf-8"), parse_constant=_refuse_constant
+            )
         except UnicodeDecodeError as error:
             raise HttpError(400, f"the request is not UTF-8 at byte {error.start}") from None
         except (ValueError, RecursionError) as error:
@@ -121,6 +112,18 @@ class Service:
     ) -> list[Answer]:
         """The answer to each sentence. Raises ClientDisconnect, and cancels the search, if the client disconnects."""
         return await _unless_gone(http, self.engine.answer(kind, sentences, targets))
+
+
+async def _body(http: HttpRequest, most: int) -> bytes:
+    content, size = bytearray(), 0
+    async for part in http.stream():
+        size += len(part)
+        # Read it all, because a client that is still sending reads no answer.
+        if size <= most:
+            content += part
+    if size > most:
+        raise HttpError(413, f"the request has more than {most} bytes")
+    return bytes(content)
 
 
 async def _unless_gone(http: HttpRequest, work: Coroutine[Any, Any, T]) -> T:

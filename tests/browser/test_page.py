@@ -333,11 +333,12 @@ def test_everything_is_reached_and_done_by_keyboard(page: "Page") -> None:
     page.keyboard.type("a b c")
     page.wait_for_selector(".output .word")
     order = []
-    for _ in range(8):
+    for _ in range(10):
         page.keyboard.press("Tab")
         order.append(page.evaluate("document.activeElement.className || document.activeElement.textContent"))
     alternatives = page.locator(".alternatives button").all_text_contents()
-    assert order == ["model", "compare", "output", "copy", *alternatives, "scroll"]
+    assert order[:2] == ["soft", "Translate a file"]  # the first opens the terms
+    assert order[2:] == ["model", "compare", "output", "copy", *alternatives, "scroll"]
     page.locator(".output").focus()
     page.keyboard.press("ArrowRight")
     assert here(page, TARGET) == ["b"]
@@ -617,3 +618,22 @@ def test_the_accessibility_checker_axe_finds_nothing(open_page: Open) -> None:
                 page.get_by_text("word differs").wait_for()
             results = Axe().run(page)
             assert results.violations_count == 0, results.generate_report()
+
+
+# ---- Files ----
+
+
+def test_a_file_is_translated_and_saved(page: "Page") -> None:
+    content = b"<p>a <b>b</b></p>"
+    with page.expect_download() as download:
+        page.set_input_files("#file", {"name": "x.html", "mimeType": "text/html", "buffer": content})
+    assert re.fullmatch(r"x\.\w+\.html", download.value.suggested_filename)
+    assert Path(download.value.path()).read_bytes() == content
+    assert page.locator("#told").inner_text() == "x.html is translated."
+    assert page.get_by_role("button", name="Translate a file").is_enabled()
+
+
+def test_a_file_that_cannot_be_translated_is_refused_in_a_sentence(page: "Page") -> None:
+    page.set_input_files("#file", {"name": "x.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
+    page.locator("#told", has_text="cannot be translated").wait_for()
+    assert page.get_by_role("button", name="Translate a file").is_enabled()

@@ -151,7 +151,7 @@ def test_the_page_loads_its_own_files_only() -> None:
     assert foreign(PAGE) == []
     assert [unsafe(part) for part in (STYLE, *SCRIPTS.values())] == [[], [], []]
     # Addresses are relative, so that the page also works behind a path of a proxy.
-    assert re.findall(r'\bask\("([^"]*)"', SCRIPTS["page.js"]) == ["v1/translate", "v1/models"]
+    assert re.findall(r'\bask\("([^"]*)"', SCRIPTS["page.js"]) == ["v1/translate", "translate_file", "v1/models"]
     assert "".join(SCRIPTS.values()).count("fetch(") == 1
 
 

@@ -29,21 +29,24 @@ function announce(text, pause = 0) {
 
 // ---- The server -----------------------------------------------------------------------------------------------------
 
-/** Why a request failed, whether another attempt may help, and the seconds until it is made automatically. */
+/** Why a request failed (its reason), whether another attempt may help, and the seconds until it is made automatically. */
 class RequestError extends Error {
   constructor(message, retry, seconds = null) {
     super(seconds === null ? asSentence(message) : `${asSentence(message)} Next try in ${seconds}\u00a0s.`);
-    Object.assign(this, { retry, seconds });
+    Object.assign(this, { reason: message, retry, seconds });
   }
 }
 
-/** The JSON that the server answers. Throws RequestError, and AbortError for a request that was cancelled. */
+/** The JSON that the server answers to an object or a form. Throws RequestError, and AbortError for a request that was cancelled. */
 async function ask(path, body, signal, attempts) {
+  const form = body instanceof FormData;
   let response;
   try {
     response = await fetch(path, body && {
-      method: "POST", body: JSON.stringify(body), signal,
-      headers: { "Content-Type": "application/json", ...(page.key && { "X-API-Key": find("key").value }) },
+      method: "POST", body: form ? body : JSON.stringify(body), signal,
+      headers: { // the browser writes that of a form
+        ...(!form && { "Content-Type": "application/json" }), ...(page.key && { "X-API-Key": find("key").value }),
+      },
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -641,6 +644,31 @@ find("clear").addEventListener("click", () => {
   changed(0);
   source.focus();
 });
+find("open").addEventListener("click", () => find("file").click());
+find("file").addEventListener("change", () => translateFile(find("file").files[0]));
+
+/** Translate a document with the first model, and have the browser save it. */
+async function translateFile(file) {
+  if (!file) return;
+  const form = new FormData(), tell = (text) => { find("told").textContent = text; };
+  form.append("file", file);
+  form.append("model", page.views[0].model.name);
+  find("file").value = ""; // so that the same file can be chosen again
+  find("open").disabled = true;
+  tell(`Translating ${file.name}`);
+  try {
+    const answer = await ask("translate_file", form, null, 0), name = answer.translatedFileUrl.split("/").at(-1);
+    // The address is relative because the server may stand behind another one.
+    make("a", { href: `download_file/${name}`, download: "" }).click();
+    tell(`${file.name} is translated.`);
+  } catch (error) {
+    if (!(error instanceof RequestError)) throw error;
+    tell(error.reason);
+  } finally {
+    find("open").disabled = false;
+  }
+}
+
 find("previous").addEventListener("click", () => select(page.sentence - 1));
 find("next").addEventListener("click", () => select(page.sentence + 1));
 
@@ -658,7 +686,7 @@ async function start() {
   find("access").hidden = !page.key;
   view.settle();
   view.choose(page.models[0]);
-  source.disabled = false;
+  source.disabled = find("open").disabled = false;
   source.focus();
   if (source.value) changed(0); // restored by the browser after a reload
 }

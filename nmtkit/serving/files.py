@@ -1,0 +1,124 @@
+"""Documents: LibreTranslate's ``POST /translate_file``, and ``GET /download_file/NAME`` for their translations.
+
+The form has ``file``, ``source`` and ``target``, and of ours ``model`` in their place, and ``columns`` of a table. The
+answer is ``{"translatedFileUrl": ...}``.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import PurePath
+from typing import NamedTuple
+from urllib.parse import quote
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+
+from nmtkit.documents.formats import read_document
+from nmtkit.documents.segment import Document
+from nmtkit.documents.sentences import Span, count_lines
+from nmtkit.documents.translate import Plan, plan
+from nmtkit.errors import UserError
+from nmtkit.serving.engine import Kind
+from nmtkit.serving.libre import model_between
+from nmtkit.serving.limits import FILE, FILES, WAITING
+from nmtkit.serving.search import Answer, Description
+from nmtkit.serving.service import HttpError, Service
+
+
+class _File(NamedTuple):
+    name: str
+    content: bytes
+    expires: float  # on the monotonic clock
+
+
+class Files:
+    """The translated files that wait for their download, in memory."""
+
+    def __init__(self) -> None:
+        self._waiting = dict[str, _File]()  # oldest first, by what their addresses begin with, which cannot be guessed
+        self._one = asyncio.Lock()  # one document at a time is read or written: that takes memory
+
+    async def translate(self, service: Service, http: HttpRequest) -> Response:
+        """Translate a document."""
+        form = await _form(service, http)
+        try:
+            service.check_key(http, form.get("api_key"))
+            sent = form.get("file")
+            if not isinstance(sent, UploadFile) or not sent.filename:
+                raise UserError("`file`: a file is missing")
+            name, content = PurePath(sent.filename).name[-100:], await sent.read()
+            columns = [column for column in form.getlist("columns") if isinstance(column, str)]
+        finally:
+            await form.close()
+        model = _model(service, form)
+        async with self._one:
+            document, planned = await asyncio.to_thread(_read, service, model, name, content, columns)
+        request = replace(service.request, attention=planned.aligned)
+        answers = await service.answers(http, Kind(model.name, request, full=False), planned.sentences, None)
+        async with self._one:
+            written = await asyncio.to_thread(_written, document, planned, answers)
+        key, path = secrets.token_urlsafe(18), PurePath(name)
+        file = _File(f"{path.stem}.{model.target}{path.suffix}", written, time.monotonic() + WAITING)
+        self._waiting[key] = file
+        self._forget()
+        return JSONResponse({"translatedFileUrl": f"{http.base_url}download_file/{key}.{quote(file.name)}"})
+
+    async def download(self, service: Service, http: HttpRequest) -> Response:
+        """A translated document."""
+        self._forget()
+        file = self._waiting.get(http.path_params["name"].partition(".")[0])
+        if file is None:
+            raise HttpError(404, "there is no such file; files are kept for half an hour")
+        headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(file.name)}"}
+        return Response(file.content, headers=headers, media_type="application/octet-stream")
+
+    def _forget(self) -> None:
+        """Drop files that have expired, and the oldest while all of them but the newest take too much memory."""
+        size = sum(len(file.content) for file in self._waiting.values())
+        for key, file in list(self._waiting.items()):
+            if file.expires < time.monotonic() or (size > FILES and len(self._waiting) > 1):
+                del self._waiting[key]
+                size -= len(file.content)
+
+
+async def _form(service: Service, http: HttpRequest) -> FormData:
+    """The fields of a form with a file. Raises HttpError for anything else."""
+    body = await service.body(http, FILE)
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield body
+
+    try:
+        return await MultiPartParser(http.headers, stream(), max_files=1, max_fields=20).parse()  # type: ignore[arg-type]
+    except (MultiPartException, KeyError, UnicodeDecodeError) as error:
+        raise HttpError(400, f"the request is no form with a file (multipart/form-data): {error}") from None
+
+
+def _model(service: Service, form: FormData) -> Description:
+    """The translator that is asked for by its name or by its languages."""
+    source, target, name = form.get("source"), form.get("target"), form.get("model")
+    if isinstance(name, str):
+        return service.description(name)
+    if not isinstance(source, str) or not isinstance(target, str):
+        raise UserError("`source` and `target`: a language is missing")
+    return model_between(service, source, target)
+
+
+def _read(service: Service, model: Description, name: str, content: bytes, columns: list[str]) -> tuple[Document, Plan]:
+    """A document, and what there is to translate in it. Raises HttpError and UserError as texts do."""
+    document = read_document(name, content, columns, model.target)
+    service.check_text("\n".join(segment.text for segment in document.segments), service.request)
+    service.check_number(sum(count_lines(segment.text) for segment in document.segments))
+    planned = plan(document.segments, model.source, model.target, model.stand_ins, split=service.split)
+    service.check_sentences([Span(0, len(sentence)) for sentence in planned.sentences])
+    return document, planned
+
+
+def _written(document: Document, planned: Plan, answers: list[Answer]) -> bytes:
+    """The translated document; what was lost is not logged, because it is a client's text."""
+    return document.write(planned.finish([answer.aligned[0] for answer in answers], warn=lambda *lost: None))

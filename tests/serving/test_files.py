@@ -1,0 +1,136 @@
+import re
+import time
+from urllib.parse import unquote
+
+import pytest
+from starlette.testclient import TestClient
+
+from nmtkit.documents.formats import SUFFIXES
+from nmtkit.serving import files
+from nmtkit.serving.limits import FILE, Limits
+from tests.documents.files import odt, read
+from tests.serving.conftest import Start
+
+BROKEN = {"content-type": "multipart/form-data"}
+BOTH = {"source": "en", "target": "en"}
+PAGE = b"<p>a <b>b</b></p>"
+
+
+@pytest.fixture
+def client(start: Start) -> TestClient:
+    return start()
+
+
+def asked(client: TestClient, name: str, content: bytes, **fields: object) -> tuple[int, str]:
+    """The status, and the path of the translation or the complaint."""
+    answer = client.post("/translate_file", files={"file": (name, content)}, data={**BOTH, **fields})
+    said = answer.json()
+    return answer.status_code, said["error"] if answer.status_code != 200 else said["translatedFileUrl"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.odt", odt("<text:p>a <text:span>b</text:span> c</text:p>")),
+        ("x.srt", b"1\n00:00:01,000 --> 00:00:02,000\na b\n\n2\n00:00:02,000 --> 00:00:03,000\nc\n\n"),
+        ("x.html", PAGE),
+    ],
+)
+def test_a_document_is_translated_and_can_be_downloaded(client: TestClient, name: str, content: bytes) -> None:
+    status, url = asked(client, name, content)
+    assert status == 200
+    answer = client.get(url)
+    saved = name.replace(".", ".en.")
+    assert answer.headers["content-disposition"] == f"attachment; filename*=utf-8''{saved}"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    document = read(name, content)
+    assert answer.content == document.write(document.segments)  # the model says its source again
+
+
+def test_a_name_of_any_kind_is_that_of_the_file_alone(client: TestClient) -> None:
+    status, url = asked(client, "../../été\n1.html", PAGE)
+    assert status == 200
+    assert unquote(re.sub(r".*/download_file/[\w-]+\.", "", url)).endswith("1.en.html")
+    assert client.get(url).content == PAGE
+    status, url = asked(client, "x" * 300 + ".html", PAGE)
+    assert status == 200
+    assert len(url) < 250
+
+
+def test_columns_of_a_table_and_a_model_by_its_name(client: TestClient) -> None:
+    table = b"id,text,more\n1,a,b\n"
+    assert asked(client, "a.csv", table)[0] == 400
+    for columns in (["text"], ["text", "more"]):
+        status, url = asked(client, "a.csv", table, columns=columns, model="run")
+        assert status == 200
+        assert client.get(url).content == table
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fields", "complaint"),
+    [
+        ("a.pdf", b"%PDF", {}, r"^a\.pdf: cannot be translated"),
+        ("a.docx", b"PK", {}, r"^a\.docx: is damaged or no document"),
+        ("a.html", PAGE, {"target": "xx"}, "^there is no model from en to xx"),
+        ("a.html", PAGE, {"model": "other"}, "^`model`: there is no 'other'"),
+    ],
+)
+def test_what_cannot_be_translated_is_refused_in_a_line(
+    client: TestClient, name: str, content: bytes, fields: dict[str, str], complaint: str
+) -> None:
+    status, said = asked(client, name, content, **fields)
+    assert status == 400
+    assert re.search(complaint, said)
+
+
+def test_requests_that_are_no_form_with_a_file_are_refused(client: TestClient) -> None:
+    for answer, complaint in (
+        (client.post("/translate_file", json=BOTH), "is no form with a file"),
+        (client.post("/translate_file", data=BOTH), "is no form with a file"),
+        (client.post("/translate_file", files={"other": ("a.html", PAGE)}), "`file`: a file is missing"),
+        (client.post("/translate_file", files={"file": ("a.html", PAGE)}), "a language is missing"),
+        (client.post("/translate_file", content=b"--x\r\nno", headers=BROKEN), "is no form with a file"),
+    ):  # fmt: skip
+        assert answer.status_code == 400
+        assert complaint in answer.json()["error"]
+
+
+def test_a_key_is_asked_for(start: Start) -> None:
+    client = start(key="secret")
+    assert asked(client, "a.html", PAGE)[0] == 403
+    assert asked(client, "a.html", PAGE, api_key="no")[0] == 403
+    assert asked(client, "a.html", PAGE, api_key="secret")[0] == 200
+
+
+def test_files_obey_the_limits_of_texts(start: Start) -> None:
+    client = start(limits=Limits(characters=20, lines=3))
+    assert asked(client, "a.html", b"<p>" + b"a " * 20) == (413, "the text has 39 characters and may have 20")
+    assert asked(client, "a.html", b"<p>a" * 4)[0] == 413
+    assert asked(client, "a.html", bytes(FILE + 1)) == (413, f"the request has more than {FILE} bytes")
+
+
+def test_files_are_kept_for_a_while_and_the_oldest_go_first(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "FILES", 2 * len(PAGE))
+    urls = [asked(client, "a.html", PAGE)[1] for _ in range(3)]
+    assert len(set(urls)) == 3
+    assert [client.get(url).status_code for url in urls] == [404, 200, 200]
+    now = time.monotonic()
+    monkeypatch.setattr(files.time, "monotonic", lambda: now + 1_900)
+    answer = client.get(urls[2])
+    assert (answer.status_code, answer.json()["error"]) == (
+        404,
+        "there is no such file; files are kept for half an hour",
+    )
+
+
+def test_names_of_files_are_not_in_the_metrics(client: TestClient) -> None:
+    client.get(asked(client, "a.html", PAGE)[1])
+    assert 'path="/download_file/{name}"' in client.get("/metrics").text
+
+
+def test_the_settings_say_which_files_are_translated(client: TestClient) -> None:
+    said = client.get("/frontend/settings").json()
+    assert said["filesTranslation"] is True
+    assert said["supportedFilesFormat"] == list(SUFFIXES)
