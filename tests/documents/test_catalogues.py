@@ -84,6 +84,11 @@ def test_files_that_are_no_xliff_are_refused() -> None:
         read("a.xlf", XLIFF.replace("</g>", "").encode())
 
 
+def test_files_that_are_too_large_for_a_tree_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^a\.xlf: has 51 MiB; at most 50 MiB are read$"):
+        read("a.xlf", b" " * (51 << 20))
+
+
 def test_a_memory_gets_the_texts_that_it_lacks_in_the_language() -> None:
     added = '<tuv xml:lang="fr" creationtool="nmtkit"><seg>THE <bpt i="1">b</bpt>GIRL<ept i="1">b</ept>.</seg></tuv>'
     end = '<ept i="1">b</ept>.</seg></tuv>'
