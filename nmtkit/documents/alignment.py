@@ -40,18 +40,11 @@ def align(translator: Translator, sentence: str, translation: Translation) -> Al
         np.add.at(links[t], of_source, row)
     found, seen = ([i for i, (start, end) in enumerate(words) if start < end] for words in (target, source))
     source, target = [source[s] for s in seen], [target[t] for t in found]
-    return Aligned(
-        translation.text,
-        source,
-        target,
-        balanced(
-            links[np.ix_(found, seen)],
-            [
-                [any(map(str.isalnum, text[start:end])) for start, end in words]
-                for words, text in ((target, translation.text), (source, sentence))
-            ],
-        ),
-    )
+    are_words = [
+        [any(map(str.isalnum, text[start:end])) for start, end in words]
+        for words, text in ((target, translation.text), (source, sentence))
+    ]
+    return Aligned(translation.text, source, target, balanced(links[np.ix_(found, seen)], are_words))
 
 
 def balanced(weights: Floats, are_words: Sequence[Sequence[bool]]) -> Floats:

@@ -48,7 +48,7 @@ class _Inline:
     text: str | None = None  # if it is written as it is: the text that is copied with it
     first: list[Node] = field(default_factory=list)  # without text, at its start
     last: list[Node] = field(default_factory=list)  # and at its end
-    gap: str = ""  # before these
+    gap: str = ""  # before these or, if it is written as it is, after it
 
 
 @dataclass
@@ -214,7 +214,9 @@ class _Reader:
             self._keep.append((start, len(self._text)))
         self._marks.append(None)
         self._mark(len(self.inlines), start, False)
-        self.inlines[len(self.inlines)] = _Inline(node, text)
+        # White space on both sides of an element is one space of the text, which stands before it.
+        gap = " " if self._text.endswith(" ") and (node.tail or "x")[0] in _BLANK else ""
+        self.inlines[len(self.inlines)] = _Inline(node, text, gap=gap)
         if _name(node) == "br":
             self._write(" ")
 
@@ -267,7 +269,7 @@ def _write(line: _Line, segment: Segment) -> None:
         element = inline.node
         if inline.text is not None:  # written as it was, with its text
             node.append(element)
-            element.tail = None
+            element.tail = inline.gap or None
             if text[mark.start : mark.end].strip() == inline.text.strip():
                 place = mark.end
             continue

@@ -64,9 +64,8 @@ def place(marks: Sequence[Mark], source: str, target: str, parts: Sequence[Part]
         copy = left.pop()
         if copy.element is not root:
             found.append(copy.element.mark._replace(start=copy.span.start, end=copy.span.end))
-        left += sorted(
-            copy.inside, key=lambda each: each.span, reverse=True
-        )  # empty ones first, if they start together
+        # Empty ones come first, if they start together.
+        left += sorted(copy.inside, key=lambda each: each.span, reverse=True)
     return tuple(found)
 
 

@@ -58,9 +58,7 @@ class Answer(NamedTuple):
     """The translations of a sentence."""
 
     texts: list[str]  # best first
-    aligned: list[
-        Aligned
-    ]  # the same as words with their attention, without words unless attention was requested; none if ``full``
+    aligned: list[Aligned]  # the same, with words only if attention was requested; none if ``full``
     fields: str  # JSON fields `"tokens": [...], "translations": [...]` if ``full``, else empty
 
 

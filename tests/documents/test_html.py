@@ -60,6 +60,7 @@ def test_code_and_what_is_not_to_be_translated_are_kept_within_a_text() -> None:
         " a <div>\n<p> b <i>c</i> d\n</p> <b>e</b></div> f ",
         '<p><img src="i"> a <a href="x"><img src="j"> b<br></a>, c <b><i>d</i></b><br></p>',
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>é</title></head><body>a</body></html>',
+        '<p>an <img src="i"> image, a <br> b</p>',
         "<td>a</td>",
         "",
     ],
