@@ -19,8 +19,8 @@ from nmtkit.search.settings import SEARCH
 from nmtkit.translation.request import OUTPUT, SEED, Request
 from nmtkit.translation.stream import Stream, decoded
 from nmtkit.translation.terms import read_terms
-from nmtkit.workflow.document import windows_with_kept, write_document
-from nmtkit.workflow.translate import TranslateOptions, translate_windows
+from nmtkit.workflow.document import write_document
+from nmtkit.workflow.translate import TranslateOptions, translate_text
 
 
 def translate(
@@ -139,10 +139,8 @@ def translate(
         lines_only = {"--json": as_json, "--scores": scores != "none"}
         if given := [name for name, value in lines_only.items() if value]:
             raise UserError(f"{given[0]}: is for lines of text, and {input} is a document; leave it out")
-        write_document(input, output, replace(options, request=request))
+        write_document(input, output, request, options)
         return
-    if options.columns:
-        raise UserError(f"--columns: is for tables (csv, tsv), and {input} is read as lines; leave it out")
     if options.lexicon and not request.replace_unk and request.shortlist is None and not options.keep:
         raise UserError(
             "--lexicon: is for unknown words, a shortlist or --keep; add --replace-unk, --shortlist or --keep"
@@ -158,8 +156,7 @@ def translate(
     place = "standard input" if input == "-" else input
     lines = decoded(raw, place, _warn)
     pairs = beside_lines(lines, beside, place) if beside else lines
-    translated = windows_with_kept if options.keep else translate_windows
-    windows = translated(replace(options, lines=pairs, request=request, ready=ready))
+    windows = translate_text(pairs, request, options, ready)
     from nmtkit.translation import formats  # after torch, which that imports
 
     # No progress where it would stand between the translations, or in what is typed.
