@@ -1,48 +1,63 @@
-"""Mark terms in text: "A dog runs." becomes "A dog [chien] runs." (Dinu et al. 2019: the translation is appended).
+"""Mark terms in text, so that a model learns to copy a translation that is given to it.
 
-mark.py LEXICON train SRC TGT > marked     pairs of the lexicon that are in both sides, in half of the sentences
-mark.py LEXICON apply TERMS SRC > marked   the terms of a file (source, tab, translation) in every sentence
+mark.py train KIND SHARE LEXICON SRC TGT > marked   one or two terms in a SHARE of the sentences; their translations by
+                                                    the lexicon of nmtkit align must be in the reference
+mark.py apply KIND TERMS SRC > marked               every term of a file (source, tab, translation)
+
+KIND: append ("A dog [chien] runs.") or replace ("A chien runs.").
 """
 
 import random
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 WORD = re.compile(r"\w+")
-MOST = 2  # terms that are marked in a sentence of the training text
+KINDS = {"append": "{source} [{target}]", "replace": "{target}"}
+LENGTH, PROBABILITY, COUNT = 4, 0.1, 5  # at least, of a term of the training text: letters; P(target | source); links
 
 
-def main(lexicon: str, mode: str, first: str, second: str) -> None:
+def train(kind: str, share: str, lexicon: str, src: str, tgt: str) -> None:
+    """Print the training text with marks at random."""
     draw = random.Random(1)
-    if mode == "train":
-        forms = defaultdict[str, set[str]](set)
-        for line in Path(lexicon).read_text().splitlines():
-            source, target, probability, count = line.split("\t")
-            words = source.isalpha() and target.isalpha() and len(source) > 3
-            if words and float(probability) >= 0.1 and int(count) > 4:
-                forms[source].add(target)
-        for source, target in zip(lines(first), lines(second), strict=True):
-            in_target = WORD.findall(target)
-            pairs = {word: [form for form in in_target if form in forms[word]] for word in WORD.findall(source)}
-            found = [(word, of_it[0]) for word, of_it in pairs.items() if of_it]
-            chosen = draw.sample(found, min(len(found), draw.randint(1, MOST))) if draw.random() < 0.5 else []
-            print(marked(source, dict(chosen)))
-    else:
-        terms = {source: target.split("|")[0] for source, target in (line.split("\t") for line in lines(first))}
-        for source in lines(second):
-            print(marked(source, terms))
+    forms = defaultdict[str, set[str]](set)
+    for line in lines(lexicon):
+        source, target, probability, count = line.split("\t")
+        words = source.isalpha() and target.isalpha() and len(source) >= LENGTH
+        if words and float(probability) >= PROBABILITY and int(count) >= COUNT:
+            forms[source].add(target)
+    for source, target in zip(lines(src), lines(tgt), strict=True):
+        reference = WORD.findall(target)
+        of_word = {word: [form for form in reference if form in forms[word]] for word in WORD.findall(source)}
+        found = [(word, those[0]) for word, those in of_word.items() if those]
+        chosen = draw.sample(found, min(len(found), draw.randint(1, 2))) if draw.random() < float(share) else []
+        print(marked(kind, source, dict(chosen)))
 
 
-def marked(text: str, terms: Mapping[str, str]) -> str:
-    """The text with the translation of each term after it."""
-    return WORD.sub(lambda word: f"{word[0]} [{terms[word[0]]}]" if word[0] in terms else word[0], text)
+def apply(kind: str, terms: str, src: str) -> None:
+    """Print the text with all of its terms marked with their first translations."""
+    pairs = (line.split("\t") for line in lines(terms))
+    first = {source: target.split("|")[0] for source, target in pairs}
+    for source in lines(src):
+        print(marked(kind, source, first))
 
 
-def lines(path: str) -> Sequence[str]:
-    return Path(path).read_text().split("\n")[:-1]
+def marked(kind: str, text: str, terms: Mapping[str, str]) -> str:
+    """The text with each term followed or replaced by its translation."""
+
+    def mark(word: re.Match[str]) -> str:
+        target = terms.get(word[0])
+        return word[0] if target is None else KINDS[kind].format(source=word[0], target=target)
+
+    return WORD.sub(mark, text)
 
 
-main(*sys.argv[1:])
+def lines(path: str) -> list[str]:
+    """The lines of a file."""
+    return Path(path).read_text(encoding="utf-8").split("\n")[:-1]
+
+
+if __name__ == "__main__":
+    {"train": train, "apply": apply}[sys.argv[1]](*sys.argv[2:])
