@@ -1,8 +1,10 @@
-"""Mark terms in text, so that a model learns to copy a translation that is given to it.
+"""Terms: drawn from a lexicon of ``nmtkit align``, and marked in text, so that a model learns to copy the translation it is given.
 
-mark.py train KIND SHARE LEXICON SRC TGT > marked   one or two terms in a SHARE of the sentences; their translations by
-                                                    the lexicon of nmtkit align must be in the reference
-mark.py apply KIND TERMS SRC > marked               every term of a file (source, tab, translation)
+mark.py draw LEXICON SRC TGT FOLDER            200 terms and up to 500 lines that have some: FOLDER/{in.src,in.tgt},
+                                               one.tsv (the most frequent translation), forms.tsv (all that are frequent)
+mark.py train KIND SHARE LEXICON SRC TGT       the training text with one or two terms marked in a SHARE of the lines;
+                                               the lexicon and the reference have their translations
+mark.py apply KIND TERMS SRC                   a text with every term of a file marked
 
 KIND: append ("A dog [chien] runs.") or replace ("A chien runs.").
 """
@@ -13,43 +15,84 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 WORD = re.compile(r"\w+")
 KINDS = {"append": "{source} [{target}]", "replace": "{target}"}
-LENGTH, PROBABILITY, COUNT = 4, 0.1, 5  # at least, of a term of the training text: letters; P(target | source); links
+LETTERS = 4  # of a term and of its translation, at least
+SHARE = 0.1  # of the links of a term: a translation has at least as many
+TERMS, LINES = 200, 500
+FUNCTION_WORDS = frozenset(
+    "about above across against along another away back because being behind between both down during each from front "
+    "having inside into near next off other outside over people person several some someone something that their them "
+    "there they this through under upon what which while with around".split()
+)
 
 
-def train(kind: str, share: str, lexicon: str, src: str, tgt: str) -> None:
+class Entry(NamedTuple):
+    """A translation of a word in the lexicon."""
+
+    target: str
+    share: float  # of the word's links
+    links: int
+
+
+def lexicon(path: str) -> dict[str, list[Entry]]:
+    """The words of a lexicon with their translations that are long and frequent enough, the most frequent first."""
+    entries = defaultdict[str, list[Entry]](list)
+    for line in lines(path):
+        source, target, share, links = line.split("\t")
+        words = source.isalpha() and target.isalpha() and min(len(source), len(target)) >= LETTERS
+        if words and float(share) >= SHARE:
+            entries[source].append(Entry(target, float(share), int(links)))
+    return entries
+
+
+def draw(path: str, src: str, tgt: str, folder: str) -> None:
+    """Write terms whose most frequent translation has 40 % of 20 links or more, and the lines that have them."""
+    known = {
+        word: [entry.target for entry in entries]
+        for word, entries in lexicon(path).items()
+        if word.islower() and word not in FUNCTION_WORDS and entries[0].share >= 0.4 and entries[0].links >= 20
+    }
+    words = random.Random(1).sample(sorted(known), min(TERMS, len(known)))
+    pairs = [pair for pair in zip(lines(src), lines(tgt), strict=True) if set(WORD.findall(pair[0])) & set(words)][
+        :LINES
+    ]
+    write(Path(folder, "in.src"), [source for source, _ in pairs])
+    write(Path(folder, "in.tgt"), [target for _, target in pairs])
+    write(Path(folder, "one.tsv"), [f"{word}\t{known[word][0]}" for word in sorted(words)])
+    write(Path(folder, "forms.tsv"), [f"{word}\t{'|'.join(known[word])}" for word in sorted(words)])
+
+
+def train(kind: str, share: str, path: str, src: str, tgt: str) -> None:
     """Print the training text with marks at random."""
-    draw = random.Random(1)
-    forms = defaultdict[str, set[str]](set)
-    for line in lines(lexicon):
-        source, target, probability, count = line.split("\t")
-        words = source.isalpha() and target.isalpha() and len(source) >= LENGTH
-        if words and float(probability) >= PROBABILITY and int(count) >= COUNT:
-            forms[source].add(target)
+    at_random = random.Random(1)
+    forms = {word: {entry.target for entry in entries} for word, entries in lexicon(path).items()}
     for source, target in zip(lines(src), lines(tgt), strict=True):
-        reference = WORD.findall(target)
-        of_word = {word: [form for form in reference if form in forms[word]] for word in WORD.findall(source)}
-        found = [(word, those[0]) for word, those in of_word.items() if those]
-        chosen = draw.sample(found, min(len(found), draw.randint(1, 2))) if draw.random() < float(share) else []
-        print(marked(kind, source, dict(chosen)))
+        found = dict[str, str]()
+        for word in WORD.findall(source):
+            found |= {word: form for form in reversed(WORD.findall(target)) if form in forms.get(word, ())}
+        chosen = at_random.sample(sorted(found), min(len(found), at_random.randint(1, 2)))
+        print(marked(kind, source, {word: found[word] for word in chosen} if at_random.random() < float(share) else {}))
 
 
 def apply(kind: str, terms: str, src: str) -> None:
-    """Print the text with all of its terms marked with their first translations."""
-    pairs = (line.split("\t") for line in lines(terms))
-    first = {source: target.split("|")[0] for source, target in pairs}
+    """Print a text with all of its terms marked."""
     for source in lines(src):
-        print(marked(kind, source, first))
+        print(marked(kind, source, {word: forms[0] for word, forms in read_terms(terms).items()}))
+
+
+def read_terms(path: str) -> dict[str, list[str]]:
+    """The forms of each term of a file."""
+    return {source: target.split("|") for source, target in (line.split("\t") for line in lines(path))}
 
 
 def marked(kind: str, text: str, terms: Mapping[str, str]) -> str:
     """The text with each term followed or replaced by its translation."""
 
     def mark(word: re.Match[str]) -> str:
-        target = terms.get(word[0])
-        return word[0] if target is None else KINDS[kind].format(source=word[0], target=target)
+        return KINDS[kind].format(source=word[0], target=terms[word[0]]) if word[0] in terms else word[0]
 
     return WORD.sub(mark, text)
 
@@ -59,5 +102,10 @@ def lines(path: str) -> list[str]:
     return Path(path).read_text(encoding="utf-8").split("\n")[:-1]
 
 
+def write(path: Path, texts: list[str]) -> None:
+    """Write lines to a file."""
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    {"train": train, "apply": apply}[sys.argv[1]](*sys.argv[2:])
+    {"draw": draw, "train": train, "apply": apply}[sys.argv[1]](*sys.argv[2:])
