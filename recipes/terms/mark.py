@@ -1,14 +1,15 @@
-"""Terms: drawn from a lexicon of ``nmtkit align``, and marked in text, so that a model learns to copy the translation it is given.
+"""Terms of a lexicon of ``nmtkit align``, marked in text, so that a model learns to copy the translation it is given.
 
-mark.py draw LEXICON SRC TGT FOLDER            200 terms and up to 500 lines that have some: FOLDER/{in.src,in.tgt},
-                                               one.tsv (the most frequent translation), forms.tsv (all that are frequent)
-mark.py train KIND SHARE LEXICON SRC TGT       the training text with one or two terms marked in a SHARE of the lines;
-                                               the lexicon and the reference have their translations
-mark.py apply KIND TERMS SRC                   a text with every term of a file marked
+mark.py draw LEXICON SRC TGT FOLDER        200 terms and up to 500 lines that have some: FOLDER/{in.src,in.tgt},
+                                           one.tsv (the most frequent translation), forms.tsv (all frequent ones)
+mark.py train KIND SHARE LEXICON SRC TGT   the training text with one or two terms marked in a SHARE of the lines;
+                                           the lexicon and the reference have their translations
+mark.py apply KIND TERMS SRC               a text with every term of a file marked
 
 KIND: append ("A dog [chien] runs.") or replace ("A chien runs.").
 """
 
+import itertools
 import random
 import re
 import sys
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 WORD = re.compile(r"\w+")
 KINDS = {"append": "{source} [{target}]", "replace": "{target}"}
-LETTERS = 4  # of a term and of its translation, at least
+LETTERS = 4  # of a term, at least
 SHARE = 0.1  # of the links of a term: a translation has at least as many
 TERMS, LINES = 200, 500
 FUNCTION_WORDS = frozenset(
@@ -42,8 +43,8 @@ def lexicon(path: str) -> dict[str, list[Entry]]:
     entries = defaultdict[str, list[Entry]](list)
     for line in lines(path):
         source, target, share, links = line.split("\t")
-        words = source.isalpha() and target.isalpha() and min(len(source), len(target)) >= LETTERS
-        if words and float(share) >= SHARE:
+        words = source.isalpha() and target.isalpha()
+        if words and len(source) >= LETTERS and float(share) >= SHARE:
             entries[source].append(Entry(target, float(share), int(links)))
     return entries
 
@@ -70,9 +71,8 @@ def train(kind: str, share: str, path: str, src: str, tgt: str) -> None:
     at_random = random.Random(1)
     forms = {word: {entry.target for entry in entries} for word, entries in lexicon(path).items()}
     for source, target in zip(lines(src), lines(tgt), strict=True):
-        found = dict[str, str]()
-        for word in WORD.findall(source):
-            found |= {word: form for form in reversed(WORD.findall(target)) if form in forms.get(word, ())}
+        links = itertools.product(WORD.findall(source), reversed(WORD.findall(target)))
+        found = {word: form for word, form in links if form in forms.get(word, ())}
         chosen = at_random.sample(sorted(found), min(len(found), at_random.randint(1, 2)))
         print(marked(kind, source, {word: found[word] for word in chosen} if at_random.random() < float(share) else {}))
 
