@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.documents.alignment import Aligned, balanced, characters, probabilities
-from nmtkit.documents.placeholders import PLACEHOLDERS, find, patterns
+from nmtkit.documents.placeholders import find, patterns, stand_ins
 from nmtkit.documents.segment import Mark, Segment
 from nmtkit.documents.sentences import Span
 from nmtkit.documents.translate import Plan, plan, translate_segments
 from nmtkit.errors import UserError
+from nmtkit.text.placeholders import PLACEHOLDERS
 from nmtkit.translation import loading
 from nmtkit.translation.translator import Translator
 from tests.documents.laws import WORDS, check, segments, tree
@@ -160,6 +161,20 @@ def test_placeholders_are_found_with_what_is_joined_to_them(text: str, found: li
 def test_a_pattern_that_is_none_is_refused() -> None:
     with pytest.raises(UserError, match=r"`keep`: '\(' is no regular expression: "):
         patterns(["a", "("])
+
+
+def test_masks_of_the_training_text_stand_for_placeholders_before_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    folder = write_folder(tmp_path / "masks")
+    for side in ("src", "tgt"):
+        path = folder / f"vocab.{side}"
+        path.write_text(path.read_text().replace("g\t", "ǁ1ǁ\t"))
+    translator = loading.load([folder], "cpu")
+    assert stand_ins(translator)[:2] == ("ǁ1ǁ", "12")
+    [found] = translate_segments(translator, [Segment("a {x} b %s")])
+    assert found.text == "a {x} b %s"
 
 
 def test_words_are_found_in_a_text_that_spells_some_of_them_otherwise() -> None:
