@@ -86,13 +86,13 @@ GIVEN(best) {
     const float *values;           /* (rows, words) with row stride `stride` */
     float *found;                  /* (rows, k) */
     int64_t *columns;              /* (rows, k) */
-    int32_t *room;                 /* (parts, words / GROUP rounded up) */
+    int32_t *scratch;              /* (parts, words / GROUP rounded up) */
     int64_t stride, words, first, k; /* k is at most words - first */
 };
 
 KERNEL(best) {
     int64_t words = given->words, k = given->k, groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
-    int32_t *maxima = given->room + part * groups;
+    int32_t *maxima = given->scratch + part * groups;
     for (int64_t i = from; i < to; i++) {
         const float *x = given->values + i * given->stride;
         NAMED(greatest)(x, words, 0, maxima);
@@ -105,13 +105,13 @@ GIVEN(best_log_softmax) {
     const any *logits; /* (rows, words) */
     float *found;      /* as above */
     int64_t *columns;
-    int32_t *room;
+    int32_t *scratch;
     int64_t words, first, k, low;
 };
 
 BODY(best_log_softmax, int low) {
     int64_t words = given->words, k = given->k, groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
-    int32_t *maxima = given->room + part * groups;
+    int32_t *maxima = given->scratch + part * groups;
     for (int64_t i = from; i < to; i++) {
         const void *x = NAMED(row)(given->logits, i, words, low);
         float greatest = NAMED(greatest)(x, words, low, maxima), *y = given->found + i * k;

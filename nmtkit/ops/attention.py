@@ -2,8 +2,8 @@
 
 ``additive`` is for search: any number of query rows for each sentence, in plain operations. ``quick_additive`` computes
 the same from exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one
-query row for each sentence, and keys, values and v that all steps share. On a CPU, forward and backward are a kernel
-each, ``kernels/attention.py``.
+query row for each sentence, and keys, values and v that all steps share. On a CPU, forward and backward are kernels
+(``kernels/attention.py``).
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
@@ -91,7 +91,7 @@ def additive_in_loop(query: Tensor, keys: Shared, values: Shared, v: Shared, mas
 def attention_loop(
     first: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], list[Shared]]:
-    """Set up a training loop with attention: its first state (any shape), ``attend`` and the shared weights.
+    """Set up a training loop with attention; returns its first state (any shape), ``attend`` and the shared weights.
 
     ``attend`` maps a query (B, A) to the context (B, D) over keys (B, S, A), values (B, S, D), v (A,) and mask (B, S),
     as in ``additive``. The weights, of any shapes, are returned as ``loop.share`` makes them.
@@ -126,7 +126,7 @@ def _scores(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 
 
 class _Additive(torch.autograd.Function):
-    """Backward computes the sigmoid again instead of keeping (B, S, A) for every step."""
+    """Backward recomputes the sigmoid instead of storing (B, S, A) for every step."""
 
     @staticmethod
     def forward(
