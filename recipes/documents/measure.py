@@ -23,10 +23,9 @@ from nmtkit.documents import translate
 from nmtkit.documents.alignment import Aligned, align
 from nmtkit.documents.html import Html
 from nmtkit.documents.marks import Part, place
-from nmtkit.documents.placeholders import Filled, Hole, find, restore
+from nmtkit.documents.placeholders import Filled, Hole, restore
 from nmtkit.documents.segment import Mark, Segment
 from nmtkit.documents.translate import translate_segments
-from nmtkit.text.placeholders import PLACEHOLDERS
 from nmtkit.translation.translator import Translator
 
 Links = set[tuple[int, int]]  # source and target word, from 0
@@ -118,7 +117,10 @@ def placeholders(model: Translator, src: str) -> None:
     translate.restore = counted  # type: ignore[assignment]
     texts = [with_placeholders(line, draw) for line in lines(src)]
     translated = translate_segments(model, [Segment(text) for text in texts], GREEDY)
-    kept = sum(in_text(text) == in_text(segment.text) for text, segment in zip(texts, translated, strict=True))
+    kept = sum(
+        all(segment.text.count(form) == text.count(form) for form in FORMS)
+        for text, segment in zip(texts, translated, strict=True)
+    )
     print(f"{kept} of {len(texts)} lines have each of their placeholders once")
     for name in ("once", "lost"):
         what = "stand-ins copied once" if name == "once" else "placeholders without a place"
@@ -135,11 +137,6 @@ def with_placeholders(line: str, draw: random.Random) -> str:
         else:
             words[number] = f"{form} {words[number]}" if draw.random() < 0.5 else f"{words[number]} {form}"
     return " ".join(words)
-
-
-def in_text(text: str) -> Counter[str]:
-    """The placeholders of a text."""
-    return Counter(text[start:end] for start, end in find(text, (PLACEHOLDERS,)))
 
 
 MEASURES: dict[str, Callable[..., None]] = {"tags": tags, "bleu": bleu, "placeholders": placeholders}
