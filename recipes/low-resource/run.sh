@@ -76,7 +76,7 @@ if [ ! -e "$all/dev.all" ]; then python3 "$recipe/together.py" "$all" "${JOINED:
     cd "$all"
     if [ ! -e data/manifest.json ]; then nmtkit prep -s es -t all --bpe 4000 --train train.{es,all} --dev dev.{es,all}; fi
     if [ ! -e data/ids.json ]; then nmtkit vocab; fi
-    nmtkit train --set model.dropout=0.35 --set model.word_dropout=0.1 --set training.batch_sentences=80 \
+    nmtkit train --set model.dropout=0.35 --set training.word_dropout=0.1 --set training.batch_sentences=80 \
         --max-epochs 16 "${tiny_training[@]}"
     average
 )
