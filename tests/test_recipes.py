@@ -476,6 +476,25 @@ def test_low_resource_runs_end_to_end_and_keeps_every_line_of_the_test_set(
 
 
 @pytest.mark.slow
+def test_low_resource_trains_one_model_for_several_languages(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+    serve({})
+    data = tmp_path / "served" / "AmericasNLP" / "americasnlp2021" / "raw" / "HEAD" / "data"
+    for language, folder in (("bzd", "bribri-spanish"), ("tar", "raramuri-spanish")):
+        (data / folder).mkdir(parents=True)
+        for split in ("train", "dev"):
+            for file, text in texts(split, split + ".{en,de}").items():
+                (data / folder / file.replace(".en", ".es").replace(".de", f".{language}")).write_text(text)
+    printed = recipe("low-resource", "bzd", "tar")
+    assert printed.count("chrF2") >= 2
+    work = tmp_path / "work"
+    lines = (work / "bzd-tar" / "train.es").read_text().splitlines()
+    assert {line.split()[0] for line in lines} == {"bzd", "tar"}
+    assert len(lines) == 2 * round(1.4 * (2000 - 200))
+    for language in ("bzd", "tar"):
+        assert len((work / "bzd-tar" / f"test.hyp.{language}").read_text().splitlines()) == 20
+
+
+@pytest.mark.slow
 def test_miniature_finds_the_text_of_both_corpora_and_does_a_row(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
     serve({})
     serve_multi30k(tmp_path / "served")

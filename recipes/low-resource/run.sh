@@ -1,52 +1,88 @@
 #!/usr/bin/env bash
-# Spanish to a language of AmericasNLP 2021: from text to a translator and its scores, with every default as it is.
+# Spanish to languages of AmericasNLP 2021: from text to a translator and its scores. One language with every default as it
+# is; several in one model, with the language's name before each Spanish sentence and short pairs joined by two or three.
 #
 #   recipes/low-resource/run.sh aym                     # or bzd, cni, gn, hch, nah, oto, quy, shp, tar
+#   recipes/low-resource/run.sh aym bzd cni shp tar     # one model for all of them
 #   CORPUS=folder recipes/low-resource/run.sh aym       # with LANGUAGE.{train,dev}.{es,LANGUAGE}.gz
 #   SCALE=tiny recipes/low-resource/run.sh aym          # all of it on a slice, in a minute
 #
-# Everything is written below WORK (default: work/low-resource). What exists is not made again.
+# Everything is written below WORK (default: work/low-resource). What exists is not made again. JOINED (default: 0.4) are
+# the joined pairs, as a share of each language's others.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
-language=${1:-}
+languages=("$@")
 corpus=${CORPUS:+$(realpath "$CORPUS")}
-work=${WORK:-work/low-resource${SCALE:+-$SCALE}}/$language
+work=${WORK:-work/low-resource${SCALE:+-$SCALE}}
 source "$recipe/../lib.sh"
 declare -A folders=([aym]=aymara [bzd]=bribri [cni]=ashaninka [gn]=guarani [hch]=wixarika [nah]=nahuatl [oto]=hñähñu
                     [quy]=quechua [shp]=shipibo_konibo [tar]=raramuri)
-[ -n "${folders[$language]:-}" ] || stop "${language:-no language}: give one of $(tr ' ' '\n' <<< "${!folders[*]}" | sort | xargs)"
-mkdir -p "$work/corpora"
+for language in "${languages[@]:-}"; do
+    [ -n "$language" ] && [ -n "${folders[$language]:-}" ] ||
+        stop "${language:-no language}: give one of $(tr ' ' '\n' <<< "${!folders[*]}" | sort | xargs), or several"
+done
+mkdir -p "$work"
 cd "$work"
 
 # 1. The text. The references of the shared task's test sets are not published, so the official development set is the
 #    test set, and a development set is drawn from the training text.
-for set in train dev; do
-    for side in es "$language"; do
-        path=github.com/AmericasNLP/americasnlp2021/raw/HEAD/data/${folders[$language]}-spanish/$set.$side
-        if [ -n "$corpus" ]; then
-            gunzip < "$corpus/$language.$set.$side.gz" > "corpora/$set.$side"
-        else
-            fetch "https://$path"
-            cp "download/$path" "corpora/$set.$side"
-        fi
+for language in "${languages[@]}"; do
+    mkdir -p "$language/corpora"
+    for set in train dev; do
+        for side in es "$language"; do
+            path=github.com/AmericasNLP/americasnlp2021/raw/HEAD/data/${folders[$language]}-spanish/$set.$side
+            if [ -n "$corpus" ]; then
+                gunzip < "$corpus/$language.$set.$side.gz" > "$language/corpora/$set.$side"
+            else
+                fetch "https://$path"
+                cp "download/$path" "$language/corpora/$set.$side"
+            fi
+        done
+        check_lines "$language/corpora/$set.es" "$language/corpora/$set.$language"
     done
-    check_lines "corpora/$set.es" "corpora/$set.$language"
+    for side in es "$language"; do
+        collect "$language/train.$side" 2000 "$language/corpora/train.$side"
+        collect "$language/test.$side" 20 "$language/corpora/dev.$side"
+    done
 done
-for side in es "$language"; do
-    collect "train.$side" 2000 "corpora/train.$side"
-    collect "test.$side" 20 "corpora/dev.$side"
-done
-dev=500
-if [ "${SCALE:-full}" = tiny ]; then dev=20; fi
 
-# 2. Three commands make the translator.
-if [ ! -e data/manifest.json ]; then
-    nmtkit prep -s es -t "$language" --train train.{es,"$language"} --dev-size $dev --test test.{es,"$language"}
+average() {
+    if [ ! -e averaged ]; then nmtkit average --output averaged; fi
+}
+
+# 2a. One language: three commands make the translator. Its scores are BLEU and chrF of plain text, as the shared task has
+#     them.
+if [ ${#languages[@]} = 1 ]; then
+    cd "$language"
+    dev=500
+    if [ "${SCALE:-full}" = tiny ]; then dev=20; fi
+    if [ ! -e data/manifest.json ]; then
+        nmtkit prep -s es -t "$language" --train train.{es,"$language"} --dev-size $dev --test test.{es,"$language"}
+    fi
+    if [ ! -e data/ids.json ]; then nmtkit vocab; fi
+    nmtkit train "${tiny_training[@]}"
+    average
+    nmtkit translate --model averaged < test.es > "test.hyp.$language"
+    sacrebleu "test.$language" -i "test.hyp.$language" -m bleu chrf --format text
+    exit
 fi
-if [ ! -e data/ids.json ]; then nmtkit vocab; fi
-nmtkit train "${tiny_training[@]}"
 
-# 3. Its scores beside the baseline's: BLEU and chrF of plain text, as the shared task has them.
-if [ ! -e averaged ]; then nmtkit average --output averaged; fi
-nmtkit translate --model averaged < test.es > "test.hyp.$language"
-sacrebleu "test.$language" -i "test.hyp.$language" -m bleu chrf --format text
+# 2b. Several: more text, so less dropout and larger batches. The official sets have longer sentences than the training text,
+#     so that a translation is to be longer than a model of it believes.
+all=$(tr ' ' - <<< "${languages[*]}")
+mkdir -p "$all"
+if [ ! -e "$all/dev.all" ]; then python3 "$recipe/together.py" "$all" "${JOINED:-0.4}" "${languages[@]}"; fi
+(
+    cd "$all"
+    if [ ! -e data/manifest.json ]; then nmtkit prep -s es -t all --bpe 4000 --train train.{es,all} --dev dev.{es,all}; fi
+    if [ ! -e data/ids.json ]; then nmtkit vocab; fi
+    nmtkit train --set model.dropout=0.35 --set training.word_dropout=0.1 --set training.batch_sentences=80 \
+        --max-epochs 16 "${tiny_training[@]}"
+    average
+)
+for language in "${languages[@]}"; do
+    sed "s/^/$language /" "$language/test.es" |
+        nmtkit translate --model "$all/averaged" --length-penalty power --alpha 1.4 > "$all/test.hyp.$language"
+    echo "$language"
+    sacrebleu "$language/test.$language" -i "$all/test.hyp.$language" -m bleu chrf --format text
+done

@@ -1,0 +1,45 @@
+"""One text of several languages: the language's name before each source line, and short pairs joined by two or three.
+
+together.py OUT SHARE LANGUAGE...     reads LANGUAGE/train.{es,LANGUAGE}; writes OUT/{train,dev}.{es,all}; SHARE: joined
+                                      pairs, as a share of the others; 200 pairs of each language are for development
+"""
+
+import random
+import sys
+from pathlib import Path
+
+DEV = 200  # pairs of a language, at most a tenth of them
+Pair = tuple[str, str]
+
+
+def main(out: str, share: float, languages: list[str]) -> None:
+    """Write both sets in random order."""
+    draw = random.Random(1)
+    train, dev = list[Pair](), list[Pair]()
+    for language in languages:
+        sides = (lines(Path(language, f"train.{side}")) for side in ("es", language))
+        pairs = [pair for pair in zip(*sides, strict=True) if pair[0].strip() and pair[1].strip()]
+        draw.shuffle(pairs)
+        held = min(DEV, len(pairs) // 10)
+        own = pairs[held:]
+        joined = [join(draw.choices(own, k=draw.choice([2, 2, 3]))) for _ in range(round(share * len(own)))]
+        dev += [(f"{language} {source}", target) for source, target in pairs[:held]]
+        train += [(f"{language} {source}", target) for source, target in own + joined]
+    draw.shuffle(train)
+    for name, chosen in (("train", train), ("dev", dev)):
+        for side, texts in zip(("es", "all"), zip(*chosen, strict=True), strict=True):
+            Path(out, f"{name}.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+def join(pairs: list[Pair]) -> Pair:
+    """Pairs as one, a sentence after the other."""
+    return " ".join(source for source, _ in pairs), " ".join(target for _, target in pairs)
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a file."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]), sys.argv[3:])
