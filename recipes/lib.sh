@@ -39,23 +39,24 @@ collect() {
     mv "$out.part" "$out"
 }
 
-# collect_sets DEV TEST: raw/{train,DEV,TEST}.{en,de} of those in corpora/; the German test set comes last.
+# collect_sets LANGUAGE DEV TEST: raw/{train,DEV,TEST}.{en,LANGUAGE} of those in corpora/; English comes first.
 collect_sets() {
-    local language set
-    for language in en de; do
+    local target=$1 language set
+    shift
+    for language in en "$target"; do
         collect raw/train.$language 2000 corpora/train.$language
         for set in "$@"; do collect raw/$set.$language 20 corpora/$set.$language; done
     done
 }
 
-# multi30k FOLDER: raw/{train,valid,test2016}.{en,de} of Multi30k, task 1 of https://github.com/multi30k/dataset, from
-# FOLDER/{train,valid,test2016}.{en,de}.gz, or downloaded if FOLDER is empty.
+# multi30k FOLDER [LANGUAGE]: raw/{train,valid,test2016}.{en,LANGUAGE} of Multi30k (LANGUAGE: de), task 1 of
+# https://github.com/multi30k/dataset, from FOLDER/{train,valid,test2016}.{en,LANGUAGE}.gz, or downloaded if FOLDER is empty.
 multi30k() {
-    local task=github.com/multi30k/dataset/raw/master/data/task1/raw set language file
-    if [ -e raw/test2016.de ]; then return; fi
+    local task=github.com/multi30k/dataset/raw/master/data/task1/raw target=${2:-de} set language file
+    if [ -e "raw/test2016.$target" ]; then return; fi
     mkdir -p corpora
     for set in train:train valid:val test2016:test_2016_flickr; do
-        for language in en de; do
+        for language in en "$target"; do
             file=$1/${set%:*}.$language.gz
             if [ -z "$1" ]; then
                 file=download/$task/${set#*:}.$language.gz
@@ -64,10 +65,10 @@ multi30k() {
             gunzip < "$file" > "corpora/${set%:*}.$language"
         done
     done
-    check_lines corpora/train.{en,de} 29000
-    check_lines corpora/valid.{en,de} 1014
-    check_lines corpora/test2016.{en,de} 1000
-    collect_sets valid test2016
+    check_lines corpora/train.{en,"$target"} 29000
+    check_lines corpora/valid.{en,"$target"} 1014
+    check_lines corpora/test2016.{en,"$target"} 1000
+    collect_sets "$target" valid test2016
 }
 
 # tatoeba FOLDER: raw/{train,valid,test}.{en,de}, short everyday sentences, from FOLDER/{train,valid,test}.{en,de}.gz, or
@@ -88,7 +89,7 @@ tatoeba() {
               print $1 > ("corpora/" set ".en"); print $2 > ("corpora/" set ".de") }' corpora/deu.txt
     fi
     for set in train valid test; do check_lines corpora/$set.{en,de}; done
-    collect_sets valid test
+    collect_sets de valid test
 }
 
 # train_seeds N: run-$model-SEED on $data for each of ${seeds[@]} and, if N is above 1, averaged-$model-SEED, the mean of its

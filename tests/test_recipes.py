@@ -75,6 +75,7 @@ def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path:
             "published",
             "quickstart",
             "tatoeba-en-de",
+            "terms",
         ):
             continue  # they take YAML files of their own, small forms or a language
         commands = re.findall(rf"{script.parent.name}/run\.sh ([a-z0-9-]+)`", (RECIPES / "README.md").read_text())
@@ -421,11 +422,11 @@ def test_published_systems_are_imported_and_scored(
     assert len(translations.read_text().splitlines()) == 20
 
 
-def serve_multi30k(served: Path) -> None:
+def serve_multi30k(served: Path, language: str = "de") -> None:
     folder = served / "multi30k" / "dataset" / "raw" / "master" / "data" / "task1" / "raw"
     folder.mkdir(parents=True)
     for split, name in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr")):
-        for file, text in texts(split, name + ".{en,de}.gz").items():
+        for file, text in texts(split, f"{name}.{{en,{language}}}.gz").items():
             (folder / file).write_bytes(gzip.compress(text.encode()))
 
 
@@ -515,6 +516,24 @@ def test_back_translation_runs_end_to_end(serve: Serve, recipe: Recipe, tmp_path
     assert lines["synthetic.en"] == lines["monolingual.de"] > 0
     assert lines["both.en"] == lines["both.de"] == lines["pairs.de"] + lines["monolingual.de"]
     assert lines["run.de"] == lines["run-both.de"] == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["replace", "append"])
+def test_terms_are_marked_in_training_text_and_counted_in_translations(
+    serve: Serve, recipe: Recipe, tmp_path: Path, kind: str
+) -> None:
+    serve({})
+    serve_multi30k(tmp_path / "served", "fr")
+    printed = recipe("terms", KIND=kind)
+    work = tmp_path / "work"
+    plain, marked = ((work / name).read_text().splitlines() for name in ("raw/train.en", f"marked.{kind}.en"))
+    assert 0.2 < sum(a != b for a, b in zip(plain, marked, strict=True)) / len(plain) < 0.4
+    if kind == "append":
+        assert [re.sub(r" \[\w+\]", "", line) for line in marked] == plain
+    [total] = set(re.findall(r"^\| .* \| \d+ of (\d+) \| \d+ of \1 \|", printed, re.MULTILINE))
+    assert int(total) >= len((work / "terms" / "in.src").read_text().splitlines()) > 0
+    assert f"| marked lines ({kind}) |" in printed
 
 
 @pytest.mark.slow

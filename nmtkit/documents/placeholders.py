@@ -19,23 +19,12 @@ from nmtkit.documents.sentences import Span
 from nmtkit.errors import UserError
 from nmtkit.search.beam import Floats
 from nmtkit.text.pipeline import letters
+from nmtkit.text.placeholders import MASKS
 from nmtkit.translation.request import Request
 from nmtkit.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 
-# In the order of files: what programs fill in, markup, web and e-mail addresses.
-_PATTERNS = (
-    r"\{\{[^{}]*\}\}",  # {{ x }}
-    r"[$%#]?\{[^{}]*\}",  # {name}, ${name}, %{name}, {0:.2f}
-    r"%(?:\(\w+\))?(?:\d+\$)?[-+#0]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[jztL])?[@diouxXeEfFgGcrsaA]",  # %1$s, %(count)d
-    r"%(?:%|L?\d+|n\b)",  # %%, and %1 and %n of Qt
-    r"</?[A-Za-z][^<>]*>",  # <x id="1"/>
-    r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);",  # &nbsp;
-    r"(?:(?:https?|ftp)://|www\.)(?:[^\s<>\"{}]|\{[^{}]*\})*[\w/};=]",
-    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
-)
-PLACEHOLDERS = re.compile("|".join(_PATTERNS))
 # What is joined to a placeholder belongs to it, because a word there would be part of another.
 _JOINED = frozenset(string.ascii_letters + string.digits + "_")
 _NUMBERS = tuple(str(number) for number in (*range(12, 100), *range(112, 1_000)))
@@ -101,11 +90,13 @@ def _meets(span: Span, fixed: Sequence[Span], starts: Sequence[int]) -> bool:
 def stand_ins(translator: Translator) -> tuple[str, ...]:
     """Words that the model copies, to stand in for placeholders, and then numbers, which it may copy.
 
-    These are names, as far as one can tell: words with a capital that both vocabularies have, and that their
-    translations have, too. The most frequent come first.
+    First come the masks of its training text, if ``prep`` made any; the others are names, as far as one can tell: words
+    with a capital that both vocabularies have, and that their translations have, too. The most frequent come first.
     """
     reader, writer, known = translator.sources[0].pipeline, translator.tgt_pipeline, translator.tgt_vocab.known
-    words = (letters(token) for token in translator.sources[0].vocab.words)
+    source = translator.sources[0].vocab
+    masks = (mask for mask in MASKS if mask in source.known and mask in known)
+    words = (letters(token) for token in source.words)
     shared = (
         word for word in words
         if len(word) > 2 and word.istitle() and word.isalpha()
@@ -114,7 +105,7 @@ def stand_ins(translator: Translator) -> tuple[str, ...]:
     names = [*itertools.islice(dict.fromkeys(shared), _TRIED)]
     answers = translator.answer(names, Request(beam_size=1))
     copied = (name for name, [best] in zip(names, answers, strict=True) if name in re.split(r"\W+", best.text))
-    return (*copied, *_NUMBERS)
+    return (*masks, *copied, *_NUMBERS)
 
 
 def with_stand_ins(

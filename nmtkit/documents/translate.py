@@ -12,7 +12,6 @@ import numpy as np
 from nmtkit.documents.alignment import Aligned, align
 from nmtkit.documents.marks import Part, place
 from nmtkit.documents.placeholders import (
-    PLACEHOLDERS,
     Filled,
     Hole,
     find,
@@ -23,6 +22,7 @@ from nmtkit.documents.placeholders import (
 )
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.sentences import Span, between, sentences
+from nmtkit.text.placeholders import PLACEHOLDERS
 from nmtkit.translation.request import Request
 from nmtkit.translation.translator import Translator
 

@@ -13,16 +13,20 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
+from nmtkit.text.placeholders import MASK
 
 _JOINED = "@@"  # ends every piece of a word but the last
 _CACHED_WORDS = 200_000  # about 100 MB
 
 
 class Segmenter:
-    """Splits words by BPE merges exactly as subword-nmt does, such that they can be joined again."""
+    """Splits words by BPE merges exactly as subword-nmt does, such that they can be joined again.
+
+    Masks of placeholders stay whole.
+    """
 
     def __init__(self, merges: str) -> None:
-        self._bpe = BPE(io.StringIO(merges, newline="\n"))
+        self._bpe = BPE(io.StringIO(merges, newline="\n"), glossaries=[MASK.pattern])
         self._split = lru_cache(_CACHED_WORDS)(self._segmented)
 
     @classmethod
@@ -93,7 +97,7 @@ def learn_merges(counts: Counter[str], merges: int, found: Callable[[], object])
     """
     # Sorted, so that the result does not depend on the order of the counts.
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    lines = [f"{word} {count}" for word, count in ordered if len(word) > 1]
+    lines = [f"{word} {count}" for word, count in ordered if len(word) > 1 and not MASK.search(word)]
     output = _Merges(found)
     with contextlib.redirect_stderr(io.StringIO()):  # hides its progress bar
         if lines:

@@ -17,6 +17,7 @@ from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import load_hashes, pair_hash
 from nmtkit.text.manifest import line_numbers
 from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.placeholders import masked
 from nmtkit.text.raw import Files
 from nmtkit.text.rules import broken_rule, describe_rule, rules_of
 from nmtkit.text.settings import Prep
@@ -90,11 +91,10 @@ class _Pairs(NamedTuple):
 def _clean(prep: Prep, files: Files, heldout: Path, chunk: tuple[Chunk, Chunk]) -> _Pairs:
     """Tokenise the pairs of a chunk and apply every rule that looks at one pair alone."""
     src_kept, tgt_kept, lost = [], [], []
-    src_side, tgt_side = _tokenizer(prep.src), _tokenizer(prep.tgt)
     known = _heldout_hashes(heldout) if "overlap" in prep.cleaning.drop else frozenset[bytes]()
     for number, (src_raw, tgt_raw) in enumerate(zip(chunk[0].lines, chunk[1].lines, strict=True), chunk[0].first):
         src_line, tgt_line = parse_line(src_raw, files.src, number), parse_line(tgt_raw, files.tgt, number)
-        src, tgt = src_side.tokenize(src_line), tgt_side.tokenize(tgt_line)
+        src, tgt = _tokenized(prep, src_line, tgt_line)
         if rule := broken_rule(src_line + tgt_line, src, tgt, prep, known):
             lost.append((number, rule))
         else:
@@ -116,11 +116,18 @@ def _write_heldout_hashes(work: Work, path: Path, pool: Workers) -> None:
 
 def _hash(prep: Prep, files: Files, chunk: tuple[Chunk, Chunk]) -> bytes:
     """The concatenated hashes of the pairs of a chunk of development or test text."""
-    src, tgt = (
-        [_tokenizer(side).tokenize(parse_line(raw, path, n)) for n, raw in enumerate(lines.lines, lines.first)]
-        for side, path, lines in zip((prep.src, prep.tgt), files, chunk, strict=True)
+    sides = (
+        [parse_line(raw, path, number) for number, raw in enumerate(lines.lines, lines.first)]
+        for path, lines in zip(files, chunk, strict=True)
     )
-    return b"".join(map(pair_hash, src, tgt))
+    return b"".join(pair_hash(*_tokenized(prep, src, tgt)) for src, tgt in zip(*sides, strict=True))
+
+
+def _tokenized(prep: Prep, src: str, tgt: str) -> tuple[list[str], list[str]]:
+    """The words of a pair, placeholders masked if that is set."""
+    if prep.mask:
+        src, tgt = masked(src, tgt)
+    return _tokenizer(prep.src).tokenize(src), _tokenizer(prep.tgt).tokenize(tgt)
 
 
 def report_lost(work: Work) -> dict[str, dict[str, Any]]:

@@ -14,6 +14,7 @@ from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.bpe import learn_merges
 from nmtkit.text.counts import most_frequent, write_run
+from nmtkit.text.placeholders import MASKS
 from nmtkit.text.sentencepieces import learn_sentencepieces
 from nmtkit.text.settings import Prep
 from nmtkit.text.truecasing import Truecaser, count_cases, learn_truecaser
@@ -102,7 +103,7 @@ def _learn_merges(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> 
 def _learn_sentencepieces(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> bytes:
     """A unigram model from the ``limit`` most frequent words of the runs."""
     counts = Counter(dict(most_frequent(task[0], limit)))
-    return learn_sentencepieces(counts, prep.pieces, (prep.src.language, prep.tgt.language))
+    return learn_sentencepieces(counts, prep.pieces, (prep.src.language, prep.tgt.language), MASKS if prep.mask else ())
 
 
 @contextmanager

@@ -5,7 +5,7 @@ The first subword of a word begins with U+2581, so words can be joined again exa
 
 import io
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -85,10 +85,11 @@ def plain(word: str) -> str:
     return word.replace(MARK, "_")
 
 
-def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[str]) -> bytes:
+def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[str], whole: Sequence[str] = ()) -> bytes:
     """A unigram model of at most ``size`` pieces, learnt deterministically from word counts.
 
-    There are fewer pieces if the text is too small. Raises UserError if ``size`` is below its number of characters.
+    whole: texts that are pieces wherever they occur. There are fewer pieces if the text is too small. Raises UserError
+    if ``size`` is below its number of characters.
     """
     trainer = package().SentencePieceTrainer
     ordered = sorted(((plain(word), n) for word, n in counts.items()), key=lambda item: (-item[1], item[0]))
@@ -99,6 +100,7 @@ def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[st
             sentence_iterator=(f"{word}\t{n}" for word, n in ordered), input_format="tsv", model_writer=model,
             model_type="unigram", vocab_size=size, hard_vocab_limit=False, character_coverage=0.9995 if many else 1.0,
             normalization_rule_name="identity", num_threads=_THREADS, minloglevel=2,
+            user_defined_symbols=list(whole),
         )  # fmt: skip
     except RuntimeError as error:
         # Without its advice to increase an option that prep does not have.

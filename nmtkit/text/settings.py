@@ -74,6 +74,7 @@ class Prep:
     merges: int | None = 10_000  # of BPE; None: chosen by the number of words, see learning.py
     pieces: int = 8_000  # of SentencePiece
     joint: bool = True  # one subword model for both sides
+    mask: bool = False  # placeholders of the training text, see placeholders.py
     cleaning: Cleaning = field(default_factory=Cleaning)
 
     def __post_init__(self) -> None:

@@ -66,6 +66,9 @@ class PrepOptions:
         "too.  [default: yes for the tokenizers moses and characters]", TOKENS,
         names="--normalize/--no-normalize"))
     lowercase: bool = option(False, Option("Lower-case all text.", TOKENS))
+    mask_placeholders: bool = option(False, Option(
+        "Put a word that stands for any placeholder instead of {name}, %s, a URL and the like that both sides of a "
+        "training pair have; translate then has the same words for them.", TOKENS))
     truecase: bool = option(False, Option(
         "Truecase: give the first word of each sentence its most frequent case.", TOKENS))
 
@@ -178,6 +181,7 @@ def _settings(options: PrepOptions, src: str, tgt: str, cleaning: Cleaning) -> P
         merges=options.bpe,
         pieces=Prep.pieces if options.sentencepiece is None else options.sentencepiece,
         joint=Prep.joint if options.joint is None else options.joint,
+        mask=options.mask_placeholders,
         cleaning=cleaning,
     )
 

@@ -307,7 +307,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--sample", "--n-best", "10001"], "--n-best: 10001 is not between 1 and 10000"),
         (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
         (["--score-reference", "x", "--n-best", "2"], "--score-reference: these are scored without a search"),
-        (["--lexicon", "other"], "--lexicon: is for unknown words or a shortlist; add --replace-unk or"),
+        (["--lexicon", "other"], "--lexicon: is for unknown words, a shortlist or --keep; add --replace-unk"),
         (["--unk-origin", "papers"], "--unk-origin: has no effect without --replace-unk; add it"),
         (["--score-reference", "x", "--shortlist", "9"], "scored without a search; leave --shortlist out"),
         (["--score-reference", "x", "-b", "9"], "scored without a search; leave --beam-size out"),

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmtkit.documents.alignment import Aligned, balanced, characters
-from nmtkit.documents.placeholders import PLACEHOLDERS, find, patterns
+from nmtkit.align.lexicon import NO_LEXICON, Lexicon
+from nmtkit.documents.alignment import Aligned, balanced, characters, probabilities
+from nmtkit.documents.placeholders import find, patterns, stand_ins
 from nmtkit.documents.segment import Mark, Segment
 from nmtkit.documents.sentences import Span
 from nmtkit.documents.translate import Plan, plan, translate_segments
 from nmtkit.errors import UserError
+from nmtkit.text.placeholders import PLACEHOLDERS
 from nmtkit.translation import loading
 from nmtkit.translation.translator import Translator
 from tests.documents.laws import WORDS, check, segments, tree
@@ -161,6 +163,20 @@ def test_a_pattern_that_is_none_is_refused() -> None:
         patterns(["a", "("])
 
 
+def test_masks_of_the_training_text_stand_for_placeholders_before_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    folder = write_folder(tmp_path / "masks")
+    for side in ("src", "tgt"):
+        path = folder / f"vocab.{side}"
+        path.write_text(path.read_text().replace("g\t", "ǁ1ǁ\t"))
+    translator = loading.load([folder], "cpu")
+    assert stand_ins(translator)[:2] == ("ǁ1ǁ", "12")
+    [found] = translate_segments(translator, [Segment("a {x} b %s")])
+    assert found.text == "a {x} b %s"
+
+
 def test_words_are_found_in_a_text_that_spells_some_of_them_otherwise() -> None:
     assert characters(["“", "Hello", ",", "WORLD", "!"], '"hello, world !') == [
         (0, 0), (1, 6), (6, 7), (8, 13), (14, 15)
@@ -170,3 +186,17 @@ def test_words_are_found_in_a_text_that_spells_some_of_them_otherwise() -> None:
 def test_a_document_is_translated_with_its_markup_by_a_model_that_looks(echo: Translator) -> None:
     given = [Segment("a b lower c", (Mark(2, 9, "x", False), Mark(4, 9, "y", True))), Segment(""), Segment("d {n} e")]
     assert translate_segments(echo, given) == given
+
+
+def test_words_are_aligned_with_their_translations_in_the_lexicon_where_attention_looks_elsewhere() -> None:
+    source, target = ["The", "girl", "saw", "Rome"], ["Rome", "vit", "la", "Fille"]
+    lexicon = Lexicon("lexicon", lambda: {"the": {"le": 0.5, "la": 0.4}, "girl": {"fille": 0.9}, "saw": {"vit": 0.7}})
+    links = probabilities(source, target, lexicon)
+    assert links.shape == (4, 4)
+    aligned = balanced(np.full((4, 4), 0.25, np.float32) * links, [[True] * 4, [True] * 4])
+    assert [source[s] for s in aligned.argmax(axis=1)] == ["Rome", "saw", "The", "girl"]
+
+
+def test_without_a_lexicon_only_copies_are_more_probable_than_others() -> None:
+    links = probabilities(["in", "Rome"], ["Rome", "à"], NO_LEXICON)
+    assert links[0, 1] > links[0, 0] == links[1, 0] == links[1, 1] > 0

@@ -37,6 +37,12 @@ def test_segmentation_does_not_depend_on_the_size_of_the_cache(monkeypatch: pyte
     assert not segmenter._bpe.cache
 
 
+def test_masks_of_placeholders_stay_whole_and_are_no_text_to_learn_from() -> None:
+    counts = Counter(CORPUS.split())
+    assert learn_merges(counts + Counter({"ǁ1ǁ": 90, "l'ǁ2ǁ": 90}), 30, lambda: None) == MERGES
+    assert Segmenter(MERGES).apply(["ǁ1ǁ", "l'ǁ2ǁ"]) == ["ǁ1ǁ", "l@@", "'@@", "ǁ2ǁ"]
+
+
 def test_a_word_that_a_translation_leaves_unfinished_ends_with_the_sentence() -> None:
     assert Segmenter.join(["lo@@", "wer", "n@@", "ew@@"]) == ["lower", "new"]
 

@@ -23,7 +23,7 @@ from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.prep import prepare, prepare_part
 from nmtkit.text.raw import Files, find_raw, language_of
 from nmtkit.text.rules import broken_rule
-from nmtkit.text.settings import Cleaning, Development, Prep, Side, load_prep
+from nmtkit.text.settings import Cleaning, Development, Prep, Segmentation, Side, load_prep
 
 BPE = Prep(Side("en"), Side("fr"), merges=20)
 WORDS = Prep(Side("en", segmentation="words"), Side("fr", segmentation="words"))
@@ -110,6 +110,38 @@ def test_every_line_of_the_data_folder_equals_the_pipeline_of_the_raw_line(
             kept = [line for place, line in enumerate(lines) if split != "train" or place not in faulty]
             tokens = (data / f"{split}.{side}").read_text(encoding="utf-8").split("\n")
             assert tokens == [" ".join(pipeline.tokens(line)) for line in kept] + [""]
+
+
+@pytest.mark.parametrize("segmentation", ["bpe", "sentencepiece", "words"])
+def test_placeholders_are_masked_in_the_training_text_alone(tmp_path: Path, segmentation: Segmentation) -> None:
+    texts = {"en": ["Open {file} at %d.", "Close the door."], "fr": ["À %d, ouvrez l'{file}.", "Fermez la porte."]}
+    for language, lines in texts.items():
+        write(tmp_path / f"train.{language}", lines * 20)
+        write(tmp_path / f"test.{language}", lines)
+    sides = (Side(language, tokenizer="reversible", truecase=True, segmentation=segmentation) for language in texts)
+    prep = Prep(*sides, merges=20, pieces=60, mask=True)
+    prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", prep, workers=1)
+    for language, side, line in (("en", "src", "Open ǁ1ǁ at ǁ2ǁ."), ("fr", "tgt", "À ǁ2ǁ, ouvrez l'ǁ1ǁ.")):
+        pipeline = TextPipeline.load(tmp_path / "data", side)  # type: ignore[arg-type]
+        written = (tmp_path / "data" / f"train.{side}").read_text().splitlines()
+        assert [pipeline.text(tokens.split()) for tokens in written[:2]] == [line, texts[language][1]]
+        assert written[0].split() == pipeline.tokens(line)
+        assert segmentation == "words" or {"ǁ1ǁ", "ǁ2ǁ"} <= set(written[0].split())
+        tested = (tmp_path / "data" / f"test.{side}").read_text().splitlines()
+        assert tested == [" ".join(pipeline.tokens(text)) for text in texts[language]]
+
+
+def test_pairs_that_differ_in_a_placeholder_are_one_and_each_is_one_word(tmp_path: Path) -> None:
+    write(tmp_path / "train.en", ["Open {a}.", "Open {b}.", "See {c} {d} {e}.", "Close it."])
+    write(tmp_path / "train.fr", ["Ouvrez {a}.", "Ouvrez {b}.", "Voyez {c} {d} {e}.", "Fermez."])
+    cleaning = Cleaning(max_length=5, drop=("duplicate",))
+    side = {"tokenizer": "moses", "segmentation": "words"}
+    prep = Prep(Side("en", **side), Side("fr", **side), mask=True, cleaning=cleaning)  # type: ignore[arg-type]
+    report = prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", prep, workers=1)
+    assert (tmp_path / "data" / "train.src").read_text() == "Open ǁ1ǁ .\nSee ǁ1ǁ ǁ2ǁ ǁ3ǁ .\nClose it .\n"
+    assert {rule: lost["lines"] for rule, lost in report.manifest["cleaning"].items() if lost["count"]} == {
+        "duplicate": [2]
+    }
 
 
 def test_any_number_of_processes_makes_the_same_folder(raw: dict[str, Files], tmp_path: Path) -> None:

@@ -52,6 +52,13 @@ def test_any_output_of_a_model_joins_to_words_with_indices(pieces: list[str]) ->
     assert all(number <= len(words) for number in numbers)
 
 
+def test_some_texts_may_be_pieces_wherever_they_occur() -> None:
+    split = SentencePieces(learn_sentencepieces(COUNTS, 40, ["en"], ["ǁ1ǁ"]))
+    pieces = split.apply(["hello", "(ǁ1ǁ).", "ǁ1ǁ"])
+    assert pieces.count("ǁ1ǁ") == 2
+    assert split.join(pieces) == ["hello", "(ǁ1ǁ).", "ǁ1ǁ"]
+
+
 def test_unknown_characters_are_kept(model: bytes) -> None:
     split = SentencePieces(model)
     assert split.apply(["☃☃"]) == [MARK, "☃☃"]

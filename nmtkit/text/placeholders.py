@@ -1,0 +1,40 @@
+"""Placeholders of program strings, URLs and whatever else is copied, and the masks for them in training text."""
+
+import re
+from collections import Counter, defaultdict
+
+# In the order of files: what programs fill in, markup, web and e-mail addresses.
+_PATTERNS = (
+    r"\{\{[^{}]*\}\}",  # {{ x }}
+    r"[$%#]?\{[^{}]*\}",  # {name}, ${name}, %{name}, {0:.2f}
+    r"%(?:\(\w+\))?(?:\d+\$)?[-+#0]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[jztL])?[@diouxXeEfFgGcrsaA]",  # %1$s, %(count)d
+    r"%(?:%|L?\d+|n\b)",  # %%, and %1 and %n of Qt
+    r"</?[A-Za-z][^<>]*>",  # <x id="1"/>
+    r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);",  # &nbsp;
+    r"(?:(?:https?|ftp)://|www\.)(?:[^\s<>\"{}]|\{[^{}]*\})*[\w/};=]",
+    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+)
+PLACEHOLDERS = re.compile("|".join(_PATTERNS))
+# Letters without case: every tokenizer, lower-casing and truecasing leave them as they are.
+MASKS = tuple(f"ǁ{number}ǁ" for number in range(1, 10))
+MASK = re.compile("ǁ[1-9]ǁ")
+# Those that are part of no word; several without a space are one.
+_SEPARATE = re.compile(rf"(?<!\w)(?:{PLACEHOLDERS.pattern})+(?!\w)")
+
+
+def masked(src: str, tgt: str) -> tuple[str, str]:
+    """A pair of the training text with ``MASKS`` instead of the placeholders that both sides have equally often.
+
+    The first one of the source is the first mask; what has no mask left stays.
+    """
+    found = _SEPARATE.findall(src)
+    often, in_target = Counter(found), Counter(_SEPARATE.findall(tgt))
+    of_text = defaultdict[str, list[str]](list)
+    for text, mask in zip((text for text in found if often[text] == in_target[text]), MASKS, strict=False):
+        of_text[text].append(mask)
+
+    def with_masks(line: str) -> str:
+        left = {text: iter(masks) for text, masks in of_text.items()}
+        return _SEPARATE.sub(lambda match: next(left[match[0]], match[0]) if match[0] in left else match[0], line)
+
+    return with_masks(src), with_masks(tgt)
