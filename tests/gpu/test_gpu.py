@@ -124,7 +124,7 @@ def assert_same_hypotheses(ours: list[list[Hypothesis]], theirs: list[list[Hypot
 
 @every_kind
 def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
-    model, tgt = toy_model(preset, FORM), targets()
+    model, tgt = toy_model(preset, FORM), targets(3)
     hidden = model(*sources(), tgt)
     expected = hidden, gradients(hidden, [*model.parameters()])
     model.to(GPU)
