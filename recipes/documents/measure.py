@@ -2,7 +2,8 @@
 
 measure.py tags MODEL SRC TGT GOLD [WORD]   two tags a pair, around phrases with contiguous translations; the model is
                                             given the translation. GOLD: a line of links a pair, sure 0-1 and possible
-                                            0p1; WORD: a regular expression of the words that it links
+                                            0p1; WORD: a regular expression of the words that it links. Those joined by
+                                            an apostrophe or a hyphen count as one
 measure.py bleu MODEL SRC TGT               BLEU of pages of SRC, a paragraph a line, with tags and without
 measure.py placeholders MODEL SRC           one to three placeholders a line, instead of a word or beside one
 """
@@ -11,6 +12,7 @@ import logging
 import random
 import re
 import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from html import escape
@@ -31,6 +33,7 @@ from nmtkit.translation.translator import Translator
 Links = set[tuple[int, int]]  # source and target word, from 0
 GREEDY = nmtkit.Request(beam_size=1)
 MOST = 4, 6  # words of a tagged phrase, and of its translation
+JOINED = re.compile(r"\w+(?:['’-]+\w+)*|[^\w\s]")  # l'herbe is one word, as in the model
 
 
 def tags(model: Translator, src: str, tgt: str, gold: str, word: str = r"\w+|[^\w\s]") -> None:
@@ -44,8 +47,10 @@ def tags(model: Translator, src: str, tgt: str, gold: str, word: str = r"\w+|[^\
             t for t, word in enumerate(aligned.target) if word.end <= len(target)
         ]  # what follows is the model's own
         part = Part(aligned.source, [aligned.target[t] for t in kept], aligned.weights[kept])
-        links, sure = read_links(row, "[-p]"), read_links(row, "-")
-        of_source, of_target = ([*re.finditer(word, text)] for text in (source, target))
+        (of_source, to_source), (of_target, to_target) = (words_of(text, word) for text in (source, target))
+        links, sure = (
+            {(to_source[s], to_target[t]) for s, t in read_links(row, kind)} for kind in ("[-p]", "-")
+        )  # fmt: skip
         phrases = candidates([found[0] for found in of_source], links, sure)
         draw.shuffle(phrases)
         for first, last, wanted in phrases[:2]:
@@ -61,6 +66,13 @@ def tags(model: Translator, src: str, tgt: str, gold: str, word: str = r"\w+|[^\
     print(f"{counts['tags']} tags: {counts['exact'] / counts['tags']:.1%} around exactly the right words")
     print(f"{counts['right'] / counts['inside']:.1%} of the words in a tag belong there; ", end="")
     print(f"{counts['right'] / counts['wanted']:.1%} of the words of a tag are in it")
+
+
+def words_of(text: str, word: str) -> tuple[list[re.Match[str]], list[int]]:
+    """The words of a text, and of which each word of the gold alignment is a part."""
+    words = [*JOINED.finditer(text)]
+    ends = [found.end() for found in words]
+    return words, [bisect_right(ends, found.start()) for found in re.finditer(word, text)]
 
 
 def candidates(words: list[str], links: Links, sure: Links) -> list[tuple[int, int, set[int]]]:
