@@ -69,10 +69,10 @@ def one_of_each(form: Callable[[Experiment], Experiment] = toy) -> list[str]:
     return sorted(preset for _, preset in found.values())
 
 
-def toy_model(preset: str) -> Seq2Seq:
-    """The preset at toy size, with random values in every parameter, those that start at zero too; no dropout."""
+def toy_model(preset: str, form: Callable[[Experiment], Experiment] = toy) -> Seq2Seq:
+    """The preset in a small form, with random values in every parameter, those that start at zero too; no dropout."""
     torch.manual_seed(0)
-    model = toy(preset_experiment(preset)).build(SRC_WORDS, TGT_WORDS).eval()
+    model = form(preset_experiment(preset)).build(SRC_WORDS, TGT_WORDS).eval()
     for parameter in model.parameters():
         parameter.data.normal_(std=min(parameter.shape) ** -0.5)  # every path carries a signal
     return model

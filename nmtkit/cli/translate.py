@@ -19,8 +19,8 @@ from nmtkit.search.settings import SEARCH
 from nmtkit.translation.request import OUTPUT, SEED, Request
 from nmtkit.translation.stream import Stream, decoded
 from nmtkit.translation.terms import read_terms
-from nmtkit.workflow.document import windows_with_kept, write_document
-from nmtkit.workflow.translate import TranslateOptions, translate_windows
+from nmtkit.workflow.document import write_document
+from nmtkit.workflow.translate import TranslateOptions, translate_text
 
 
 def translate(
@@ -100,10 +100,10 @@ def translate(
     scored in float32, unless --precision names another format.
 
     A document is translated with its formatting, paragraph by paragraph, and written when it is complete. Markup within
-    a paragraph, as of bold words and links, is put around the words whose attention is on the words that it had. Code,
-    what the document says is not to be translated, placeholders such as {name} and %1$s, URLs and e-mail addresses are
-    copied, each once; a warning names the paragraph where the model gave one no place. --keep adds to these, and is
-    for lines of text as well.
+    a paragraph, as of bold words and links, is put around the words that translate those that it had, by attention and,
+    if there is one, the lexicon of nmtkit align. Code, what the document says is not to be translated, placeholders
+    such as {name} and %1$s, URLs and e-mail addresses are copied, each once; a warning names the paragraph where the
+    model gave one no place. --keep adds to these, and is for lines of text as well.
 
     A line of more tokens than --max-input-length is cut into pieces: at the end of a sentence, or else at other
     punctuation, or else between words. Its pieces are translated and joined, and nothing is left out.
@@ -118,8 +118,6 @@ def translate(
         raise UserError("--attention: of the best translation only; leave --n-best out")
     if seed is not None and not sample:
         raise UserError("--seed: is for --sample; add that, or leave it out")
-    if options.lexicon and not request.replace_unk and request.shortlist is None:
-        raise UserError("--lexicon: is for unknown words or a shortlist; add --replace-unk or --shortlist")
     if file is not None and input != "-":
         raise UserError(f"--input {input}: {file} is given as the file to translate; leave one of them out")
     input = file or input
@@ -141,10 +139,12 @@ def translate(
         lines_only = {"--json": as_json, "--scores": scores != "none"}
         if given := [name for name, value in lines_only.items() if value]:
             raise UserError(f"{given[0]}: is for lines of text, and {input} is a document; leave it out")
-        write_document(input, output, replace(options, request=request))
+        write_document(input, output, request, options)
         return
-    if options.columns:
-        raise UserError(f"--columns: is for tables (csv, tsv), and {input} is read as lines; leave it out")
+    if options.lexicon and not request.replace_unk and request.shortlist is None and not options.keep:
+        raise UserError(
+            "--lexicon: is for unknown words, a shortlist or --keep; add --replace-unk, --shortlist or --keep"
+        )
     # Without a prompt, a user at a terminal cannot tell that the command is waiting for input.
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:
@@ -156,8 +156,7 @@ def translate(
     place = "standard input" if input == "-" else input
     lines = decoded(raw, place, _warn)
     pairs = beside_lines(lines, beside, place) if beside else lines
-    translated = windows_with_kept if options.keep else translate_windows
-    windows = translated(replace(options, lines=pairs, request=request, ready=ready))
+    windows = translate_text(pairs, request, options, ready)
     from nmtkit.translation import formats  # after torch, which that imports
 
     # No progress where it would stand between the translations, or in what is typed.

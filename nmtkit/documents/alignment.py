@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from html import unescape
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
+from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.documents.sentences import Span
 from nmtkit.search.beam import Floats
 from nmtkit.text.pipeline import TextPipeline, letters
@@ -14,6 +16,8 @@ from nmtkit.translation.translator import Translator
 
 _DIAGONAL = 4.0  # as strongly as fast_align prefers it
 _LEAST = 1e-6  # no word is impossible
+_UNLISTED = 1e-3  # probability of a translation that the lexicon lacks
+_COPY = 0.5  # and of a word that is spelled as in the source
 _ROUNDS = 5  # more change nothing
 _SLACK = 6  # characters by which a tokenizer may change a text between two words that it leaves alone
 
@@ -40,11 +44,28 @@ def align(translator: Translator, sentence: str, translation: Translation) -> Al
         np.add.at(links[t], of_source, row)
     found, seen = ([i for i, (start, end) in enumerate(words) if start < end] for words in (target, source))
     source, target = [source[s] for s in seen], [target[t] for t in found]
-    are_words = [
-        [any(map(str.isalnum, text[start:end])) for start, end in words]
-        for words, text in ((target, translation.text), (source, sentence))
-    ]
-    return Aligned(translation.text, source, target, balanced(links[np.ix_(found, seen)], are_words))
+    src = [sentence[start:end] for start, end in source]
+    tgt = [translation.text[start:end] for start, end in target]
+    likely = links[np.ix_(found, seen)] * probabilities(src, tgt, translator.lexicon or NO_LEXICON)
+    return Aligned(translation.text, source, target, balanced(likely, [_are_words(tgt), _are_words(src)]))
+
+
+def probabilities(source: Sequence[str], target: Sequence[str], lexicon: Lexicon) -> Floats:
+    """P(target word | source word) by a lexicon, (T, S), whatever the case of the words.
+
+    A pair that the lexicon lacks is improbable, unless both words are the same.
+    """
+    found = np.zeros((len(target), len(source)), np.float32)
+    for s, word in enumerate(source):
+        entries = lexicon.translations.get(word) or lexicon.translations.get(word.lower(), {})
+        listed = {other.lower(): p for other, p in sorted(entries.items(), key=itemgetter(1))}  # the highest of each
+        found[:, s] = [listed.get(other.lower(), _COPY if other == word else 0) for other in target]
+    return found + _UNLISTED
+
+
+def _are_words(words: Sequence[str]) -> list[bool]:
+    """Which of these are words rather than punctuation."""
+    return [any(map(str.isalnum, word)) for word in words]
 
 
 def balanced(weights: Floats, are_words: Sequence[Sequence[bool]]) -> Floats:

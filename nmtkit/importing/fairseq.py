@@ -17,14 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmtkit.config import merge
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.experiment.presets import load_preset
-from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.folders import SIDES
-from nmtkit.importing.found import Found, only, spelled
-from nmtkit.importing.tensors import Checkpoint, load_pickle
+from nmtkit.importing.found import Found, experiment, only, spelled, unspelled_note
+from nmtkit.importing.tensors import Tensors, load_pickle
 from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.bpe import Segmenter
@@ -38,6 +35,9 @@ _DEFAULTS = {
     "dropout": 0.1, "encoder_embed_dim": 512, "encoder_layers": "[(512, 3)] * 20", "decoder_embed_dim": 512,
     "decoder_layers": "[(512, 3)] * 20", "decoder_out_embed_dim": 256, "decoder_attention": "True",
     "share_input_output_embed": False,
+}  # fmt: skip
+_SEARCH = {  # as fairseq-generate has it by default
+    "beam_size": 5, "length_penalty": "avg", "max_len_a": 0, "max_len_b": 200, "unk": True, "narrowing": False,
 }  # fmt: skip
 _LAYERS = 1000  # more are refused
 
@@ -66,13 +66,16 @@ def read(path: Path) -> Found:
         toolkit="fairseq",
         notes=(
             *notes,
-            *(f"{len(side.unspelled):,} {name} words that cannot be in nmtkit's text keep their rows"
-              for name, side in zip(("source", "target"), words, strict=True) if side.unspelled),
+            *unspelled_note("source", words[0].unspelled),
+            *unspelled_note("target", words[1].unspelled),
             *(["embeddings and output layer, which shared their weights, are separate now"]
               if options["share_input_output_embed"] else []),
             f"values in {file.name}: {count:,}",
         ),
-        experiment=_experiment(file, model, prep, (len(words[0].vocabulary), len(words[1].vocabulary))),
+        experiment=experiment(
+            f"{file.name} of fairseq", "convs2s-wmt15", model, prep,
+            (len(words[0].vocabulary), len(words[1].vocabulary)), _SEARCH, str(file),
+        ),
         parameters=weights.found,
         src=words[0].vocabulary,
         tgt=words[1].vocabulary,
@@ -211,7 +214,7 @@ class Words:
         self.vocabulary = Vocabulary([*SPELLINGS, *shown], counts)
 
 
-class Weights(Checkpoint):
+class Weights(Tensors):
     """The tensors of a checkpoint, and the parameters that they become."""
 
     def linear(self, ours: str, theirs: str, rows: int, columns: int) -> None:
@@ -317,20 +320,3 @@ def _text(folder: Path, languages: tuple[str, str]) -> tuple[Prep, dict[str, byt
         else ("segmentation: none, because there is no bpecodes: translate tokens",)
     )
     return Prep(src, tgt, joint=True), {f"bpe.{side}": codes.read_bytes() for side in SIDES if subwords}, notes
-
-
-def _experiment(file: Path, model: Mapping[str, Any], prep: Prep, words: tuple[int, int]) -> Experiment:
-    """The experiment: training as in the preset of this family, search as ``fairseq-generate`` has it by default."""
-    values = {
-        "paper": {"title": f"{file.name} of fairseq", "section": "-", "task": "-", "score": None, "parameters": None},
-        "data": {"segmentation": prep.src.segmentation, "src_vocab": words[0], "tgt_vocab": words[1]},
-        "search": {
-            "beam_size": 5,
-            "length_penalty": "avg",
-            "max_len_a": 0,
-            "max_len_b": 200,
-            "unk": True,
-            "narrowing": False,
-        },
-    }
-    return build_experiment(merge(load_preset("convs2s-wmt15"), values) | {"model": model}, str(file))

@@ -4,22 +4,17 @@ Transformers, OPUS-MT's among them, become models of ``models/transformer.py``, 
 of ``models/bideep.py``.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmtkit.config import load_yaml, merge
+from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
-from nmtkit.experiment.presets import load_preset
-from nmtkit.experiment.schema import Experiment, build_experiment
-from nmtkit.importing.found import Found
+from nmtkit.importing.found import Found, Options, experiment
 from nmtkit.importing.marian_rnn import recurrent
 from nmtkit.importing.marian_text import Words, segmentation
 from nmtkit.importing.marian_transformer import transformer
 from nmtkit.importing.marian_weights import OPTIONS, Weights
 from nmtkit.importing.npz import names
-from nmtkit.text.settings import Prep
 
 # Options and the only values that can be imported; files of older versions lack some of them.
 _ALWAYS: dict[str, Any] = {
@@ -37,7 +32,7 @@ def finds(path: Path) -> bool:
 
 def read(path: Path) -> Found:
     """The model of a folder or of its file of weights. Raises UserError for what nmtkit cannot represent exactly."""
-    decoder = Decoder.of(path)
+    decoder = Decoder(path)
     [file], vocabularies = decoder.files("models", 1), decoder.files("vocabs", 2)
     weights = Weights(file)
     src, tgt = (Words(vocabulary) for vocabulary in vocabularies)
@@ -48,27 +43,32 @@ def read(path: Path) -> Found:
     return Found(
         toolkit=f"Marian {weights.version}".strip(),
         notes=tuple(notes),
-        experiment=_experiment(file, name, model, prep, (len(src), len(tgt)), decoder),
+        experiment=experiment(
+            f"{file.name} of Marian",
+            {"transformer": "transformer-base", "bideep": "bideep"}[name],
+            model, prep, (len(src), len(tgt)), decoder.search(), str(decoder.path),
+        ),
         parameters=weights.found,
         src=src.vocabulary,
         tgt=tgt.vocabulary,
         prep=prep,
         files=files,
-    )
+    )  # fmt: skip
 
 
 def _architecture(weights: Weights, src: Words, tgt: Words) -> tuple[str, dict[str, Any]]:
     """The architecture and its Config as plain values; its parameters are added to the weights'."""
-    kind = weights.require("type", "transformer", "s2s", "nematus")
+    options = weights.options
+    kind = options.require("type", "transformer", "s2s", "nematus")
     for option, value in _ALWAYS.items():
-        weights.require(option, value, default=value)
-    sizes = weights.options.get("dim-vocabs")
+        options.require(option, value, default=value)
+    sizes = options.values.get("dim-vocabs")
     if sizes != [len(src.marian), len(tgt.marian)]:
         raise UserError(
             f"{weights.path}: option dim-vocabs: {str(sizes)[:80]}, but {src.path} and {tgt.path} have "
             f"{len(src.marian)} and {len(tgt.marian)} words; give the vocabularies of this model"
         )
-    tied = next((t for t, option in _TIED.items() if weights.require(option, True, False, default=False)), "none")
+    tied = next((t for t, option in _TIED.items() if options.require(option, True, False, default=False)), "none")
     if tied == "all" and src.marian != tgt.marian:
         raise UserError(f"{tgt.path}: differs from {src.path}, but the model has tied-embeddings-all")
     model = transformer(weights, tied, src, tgt) if kind == "transformer" else recurrent(weights, tied, src, tgt)
@@ -76,27 +76,26 @@ def _architecture(weights: Weights, src: Words, tgt: Words) -> tuple[str, dict[s
     return "transformer" if kind == "transformer" else "bideep", model
 
 
-@dataclass(frozen=True)
-class Decoder:
-    """A decoder.yml, which names the files of a model and the settings of search."""
+class Decoder(Options):
+    """The decoder.yml of a folder or of a file of weights: the files of a model, and the settings of search.
 
-    path: Path
-    settings: Mapping[str, Any]
+    Marian also writes FILE.npz.decoder.yml. Raises UserError if there is none.
+    """
 
-    @classmethod
-    def of(cls, path: Path) -> "Decoder":
-        """The decoder.yml of a folder, or of a file of weights: Marian also writes FILE.npz.decoder.yml."""
+    def __init__(self, path: Path):
         folder = path if path.is_dir() else path.parent
-        for decoder in (folder / f"{path.name}.decoder.yml", folder / "decoder.yml"):
-            if decoder.is_file():
-                return cls(decoder, load_yaml(decoder) | ({} if path.is_dir() else {"models": [path.name]}))
-        raise UserError(
-            f"{decoder}: not found; write it: `models: [FILE.npz]` and below it `vocabs: [SOURCE.yml, TARGET.yml]`"
-        )
+        own = folder / f"{path.name}.decoder.yml"
+        self.path = own if own.is_file() else folder / "decoder.yml"
+        if not self.path.is_file():
+            raise UserError(
+                f"{self.path}: not found; write it: `models: [FILE.npz]` and below it "
+                "`vocabs: [SOURCE.yml, TARGET.yml]`"
+            )
+        super().__init__(f"{self.path}:", load_yaml(self.path) | ({} if path.is_dir() else {"models": [path.name]}))
 
     def files(self, key: str, count: int) -> list[Path]:
         """The ``count`` files that a list names, by their file names in the folder of the decoder.yml."""
-        listed = self.settings.get(key)
+        listed = self.values.get(key)
         if not isinstance(listed, list) or len(listed) != count:
             raise UserError(f"{self.path}: {key}: expected a list of {count}, found {str(listed)[:80]}")
         files = [self.path.parent / Path(str(file)).name for file in listed]
@@ -105,30 +104,13 @@ class Decoder:
                 raise UserError(f"{file}: not found, but {self.path} names it")
         return files
 
-    def number(self, key: str, default: float) -> float:
-        """The value of a setting that is a number."""
-        value = self.settings.get(key, default)
-        if not isinstance(value, int | float):
-            raise UserError(f"{self.path}: {key}: expected a number, found {str(value)[:80]}")
-        return value
-
-
-def _experiment(
-    file: Path, name: str, model: Mapping[str, Any], prep: Prep, words: tuple[int, int], decoder: Decoder
-) -> Experiment:
-    """The experiment: training as in the preset of the architecture, search as in Marian."""
-    base = load_preset({"transformer": "transformer-base", "bideep": "bideep"}[name])
-    power = float(decoder.number("normalize", 0))
-    longest = float(decoder.number("max-length-factor", 3))
-    values = {
-        "paper": {"title": f"{file.name} of Marian", "section": "-", "task": "-", "score": None, "parameters": None},
-        "data": {"segmentation": prep.src.segmentation, "src_vocab": words[0], "tgt_vocab": words[1]},
-        "search": {
-            "beam_size": decoder.settings.get("beam-size", 12),
+    def search(self) -> dict[str, Any]:
+        """The settings of search as in Marian."""
+        power, longest = float(self.number("normalize", 0)), float(self.number("max-length-factor", 3))
+        return {
+            "beam_size": self.values.get("beam-size", 12),
             **({"length_penalty": "power", "alpha": power} if power else {"length_penalty": "none"}),
             "max_len_a": longest,  # of the source words and its end
             "max_len_b": max(1, int(longest)),
-            "unk": decoder.settings.get("allow-unk", False),
-        },
-    }
-    return build_experiment(merge(base, values) | {"model": model}, str(decoder.path))
+            "unk": self.values.get("allow-unk", False),
+        }

@@ -20,17 +20,18 @@ from nmtkit.models.bideep import LayerNorm
 def recurrent(weights: Weights, tied: str, src: Words, tgt: Words) -> dict[str, Any]:
     """The Config of a recurrent model as plain values; its parameters are added to the weights'."""
     sizes = "dim-emb", "dim-rnn", "enc-depth", "enc-cell-depth", "dec-depth", "dec-cell-base-depth"
-    embedding, width, levels, transitions, above, base = (weights.size(name) for name in sizes)
-    of_nematus = weights.options["type"] == "nematus"
-    layer_norm: LayerNorm = weights.require("layer-normalization", True, False, default=False) and (
+    options = weights.options
+    embedding, width, levels, transitions, above, base = (options.size(name) for name in sizes)
+    of_nematus = options.values["type"] == "nematus"
+    layer_norm: LayerNorm = options.require("layer-normalization", True, False, default=False) and (
         of_nematus or "marian"
     )
     for cell in ("enc-cell", "dec-cell"):
-        weights.require(cell, "gru-nematus" if of_nematus else "gru")
+        options.require(cell, "gru-nematus" if of_nematus else "gru")
     if levels > 1:
-        weights.require("enc-type", "alternating")
+        options.require("enc-type", "alternating")
     if levels > 1 or above > 1:
-        weights.require("skip", True)
+        options.require("skip", True)
     if base < 2:
         raise UserError(f"{weights.path}: option dec-cell-base-depth: {base} is less than 2, around the attention")
     if of_nematus:
@@ -44,7 +45,7 @@ def recurrent(weights: Weights, tied: str, src: Words, tgt: Words) -> dict[str, 
     cells.dense("decoder.initial", "decoder_ff_state_{}", 2 * width, width)
     cells.conditional("decoder.base.cell", [f"decoder_cell{k + 1}" for k in range(base)], embedding)
     cells.attention("decoder.base", "decoder")
-    high = weights.size("dec-cell-high-depth") if above > 1 else None
+    high = options.size("dec-cell-high-depth") if above > 1 else None
     for level in range(above - 1):
         names = [f"decoder_l{level + 2}_cell{k + 1}" for k in range(high or 0)]
         cells.deep_transition(f"decoder.high.{level}", names, width)
@@ -140,7 +141,7 @@ class Cells:
 
 def _as_s2s(name: str) -> str | None:
     """The name in a model of type s2s of a tensor of type nematus; None for those that are not used."""
-    if name in ("decoder_c_tt", "uidx", "history_errs"):
+    if name == "decoder_c_tt":
         return None
     if found := re.fullmatch(r"(encoder(?:_r)?)_(Ux?|Wx?|bx?)(?:_drt_(\d+))?(_ln[sb])?", name):
         chain, part, transition, norm = found.groups("")

@@ -24,10 +24,11 @@ _PARTS = {"query": "q", "key": "k", "value": "v", "out": "o"}
 
 def transformer(weights: Weights, tied: str, src: Words, tgt: Words) -> dict[str, Any]:
     """The Config as plain values; its parameters are added to the weights'."""
-    layers, width, inner = (weights.size(name) for name in ("enc-depth", "dim-emb", "transformer-dim-ffn"))
-    weights.require("dec-depth", layers)
+    options = weights.options
+    layers, width, inner = (options.size(name) for name in ("enc-depth", "dim-emb", "transformer-dim-ffn"))
+    options.require("dec-depth", layers)
     for option, value in _ALWAYS.items():
-        weights.require(option, value, default=value)
+        options.require(option, value, default=value)
     norm = _norm(weights)
     before = "_pre" if norm == "pre" else ""
     for side, attentions in _ATTENTIONS.items():
@@ -44,9 +45,9 @@ def transformer(weights: Weights, tied: str, src: Words, tgt: Words) -> dict[str
             _normalisation(weights, f"{side}.norm", f"{side}_top", "", width)
     weights.take_words(tied, width, src, tgt, "decoder_ff_logit_out")
     return {
-        "layers": layers, "width": width, "feed_forward": inner, "heads": weights.size("transformer-heads"),
+        "layers": layers, "width": width, "feed_forward": inner, "heads": options.size("transformer-heads"),
         "norm": norm, "tied": tied, "dropout": 0.1, "attention_bias": True, "norm_epsilon": 1e-6,
-        "activation": weights.require("transformer-ffn-activation", "swish", "relu"),
+        "activation": options.require("transformer-ffn-activation", "swish", "relu"),
     }  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def _norm(weights: Weights) -> str:
     Dropout (d) does nothing in search: the letters that count are n, normalise, and a, add.
     """
     emb, before, after, top = (
-        str(weights.options.get(f"transformer-{place}") or "").replace("d", "")
+        str(weights.options.values.get(f"transformer-{place}") or "").replace("d", "")
         for place in ("postprocess-emb", "preprocess", "postprocess", "postprocess-top")
     )
     norms = {("", "", "an", ""): "post", ("", "n", "a", "n"): "pre"}

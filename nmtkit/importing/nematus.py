@@ -13,17 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from nmtkit.config import merge
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.experiment.presets import load_preset
-from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.folders import SIDES
-from nmtkit.importing.found import NEVER, Found, only, spelled
+from nmtkit.importing.found import NEVER, Found, experiment, only, spelled, unspelled_note
 from nmtkit.importing.marian_weights import OPTIONS
 from nmtkit.importing.npz import Array, names, read_npz
 from nmtkit.importing.tensors import Tensors
@@ -65,6 +61,7 @@ _ONLY = {
     "enc_recurrence_transition_deep_input": False, "dec_base_recurrence_transition_deep_context": False,
     "dec_high_recurrence_transition_deep_input": False,
 }  # fmt: skip
+_SEARCH = {"max_len_a": 0, "max_len_b": 200}  # beside the preset's, which is that of translate.py -n -k 12
 # decoder_deep and dec_deep_context: the cell of the decoder's levels above the base.
 _CELLS = {
     ("gru", False): "gru", ("gru", True): "rgru", ("gru_cond", False): "cgru", ("gru_cond_reuse_att", False): "crgru",
@@ -94,13 +91,16 @@ def read(path: Path) -> Found:
         toolkit="Nematus",
         notes=(
             *notes,
-            *(f"{len(side.unspelled):,} {name} words that cannot be in nmtkit's text keep their rows: {side.shown()}"
-              for name, side in zip(("source", "target"), words, strict=True) if side.unspelled),
+            *unspelled_note("source", words[0].unspelled),
+            *unspelled_note("target", words[1].unspelled),
             *(["weight normalisation is part of the weights now, and is not trained on"]
               if options["weight_normalisation"] else []),
             f"parameters in {file.name}: {count:,}",
         ),
-        experiment=_experiment(file, model, prep, words),
+        experiment=experiment(
+            f"{file.name} of Nematus", "nematus-baseline", model, prep,
+            (len(words[0].vocabulary), len(words[1].vocabulary)), _SEARCH, str(file),
+        ),
         parameters=parameters,
         src=words[0].vocabulary,
         tgt=words[1].vocabulary,
@@ -196,10 +196,6 @@ class Words:
         shown, self.unspelled = spelled([words.get(id, "") for id in range(2, size)], 2)
         self.vocabulary = Vocabulary([*SPELLINGS, *shown], [0] * (len(shown) + len(SPELLINGS)))
 
-    def shown(self) -> str:
-        """The first of the words that nmtkit cannot spell."""
-        return ", ".join(map(repr, self.unspelled[:3]))
-
     def table(self, rows: Tensor, missing: float) -> Tensor:
         """Nematus' rows (V, ...) in nmtkit's order (V + 2, ...): those of <pad> and <s>, then all."""
         return torch.cat([rows.new_full((2, *rows.shape[1:]), missing), rows])
@@ -221,7 +217,7 @@ def _words(file: Path, options: Mapping[str, Any], arrays: Mapping[str, Array]) 
     return both
 
 
-class Weights(Tensors[Array]):
+class Weights(Tensors):
     """The arrays of a file, and the parameters that they become."""
 
     def __init__(self, path: Path, arrays: Mapping[str, Array], model: Mapping[str, Any]):
@@ -230,18 +226,11 @@ class Weights(Tensors[Array]):
 
     def take(self, name: str, *shape: int) -> Tensor:
         """The array of this name and ``shape`` (D, E) or (E,) in float32, its weight normalisation applied."""
-        array = self.pop(name)
-        if array.shape != shape or array.dtype not in (np.float32, np.float64):
-            raise UserError(
-                f"{self.path}: tensor {name}: {array.dtype} of shape {array.shape}, expected float32 {shape}"
-            )
-        scale = self.left.pop(f"{name}_wns", None)
-        if scale is not None:  # weight_norm of layers.py
-            if scale.shape != shape[1:]:
-                raise UserError(f"{self.path}: tensor {name}_wns: shape {scale.shape}, expected {shape[1:]}")
-            wide = array.astype(np.float64)
-            array = wide / (np.sqrt((wide * wide).sum(0, keepdims=True) + 1e-5) * scale)
-        return torch.from_numpy(array.astype(np.float32))
+        tensor = super().take(name, *shape)
+        if f"{name}_wns" in self.left:  # weight_norm of layers.py
+            wide, scale = tensor.double(), super().take(f"{name}_wns", *shape[1:])
+            tensor = (wide / (((wide * wide).sum(0, keepdim=True) + 1e-5).sqrt() * scale)).float()
+        return tensor
 
     def swapped(self, x: Tensor, axis: int = 0) -> Tensor:
         """x (..., n 2H, ...) with the halves of each 2H of an axis exchanged, if the chains are of even depth.
@@ -390,15 +379,3 @@ def _text(folder: Path, options: Mapping[str, Any]) -> tuple[Prep, dict[str, byt
     tokens = "Moses' normalisation, tokenizer and truecasing" if moses else "none: text is words separated by spaces"
     segmentation = f"BPE, {codes[0].name} for both sides" if codes else "none, because there is no *.bpe"
     return Prep(src, tgt, joint=True), files, (f"tokenisation: {tokens}", f"segmentation: {segmentation}")
-
-
-def _experiment(file: Path, model: Mapping[str, Any], prep: Prep, words: tuple[Words, Words]) -> Experiment:
-    """The experiment: training as in the preset of this family, search as Nematus' ``translate.py -n -k 12``."""
-    sizes = [len(side.vocabulary) for side in words]
-    values = {
-        "paper": {"title": f"{file.name} of Nematus", "section": "imported", "task": "that of its authors"},
-        "model": dict(model),
-        "data": {"segmentation": prep.src.segmentation, "src_vocab": sizes[0], "tgt_vocab": sizes[1]},
-        "search": {"max_len_a": 0, "max_len_b": 200},
-    }
-    return build_experiment(merge(load_preset("nematus-baseline"), values), str(file))

@@ -64,7 +64,7 @@ def _array(file: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> Array:
         data = content.read()
         if count * dtype.itemsize != len(data):
             raise ValueError(f"{name} should have the shape {shape}, but has {len(data)} bytes")
-        return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+        return np.frombuffer(bytearray(data), dtype).reshape(shape, order="F" if fortran else "C")  # may be written to
 
 
 def _header(content: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:

@@ -4,14 +4,14 @@ import pickle
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
-
-T = TypeVar("T")  # NumPy's arrays or PyTorch's tensors
+from nmtkit.importing.npz import Array
 
 _BROKEN = (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, AttributeError)
 
@@ -29,36 +29,31 @@ def load_pickle(path: Path, classes: Sequence[type] = ()) -> Any:
         raise UserError(f"{path}: not a whole checkpoint of tensors and plain values ({reason})") from None
 
 
-class Tensors(Generic[T]):
-    """The tensors ``left`` in a file, each of which must be used, and the parameters ``found`` so far."""
+class Tensors:
+    """The tensors ``left`` in a file, each of which must be used, and the parameters ``found`` so far.
 
-    def __init__(self, path: Path, tensors: Mapping[str, T]):
-        self.path, self.left, self.found = path, dict(tensors), dict[str, Tensor]()
+    Raises UserError if one of them does not hold numbers with a fraction.
+    """
 
-    def pop(self, name: str) -> T:
-        """Remove the tensor of this name. Raises UserError if there is none."""
+    def __init__(self, path: Path, tensors: Mapping[str, Tensor | Array]):
+        self.path, self.left, self.found = path, dict[str, Tensor](), dict[str, Tensor]()
+        for name, each in tensors.items():
+            known = isinstance(each, np.ndarray) and each.dtype in (np.float16, np.float32, np.float64)
+            tensor = torch.from_numpy(each) if known else each
+            if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.ndim:
+                raise UserError(f"{path}: tensor {str(name)[:80]}: expected numbers with a fraction")
+            self.left[name] = tensor
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """The tensor of this name in float32, of this shape (R, C, ...). Raises UserError if there is none."""
         if name not in self.left:
             raise UserError(f"{self.path}: tensor {name}: missing")
-        return self.left.pop(name)
+        tensor = self.left.pop(name)
+        if tensor.shape != shape:
+            raise UserError(f"{self.path}: tensor {name}: shape {tuple(tensor.shape)}, expected {shape}")
+        return tensor.float().contiguous()
 
     def check_all_used(self) -> None:
         """Raise UserError if a tensor is left: the model would not be the same without it."""
         if self.left:
             raise UserError(f"{self.path}: tensor {min(self.left)}: has no place in nmtkit's architecture")
-
-
-class Checkpoint(Tensors[Tensor]):
-    """The tensors of a file of PyTorch. Raises UserError if one of them does not hold numbers with a fraction."""
-
-    def __init__(self, path: Path, tensors: Mapping[str, Tensor]):
-        for name, tensor in tensors.items():
-            if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.ndim:
-                raise UserError(f"{path}: tensor {str(name)[:80]}: expected numbers with a fraction")
-        super().__init__(path, tensors)
-
-    def take(self, name: str, *shape: int) -> Tensor:
-        """The tensor of this name in float32, of this shape (R, C, ...). Raises UserError if it has another."""
-        tensor = self.pop(name)
-        if tensor.shape != shape:
-            raise UserError(f"{self.path}: tensor {name}: shape {tuple(tensor.shape)}, expected {shape}")
-        return tensor.float().contiguous()

@@ -5,7 +5,7 @@ perhaps ``target_vocab.json``, ``source.spm`` and ``target.spm``, and go into ``
 equations are those of ``modeling_marian.py``, whose positions and normalisations differ a little from Marian's own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from nmtkit.config import merge
 from nmtkit.errors import UserError
-from nmtkit.experiment.presets import load_preset
-from nmtkit.experiment.schema import Experiment, build_experiment
-from nmtkit.importing.found import NEVER, Found
+from nmtkit.importing.found import NEVER, Found, Options, experiment
 from nmtkit.importing.marian_text import Words, segmentation
-from nmtkit.importing.tensors import Checkpoint, load_pickle
+from nmtkit.importing.tensors import Tensors, load_pickle
 from nmtkit.text.manifest import read_json
-from nmtkit.text.settings import Prep
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
 # Settings whose other values cannot be imported, with their values in files that lack them.
@@ -78,13 +74,16 @@ def read(path: Path) -> Found:
     return Found(
         toolkit="Marian of transformers",
         notes=tuple(notes),
-        experiment=_experiment(config, file, model, prep, (len(src), len(tgt))),
+        experiment=experiment(
+            f"{file.name} of transformers", "transformer-base", model, prep, (len(src), len(tgt)), config.search(),
+            str(config.path),
+        ),
         parameters=weights.found,
         src=src.vocabulary,
         tgt=tgt.vocabulary,
         prep=prep,
         files=files,
-    )
+    )  # fmt: skip
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
@@ -100,43 +99,20 @@ def _tensors(file: Path) -> dict[str, Tensor]:
         raise UserError(f"{file}: not a whole file of safetensors ({str(error)[:100]}); download it again") from None
 
 
-class Config:
+class Config(Options):
     """The settings of a folder: its config.json, over which those of search in generation_config.json go."""
 
     def __init__(self, folder: Path):
-        self.path = folder / "config.json"
-        self.values = read_json(self.path, "transformers writes it beside the weights; copy it there")
-        search = folder / "generation_config.json"
-        self.values |= read_json(search, "copy it again") if search.is_file() else {}
+        self.path, search = folder / "config.json", folder / "generation_config.json"
+        values = read_json(self.path, "transformers writes it beside the weights; copy it there")
+        super().__init__(f"{self.path}:", values | (read_json(search, "copy it again") if search.is_file() else {}))
         self.require("model_type", "marian")
         for name, (value, default) in _ONLY.items():
             self.require(name, value, default=default)
 
-    def require(self, name: str, *values: Any, default: Any = None) -> Any:
-        """The value of a setting, which must be one of these; ``default`` in files that lack it."""
-        value = self.values.get(name, default)
-        if value not in values:
-            only = " or ".join(map(repr, values))
-            raise UserError(f"{self.path}: {name} {str(value)[:80]!r}: cannot be imported, only {only}")
-        return value
-
     def flag(self, name: str) -> bool:
         """The value of a setting that is true or false, true in files that lack it."""
         return bool(self.require(name, True, False, default=True))
-
-    def number(self, name: str, default: float) -> float:
-        """The value of a setting that is a number."""
-        value = self.values.get(name, default)
-        if not isinstance(value, int | float):
-            raise UserError(f"{self.path}: {name} {str(value)[:80]!r}: not a number")
-        return value
-
-    def size(self, name: str) -> int:
-        """The value of a setting that is a count."""
-        value = self.values.get(name)
-        if type(value) is not int or value < 1:
-            raise UserError(f"{self.path}: {name} {str(value)[:80]!r}: not a number of at least 1")
-        return value
 
     def same(self, name: str) -> int:
         """The size that both sides have, encoder_NAME and decoder_NAME."""
@@ -144,8 +120,16 @@ class Config:
         self.require(f"decoder_{name}", size)
         return size
 
+    def search(self) -> dict[str, Any]:
+        """The settings of search as ``generate`` has them."""
+        return {
+            "beam_size": self.number("num_beams", 1), "length_penalty": "power",
+            "narrowing": False, "alpha": float(self.number("length_penalty", 1)), "max_len_a": 0,
+            "max_len_b": max(1, self.number("max_length", 20) - 2),  # without the first <pad> and </s>
+        }  # fmt: skip
 
-class Weights(Checkpoint):
+
+class Weights(Tensors):
     """The tensors of a file, and the parameters that they become."""
 
     def model(self, config: Config, tied: str, src: Words, tgt: Words) -> dict[str, Any]:
@@ -210,18 +194,3 @@ def _check_words(config: Config, src: Words, tgt: Words, tied: str) -> None:
         if word not in tgt.marian:
             raise UserError(f"{tgt.path}: has no {word}; copy the model's own there")
         config.require(name, tgt.marian.index(word))
-
-
-def _experiment(config: Config, file: Path, model: Mapping[str, Any], prep: Prep, words: tuple[int, int]) -> Experiment:
-    """The experiment: training as in the preset of the architecture, search as ``generate`` has it."""
-    values = {
-        "paper": {"title": f"{file.name} of transformers", "section": "-", "task": "-", "score": None,
-                  "parameters": None},
-        "data": {"segmentation": prep.src.segmentation, "src_vocab": words[0], "tgt_vocab": words[1]},
-        "search": {
-            "beam_size": config.number("num_beams", 1), "length_penalty": "power",
-            "narrowing": False, "alpha": float(config.number("length_penalty", 1)), "max_len_a": 0,
-            "max_len_b": max(1, config.number("max_length", 20) - 2),  # without the first <pad> and </s>
-        },
-    }  # fmt: skip
-    return build_experiment(merge(load_preset("transformer-base"), values) | {"model": dict(model)}, str(config.path))

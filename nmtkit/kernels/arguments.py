@@ -1,6 +1,6 @@
-"""The signatures of the C kernels: the names of their arguments in order, with types.
+"""The signatures of the C kernels: names and types of their arguments, in order.
 
-In C they are a struct, ``GIVEN(name)``, which also documents the shapes; a test compares the two.
+In C each is a struct, ``GIVEN(name)``, which also documents the shapes; a test compares the two.
 """
 
 from typing import NamedTuple
@@ -9,25 +9,25 @@ import torch
 
 
 class Argument(NamedTuple):
-    """The type of an argument. A tensor is on the CPU, and contiguous unless ``gaps``."""
+    """The type of an argument. A tensor is on the CPU, and contiguous unless ``strided``."""
 
-    c: str  # its C type: an integer's, or that of a tensor's elements
+    c: str  # the C type of an integer, or of a tensor's elements
     dtypes: tuple[torch.dtype, ...] = ()  # of a tensor
-    flag: str = ""  # for a tensor of either dtype: the argument that is 1 if it is bfloat16
-    optional: bool = False  # whether None may be given
-    gaps: bool = False  # whether the rows may be strided: the kernel is given the stride
+    flag: str = ""  # of a tensor that may be float32 or bfloat16: the flag that is 1 for bfloat16
+    optional: bool = False  # may be None
+    strided: bool = False  # rows may be strided; another argument is the stride
 
     def or_none(self) -> "Argument":
         """The same, or None."""
         return self._replace(optional=True)
 
-    def with_gaps(self) -> "Argument":
+    def with_strides(self) -> "Argument":
         """The same with strided rows."""
-        return self._replace(gaps=True)
+        return self._replace(strided=True)
 
 
 LOW = Argument("any", (torch.float32, torch.bfloat16), "low")
-X = LOW._replace(flag="x_low")  # an input whose dtype is not that of the other low arguments
+X = LOW._replace(flag="x_low")  # an input with a dtype of its own
 FLOAT = Argument("float", (torch.float32,))
 DOUBLE = Argument("double", (torch.float64,))
 BFLOAT16 = Argument("uint16_t", (torch.bfloat16,))
@@ -37,27 +37,27 @@ INT8 = Argument("int8_t", (torch.int8,))
 INT32 = Argument("int32_t", (torch.int32,))
 INT64 = Argument("int64_t", (torch.int64,))
 SIZE = Argument("int64_t")  # an integer
-FLAG = Argument("int64_t")  # whether the tensors that name it are bfloat16; flags come last; callers omit them
+FLAG = Argument("int64_t")  # 1 if the tensors that name it are bfloat16; flags come last, and callers omit them
 
 NORMS = dict.fromkeys(["gates_gain", "gates_shift", "gain", "shift"], FLOAT.or_none())
 
 
 class Cell(NamedTuple):
-    """The forward and backward kernels of a recurrent cell; the latter's name ends in ``_back``."""
+    """The forward and backward kernels of a recurrent cell, NAME and NAME_back."""
 
     inputs: dict[str, Argument]  # x, s and the state come first
     results: tuple[str, ...]  # float32, of the shape of the state
     sizes: tuple[str, ...] = ("width",)  # "x_step" is the row stride of x, 0 where all rows share one
-    neutral: tuple[str, ...] = ()  # optional inputs, replaced by one row of zeros or ones
-    added: bool = False  # whether x and s are only added: with equal dtypes they share a gradient
+    neutral: tuple[str, ...] = ()  # optional inputs; None becomes a row of zeros or ones
+    added: bool = False  # x and s only enter as x + s, so with equal dtypes they share a gradient
 
     def arguments(self) -> dict[str, Argument]:
         """The arguments of the forward kernel."""
         return {**self.inputs, **dict.fromkeys(self.results, FLOAT), **self._numbers()}
 
     def of_backward(self) -> dict[str, Argument]:
-        """The arguments of the backward kernel: also the results' gradients, and buffers for the inputs' gradients."""
-        places = {f"d_{name}": kind._replace(gaps=False, optional=True) for name, kind in self.inputs.items()}
+        """The arguments of the backward kernel: inputs, gradients of results, and buffers for those of the inputs."""
+        places = {f"d_{name}": kind._replace(strided=False, optional=True) for name, kind in self.inputs.items()}
         places.pop("d_keep", None)
         return {**self.inputs, **{f"d_{name}": FLOAT for name in self.results}, **places, **self._numbers()}
 
@@ -65,7 +65,7 @@ class Cell(NamedTuple):
         return {**dict.fromkeys(self.sizes, SIZE), "x_low": FLAG, "low": FLAG}
 
 
-TERMS, PARTS = {"x": X, "s": LOW}, {"x": X.with_gaps(), "s": LOW}
+TERMS, PARTS = {"x": X, "s": LOW}, {"x": X.with_strides(), "s": LOW}
 CELLS = {
     # lstm.h
     "lstm": Cell({**TERMS, "c": FLOAT, "peepholes": FLOAT}, ("new_h", "new_c"), added=True),
@@ -89,32 +89,29 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
     # attention.h
     "attend": {
         "query": LOW, "keys": LOW, "values": LOW, "v": FLOAT, "mask": BOOL, "context": LOW, "weights": FLOAT,
-        "room": FLOAT, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
+        "scratch": FLOAT, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
     },
     "attend_back": {
         "d_context": LOW, "query": LOW, "keys": LOW, "values": LOW, "v": FLOAT, "weights": FLOAT, "d_query": LOW,
-        "d_keys": FLOAT, "d_v": FLOAT, "room": FLOAT, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
+        "d_keys": FLOAT, "d_v": FLOAT, "scratch": FLOAT, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
     },
     # cross_entropy.h
     "cross_entropy": {
-        "logits": LOW.with_gaps(), "bias": FLOAT, "target": INT64, "wanted": FLOAT, "sums": DOUBLE,
-        "d_bias": FLOAT.or_none(), "room": FLOAT, "words": SIZE, "stride": SIZE, "low": FLAG,
+        "logits": LOW.with_strides(), "bias": FLOAT, "target": INT64, "wanted": FLOAT, "sums": DOUBLE,
+        "d_bias": FLOAT.or_none(), "scratch": FLOAT, "words": SIZE, "stride": SIZE, "low": FLAG,
     },
     # search.h
     "log_softmax": {"logits": LOW, "result": FLOAT, "words": SIZE, "low": FLAG},
     "best": {
-        "values": FLOAT.with_gaps(), "found": FLOAT, "columns": INT64, "room": INT32, "stride": SIZE, "words": SIZE,
-        "first": SIZE, "k": SIZE,
+        "values": FLOAT.with_strides(), "found": FLOAT, "columns": INT64, "scratch": INT32, "stride": SIZE,
+        "words": SIZE, "first": SIZE, "k": SIZE,
     },
     "best_log_softmax": {
-        "logits": LOW, "found": FLOAT, "columns": INT64, "room": INT32, "words": SIZE, "first": SIZE, "k": SIZE,
+        "logits": LOW, "found": FLOAT, "columns": INT64, "scratch": INT32, "words": SIZE, "first": SIZE, "k": SIZE,
         "low": FLAG,
     },
     "scores": {
         "query": FLOAT, "keys": FLOAT, "factors": FLOAT, "result": FLOAT, "beam": SIZE, "sources": SIZE, "width": SIZE,
-    },
-    "weighted": {
-        "weights": FLOAT, "values": LOW, "result": FLOAT, "beam": SIZE, "sources": SIZE, "depth": SIZE, "low": FLAG,
     },
     "quantise": {"numbers": LOW, "integers": UINT8, "scales": FLOAT, "width": SIZE, "largest": SIZE, "low": FLAG},
     "dequantise": {
@@ -127,11 +124,11 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
     },
     # tiles.h
     "tiles_lay_out": {
-        "matrix": LOW.with_gaps(), "tiles": BFLOAT16, "down": SIZE, "right": SIZE, "depth": SIZE, "width": SIZE,
+        "matrix": LOW.with_strides(), "tiles": BFLOAT16, "down": SIZE, "right": SIZE, "depth": SIZE, "width": SIZE,
         "low": FLAG,
     },
     "tiles_multiply": {
-        "x": BFLOAT16.with_gaps(), "tiles": BFLOAT16, "bias": FLOAT.or_none(), "result": LOW, "count": SIZE,
+        "x": BFLOAT16.with_strides(), "tiles": BFLOAT16, "bias": FLOAT.or_none(), "result": LOW, "count": SIZE,
         "stride": SIZE, "depth": SIZE, "width": SIZE, "low": FLAG,
     },
     **{name: cell.arguments() for name, cell in CELLS.items()},

@@ -5,13 +5,13 @@ GIVEN(attend) {
     const float *v;                   /* (width) */
     const uint8_t *mask;              /* (rows, sources); positions where it is 0 get weight 0 */
     any *context;                     /* (rows, depth) */
-    float *weights, *room;            /* (rows, sources), (parts, depth) */
+    float *weights, *scratch;         /* (rows, sources), (parts, depth) */
     int64_t sources, width, depth, low;
 };
 
 BODY(attend, int low) {
     const float *v = given->v;
-    float *context = given->room + part * given->depth;
+    float *context = given->scratch + part * given->depth;
     int64_t sources = given->sources, width = given->width, depth = given->depth;
     for (int64_t b = from; b < to; b++) {
         const void *q = NAMED(row)(given->query, b, width, low);
@@ -49,14 +49,14 @@ GIVEN(attend_back) {
     const any *d_context, *query, *keys, *values; /* (rows, depth), the others as above */
     const float *v, *weights;                     /* as above */
     any *d_query;                                 /* (rows, width) */
-    float *d_keys, *d_v, *room;                   /* (rows, sources, width), (parts, width), (parts, width + sources) */
+    float *d_keys, *d_v, *scratch;                /* (rows, sources, width), (parts, width), (parts, width + sources) */
     int64_t sources, width, depth, low;
 };
 
 BODY(attend_back, int low) {
     int64_t sources = given->sources, width = given->width, depth = given->depth;
     const float *v = given->v;
-    float *d_v = given->d_v + part * width, *d_q = given->room + part * (width + sources), *d = d_q + width;
+    float *d_v = given->d_v + part * width, *d_q = given->scratch + part * (width + sources), *d = d_q + width;
     for (int64_t b = from; b < to; b++) {
         const void *g = NAMED(row)(given->d_context, b, depth, low), *q = NAMED(row)(given->query, b, width, low);
         const float *weights = given->weights + b * sources;

@@ -17,7 +17,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor)
     context, weights = query.new_empty(rows, depth), v.new_empty(rows, sources)
     run(
         "attend", rows, count, query=query, keys=keys, values=values, v=v, mask=mask, context=context, weights=weights,
-        room=weights.new_empty(count, depth), sources=sources, width=width, depth=depth,
+        scratch=weights.new_empty(count, depth), sources=sources, width=width, depth=depth,
     )  # fmt: skip
     return context, weights
 
@@ -34,7 +34,7 @@ def back(
     d_query, d_v = torch.empty_like(query), weights.new_zeros(count, width)
     run(
         "attend_back", rows, count, d_context=d_context, query=query, keys=keys, values=values, v=v, weights=weights,
-        d_query=d_query, d_keys=d_keys, d_v=d_v, room=weights.new_empty(count, width + sources), sources=sources,
+        d_query=d_query, d_keys=d_keys, d_v=d_v, scratch=weights.new_empty(count, width + sources), sources=sources,
         width=width, depth=depth,
     )  # fmt: skip
     return d_query, d_v.sum(dim=0)

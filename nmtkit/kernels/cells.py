@@ -85,7 +85,7 @@ def _taken(x: Tensor, kind: Argument) -> Tensor:
     """An argument as the kernels expect it. One shared by all rows is float32, as its gradient is summed in float32."""
     if x.dtype not in kind.dtypes or x.ndim == 1:
         x = x.float()
-    return x if x.is_contiguous() or (kind.gaps and x.stride(-1) == 1) else x.contiguous()
+    return x if x.is_contiguous() or (kind.strided and x.stride(-1) == 1) else x.contiguous()
 
 
 def _given(cell: Cell, tensors: Sequence[Tensor | None]) -> dict[str, Any]:

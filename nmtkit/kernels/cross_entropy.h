@@ -1,19 +1,19 @@
 /* Cross-entropy of logits and its gradient, row by row, see ../ops/cross_entropy.py. */
 
 GIVEN(cross_entropy) {
-    any *logits;           /* (rows, words), row stride `stride`; replaced by their gradient if d_bias is not null */
-    const float *bias;     /* (words) */
-    const int64_t *target; /* (rows) */
-    const float *wanted;   /* (2), the probabilities wanted of a wrong word and of the target */
-    double *sums;          /* (rows, 2), the target's negative log-likelihood and the sum of all log-probabilities */
-    float *d_bias, *room;  /* (parts, words) each; d_bias is accumulated, and may be null */
+    any *logits;             /* (rows, words), row stride `stride`; replaced by their gradient if d_bias is not null */
+    const float *bias;       /* (words) */
+    const int64_t *target;   /* (rows) */
+    const float *wanted;     /* (2), the probabilities wanted of a wrong word and of the target */
+    double *sums;            /* (rows, 2), the target's negative log-likelihood and the sum of all log-probabilities */
+    float *d_bias, *scratch; /* (parts, words) each; d_bias is accumulated, and may be null */
     int64_t words, stride, low;
 };
 
 BODY(cross_entropy, int low) {
     const float *bias = given->bias, wrong = given->wanted[0], right = given->wanted[1];
     int64_t words = given->words, whole = words - words % LANES;
-    float *z = given->room + part * words, *d_bias = given->d_bias ? given->d_bias + part * words : NULL;
+    float *z = given->scratch + part * words, *d_bias = given->d_bias ? given->d_bias + part * words : NULL;
     for (int64_t i = from; i < to; i++) {
         void *x = NAMED(row)(given->logits, i, given->stride, low);
         int64_t target = given->target[i];

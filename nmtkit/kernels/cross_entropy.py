@@ -21,7 +21,7 @@ def losses(
     run(
         "cross_entropy", rows, count, logits=logits, bias=bias.contiguous(), target=target.contiguous(),
         wanted=bias.new_tensor([wrong, 1 - label_smoothing]), sums=sums, d_bias=d_biases,
-        room=bias.new_empty(count, words), words=words, stride=logits.stride(0),
+        scratch=bias.new_empty(count, words), words=words, stride=logits.stride(0),
     )  # fmt: skip
     if d_bias is not None and d_biases is not None:
         d_bias += d_biases.sum(dim=0)

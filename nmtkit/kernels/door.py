@@ -1,12 +1,12 @@
-"""The one door to the kernels: ``kernel(name, plain, *like)``.
+"""Kernel dispatch: ``kernel(name, plain, *like)``.
 
 A kernel has the signature of a plain PyTorch function, its reference implementation. Before the first use with a dtype
-the two are compared on random tensors (results, gradients, and arguments written to), because a kernel depends on the
-machine's compiler and processor. The environment variable ``NMTKIT_KERNELS`` disables kernels, to find where a wrong
-number comes from: ``off`` all of them, ``best,tiles`` these two.
+the two are compared on random tensors (results, gradients, and tensors modified in place), because a compiled kernel
+depends on compiler and processor. The environment variable ``NMTKIT_KERNELS`` disables kernels, to find the source of a
+wrong number: ``off`` all of them, ``best,tiles`` only these two.
 
 On an NVIDIA GPU the kernel of a cell is its plain function compiled by ``torch.compile`` (``fused.py``). Only training
-uses it, because a search is often over before compilation is.
+uses it, because compilation often takes longer than a search.
 """
 
 import difflib
@@ -28,7 +28,7 @@ from nmtkit.kernels.fused import fused
 log = logging.getLogger(__name__)
 
 SWITCH = "NMTKIT_KERNELS"
-FLOAT32, BFLOAT16 = (torch.float32,), (torch.bfloat16,)
+FLOAT32 = (torch.float32,)
 COMPILED = "cuda"  # the type of device for which torch.compile makes the kernels of cells
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -50,22 +50,22 @@ def kernel(name: str, plain: Function, *like: Tensor) -> Function:
 
 
 class Kernel(NamedTuple):
-    """A kernel, and how to compare it with its plain function."""
+    """A kernel and its trial."""
 
     function: Callable[..., Any]  # with the signature of the plain function
     c: tuple[str, ...]  # the C kernels that it calls
     dtypes: tuple[torch.dtype, ...]  # supported dtypes of the tensors ``like``
     arguments: Callable[[torch.dtype], tuple[Any, ...]]  # of the trial, for this dtype
-    results: Callable[..., Any] = lambda function, *arguments: function(*arguments)  # what the trial compares
+    results: Callable[..., Any] = lambda function, *arguments: function(*arguments)  # compared in the trial
 
 
 def _numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Normally distributed numbers, the same in every call with this shape."""
+    """Standard normal numbers from a fixed seed."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(dtype)
 
 
 def _cell(name: str, *shapes: tuple[int, ...]) -> Kernel:
-    """The kernel of a cell, for a trial with arguments of these shapes: the first two, of products, in its dtype."""
+    """The kernel of a cell, tried on arguments of these shapes. The first two, results of products, have its dtype."""
 
     def arguments(dtype: torch.dtype) -> tuple[Tensor, ...]:
         dtypes = [dtype, dtype, *[torch.float32] * len(shapes[2:])]
@@ -118,9 +118,6 @@ KERNELS = {
         search.scores, ("scores",), FLOAT32,
         lambda _: (_numbers(2, 3, 70).exp(), _numbers(2, 5, 70).exp(), _numbers(70).exp()),
     ),
-    "weighted": Kernel(
-        search.weighted, ("weighted",), BFLOAT16, lambda dtype: (_numbers(2, 3, 5), _numbers(2, 5, 70, dtype=dtype))
-    ),
     "quantise": Kernel(
         search.quantise, ("quantise",), library.BOTH, lambda dtype: (_numbers(3, 70, dtype=dtype), pairs.LARGEST)
     ),
@@ -141,7 +138,7 @@ KERNELS = {
 
 @cache
 def _switched_off() -> frozenset[str]:
-    """The names that the environment switches off. Raises UserError for an unknown one."""
+    """The kernels disabled by the environment. Raises UserError for an unknown name."""
     value = os.environ.get(SWITCH, "")
     if value == "off":
         return frozenset(KERNELS)
@@ -156,23 +153,23 @@ def _switched_off() -> frozenset[str]:
 
 @cache
 def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dtype) -> tuple[Callable[..., Any], str]:
-    """The kernel or the plain function for this device and these dtypes, and the reason if it is the latter."""
+    """The kernel for this device and these dtypes, or the plain function and why it is used instead."""
     found = KERNELS[name]
     if name in _switched_off():
         return plain, f"switched off by {SWITCH}"
     if device != COMPILED and not library.compiled():
         return plain, "not compiled"
     if device != COMPILED and not all(map(library.has, found.c)):
-        return plain, "not for this processor"
+        return plain, "no support for this processor"
     if not all(dtype in found.dtypes for dtype in dtypes):
-        return plain, "not for these numbers"
+        return plain, "no support for this dtype"
     try:
         if device == COMPILED:
             found = found._replace(function=fused(plain))
         # The first use may be in search, where gradients are off, or under autocast.
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
             _compare(found, plain, device, dtypes[0])
-    except Exception as error:  # whatever a broken kernel raises, the plain function works
+    except Exception as error:  # a broken kernel may raise anything, and the plain function still works
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         _warn(f"kernel {name} failed its trial, so plain operations are used ({reason})")
         return plain, "failed"
@@ -181,18 +178,18 @@ def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dt
 
 @cache
 def _warn(line: str) -> None:
-    """Logs the line once, though a kernel may be tried with several dtypes."""
+    """Log a warning once, even if a kernel fails with several dtypes."""
     log.warning(line)
 
 
 def _compare(found: Kernel, plain: Callable[..., Any], device: str, dtype: torch.dtype) -> None:
-    """Raises ArithmeticError if a kernel disagrees with the plain function."""
+    """Raise ArithmeticError if a kernel disagrees with the plain function."""
     ours, theirs = (_outcome(found, function, device, dtype) for function in (found.function, plain))
     for one, other in zip(ours, theirs, strict=True):
-        # Columns must be equal; the rest may differ by rounding, coarse in bfloat16. A wrong kernel is far off.
+        # Indices must be equal; the rest may differ by rounding error, which is large in bfloat16.
         near = 0 if one.dtype == torch.int64 else 0.05 * other.double().abs().max().item()
         if one.shape != other.shape or not torch.allclose(one.double(), other.double(), rtol=0, atol=near):
-            raise ArithmeticError("other results")
+            raise ArithmeticError("the results differ")
 
 
 def _outcome(found: Kernel, function: Callable[..., Any], device: str, dtype: torch.dtype) -> list[Tensor]:
@@ -208,9 +205,9 @@ def _outcome(found: Kernel, function: Callable[..., Any], device: str, dtype: to
 
 
 def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
-    """Which kernels are used on this device, and why others are not, in one line.
+    """One line about which kernels are used on this device, and why others are not.
 
-    On a CPU, kernels not tried yet are compared with ``plain``. On a GPU they are not, because compiling takes long.
+    On a CPU this tries every kernel against ``plain``. On a GPU it does not, because compilation is slow.
     """
     if device != "cpu":
         off = [name for name in CELLS if name in _switched_off()]
@@ -223,13 +220,13 @@ def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
         reasons = [_choice(name, plain[name], device, dtype)[1] for dtype in found.dtypes]
         states.setdefault(max(reasons), []).append(name)
     if "not compiled" in states:
-        return f"no kernels in C, which are faster: {_remedy()}"
+        return f"no C kernels, so slower: {_remedy()}"
     used = ", ".join(states.pop("", ["none"]))
     return "; ".join([f"kernels in C: {used}", *(f"{reason}: {', '.join(names)}" for reason, names in states.items())])
 
 
 def _remedy() -> str:
-    """The remedy where no kernels were compiled."""
+    """What to do if no kernels were compiled."""
     if platform.machine() in ("x86_64", "AMD64") and library.kind() not in library.KINDS.values():
         return "they need a processor with AVX2"
     return "install nmtkit again where there is a C compiler"

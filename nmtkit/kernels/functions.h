@@ -41,12 +41,12 @@ INLINE char *NAMED(row)(const void *rows, int64_t i, int64_t width, int low) {
     return (char *)(intptr_t)rows + i * width * (low ? 2 : 4);
 }
 
-/* Row i of rows of `step` elements as floats: the row itself, or its first n elements converted into `room`. */
-INLINE const float *NAMED(floats)(const void *rows, int64_t i, int64_t step, int64_t low, int64_t n, float *room) {
+/* Row i of rows of `step` elements as floats: the row itself, or its first n elements converted into `scratch`. */
+INLINE const float *NAMED(floats)(const void *rows, int64_t i, int64_t step, int64_t low, int64_t n, float *scratch) {
     const void *row = NAMED(row)(rows, i, step, low != 0);
     if (!low) return row;
-    for (int64_t j = 0; j < n; j++) room[j] = NAMED(wide)(((const uint16_t *)row)[j]);
-    return room;
+    for (int64_t j = 0; j < n; j++) scratch[j] = NAMED(wide)(((const uint16_t *)row)[j]);
+    return scratch;
 }
 
 /* Converts n floats to bfloat16. */

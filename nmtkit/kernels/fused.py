@@ -14,10 +14,10 @@ from torch.autograd.function import once_differentiable
 
 
 def fused(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, compiled at its first use, for all shapes at once.
+    """The same function, compiled once for all shapes at its first use.
 
     It is recompiled when an argument is None, has another dtype, a single row, or another memory layout. Arguments are
-    tensors or None; it returns a tensor or several. The first call spends two seconds on imports.
+    tensors or None; results are one or more tensors. The first call takes two more seconds for imports.
     """
     there, back = (torch.compile(_own(function), dynamic=True) for function in (plain, _backward(plain)))
 
@@ -38,7 +38,7 @@ def fused(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _backward(plain: Callable[..., Any]) -> Callable[..., tuple[Tensor, ...]]:
-    """The function's vector-Jacobian product: gradients of its tensors, from these and the gradients of its results."""
+    """The vector-Jacobian product of the function, from its tensors and the gradients of its results."""
 
     def back(tensors: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> Any:
         def of(*given: Tensor) -> Any:

@@ -53,11 +53,11 @@ def run(name: str, rows: int, parts: int, **given: Tensor | int | None) -> None:
         raise TypeError(f"{name} takes {', '.join(ARGUMENTS[name])} (flags left out), not {', '.join(given)}")
     values: list[int] = []
     low: dict[str, bool] = {}
-    for argument, dtypes, flag, optional, gaps in arguments:
+    for argument, dtypes, flag, optional, strided in arguments:
         value = given[argument]
         if isinstance(value, Tensor):
             dtype = value.dtype
-            right = dtype in dtypes and value.is_cpu and (gaps or value.is_contiguous())
+            right = dtype in dtypes and value.is_cpu and (strided or value.is_contiguous())
             if not right or (flag and low.setdefault(flag, dtype is LOW) is not (dtype is LOW)):
                 raise TypeError(f"{name} does not take {argument} in {dtype}, strides {value.stride()}, {value.device}")
             values.append(value.data_ptr())

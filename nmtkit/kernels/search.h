@@ -86,13 +86,13 @@ GIVEN(best) {
     const float *values;           /* (rows, words) with row stride `stride` */
     float *found;                  /* (rows, k) */
     int64_t *columns;              /* (rows, k) */
-    int32_t *room;                 /* (parts, words / GROUP rounded up) */
+    int32_t *scratch;              /* (parts, words / GROUP rounded up) */
     int64_t stride, words, first, k; /* k is at most words - first */
 };
 
 KERNEL(best) {
     int64_t words = given->words, k = given->k, groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
-    int32_t *maxima = given->room + part * groups;
+    int32_t *maxima = given->scratch + part * groups;
     for (int64_t i = from; i < to; i++) {
         const float *x = given->values + i * given->stride;
         NAMED(greatest)(x, words, 0, maxima);
@@ -105,13 +105,13 @@ GIVEN(best_log_softmax) {
     const any *logits; /* (rows, words) */
     float *found;      /* as above */
     int64_t *columns;
-    int32_t *room;
+    int32_t *scratch;
     int64_t words, first, k, low;
 };
 
 BODY(best_log_softmax, int low) {
     int64_t words = given->words, k = given->k, groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
-    int32_t *maxima = given->room + part * groups;
+    int32_t *maxima = given->scratch + part * groups;
     for (int64_t i = from; i < to; i++) {
         const void *x = NAMED(row)(given->logits, i, words, low);
         float greatest = NAMED(greatest)(x, words, low, maxima), *y = given->found + i * k;
@@ -142,38 +142,6 @@ KERNEL(scores) {
             }
         }
 }
-
-/* Weighted sums of values. A row is a sentence. */
-GIVEN(weighted) {
-    const float *weights; /* (rows, beam, sources) */
-    const any *values;    /* (rows, sources, depth) */
-    float *result;        /* (rows, beam, depth) */
-    int64_t beam, sources, depth, low;
-};
-
-BODY(weighted, int low) {
-    int64_t beam = given->beam, sources = given->sources, depth = given->depth;
-    for (int64_t b = from; b < to; b++) {
-        const float *weights = given->weights + b * beam * sources;
-        for (int64_t d = 0; d < depth; d += LANES) {
-            int64_t n = depth - d < LANES ? depth - d : LANES;
-            for (int64_t k = 0; k < beam; k++) {
-                float sums[LANES] = {0};
-                for (int64_t s = 0; s < sources; s++) {
-                    const void *x = NAMED(row)(given->values, b * sources + s, depth, low);
-                    float weight = weights[k * sources + s];
-                    if (n == LANES)
-                        for (int64_t l = 0; l < LANES; l++) sums[l] += weight * NAMED(read)(x, d + l, low);
-                    else
-                        for (int64_t l = 0; l < n; l++) sums[l] += weight * NAMED(read)(x, d + l, low);
-                }
-                memcpy(given->result + (b * beam + k) * depth + d, sums, (size_t)n * sizeof *sums);
-            }
-        }
-    }
-}
-
-KERNEL_OF(weighted, low)
 
 /* Quantisation: each number is divided by its row's scale and rounded, ties to even, to an integer from -largest to
    largest, to which `largest` is added. */

@@ -25,9 +25,9 @@ def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
     Ties go to the last column, NaN is above any number, columns before ``first`` are ignored. Rows may be strided.
     """
     (rows, words), count = values.shape, parts(len(values), values.numel())
-    found, columns, room = _places(rows, words, k, count)
+    found, columns, scratch = _places(rows, words, k, count)
     run(
-        "best", rows, count, values=values, found=found, columns=columns, room=room, stride=values.stride(0),
+        "best", rows, count, values=values, found=found, columns=columns, scratch=scratch, stride=values.stride(0),
         words=words, first=first, k=k,
     )  # fmt: skip
     return found, columns
@@ -37,9 +37,9 @@ def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor
     """``best`` (N, k) of the log softmax of logits (N, V), float32 or bfloat16, only the top k of which is computed."""
     logits = logits.contiguous()
     (rows, words), count = logits.shape, parts(len(logits), logits.numel())
-    found, columns, room = _places(rows, words, k, count)
+    found, columns, scratch = _places(rows, words, k, count)
     run(
-        "best_log_softmax", rows, count, logits=logits, found=found, columns=columns, room=room, words=words,
+        "best_log_softmax", rows, count, logits=logits, found=found, columns=columns, scratch=scratch, words=words,
         first=first, k=k,
     )  # fmt: skip
     return found, columns
@@ -61,17 +61,6 @@ def scores(query: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
     run(
         "scores", rows, parts(rows, result.numel() * width), query=query.contiguous(), keys=keys.contiguous(),
         factors=factors.contiguous(), result=result, beam=beam, sources=sources, width=width,
-    )  # fmt: skip
-    return result
-
-
-def weighted(weights: Tensor, values: Tensor) -> Tensor:
-    """The sums (B, K, D) in float32 of values (B, S, D) in float32 or bfloat16 under weights (B, K, S) in float32."""
-    (rows, beam, sources), depth = weights.shape, values.shape[2]
-    result = weights.new_empty(rows, beam, depth)
-    run(
-        "weighted", rows, parts(rows, result.numel() * sources), weights=weights.contiguous(),
-        values=values.contiguous(), result=result, beam=beam, sources=sources, depth=depth,
     )  # fmt: skip
     return result
 

@@ -2,8 +2,8 @@
 
 ``additive`` is for search: any number of query rows for each sentence, in plain operations. ``quick_additive`` computes
 the same from exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one
-query row for each sentence, and keys, values and v that all steps share. On a CPU, forward and backward are a kernel
-each, ``kernels/attention.py``.
+query row for each sentence, and keys, values and v that all steps share. On a CPU, forward and backward are kernels
+(``kernels/attention.py``).
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
@@ -47,12 +47,11 @@ def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask:
     tanh x = 1 - 2 / (1 + exp(2x)), and exp(2 (query + keys)) is a product of two exponentials: where ``additive`` has
     an exponential for every query, position and unit, this has a product and a reciprocal. The softmax cancels the 1.
     The scores are equal to within rounding unless a query or a key exceeds 20 in magnitude. Sentences are processed in
-    parts that fit into the processor's cache. From values in bfloat16 a kernel computes a context in float32.
+    parts that fit into the processor's cache.
     """
     queries, factors = exponential(query).unflatten(0, (len(keys), -1)), -2 * v.float()  # (B, K, A), (A,)
     weights = _weights(kernel("scores", quick_scores, queries, keys)(queries, keys, factors), mask)
-    context = kernel("weighted", weighted, values)(weights, values)  # (B, K, D)
-    return context.flatten(0, 1), weights.flatten(0, 1)
+    return (weights.to(values.dtype) @ values).flatten(0, 1), weights.flatten(0, 1)
 
 
 def quick_scores(queries: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
@@ -67,11 +66,6 @@ def quick_scores(queries: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
     for q, k, out in zip(queries.split(part), keys.unsqueeze(1).split(part), scores.split(part), strict=True):
         torch.matmul(torch.addcmul(one, q, k).reciprocal_(), factors, out=out)
     return scores
-
-
-def weighted(weights: Tensor, values: Tensor) -> Tensor:
-    """The sums (B, K, D) of values (B, S, D) under weights (B, K, S), in the dtype of the values."""
-    return weights.to(values.dtype) @ values
 
 
 def _weights(scores: Tensor, mask: Tensor) -> Tensor:
@@ -91,7 +85,7 @@ def additive_in_loop(query: Tensor, keys: Shared, values: Shared, v: Shared, mas
 def attention_loop(
     first: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], list[Shared]]:
-    """Set up a training loop with attention: its first state (any shape), ``attend`` and the shared weights.
+    """Set up a training loop with attention; returns its first state (any shape), ``attend`` and the shared weights.
 
     ``attend`` maps a query (B, A) to the context (B, D) over keys (B, S, A), values (B, S, D), v (A,) and mask (B, S),
     as in ``additive``. The weights, of any shapes, are returned as ``loop.share`` makes them.
@@ -126,7 +120,7 @@ def _scores(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 
 
 class _Additive(torch.autograd.Function):
-    """Backward computes the sigmoid again instead of keeping (B, S, A) for every step."""
+    """Backward recomputes the sigmoid instead of storing (B, S, A) for every step."""
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-"""The k best log-probabilities of each row, all that most steps of beam search need.
+"""The top k log-probabilities of each row, which are all that a step of beam search usually needs.
 
 Letters: N rows, V columns.
 """
@@ -13,7 +13,7 @@ from nmtkit.kernels.search import GROUP
 
 
 class Logits(NamedTuple):
-    """Unnormalised log-probabilities; kernels normalise only the best ones."""
+    """Unnormalised log-probabilities; kernels normalise only the top k."""
 
     values: Tensor  # (N, V) in float32 or bfloat16
 

@@ -1,7 +1,7 @@
 """Products with weights in bfloat16, for search: up to seven times as fast as float32 if the processor supports it.
 
 A weight is converted once and, on a CPU, packed once: for AMX tiles if the processor has them (``kernels/tiles.py``),
-or else in oneDNN's format, which oneDNN would otherwise produce for every product. Rows that are not in bfloat16 are
+or else in oneDNN's format, to which oneDNN would otherwise convert it for every product. Rows in another dtype are
 converted for every product. Results are rounded to bfloat16, except those of tiles, and returned in float32, or in
 bfloat16 where they only enter another product.
 

@@ -1,7 +1,7 @@
 """Rows in blocks of a few sizes, for products by oneDNN, which generates code for every number of rows.
 
-That takes 1 to 20 ms in bfloat16, as long as many products, and in search the number of rows changes from step to step.
-In blocks the results also stay in the processor's cache until they are converted.
+That takes 1 to 20 ms in bfloat16, longer than many products, and in search the number of rows changes from step to
+step. Results of a block also stay in the processor's cache until they are converted.
 
 Letters: N rows, D inputs, E outputs.
 """

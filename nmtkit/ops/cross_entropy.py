@@ -3,9 +3,9 @@
 The gradient is computed with the loss: one pass over the chunks does the product, the softmax, and the products with
 the softmax's gradient, softmax(logits) - target. Backward only scales the result by the gradient of the loss.
 
-A chunk has many rows, because each one passes over the whole gradient of the weight. The pointwise work between the
-three products passes over the logits some eight times, so it is done in blocks of a chunk that fit into the cache, or
-row by row by a kernel, ``kernels/cross_entropy.py``.
+A chunk has many rows, because each chunk updates the whole gradient of the weight. The pointwise operations between the
+three products read the logits some eight times, so they run on blocks of a chunk that fit into the cache, or row by row
+in a kernel (``kernels/cross_entropy.py``).
 
 Letters: R rows (sentences x target words), H hidden, V words.
 """

@@ -50,7 +50,7 @@ def state(x: Tensor, s: Tensor, h: Tensor, z: Tensor) -> Tensor:
 
 
 class _Step(torch.autograd.Function):
-    """``step`` by kernels as a single autograd operation, whose overhead is as large as the work of a small cell."""
+    """``step`` by kernels as a single autograd operation: in a small cell, each one costs as much as the arithmetic."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, h: Tensor, u_gates: Shared, u: Shared) -> Tensor:

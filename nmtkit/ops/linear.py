@@ -1,9 +1,9 @@
 """Products of whole sequences in bfloat16 on a CPU, padded to a few different numbers of rows.
 
 oneDNN, PyTorch's backend there, generates code for every shape of a product. That takes 1 to 3 ms, often longer than
-the product itself, and batches hardly ever have the same number of words. So rows are padded with zeros to a common
-number, which does not change the results. The kernel for AMX tiles (``kernels/tiles.py``) takes any number of rows; the
-gradient of a weight, a sum over rows, is always computed by oneDNN.
+the product itself, and batches rarely have the same number of words. So rows are padded with zeros to a multiple of a
+block size, which does not change the results. The kernel for AMX tiles (``kernels/tiles.py``) takes any number of rows;
+the gradient of a weight, a sum over rows, is always computed by oneDNN.
 
 Letters: R rows, P padded rows, D inputs, E outputs.
 """

@@ -1,8 +1,8 @@
 """Loops whose steps share weights, keys and values: the gradients of shared tensors are computed once, after the loop.
 
-Plain autograd computes the gradient of a shared tensor in every step and adds it up. Here backward only records
-what each step contributes; when it has reached the first step, the gradient of a weight is one product over all
-steps. The forward computation is that of the plain operations.
+Autograd would compute the gradient of a shared tensor in every step and accumulate it. Here backward only records the
+contribution of each step; when it reaches the first step, the gradient of a weight is one product over all steps. The
+forward computation is unchanged.
 
     h, (w, keys, values, v) = share(h, w, keys, values, v)    # before the loop: tensors become ``Shared``
     h = product(h, w)                                         # in the loop, as usual (``ops/matrix.py``)
@@ -66,7 +66,7 @@ class Shared:
         return self._matrices[transposed]
 
     def note(self, x: Tensor, gradient: Tensor) -> None:
-        """Record x^T gradient (..., D, E), a part of this tensor's gradient: x (..., R, D), gradient (..., R, E)."""
+        """Record a term x^T gradient (..., D, E) of this tensor's gradient: x (..., R, D), gradient (..., R, E)."""
         self._products.append((x.detach(), gradient))  # a tensor with its graph would never be freed
 
     def add(self, gradient: Tensor) -> None:

@@ -17,7 +17,7 @@ Products = Literal["float32", "bfloat16", "int8"]  # what a precision resolves t
 
 
 def resolve(precision: Precision, device: torch.device) -> Products:
-    """``auto``: bfloat16 where it is multiplied faster than float32, which on a CPU is measured once a process."""
+    """``auto`` is bfloat16 if products are faster in it than in float32, measured once per process on a CPU."""
     if precision != "auto":
         return precision
     if device.type == "cuda":

@@ -1,8 +1,9 @@
 """``translate``: a text of any length by one or more models, with as many processes as are worth it."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +26,7 @@ from nmtkit.workflow.shared import (
 )
 
 if TYPE_CHECKING:
+    from nmtkit.documents.placeholders import Hole
     from nmtkit.translation.jobs import Models
     from nmtkit.translation.translation import Translation
 
@@ -39,12 +41,10 @@ def _always() -> bool:
 
 
 # fmt: off
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TranslateOptions:
-    """The options of ``translate`` but for what is asked of the models, which is a ``Request``."""
+    """The options of ``translate`` but for the text, and for what is asked of the models, which is a ``Request``."""
 
-    lines: Iterable[str | tuple[str, str]] = ()
-    request: Request = BEST
     model: Path | str | Sequence[Path | str] = option(
         "run", replace(MODELS, before="beam_size"))
     checkpoint: str | int | None = option(None, replace(CHECKPOINT, before="beam_size"))
@@ -59,8 +59,16 @@ class TranslateOptions:
     columns: Sequence[str] = option((), Option(
         "Column of a table (csv, tsv) to translate, by its name or number; may be repeated.", DOCUMENTS))
     jobs: int | None = option(None, JOBS_OF_SEARCH.within(SPEED))
-    ready: Callable[[], bool] = _always  # whether the next line can be read without blocking
 # fmt: on
+
+
+@dataclass(frozen=True)
+class LineOptions(TranslateOptions):
+    """The arguments of ``translate``."""
+
+    lines: Iterable[str | tuple[str, str]] = ()
+    request: Request = BEST
+    ready: Callable[[], bool] = field(default=_always, kw_only=True)
 
 
 def models_of(options: TranslateOptions, folders: Sequence[Path]) -> "Models":
@@ -76,12 +84,18 @@ def models_of(options: TranslateOptions, folders: Sequence[Path]) -> "Models":
     ).resolved()
 
 
-def translate_windows(options: TranslateOptions) -> "Iterator[list[list[Translation]]]":
+def translate_windows(
+    lines: Iterable[str | tuple[str, str]],
+    request: Request,
+    options: TranslateOptions,
+    ready: Callable[[], bool] = _always,
+) -> "Iterator[list[list[Translation]]]":
     """The translations of every line, best first, in the windows of lines that are translated together.
 
-    Raises UserError at once for models that cannot be used, or not for what is asked of them.
+    ``options.keep`` and ``options.columns`` are left to the caller. Raises UserError at once for models that cannot be
+    used, or not for what is asked of them.
     """
-    if isinstance(options.lines, str):
+    if isinstance(lines, str):
         raise UserError("`lines`: a single text, where several are expected; put it into a list")
     with loading():
         # These take seconds, because they import torch.
@@ -90,28 +104,80 @@ def translate_windows(options: TranslateOptions) -> "Iterator[list[list[Translat
 
         models = models_of(options, models_at(options.model, options.checkpoint))
         translator = translator_of(models)
-        translator.check(options.request)  # here, where it is refused before a line is read or a process started
+        translator.check(request)  # here, where it is refused before a line is read or a process started
     copies = CAN_FORK and translator.device.type == "cpu"
     # A process that is not a copy takes as long to start as this one did. Those that are asked for start at once.
     start = 0.0 if options.jobs or copies else time.process_time()
     # After loading, because the models' size says how many of them the memory holds.
     jobs = options.jobs or processes_for(translator)
-    pairs = ((line, "") if isinstance(line, str) else line for line in options.lines)
-    grouped = windows(pairs, options.ready, LARGEST_WINDOW)
-    return answers(Job(models, options.request), grouped, jobs, options.ready, start, copies=copies)
+    pairs = ((line, "") if isinstance(line, str) else line for line in lines)
+    grouped = windows(pairs, ready, LARGEST_WINDOW)
+    return answers(Job(models, request), grouped, jobs, ready, start, copies=copies)
 
 
-def translate_lines(options: TranslateOptions) -> "Iterator[list[Translation]]":
+def translate_text(
+    lines: Iterable[str | tuple[str, str]], request: Request, options: TranslateOptions, ready: Callable[[], bool]
+) -> "Iterator[list[list[Translation]]]":
+    """``translate_windows``, with what matches a pattern of ``options.keep`` copied into each translation.
+
+    Raises UserError for a pattern that is none, for a request in which lines have targets or are tokens and something
+    is to be kept, and for columns.
+    """
+    if options.columns:
+        raise UserError("`columns`: is for tables (csv, tsv) that are documents, not for lines of text; leave it out")
+    return (
+        _with_kept(lines, request, options, ready)
+        if options.keep
+        else translate_windows(lines, request, options, ready)
+    )
+
+
+def _with_kept(
+    lines: Iterable[str | tuple[str, str]], request: Request, options: TranslateOptions, ready: Callable[[], bool]
+) -> "Iterator[list[list[Translation]]]":
+    """The translations of lines parts of which are copied."""
+    for name in ("prefixes", "references", "tokenized"):
+        if getattr(request, name):
+            raise UserError(f"`keep`: does not go with `{name}`; leave one of them out")
+    with loading():
+        from nmtkit.documents.alignment import align
+        from nmtkit.documents.placeholders import find, patterns, restore, stand_ins, warn_of_lost, with_stand_ins
+        from nmtkit.translation.jobs import translator_of
+
+        keep = patterns(options.keep)
+        translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
+    words = stand_ins(translator)
+    waiting: deque[tuple[str, list[Hole]]] = deque()
+
+    def sentences() -> Iterator[str]:
+        for line in lines:
+            text, holes = with_stand_ins(str(line), 0, len(line), find(str(line), keep), words)
+            waiting.append((text, holes))
+            yield text
+
+    number = 0
+    for window in translate_windows(sentences(), replace(request, attention=True), options, ready):
+        for best in window:
+            number += 1
+            text, holes = waiting.popleft()
+            if holes:
+                filled = [restore(align(translator, text, each), holes) for each in best]
+                warn_of_lost(f"line {number}", filled[0])
+                best[:] = [replace(each, text=done.aligned.text) for each, done in zip(best, filled, strict=True)]
+        yield window
+
+
+def translate_lines(options: LineOptions) -> "Iterator[list[Translation]]":
     """The translations of every line by one model or an ensemble, best first, with as many processes as are worth it.
 
     lines: read as they are needed, so that a text may be of any length; each with its prefix or reference, as a pair,
-    if ``request`` says that it has one. model: a folder, or those of an ensemble. ready: whether the next line can be
-    read without blocking; if not, the answers so far are yielded first. The other arguments are those of
-    ``nmtkit.load``, and ``nmtkit.load("run").translate(lines)`` does the same in one process. As always in Python, a
-    script that starts processes (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for models
-    that cannot be used, or not with this request.
+    if ``request`` says that it has one. model: a folder, or those of an ensemble. keep: regular expressions of what is
+    copied as it is. ready: whether the next line can be read without blocking; if not, the answers so far are yielded
+    first. The other arguments are those of ``nmtkit.load``, and ``nmtkit.load("run").translate(lines)`` does the same
+    in one process. As always in Python, a script that starts processes (``jobs``) must do so below
+    ``if __name__ == "__main__":``. Raises UserError for models that cannot be used, or not with this request.
     """
-    return chain.from_iterable(translate_windows(options))
+    return chain.from_iterable(translate_text(options.lines, options.request, options, options.ready))
 
 
-translate = by_keyword(TranslateOptions, translate_lines)
+translate = by_keyword(LineOptions, translate_lines)

@@ -148,7 +148,7 @@ def test_output_that_cannot_be_written_is_one_line(redirection: str, complaint: 
 
 
 def test_errors_do_not_go_to_stdout_where_stderr_is_closed() -> None:
-    assert shell("-m nmtkit train 2>&-") == (1, "", "")
+    assert shell("-m nmtkit prep --raw none 2>&-") == (1, "", "")
 
 
 def test_a_name_that_is_not_utf8_can_be_printed() -> None:

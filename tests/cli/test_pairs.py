@@ -14,14 +14,13 @@ translate  score, posunk (tokens and alignment), itself (--score-reference)
 import json
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nmtkit.cli.main import main
 from nmtkit.evaluation.bleu import score
 from nmtkit.text.pipeline import TextPipeline
 
@@ -41,12 +40,14 @@ WORDS = {"cat": "chat", "dog": "chien", "tree": "arbre", "house": "maison", "old
 SIZES = {"train": 200, "dev": 6, "test": 5}
 
 
-def command(folder: Path, *arguments: str) -> str:
-    """What one ``nmtkit`` command prints in ``folder``; it must succeed."""
-    line = [sys.executable, "-m", "nmtkit", *arguments]
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def command(folder: Path, *arguments: str) -> None:
+    """Runs one ``nmtkit`` command in ``folder``; it must succeed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("sys.argv", ["nmtkit", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+    assert not end.value.code
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,9 @@ def test_without_options_the_direction_is_asked_for(nmtkit: Run) -> None:
 
 
 def test_every_option_is_in_the_settings(nmtkit: Run, folder: Path) -> None:
-    options = "--tokenizer none --lowercase --bpe 7 --separate --mask-placeholders --max-length 40 --max-ratio 3 -o out -j1"
+    options = (
+        "--tokenizer none --lowercase --bpe 7 --separate --mask-placeholders --max-length 40 --max-ratio 3 -o out -j1"
+    )
     assert nmtkit("prep", "-t", "en", *options.split()).status == 0
     side = {"normalize": False, "tokenizer": "none", "lowercase": True}
     expected = Prep(

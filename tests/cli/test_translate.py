@@ -307,7 +307,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--sample", "--n-best", "10001"], "--n-best: 10001 is not between 1 and 10000"),
         (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
         (["--score-reference", "x", "--n-best", "2"], "--score-reference: these are scored without a search"),
-        (["--lexicon", "other"], "--lexicon: is for unknown words or a shortlist; add --replace-unk or"),
+        (["--lexicon", "other"], "--lexicon: is for unknown words, a shortlist or --keep; add --replace-unk"),
         (["--unk-origin", "papers"], "--unk-origin: has no effect without --replace-unk; add it"),
         (["--score-reference", "x", "--shortlist", "9"], "scored without a search; leave --shortlist out"),
         (["--score-reference", "x", "-b", "9"], "scored without a search; leave --beam-size out"),
@@ -342,11 +342,10 @@ def test_options_that_cannot_work_are_errors(filtered: Callable[..., Any], argum
     assert message in err
 
 
-def test_products_in_8_bit_integers_reach_every_process(start: Callable[..., Any], folder: Path) -> None:
+def test_products_in_8_bit_integers_reach_every_process(nmtkit: Callable[..., Any], folder: Path) -> None:
     (folder / "long").write_text("a b c\n" * 600)
-    process = start("--precision", "int8", "--jobs", "2", "-i", "long")
-    out, err = process.communicate()
-    assert (process.returncode, out.decode(), err) == (0, "a b c\n" * 600, b"")
+    said = nmtkit("translate", "--precision", "int8", "--jobs", "2", "-i", "long")
+    assert said == (0, "a b c\n" * 600, "")
 
 
 def test_standard_input_that_cannot_be_read_is_an_error(
@@ -364,7 +363,7 @@ def test_options_reach_the_search(filtered: Callable[..., Any]) -> None:
 
 
 def test_an_answer_comes_while_the_input_is_still_open(start: Callable[..., Any]) -> None:
-    process = start()
+    process = start("--jobs", "2")
     for text in (b"a b\n", b"c\n"):
         process.stdin.write(text)
         process.stdin.flush()
@@ -372,6 +371,11 @@ def test_an_answer_comes_while_the_input_is_still_open(start: Callable[..., Any]
     process.stdin.write(b"d\ne")  # the rest of this line comes later
     process.stdin.flush()
     assert process.stdout.readline() == b"d\n"
+    process.stdin.write(b"\n" + b"a b\n" * 1000)  # so much that there are several processes, and the dialogue goes on
+    process.stdin.flush()
+    assert [process.stdout.readline() for _ in range(1001)] == [b"e\n"] + [b"a b\n"] * 1000
+    process.stdin.write(b"e")
+    process.stdin.flush()
     assert process.communicate(b" f\n")[0] == b"e f\n"
     assert process.returncode == 0
 
@@ -386,28 +390,20 @@ def test_a_closed_pipe_ends_quietly(start: Callable[..., Any], folder: Path) -> 
         process.wait(timeout=60)
 
 
-def test_several_processes_answer_as_one_does(start: Callable[..., Any], folder: Path) -> None:
+def test_several_processes_answer_as_one_does(nmtkit: Callable[..., Any], folder: Path) -> None:
     (folder / "in").write_text("".join(f"{'abcdefgh'[i % 8]} b{' c' * (i % 5)}\n\n" for i in range(700)))
     options = ["-i", "in", "--scores", "sentence", "--alignment"]
-    alone, shared = (start(*options, "--jobs", jobs).communicate() for jobs in ("1", "2"))
+    alone, shared = (nmtkit("translate", *options, "--jobs", jobs) for jobs in ("1", "2"))
     assert shared == alone
-    assert shared[0].count(b"\n") == 1400
+    assert shared.out.count("\n") == 1400
 
 
-def test_a_dialogue_goes_on_after_much_text(start: Callable[..., Any]) -> None:
-    process = start("--jobs", "2")
-    for lines in (1000, 1, 1):
-        process.stdin.write(b"a b\n" * lines)
-        process.stdin.flush()
-        assert [process.stdout.readline() for _ in range(lines)] == [b"a b\n"] * lines
-
-
-def test_a_process_reports_what_it_cannot_do(start: Callable[..., Any], folder: Path) -> None:
+def test_a_process_reports_what_it_cannot_do(nmtkit: Callable[..., Any], folder: Path) -> None:
     write_folder(folder / "blind")
     (folder / "in").write_text("\n" * 700 + "a\n" * 700)  # a blank line needs no looking
-    out, err = start("-i", "in", "-m", "blind", "--jobs", "2", "--alignment").communicate()
-    assert out.count(b"\n") < 1400
-    assert err.startswith(b"nmtkit: error: this model cannot align words: it has no attention")
+    status, out, err = nmtkit("translate", "-i", "in", "-m", "blind", "--jobs", "2", "--alignment")
+    assert (status, out.count("\n") < 1400) == (1, True)
+    assert err.startswith("nmtkit: error: this model cannot align words: it has no attention")
 
 
 def test_ctrl_c_ends_quietly(start: Callable[..., Any]) -> None:
@@ -478,12 +474,11 @@ def test_a_file_that_is_replaced_keeps_its_mode(folder: Path, filtered: Callable
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_signals_leave_no_temporary_file(
-    start: Callable[..., Any], folder: Path, number: signal.Signals, status: int, jobs: str
+    start: Callable[..., Any], folder: Path, number: signal.Signals, status: int
 ) -> None:
     before = {*folder.iterdir()}
-    process = start("-o", "out", "--jobs", jobs)
+    process = start("-o", "out", "--jobs", "2")
     process.stdin.write(b"a b\n" * 2000)
     process.stdin.flush()
     # So much is there only when all processes have started.

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmtkit.documents.alignment import Aligned, balanced, characters
+from nmtkit.align.lexicon import NO_LEXICON, Lexicon
+from nmtkit.documents.alignment import Aligned, balanced, characters, probabilities
 from nmtkit.documents.placeholders import find, patterns, stand_ins
 from nmtkit.documents.segment import Mark, Segment
 from nmtkit.documents.sentences import Span
@@ -185,3 +186,17 @@ def test_words_are_found_in_a_text_that_spells_some_of_them_otherwise() -> None:
 def test_a_document_is_translated_with_its_markup_by_a_model_that_looks(echo: Translator) -> None:
     given = [Segment("a b lower c", (Mark(2, 9, "x", False), Mark(4, 9, "y", True))), Segment(""), Segment("d {n} e")]
     assert translate_segments(echo, given) == given
+
+
+def test_words_are_aligned_with_their_translations_in_the_lexicon_where_attention_looks_elsewhere() -> None:
+    source, target = ["The", "girl", "saw", "Rome"], ["Rome", "vit", "la", "Fille"]
+    lexicon = Lexicon("lexicon", lambda: {"the": {"le": 0.5, "la": 0.4}, "girl": {"fille": 0.9}, "saw": {"vit": 0.7}})
+    links = probabilities(source, target, lexicon)
+    assert links.shape == (4, 4)
+    aligned = balanced(np.full((4, 4), 0.25, np.float32) * links, [[True] * 4, [True] * 4])
+    assert [source[s] for s in aligned.argmax(axis=1)] == ["Rome", "saw", "The", "girl"]
+
+
+def test_without_a_lexicon_only_copies_are_more_probable_than_others() -> None:
+    links = probabilities(["in", "Rome"], ["Rome", "à"], NO_LEXICON)
+    assert links[0, 1] > links[0, 0] == links[1, 0] == links[1, 1] > 0

@@ -48,7 +48,7 @@ def test_an_imported_model_has_the_log_probabilities_of_the_authors_code(system:
         ("dim", "ten", "dim ten: expected a number of at least 1"),
         ("layer_normalisation", 1, "layer_normalisation 1: expected true or false"),
         ("layer_normalisation", False, "tensor .*: has no place in nmtkit's architecture"),
-        ("dim", 9, "tensor encoder_W: float32 of shape"),
+        ("dim", 9, "tensor encoder_W: shape"),
         ("tie_decoder_embeddings", False, "tensor ff_logit_W: missing"),
         ("use_dropout", True, "use_dropout with model_version 0: cannot be imported"),
         ("n_words", 16, "n_words 16: the weights have 15"),

@@ -51,7 +51,7 @@ def test_a_wrong_kernel_is_not_used_and_one_warning_names_it(
     monkeypatch.setitem(KERNELS, name, right._replace(function=fails))
     for dtype in right.dtypes:
         assert kernel(name, PLAIN[name], like(name).to(dtype)) is PLAIN[name]
-    reason = {"results": "ArithmeticError: other results", "error": "RuntimeError: illegal instruction"}[wrong]
+    reason = {"results": "ArithmeticError: the results differ", "error": "RuntimeError: illegal instruction"}[wrong]
     assert caplog.messages == [f"kernel {name} failed its trial, so plain operations are used ({reason})"]
     assert f"; failed: {name}" in door.report(PLAIN, "cpu")
 
@@ -146,4 +146,4 @@ def test_a_compiler_is_advised_where_it_makes_kernels_for_the_processor(
     monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setattr(library, "kind", lambda: kind)
     monkeypatch.setattr(library, "compiled", lambda: False)
-    assert door.report(PLAIN, "cpu") == f"no kernels in C, which are faster: {remedy}"
+    assert door.report(PLAIN, "cpu") == f"no C kernels, so slower: {remedy}"

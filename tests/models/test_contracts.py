@@ -3,10 +3,10 @@
 New presets are found. Where a law is of a preset's own values, it is tried for every one.
 """
 
-import itertools
 import math
 from dataclasses import fields, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,12 @@ every_preset = pytest.mark.parametrize("preset", preset_names())
 every_kind = pytest.mark.parametrize("preset", one_of_each())
 
 
+@pytest.fixture(scope="module", params=one_of_each())
+def model(request: pytest.FixtureRequest) -> Seq2Seq:
+    """A model of each kind, which the tests that share it leave as it is."""
+    return toy_model(request.param)
+
+
 def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]:
     """Memory, the state of ``beams`` different hypotheses per sentence, and their last words."""
     memory, state = model.begin(*sources())
@@ -69,18 +75,16 @@ def seen(model: Seq2Seq, memory: Tree, state: Tree, y: Tensor) -> list[Tensor | 
     return [log_probs, attention, model.step(memory, state, y.flip(0))[0]]
 
 
-@every_kind
-def test_unroll_is_repeated_step(preset: str) -> None:
-    model, results = toy_model(preset), []
+def test_unroll_is_repeated_step(model: Seq2Seq) -> None:
+    results = []
     for unroll in (model.decoder.unroll, partial(Decoder.unroll, model.decoder)):
         hidden = unroll(*model.begin(*sources()), model.embedding["tgt"](targets()))
         results.append((hidden, gradients(hidden, [*model.parameters()])))
     assert_same(*results)
 
 
-@every_kind
-def test_teacher_forcing_gives_the_probabilities_that_search_sees(preset: str) -> None:
-    model, tgt = toy_model(preset), targets()
+def test_teacher_forcing_gives_the_probabilities_that_search_sees(model: Seq2Seq) -> None:
+    tgt = targets()
     forced = model.output(model(*sources(), tgt)).log_softmax(dim=-1)
     memory, state = model.begin(*sources())
     y = torch.full((len(LENGTHS),), BOS)
@@ -90,56 +94,53 @@ def test_teacher_forcing_gives_the_probabilities_that_search_sees(preset: str) -
         y = tgt[:, t]
 
 
-@every_kind
-def test_padding_the_source_changes_nothing(preset: str) -> None:
-    model, (src, mask), tgt = toy_model(preset), sources(), targets()
+def test_padding_the_source_changes_nothing(model: Seq2Seq) -> None:
+    (src, mask), tgt = sources(), targets()
     hidden = model(src, mask, tgt)
     assert_same(model(functional.pad(src, (0, 3), value=PAD), functional.pad(mask, (0, 3)), tgt), hidden)
     assert_same(model(src.masked_fill(~mask, 7), mask, tgt), hidden)
 
 
-@every_kind
-def test_a_sentence_alone_is_a_sentence_in_a_batch(preset: str) -> None:
-    model, (src, mask), tgt = toy_model(preset), sources(), targets()
+def test_a_sentence_alone_is_a_sentence_in_a_batch(model: Seq2Seq) -> None:
+    (src, mask), tgt = sources(), targets()
     together = model(src, mask, tgt)
     for row, length in enumerate(LENGTHS):
         one = slice(row, row + 1)
         assert_same(model(src[one, :length], mask[one, :length], tgt[one]), together[one])
 
 
-@every_kind
-def test_reordering_the_batch_reorders_the_results(preset: str) -> None:
-    model, (src, mask), tgt = toy_model(preset), sources(), targets()
+def test_reordering_the_batch_reorders_the_results(model: Seq2Seq) -> None:
+    (src, mask), tgt = sources(), targets()
     order = torch.tensor([2, 0, 3, 1])
     assert_same(model(src[order], mask[order], tgt[order]), model(src, mask, tgt)[order])
 
 
-@every_kind
-@pytest.mark.parametrize("position", [0, 3])
-def test_a_target_word_changes_later_steps_only(preset: str, position: int) -> None:
-    model, tgt = toy_model(preset), targets()
-    changed = tgt.clone()
-    changed[:, position] = (tgt[:, position] - 4 + 1) % (TGT_WORDS - 4) + 4
-    before, after = model(*sources(), tgt), model(*sources(), changed)
-    assert torch.equal(before[:, : position + 1], after[:, : position + 1])
-    later = (before != after)[:, position + 1 :].any(dim=-1)  # (B, T): a small difference may round away for a while
-    assert later.any(dim=0).all()
-    assert later.any(dim=1).all()
+def test_a_target_word_changes_later_steps_only(model: Seq2Seq) -> None:
+    tgt = targets()
+    before = model(*sources(), tgt)
+    for position in (0, 3):
+        changed = tgt.clone()
+        changed[:, position] = (tgt[:, position] - 4 + 1) % (TGT_WORDS - 4) + 4
+        after = model(*sources(), changed)
+        assert torch.equal(before[:, : position + 1], after[:, : position + 1])
+        later = (before != after)[:, position + 1 :].any(dim=-1)  # (B, T): small differences may round away for a while
+        assert later.any(dim=0).all()
+        assert later.any(dim=1).all()
 
 
-@every_kind
-def test_every_source_word_matters(preset: str) -> None:
-    model, (src, mask), tgt = toy_model(preset), sources(), targets()
-    hidden = model(src, mask, tgt)
+def test_every_source_word_matters(model: Seq2Seq) -> None:
+    (src, mask), tgt = sources(), targets()
+    # The longest sentence, as it is and then with each of its words changed.
+    sentences = src[:1].repeat(1 + LENGTHS[0], 1)
     for position in range(LENGTHS[0]):
-        changed = src.clone()
-        changed[0, position] = 4 if src[0, position] != 4 else 5
-        assert (model(changed, mask, tgt)[0] != hidden[0]).any()
+        sentences[1 + position, position] = 4 if src[0, position] != 4 else 5
+    rows = torch.zeros(len(sentences), dtype=torch.long)
+    hidden, *others = model(sentences, mask[rows], tgt[rows])
+    assert all((other != hidden).any() for other in others)
 
 
-@every_kind
-def test_select_then_step_is_step_then_select(preset: str) -> None:
-    model, beams = toy_model(preset), 3
+def test_select_then_step_is_step_then_select(model: Seq2Seq) -> None:
+    beams = 3
     memory, state, y = after_two_words(model, beams)
     sentences = torch.tensor([3, 0])
     rows = torch.tensor([11, 9, 9, 0, 2, 1])  # hypotheses change places, and one is taken twice
@@ -149,16 +150,13 @@ def test_select_then_step_is_step_then_select(preset: str) -> None:
     assert_same(ours, [*select((log_probs, attention), rows), next_ones])
 
 
-@every_kind
-def test_several_hypotheses_of_a_sentence_are_as_many_sentences(preset: str) -> None:
-    model, beams = toy_model(preset), 3
+def test_several_hypotheses_of_a_sentence_are_as_many_sentences(model: Seq2Seq) -> None:
+    beams = 3
     memory, state, y = after_two_words(model, beams)
     assert_same(seen(model, memory, state, y), seen(model, repeat(memory, beams), state, y))
 
 
-@every_kind
-def test_a_step_changes_nothing_that_it_is_given(preset: str) -> None:
-    model = toy_model(preset)
+def test_a_step_changes_nothing_that_it_is_given(model: Seq2Seq) -> None:
     memory, state, y = after_two_words(model, beams=2)
     before = [leaf.clone() for leaf in tensors_of((memory, state, y))]
     first = model.step(memory, state, y)
@@ -166,9 +164,7 @@ def test_a_step_changes_nothing_that_it_is_given(preset: str) -> None:
     torch.testing.assert_close(tensors_of(model.step(memory, state, y)), tensors_of(first), rtol=0, atol=0)
 
 
-@every_kind
-def test_two_ways_to_go_on_do_not_disturb_each_other(preset: str) -> None:
-    model = toy_model(preset)
+def test_two_ways_to_go_on_do_not_disturb_each_other(model: Seq2Seq) -> None:
     memory, state, y = after_two_words(model, beams=2)
     alone = seen(model, memory, state, y)
     _, one, _ = model.step(memory, state, y)
@@ -176,17 +172,14 @@ def test_two_ways_to_go_on_do_not_disturb_each_other(preset: str) -> None:
     assert_same(model.step(memory, one, y.flip(0))[0], alone[2])
 
 
-@every_kind
-def test_every_tensor_of_memory_and_state_is_batch_first(preset: str) -> None:
-    model = toy_model(preset)
+def test_every_tensor_of_memory_and_state_is_batch_first(model: Seq2Seq) -> None:
     memory, state, _ = after_two_words(model, beams=3)
     assert {len(leaf) for leaf in tensors_of(memory)} == {len(LENGTHS)}
     assert {len(leaf) for leaf in tensors_of(state)} == {3 * len(LENGTHS)}
 
 
-@every_kind
-def test_a_step_gives_probabilities_and_looks_at_real_words_only(preset: str) -> None:
-    model, (_, mask) = toy_model(preset), sources()
+def test_a_step_gives_probabilities_and_looks_at_real_words_only(model: Seq2Seq) -> None:
+    (_, mask) = sources()
     log_probs, _, attention = model.step(*after_two_words(model))
     assert log_probs.dtype == torch.float32
     assert_same(log_probs.exp().sum(dim=1), torch.ones(len(LENGTHS)))
@@ -267,7 +260,7 @@ def test_every_size_is_refused_by_its_name_or_trains_and_searches(preset: str, s
         assert len(found) == len(LENGTHS)
 
 
-@every_kind
+@pytest.mark.parametrize("preset", one_of_each_architecture())
 def test_saved_and_loaded_weights_give_the_same_numbers(preset: str, tmp_path: Path) -> None:
     model = toy_model(preset)
     checkpoint.save_weights(tmp_path / "model.safetensors", model.state_dict())
@@ -276,9 +269,7 @@ def test_saved_and_loaded_weights_give_the_same_numbers(preset: str, tmp_path: P
     assert torch.equal(other(*sources(), targets()), model(*sources(), targets()))
 
 
-@every_kind
-def test_weights_are_named_after_the_parts_and_nothing_but_parameters_is_saved(preset: str) -> None:
-    model = toy_model(preset)
+def test_weights_are_named_after_the_parts_and_nothing_but_parameters_is_saved(model: Seq2Seq) -> None:
     assert list(model.state_dict()) == [name for name, _ in model.named_parameters()]
     assert {name.split(".")[0] for name in model.state_dict()} == {"embedding", "encoder", "decoder", "output"}
 
@@ -328,11 +319,12 @@ def test_copying_is_learnt(preset: str) -> None:
     assert right > 0.99
 
 
-PAIRS = list(itertools.combinations_with_replacement(one_of_each_architecture(), 2))
+FIRST, *OTHERS = one_of_each_architecture()
+PAIRS = list(pairwise([FIRST, *OTHERS, FIRST]))  # a ring, in which each has two others beside it
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_any_two_architectures_make_an_ensemble(first: str, second: str) -> None:
+def test_two_architectures_make_an_ensemble(first: str, second: str) -> None:
     """Searched together, their hypotheses have the scores that the mean of their probabilities gives."""
     members, (src, mask) = [toy_model(first), toy_model(second)], sources()
     ensemble = Ensemble(members, [0, 0], [1.0, 1.0], "prob")

@@ -1,6 +1,7 @@
 """``nmtkit translate FILE`` and ``nmtkit.translate_document``: documents whole or not at all, and --keep for lines."""
 
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,16 @@ def test_python_translates_documents_too(folder: Path) -> None:
     assert (folder / "out.html").read_text() == PAGE
 
 
+def test_a_document_takes_every_option_of_lines(folder: Path) -> None:
+    lines, document = (signature(each).parameters for each in (package.translate, package.translate_document))
+    assert lines.keys() - document.keys() == {"lines", "ready"}
+    assert document.keys() - lines.keys() == {"input", "output"}
+    package.translate_document("page.html", "out.html", model=["run", "run"], combine="logprob", weights=[1, 2], jobs=1)
+    assert (folder / "out.html").read_text() == PAGE
+    with pytest.raises(UserError, match="`precision` exact: not one of auto, float32, bfloat16, int8"):
+        package.translate_document("page.html", "out.html", precision="exact")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -53,7 +64,7 @@ def test_python_translates_documents_too(folder: Path) -> None:
         (("page.html", "-m", "blind"), "this model cannot align words: it has no attention"),
         (("page.html", "--keep", "("), "--keep: '(' is no regular expression: "),
         (("page.html", "--columns", "2"), "page.html: --columns is for tables (csv, tsv)"),
-        (("--columns", "2", "lines.txt"), "--columns: is for tables (csv, tsv), and lines.txt is read as lines"),
+        (("--columns", "2", "lines.txt"), "--columns: is for tables (csv, tsv) that are documents, not for lines"),
         (("--keep", "a", "--tokenized", "lines.txt"), "--keep: does not go with --tokenized; leave one of them out"),
     ],
 )
@@ -79,9 +90,9 @@ def test_what_matches_a_pattern_is_kept_in_lines_too(folder: Path, nmtkit: Calla
     assert nmtkit("translate", "in.txt", "--keep", r"#\w+", "--keep", "@x@").out == "a #zebra b\n\n@x@ d\n"
 
 
-def test_lines_have_targets_or_are_tokens_or_keep_something() -> None:
-    from nmtkit.workflow.document import windows_with_kept
-    from nmtkit.workflow.translate import TranslateOptions
-
+def test_python_keeps_what_matches_in_lines_and_refuses_what_is_not_for_them() -> None:
+    assert [str(best) for [best] in package.translate(["a #zebra b"], keep=[r"#\w+"])] == ["a #zebra b"]
     with pytest.raises(UserError, match="`keep`: does not go with `prefixes`"):
-        list(windows_with_kept(TranslateOptions(request=package.Request(prefixes=True), keep=["a"])))
+        list(package.translate([("a", "b")], package.Request(prefixes=True), keep=["a"]))
+    with pytest.raises(UserError, match="`columns`: is for tables"):
+        package.translate(["a"], columns=["1"])
