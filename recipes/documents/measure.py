@@ -118,7 +118,6 @@ def bleu(model: Translator, src: str, tgt: str) -> None:
 def placeholders(model: Translator, src: str) -> None:
     """Print how many placeholders are kept, how many stand-ins are copied, and how many placeholders get no place."""
     draw, counts = random.Random(5), Counter[str]()
-    logging.disable(logging.WARNING)  # they are counted
 
     def counted(aligned: Aligned, holes: list[Hole]) -> Filled:
         filled = restore(aligned, holes)
@@ -153,4 +152,5 @@ def with_placeholders(line: str, draw: random.Random) -> str:
 
 MEASURES: dict[str, Callable[..., None]] = {"tags": tags, "bleu": bleu, "placeholders": placeholders}
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # of placeholders without a place: they are counted
     MEASURES[sys.argv[1]](nmtkit.load(sys.argv[2]), *sys.argv[3:])
