@@ -11,7 +11,7 @@ from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.documents.sentences import Span
 from nmtkit.search.beam import Floats
 from nmtkit.text.pipeline import TextPipeline, letters
-from nmtkit.translation.translation import Translation
+from nmtkit.translation.translation import DOUBTFUL, Translation
 from nmtkit.translation.translator import Translator
 
 _DIAGONAL = 4.0  # as strongly as fast_align prefers it
@@ -29,14 +29,15 @@ class Aligned(NamedTuple):
     source: list[Span]  # (S,) the words' characters in the sentence
     target: list[Span]  # (T,) and in the translation
     weights: Floats  # (T, S) the attention of each target word to the source words; a row sums to 1, or to 0
+    doubtful: bool = False  # whether the model is not sure of it
 
 
 def align(translator: Translator, sentence: str, translation: Translation) -> Aligned:
     """A sentence's translation with words and attention instead of tokens."""
     reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
-    weights = translation.attention
+    weights, doubtful = translation.attention, translation.quality < DOUBTFUL
     if weights is None or not translation.tokens or not translation.source:
-        return Aligned(translation.text, [], [], np.zeros((0, 0), np.float32))
+        return Aligned(translation.text, [], [], np.zeros((0, 0), np.float32), doubtful)
     source, of_source = _words(translation.source, sentence, reader)
     target, of_target = _words(translation.written, translation.text, writer)
     links = np.zeros((len(target), len(source)), np.float32)
@@ -47,7 +48,8 @@ def align(translator: Translator, sentence: str, translation: Translation) -> Al
     src = [sentence[start:end] for start, end in source]
     tgt = [translation.text[start:end] for start, end in target]
     likely = links[np.ix_(found, seen)] * probabilities(src, tgt, translator.lexicon or NO_LEXICON)
-    return Aligned(translation.text, source, target, balanced(likely, [_are_words(tgt), _are_words(src)]))
+    links = balanced(likely, [_are_words(tgt), _are_words(src)])
+    return Aligned(translation.text, source, target, links, doubtful)
 
 
 def probabilities(source: Sequence[str], target: Sequence[str], lexicon: Lexicon) -> Floats:

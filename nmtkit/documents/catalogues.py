@@ -1,7 +1,7 @@
 """Strings of programs: po (gettext), XLIFF 1.2 and 2.0, translation memories (tmx), Java's properties, and JSON.
 
 Strings that have a translation keep it. Ours are marked as unchecked where the format can say so: fuzzy in po, a state
-in XLIFF.
+in XLIFF. Those of which the model is not sure have a comment in po, and the state of what is not translated in XLIFF.
 """
 
 import copy
@@ -28,6 +28,7 @@ Element: TypeAlias = etree._Element
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_COMMENT = "nmtkit: a doubtful translation"
 # A string of a JSON file that is known to be one, and the colon after a key.
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
 # Inline elements of XLIFF and TMX with words in them; all others are code.
@@ -58,9 +59,11 @@ def read_po(data: bytes) -> Places:
         if entry.msgid_plural:
             for number, form in entry.msgstr_plural.items():
                 if not form:
-                    places.add_string(entry.msgid if number == singular else entry.msgid_plural, _form(entry, number))
+                    places.add_string(
+                        entry.msgid if number == singular else entry.msgid_plural, _form(entry, number), _doubt(entry)
+                    )
         elif not entry.msgstr:
-            places.add_string(entry.msgid, _string(entry))
+            places.add_string(entry.msgid, _string(entry), _doubt(entry))
     return places
 
 
@@ -76,6 +79,16 @@ def _form(entry: polib.POEntry, number: int) -> Callable[[str], None]:
         entry.msgstr_plural[number], entry.fuzzy = translated, True
 
     return put
+
+
+def _doubt(entry: polib.POEntry) -> Callable[[], None]:
+    """Write a comment for the translator, once."""
+
+    def comment() -> None:
+        if _COMMENT not in entry.tcomment.splitlines():
+            entry.tcomment = "\n".join(filter(None, [entry.tcomment, _COMMENT]))
+
+    return comment
 
 
 def _form_of_one(plural_forms: str) -> int | None:
@@ -176,9 +189,9 @@ def _add_xliff(places: Places, unit: Element, source: Element) -> None:
             (source if segmented is None else segmented).addnext(target)
         write_markup(target, translated)
         if unit.tag.endswith("segment"):
-            unit.set("state", "translated")
+            unit.set("state", "initial" if translated.doubtful else "translated")
         else:
-            target.set("state", "needs-review-translation")
+            target.set("state", "needs-translation" if translated.doubtful else "needs-review-translation")
             target.set("state-qualifier", "mt-suggestion")
 
     places.add(_read_inline(source), put)

@@ -140,7 +140,7 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
     the model gave it no place: it follows the word that looks most at the source word before it.
     """
     words = [next((s for s, span in enumerate(aligned.source) if _overlap(span, hole.place)), None) for hole in holes]
-    text, _, target, weights = aligned
+    text, target, weights = aligned.text, aligned.target, aligned.weights
     edits, lost = list[_Edit](), list[str]()
     for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
         copies = re.finditer(rf"(?<!\w){hole.stand_in}(?!\w)", text) if hole.stand_in else ()

@@ -139,6 +139,7 @@ def joined(parts: Sequence[Segment]) -> Segment:
             for mark in part.marks
         ),
         tuple((start + at, end + at) for at, part in zip(starts, parts, strict=False) for start, end in part.keep),
+        any(part.doubtful for part in parts),
     )
 
 
@@ -179,14 +180,19 @@ class Places:
         self.segments.append(inner)
         self._puts.append(lambda translated: put(joined([before, translated, after])))
 
-    def add_string(self, string: str, put: Callable[[str], None]) -> None:
-        """Add a string of a program: each of its lines is a segment, in which well-formed tags are markup."""
+    def add_string(self, string: str, put: Callable[[str], None], doubt: Callable[[], None] = lambda: None) -> None:
+        """Add a string of a program: each of its lines is a segment, in which well-formed tags are markup.
+
+        ``doubt`` is called for each line of whose translation the model is not sure.
+        """
         lines = string.splitlines(keepends=True)
         last = max((number for number, line in enumerate(lines) if _translatable(line)), default=0)
         for number, line in enumerate(lines):
 
             def put_line(translated: Segment, number: int = number) -> None:
                 lines[number] = untagged(translated)
+                if translated.doubtful:
+                    doubt()
                 if number == last:
                     put("".join(lines))
 

@@ -31,6 +31,7 @@ class Segment:
     text: str
     marks: tuple[Mark, ...] = ()
     keep: tuple[tuple[int, int], ...] = ()
+    doubtful: bool = False  # whether it is a translation with a sentence of which the model is not sure
 
 
 class Document(Protocol):

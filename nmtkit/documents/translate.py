@@ -94,20 +94,22 @@ class Plan(NamedTuple):
         warn: Callable[[str, Filled], None],
     ) -> Segment:
         gaps = between(segment.text, [part.span for part in parts], self.target)
-        text, aligned = gaps[0], list[Part]()
+        text, aligned, doubtful = gaps[0], list[Part](), False
         for part, gap in zip(parts, gaps[1:], strict=True):
             if part.copied:
                 aligned += _copied(segment, part.span, len(text) - part.span.start)
                 text += segment.text[part.span.start : part.span.end] + gap
                 continue
-            restored = restore(next(answers), part.holes)
+            answer = next(answers)
+            doubtful |= answer.doubtful
+            restored = restore(answer, part.holes)
             warn(f"paragraph {number}", restored)
             filled = restored.aligned
             source = [part.original(word) for word in filled.source]
             target = [Span(word.start + len(text), word.end + len(text)) for word in filled.target]
             aligned.append(Part(source, target, filled.weights))
             text += filled.text + gap
-        return Segment(text, place(segment.marks, segment.text, text, aligned))
+        return Segment(text, place(segment.marks, segment.text, text, aligned), doubtful=doubtful)
 
 
 def _copied(segment: Segment, span: Span, shift: int) -> list[Part]:
@@ -173,5 +175,5 @@ def translate_segments(
     side = translator.sources[0].pipeline.side, translator.tgt_pipeline.side
     planned = plan(segments, side[0].language, side[1].language, stand_ins(translator), keep, split)
     lines = planned.sentences
-    answers = translator.answer(lines, replace(request, attention=planned.aligned))
+    answers = translator.answer(lines, replace(request, attention=planned.aligned, quality=True))
     return planned.finish(align(translator, line, best) for line, [best] in zip(lines, answers, strict=True))

@@ -58,7 +58,7 @@ class Files:
         model = _model(service, form)
         async with self._one:
             document, planned = await asyncio.to_thread(_read, service, model, name, content, columns)
-        request = replace(service.request, attention=planned.aligned)
+        request = replace(service.request, attention=planned.aligned, quality=True)
         answers = await service.answers(http, Kind(model.name, request, full=False), planned.sentences, None)
         async with self._one:
             written = await asyncio.to_thread(_written, document, planned, answers)

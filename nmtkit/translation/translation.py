@@ -20,6 +20,8 @@ from nmtkit.translation.pieces import Met, Part
 from nmtkit.translation.request import Request
 from nmtkit.translation.unknown_words import UnknownWords
 
+DOUBTFUL = 0.3  # a translation of less quality deserves a look; recipes/terms/README.md has the figures
+
 
 @dataclass(frozen=True, repr=False)
 class Translation:

@@ -52,7 +52,9 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     document = read_document(str(input), data, options.columns, tgt)
     planned = plan(document.segments, src, tgt, stand_ins(translator), keep)
     lines = planned.sentences
-    found = chain.from_iterable(translate_windows(lines, replace(request, attention=planned.aligned), options))
+    found = chain.from_iterable(
+        translate_windows(lines, replace(request, attention=planned.aligned, quality=True), options)
+    )
     aligned = (align(translator, line, best) for line, [best] in zip(lines, found, strict=True))
     content = document.write(planned.finish(aligned))
     if str(output) == "-":

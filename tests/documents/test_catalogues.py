@@ -1,7 +1,12 @@
+from dataclasses import replace
+from pathlib import Path
+
 import polib
 import pytest
 
+from nmtkit import serving
 from nmtkit.errors import UserError
+from nmtkit.translation.translation import DOUBTFUL
 from tests.documents.files import FILES, PO, TMX, XLIFF, XLIFF2, capitals, read
 
 
@@ -124,3 +129,21 @@ def test_of_json_all_but_its_strings_stays_and_so_do_keys() -> None:
         read("a.json", b'{"a": }')
     with pytest.raises(UserError, match=r"^a\.json: is no JSON that can be read: "):
         read("a.json", b"[" * 100_000 + b"]" * 100_000)
+
+
+def test_translations_of_which_the_model_is_not_sure_are_told_apart() -> None:
+    written = dict[str, str]()
+    for name in ("a.po", "a.xlf", "a.xliff"):
+        document = read(name, FILES[name])
+        written[name] = document.write([replace(each, doubtful=True) for each in document.segments]).decode()
+    ours = [entry for entry in polib.pofile(written["a.po"]) if entry.fuzzy and entry.msgid != "old"]
+    assert ours
+    assert all(entry.tcomment.count("nmtkit: a doubtful translation") == 1 for entry in ours)
+    assert "doubtful" not in capitals("a.po").decode()
+    assert '<target state="needs-translation" state-qualifier="mt-suggestion">' in written["a.xlf"]
+    assert '<segment state="initial"><source>the <pc id="1">girl' in written["a.xliff"]
+
+
+def test_the_page_and_files_have_one_limit_of_doubt() -> None:
+    script = (Path(serving.__file__).parent / "static" / "text.js").read_text()
+    assert f"const DOUBTFUL = {DOUBTFUL};" in script

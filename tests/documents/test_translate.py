@@ -200,3 +200,10 @@ def test_words_are_aligned_with_their_translations_in_the_lexicon_where_attentio
 def test_without_a_lexicon_only_copies_are_more_probable_than_others() -> None:
     links = probabilities(["in", "Rome"], ["Rome", "à"], NO_LEXICON)
     assert links[0, 1] > links[0, 0] == links[1, 0] == links[1, 1] > 0
+
+
+def test_a_paragraph_is_doubtful_if_one_of_its_sentences_is() -> None:
+    parts = planned(Segment("Girls sing. They drink."))
+    sure = aligned("Girls sing.", "Elles chantent.", "0 1 2")
+    unsure = aligned("They drink.", "Elles boivent.", "0 1 2")._replace(doubtful=True)
+    assert [parts.finish(pair)[0].doubtful for pair in ([sure, sure], [sure, unsure])] == [False, True]
