@@ -49,6 +49,7 @@ class _Inline:
     first: list[Node] = field(default_factory=list)  # without text, at its start
     last: list[Node] = field(default_factory=list)  # and at its end
     gap: str = ""  # before these or, if it is written as it is, after it
+    joined: bool = False  # whether it ends with a line break without the space that the text has behind it
 
 
 @dataclass
@@ -76,7 +77,9 @@ class Paragraphs:
             each = waiting.pop()
             if isinstance(each, tuple):
                 self._add(*each)
-            elif each is root or not (_name(each) in _APART or _is_kept(each)):
+            elif each is not root and _is_kept(each):
+                waiting += _translated_inside(each)
+            elif each is root or _name(each) not in _APART:
                 waiting += self._parts(each)
 
     def _look(self, root: Node) -> None:
@@ -152,7 +155,26 @@ def _name(node: Node) -> str:
 
 def _is_kept(node: Node) -> bool:
     """Whether an element's text is copied."""
-    return _name(node) in _COPIED or (bool(_name(node)) and node.get("translate", "").strip().lower() == "no")
+    if not _name(node):
+        return False
+    return _name(node) in _COPIED or _says(node) == "no" or "notranslate" in node.get("class", "").split()
+
+
+def _says(node: Node) -> str:
+    """The attribute ``translate`` of an element."""
+    return (node.get("translate") or "").strip().lower()
+
+
+def _translated_inside(kept: Node) -> list[Node]:
+    """The outermost elements in one that is copied that say that they are to be translated, the first of them last."""
+    found, waiting = list[Node](), list[Node](kept)
+    while waiting:
+        node = waiting.pop()
+        if _says(node) == "yes":
+            found.append(node)
+        else:
+            waiting += node
+    return found
 
 
 class _Reader:
@@ -175,14 +197,14 @@ class _Reader:
                 inline = self.inlines[each]
                 inline.gap = " " if inline.last and self._text.endswith(" ") else ""
                 self._mark(each, opened[each], _name(inline.node) in _SPLITS and inline.node.get("id") is None)
+                inline.joined = self._break(inline.last, inline.node.tail)
             elif each not in with_text or not _name(each) or _name(each) in _LEFT or _is_kept(each):
                 self._whole(each)
             else:
-                opened[len(self.inlines)] = len(self._text)
-                waiting.append(len(self.inlines))
+                number, inside = len(self.inlines), list(each)
+                inline = self.inlines[number] = _Inline(each)
                 self._marks.append(None)
-                inline = self.inlines[len(self.inlines)] = _Inline(each)
-                inside = list(each)
+                waiting.append(number)
                 if not (each.text and each.text.strip(_BLANK)):
                     while inside and self._is_bare(inside[0]):
                         inline.first.append(inside.pop(0))
@@ -190,9 +212,19 @@ class _Reader:
                             break
                 while inside and self._is_bare(inside[-1]) and not (inside[-1].tail or "").strip(_BLANK):
                     inline.last.insert(0, inside.pop())
+                self._break(inline.first, None)
+                opened[number] = len(self._text)
                 waiting += _reversed(inside)
                 start = inline.first[-1].tail if inline.first else each.text
                 waiting.append(start or "")
+
+    def _break(self, nodes: Sequence[Node], tail: str | None) -> bool:
+        """Write a space after nodes if one is a line break; return whether there is none before or behind them."""
+        if not any(_name(node) == "br" for node in nodes):
+            return False
+        spaced = not self._text or self._text.endswith(" ") or (tail or "x")[0] in _BLANK
+        self._write(" ")
+        return not spaced
 
     def _is_bare(self, node: Node) -> bool:
         """Whether an element has no text."""
@@ -216,9 +248,8 @@ class _Reader:
         self._mark(len(self.inlines), start, False)
         # White space on both sides of an element is one space of the text, which stands before it.
         gap = " " if self._text.endswith(" ") and (node.tail or "x")[0] in _BLANK else ""
-        self.inlines[len(self.inlines)] = _Inline(node, text, gap=gap)
-        if _name(node) == "br":
-            self._write(" ")
+        inline = self.inlines[len(self.inlines)] = _Inline(node, text, gap=gap)
+        inline.joined = self._break([node], node.tail)
 
     def segment(self) -> Segment:
         """The segment, without white space at its end."""
@@ -260,6 +291,7 @@ def _write(line: _Line, segment: Segment) -> None:
                 if not ((node[-1].tail if len(node) else node.text) or "").endswith(" "):
                     _append(node, inline.gap)
                 node.extend(inline.last)
+                place += inline.joined and text[place : place + 1] == " "
         node = path[-1][0]
         _append(node, text[place : mark.start])
         place = max(place, mark.start)
@@ -272,6 +304,7 @@ def _write(line: _Line, segment: Segment) -> None:
             element.tail = inline.gap or None
             if text[mark.start : mark.end].strip() == inline.text.strip():
                 place = mark.end
+            place += inline.joined and text[place : place + 1] == " "
             continue
         if mark.element in empty:
             element = deepcopy(empty[mark.element])

@@ -33,6 +33,8 @@ def test_a_paragraph_is_one_text_whatever_inline_markup_it_has() -> None:
     [
         ("a<div>b<p>c</p>d<br>e</div>f", ["a", "b", "c", "d e", "f"]),
         ("<a href='x'><div>a</div>b</a>", ["a", "b"]),
+        ("<p>a<br>b<br><i>c</i><b><br>d</b><b>e<br></b>f<br><br>g</p>", ["a b c de f g"]),
+        ("<div class='x notranslate'>a <p translate='yes'>b <i translate='no'>c</i></p> d</div>", ["b c"]),
         ("<ul><li>a<li>b <ul><li>c</ul></ul>", ["a", "b", "c"]),
         ("<table><tr><td>a</td><td><b>b</b></td></table>", ["a", "b"]),
         ("<!doctype html><title>a</title><script>b</script><p>c<select><option>d</select>", ["a", "c"]),
@@ -61,6 +63,7 @@ def test_code_and_what_is_not_to_be_translated_are_kept_within_a_text() -> None:
         '<p><img src="i"> a <a href="x"><img src="j"> b<br></a>, c <b><i>d</i></b><br></p>',
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>é</title></head><body>a</body></html>',
         '<p>an <img src="i"> image, a <br> b</p>',
+        '<p>a<br>b<br><br><i>c</i> <br>d<br> e</p><p>f <span class="notranslate">g</span><br>h</p>',
         "<td>a</td>",
         "",
     ],
