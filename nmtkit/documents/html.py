@@ -16,7 +16,6 @@ from lxml import etree, html
 
 from nmtkit.documents.segment import Mark, Segment
 from nmtkit.errors import UserError
-from nmtkit.text.pipeline import CONTROL
 
 Node = Any  # an element, comment or processing instruction of lxml
 
@@ -33,10 +32,12 @@ _LEFT = frozenset(
     "select style svg template textarea time track video wbr".split()
 )
 _APART = frozenset("pre xmp".split())  # left alone, between lines of text
+_VOID = ("source", "track", "wbr")  # have nothing in them, which libxml2 does not know
 _HEAD = 1_024  # bytes in which a page declares its encoding (HTML Standard, 13.2.3.2)
 _DECLARED = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)")
 _SPACE = re.compile("[ \t\n\r\f]+")
 _DEEPEST = 2_000  # libxml2 loses what is nested more than 2,048 deep
+_NOT_XML = re.compile("[^\t\n\r\\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, 2.2
 _PAGE = re.compile(r"<(?:!doctype|html|head|body|frameset)\b", re.IGNORECASE)
 
 
@@ -267,15 +268,21 @@ def _reversed(nodes: Sequence[Node]) -> list[Node | str | int]:
 
 def _append(node: Node, text: str) -> None:
     """Add text at the end of an element."""
-    if len(node):
-        node[-1].tail = (node[-1].tail or "") + text
-    else:
+    last = _last(node)
+    if last is None:
         node.text = (node.text or "") + text
+    else:
+        last.tail = (last.tail or "") + text
+
+
+def _last(node: Node) -> Node | None:
+    """The last child of an element, whose children lxml would count each time."""
+    return next(node.iterchildren(reversed=True), None)
 
 
 def _write(line: _Line, segment: Segment) -> None:
     """Put a segment into the place of a line."""
-    text = CONTROL.sub(" ", segment.text)
+    text = _NOT_XML.sub(" ", segment.text)
     root = line.parent.makeelement("line")
     left = Counter(mark.element for mark in segment.marks)
     path: list[tuple[Node, Mark]] = [(root, Mark(0, len(text) + 1, None, False))]
@@ -288,7 +295,8 @@ def _write(line: _Line, segment: Segment) -> None:
             left[closed.element] -= 1
             inline = line.inlines[closed.element]
             if not left[closed.element]:
-                if not ((node[-1].tail if len(node) else node.text) or "").endswith(" "):
+                last = _last(node)
+                if not ((node.text if last is None else last.tail) or "").endswith(" "):
                     _append(node, inline.gap)
                 node.extend(inline.last)
                 place += inline.joined and text[place : place + 1] == " "
@@ -390,10 +398,15 @@ def _page(content: bytes) -> _Page:
             raise UserError(f"not well-formed XML: {error}") from None
         return _Page(root, "xml", root.getroottree().docinfo.encoding or "UTF-8")
     text, encoding = _decoded(content)
+    text = _NOT_XML.sub(" ", text)
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, default_doctype=False)
     is_page = _PAGE.search(text) is not None
     parser.feed((text if is_page else f"<html><body>{text}").encode("utf-8", "replace"))
     root = parser.close()
+    if root is None:
+        raise UserError("has no elements")
+    for node in [*root.iter(*_VOID)]:
+        _empty(node)
     if _depth(root) > _DEEPEST:
         raise UserError(f"elements are nested more than {_DEEPEST} deep; simplify the page")
     if is_page:
@@ -413,6 +426,16 @@ def _decoded(content: bytes) -> tuple[str, str]:
         except (LookupError, UnicodeDecodeError):
             pass
     return content.decode("windows-1252", "replace"), "windows-1252"
+
+
+def _empty(node: Node) -> None:
+    """Put what is in an element behind it."""
+    parent, index = node.getparent(), node.getparent().index(node) + 1
+    inside, text, tail = [*node], node.text or "", node.tail or ""
+    node.text, node.tail = None, text
+    parent[index:index] = inside
+    last = inside[-1] if inside else node
+    last.tail = (last.tail or "") + tail
 
 
 def _depth(root: Node) -> int:

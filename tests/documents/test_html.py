@@ -1,5 +1,7 @@
 """HTML: paragraphs as segments, and everything else as it was."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,3 +140,22 @@ def test_no_text_and_no_element_is_lost_in_any_page(page: str) -> None:
     before, after = (html.fragment_fromstring(each, create_parent="div") for each in (page, written))
     assert "".join(after.text_content().split()) == "".join(before.text_content().split())
     assert sorted(str(each.tag) for each in after.iter()) == sorted(str(each.tag) for each in before.iter())
+
+
+@pytest.mark.parametrize(
+    ("damaged", "line"),
+    [("<p>a\x00b\x0b</p>", "a b"), ("<p>a &#x0; &#1; \ufffe b</p>", "a  b"), ("<html\x00><body>a b", "a b")],
+)
+def test_characters_that_html_forbids_become_spaces(damaged: str, line: str) -> None:
+    page = read(damaged)
+    written = page.write([replace(segment, text=segment.text + "\x01") for segment in page.segments])
+    assert [text.split() for text in texts(written.decode())] == [line.split()]
+
+
+def test_a_page_without_elements_is_refused() -> None:
+    with pytest.raises(UserError, match="^has no elements$"):
+        read("<!doctype html")
+
+
+def test_what_stands_behind_a_possible_line_break_is_translated() -> None:
+    assert texts("<p>a <b>very<wbr>long word</b> c</p>") == ["a verylong word c"]
