@@ -144,7 +144,7 @@ def test_no_text_and_no_element_is_lost_in_any_page(page: str) -> None:
 
 @pytest.mark.parametrize(
     ("damaged", "line"),
-    [("<p>a\x00b\x0b</p>", "a b"), ("<p>a &#x0; &#1; \ufffe b</p>", "a  b"), ("<html\x00><body>a b", "a b")],
+    [("<p>a\x00b\x0b</p>", "a b"), ("<p>a \ufffe b</p>", "a b"), ("<html\x00><body>a b", "a b")],
 )
 def test_characters_that_html_forbids_become_spaces(damaged: str, line: str) -> None:
     page = read(damaged)
@@ -153,7 +153,7 @@ def test_characters_that_html_forbids_become_spaces(damaged: str, line: str) -> 
 
 
 def test_a_page_without_elements_is_refused() -> None:
-    with pytest.raises(UserError, match="^has no elements$"):
+    with pytest.raises(UserError, match=r"^has no elements$"):
         read("<!doctype html")
 
 
