@@ -5,6 +5,7 @@ answer is ``{"translatedFileUrl": ...}``.
 """
 
 import asyncio
+import json
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -23,11 +24,13 @@ from nmtkit.documents.segment import Document
 from nmtkit.documents.sentences import Span, count_lines
 from nmtkit.documents.translate import Plan, plan
 from nmtkit.errors import UserError
+from nmtkit.serving.api import read
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.libre import model_between
 from nmtkit.serving.limits import FILE, FILES, WAITING
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.service import HttpError, Service
+from nmtkit.translation.request import Request
 
 
 class _File(NamedTuple):
@@ -53,12 +56,13 @@ class Files:
                 raise UserError("`file`: a file is missing")
             name, content = PurePath(sent.filename).name[-100:], await sent.read()
             columns = [column for column in form.getlist("columns") if isinstance(column, str)]
+            request = _request(service, form)
         finally:
             await form.close()
         model = _model(service, form)
         async with self._one:
             document, planned = await asyncio.to_thread(_read, service, model, name, content, columns)
-        request = replace(service.request, attention=planned.aligned, quality=True)
+        request = replace(request, attention=planned.aligned, quality=True)
         answers = await service.answers(http, Kind(model.name, request, full=False), planned.sentences, None)
         async with self._one:
             written = await asyncio.to_thread(_written, document, planned, answers)
@@ -97,6 +101,18 @@ async def _form(service: Service, http: HttpRequest) -> FormData:
         return await MultiPartParser(http.headers, stream(), max_files=1, max_fields=20).parse()  # type: ignore[arg-type]
     except (MultiPartException, KeyError, UnicodeDecodeError) as error:
         raise HttpError(400, f"the request is no form with a file (multipart/form-data): {error}") from None
+
+
+def _request(service: Service, form: FormData) -> Request:
+    """The server's request with the form's terms, which are JSON as in the other API."""
+    terms = form.get("terms")
+    if not isinstance(terms, str):
+        return service.request
+    try:
+        pairs = json.loads(terms)
+    except (ValueError, RecursionError):
+        raise UserError('`terms`: they are no JSON; send pairs such as [["dog", "chien"]]') from None
+    return read({"text": "", "terms": pairs}, service.request, service.limits)[1]
 
 
 def _model(service: Service, form: FormData) -> Description:

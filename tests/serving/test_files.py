@@ -66,9 +66,18 @@ def test_columns_of_a_table_and_a_model_by_its_name(client: TestClient) -> None:
         assert client.get(url).content == table
 
 
+def test_terms_are_in_a_document_too(client: TestClient) -> None:
+    status, url = asked(client, "a.html", PAGE, terms='[["b", "g|h"]]')
+    assert status == 200
+    assert re.search("[gh]", client.get(url).text)
+    assert client.get(asked(client, "a.html", PAGE, terms="[]")[1]).content == PAGE
+
+
 @pytest.mark.parametrize(
     ("name", "content", "fields", "complaint"),
     [
+        ("a.html", PAGE, {"terms": "dog"}, "^`terms`: they are no JSON"),
+        ("a.html", PAGE, {"terms": '[["a"]]'}, "^`terms`: .* is not a source term and its translation"),
         ("a.pdf", b"%PDF", {}, r"^a\.pdf: cannot be translated"),
         ("a.docx", b"PK", {}, r"^a\.docx: is damaged or no document"),
         ("a.html", PAGE, {"target": "xx"}, "^there is no model from en to xx"),

@@ -653,6 +653,7 @@ async function translateFile(file) {
   const form = new FormData(), tell = (text) => { find("told").textContent = text; };
   form.append("file", file);
   form.append("model", page.views[0].model.name);
+  form.append("terms", JSON.stringify(termPairs(find("terms").value)));
   find("file").value = ""; // so that the same file can be chosen again
   find("open").disabled = true;
   tell(`Translating ${file.name}`);
