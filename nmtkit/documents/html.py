@@ -393,8 +393,9 @@ def _replace(line: _Line, root: Node) -> None:
 class Html:
     """An HTML page, or a fragment of one, which stays a fragment; XHTML if it begins as XML does.
 
-    A page is written in its own encoding: the declared one, or else UTF-8. Raises UserError for XML that is not
-    well-formed, and for elements that are nested more deeply than the parser follows, whose text would be lost.
+    A page is written in its own encoding: the declared one, or else ASCII if it has nothing else, and UTF-8. Raises
+    UserError for XML that is not well-formed, and for elements that are nested more deeply than the parser follows,
+    whose text would be lost.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -463,7 +464,7 @@ def _page(content: bytes) -> _Page:
 
 
 def _decoded(content: bytes) -> tuple[str, str]:
-    """The text of a page, and its encoding: the declared one if it can be read in that, else UTF-8 or Windows-1252."""
+    """The text of a page, and its encoding: the declared one if it can be read in that, else the first that fits."""
     for encoding in (*_DECLARED.findall(content[:_HEAD]), b"ascii", b"utf-8"):
         try:
             return content.decode(encoding.decode("ascii")), codecs.lookup(encoding.decode("ascii")).name
