@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import accumulate, compress
 from typing import Any, Literal
 
 from lxml import etree, html
@@ -356,22 +357,26 @@ def _write(line: _Line, segment: Segment) -> None:
 
 def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
     """The segment without the text of copied elements that do not stand around it, and are written with it."""
-    own = {mark: (inlines[mark.element].text or "").strip() for mark in segment.marks}
-    apart = [text for mark, text in own.items() if text and text != segment.text[mark.start : mark.end].strip()]
-    around = [mark for mark, text in own.items() if text and text == segment.text[mark.start : mark.end].strip()]
-    cuts = list[tuple[int, int]]()
-    for text in sorted(apart, key=len, reverse=True):
-        found = (match.span() for match in re.finditer(re.escape(text), segment.text))
-        taken = [*cuts, *(mark[:2] for mark in around)]
-        cuts += [cut for cut in found if not any(cut[0] < end and start < cut[1] for start, end in taken)][:1]
-    for start, end in sorted(cuts, reverse=True):
-        end += segment.text[end : end + 1] == " " and segment.text[start - 1 : start] in ("", " ")
-        places = [[min(place, max(start, place - end + start)) for place in mark[:2]] for mark in segment.marks]
-        marks = (
-            mark._replace(start=first, end=last) for mark, (first, last) in zip(segment.marks, places, strict=True)
-        )
-        segment = replace(segment, text=segment.text[:start] + segment.text[end:], marks=tuple(marks))
-    return segment
+    text, apart, seen = segment.text, list[str](), dict[str, int]()
+    free, left = (bytearray(b"\1") * len(text) for _ in range(2))  # characters: in none of them; to be written
+    for mark in segment.marks:
+        copied = (inlines[mark.element].text or "").strip()
+        if copied and copied == text[mark.start : mark.end].strip():
+            free[mark.start : mark.end] = bytes(mark.end - mark.start)
+        elif copied:
+            apart.append(copied)
+    for copied in sorted(apart, key=len, reverse=True):
+        start = text.find(copied, seen.get(copied, 0))
+        while start >= 0 and 0 in free[start : start + len(copied)]:
+            start = text.find(copied, start + 1)
+        end = seen[copied] = start + len(copied) if start >= 0 else len(text)
+        if start >= 0:
+            free[start:end] = left[start:end] = bytes(len(copied))
+            if text[end : end + 1] == " " and text[start - 1 : start] in ("", " "):
+                left[end] = 0
+    places = [*accumulate(left, initial=0)]
+    marks = (mark._replace(start=places[mark.start], end=places[mark.end]) for mark in segment.marks)
+    return replace(segment, text="".join(compress(text, left)), marks=tuple(marks))
 
 
 def _replace(line: _Line, root: Node) -> None:
