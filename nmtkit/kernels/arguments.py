@@ -113,6 +113,9 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
     "scores": {
         "query": FLOAT, "keys": FLOAT, "factors": FLOAT, "result": FLOAT, "beam": SIZE, "sources": SIZE, "width": SIZE,
     },
+    "weighted": {
+        "weights": FLOAT, "values": LOW, "result": FLOAT, "beam": SIZE, "sources": SIZE, "depth": SIZE, "low": FLAG,
+    },
     "quantise": {"numbers": LOW, "integers": UINT8, "scales": FLOAT, "width": SIZE, "largest": SIZE, "low": FLAG},
     "dequantise": {
         "sums": FLOAT, "scales": FLOAT, "bias": FLOAT.or_none(), "result": LOW, "width": SIZE, "low": FLAG,

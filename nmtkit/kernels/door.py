@@ -28,7 +28,7 @@ from nmtkit.kernels.fused import fused
 log = logging.getLogger(__name__)
 
 SWITCH = "NMTKIT_KERNELS"
-FLOAT32 = (torch.float32,)
+FLOAT32, BFLOAT16 = (torch.float32,), (torch.bfloat16,)
 COMPILED = "cuda"  # the type of device for which torch.compile makes the kernels of cells
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -117,6 +117,9 @@ KERNELS = {
     "scores": Kernel(
         search.scores, ("scores",), FLOAT32,
         lambda _: (_numbers(2, 3, 70).exp(), _numbers(2, 5, 70).exp(), _numbers(70).exp()),
+    ),
+    "weighted": Kernel(
+        search.weighted, ("weighted",), BFLOAT16, lambda dtype: (_numbers(2, 3, 5), _numbers(2, 5, 70, dtype=dtype))
     ),
     "quantise": Kernel(
         search.quantise, ("quantise",), library.BOTH, lambda dtype: (_numbers(3, 70, dtype=dtype), pairs.LARGEST)

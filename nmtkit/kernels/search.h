@@ -143,6 +143,38 @@ KERNEL(scores) {
         }
 }
 
+/* Weighted sums of values. A row is a sentence. */
+GIVEN(weighted) {
+    const float *weights; /* (rows, beam, sources) */
+    const any *values;    /* (rows, sources, depth) */
+    float *result;        /* (rows, beam, depth) */
+    int64_t beam, sources, depth, low;
+};
+
+BODY(weighted, int low) {
+    int64_t beam = given->beam, sources = given->sources, depth = given->depth;
+    for (int64_t b = from; b < to; b++) {
+        const float *weights = given->weights + b * beam * sources;
+        for (int64_t d = 0; d < depth; d += LANES) {
+            int64_t n = depth - d < LANES ? depth - d : LANES;
+            for (int64_t k = 0; k < beam; k++) {
+                float sums[LANES] = {0};
+                for (int64_t s = 0; s < sources; s++) {
+                    const void *x = NAMED(row)(given->values, b * sources + s, depth, low);
+                    float weight = weights[k * sources + s];
+                    if (n == LANES)
+                        for (int64_t l = 0; l < LANES; l++) sums[l] += weight * NAMED(read)(x, d + l, low);
+                    else
+                        for (int64_t l = 0; l < n; l++) sums[l] += weight * NAMED(read)(x, d + l, low);
+                }
+                memcpy(given->result + (b * beam + k) * depth + d, sums, (size_t)n * sizeof *sums);
+            }
+        }
+    }
+}
+
+KERNEL_OF(weighted, low)
+
 /* Quantisation: each number is divided by its row's scale and rounded, ties to even, to an integer from -largest to
    largest, to which `largest` is added. */
 GIVEN(quantise) {

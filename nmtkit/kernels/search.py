@@ -65,6 +65,17 @@ def scores(query: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
     return result
 
 
+def weighted(weights: Tensor, values: Tensor) -> Tensor:
+    """The sums (B, K, D) in float32 of values (B, S, D) in float32 or bfloat16 under weights (B, K, S) in float32."""
+    (rows, beam, sources), depth = weights.shape, values.shape[2]
+    result = weights.new_empty(rows, beam, depth)
+    run(
+        "weighted", rows, parts(rows, result.numel() * sources), weights=weights.contiguous(),
+        values=values.contiguous(), result=result, beam=beam, sources=sources, depth=depth,
+    )  # fmt: skip
+    return result
+
+
 def quantise(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
     """Rows (N, D) in float32 or bfloat16 as integers from 0 to 2 ``largest``, the latter being 0; and scales (N, 1)."""
     rows, count = rows.contiguous(), len(rows)

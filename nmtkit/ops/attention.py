@@ -47,11 +47,12 @@ def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask:
     tanh x = 1 - 2 / (1 + exp(2x)), and exp(2 (query + keys)) is a product of two exponentials: where ``additive`` has
     an exponential for every query, position and unit, this has a product and a reciprocal. The softmax cancels the 1.
     The scores are equal to within rounding unless a query or a key exceeds 20 in magnitude. Sentences are processed in
-    parts that fit into the processor's cache.
+    parts that fit into the processor's cache. From values in bfloat16 a kernel computes a context in float32.
     """
     queries, factors = exponential(query).unflatten(0, (len(keys), -1)), -2 * v.float()  # (B, K, A), (A,)
     weights = _weights(kernel("scores", quick_scores, queries, keys)(queries, keys, factors), mask)
-    return (weights.to(values.dtype) @ values).flatten(0, 1), weights.flatten(0, 1)
+    context = kernel("weighted", weighted, values)(weights, values)  # (B, K, D)
+    return context.flatten(0, 1), weights.flatten(0, 1)
 
 
 def quick_scores(queries: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
@@ -66,6 +67,11 @@ def quick_scores(queries: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
     for q, k, out in zip(queries.split(part), keys.unsqueeze(1).split(part), scores.split(part), strict=True):
         torch.matmul(torch.addcmul(one, q, k).reciprocal_(), factors, out=out)
     return scores
+
+
+def weighted(weights: Tensor, values: Tensor) -> Tensor:
+    """The sums (B, K, D) of values (B, S, D) under weights (B, K, S), in the dtype of the values."""
+    return weights.to(values.dtype) @ values
 
 
 def _weights(scores: Tensor, mask: Tensor) -> Tensor:

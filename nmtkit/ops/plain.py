@@ -18,6 +18,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "best": best.best_values,
     "best_log_softmax": best.best_log_softmax,
     "scores": attention.quick_scores,
+    "weighted": attention.weighted,
     "quantise": int8.quantise,
     "dequantise": int8.dequantise,
     "pairs": int8.pack_narrow,

@@ -120,6 +120,15 @@ def test_a_softmax_that_is_no_number_has_no_best_word(wrong: float, place: int) 
 
 
 @needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("depth", [1, 64, 130])
+def test_weighted_values_are_the_product_of_weights_and_values(depth: int, dtype: torch.dtype) -> None:
+    weights, values = drawn(3, 4, 5).softmax(dim=-1), drawn(3, 5, depth).to(dtype)
+    exact = weights.double() @ values.double()
+    torch.testing.assert_close(search.weighted(weights, values), exact.float(), rtol=1e-5, atol=1e-6)
+
+
+@needs_kernels
 def test_search_asks_the_kernel_for_the_best_words(both: Callable[..., tuple[Tensor, Tensor]]) -> None:
     values = drawn(50, 40 * GROUP)
     assert torch.equal(*both(lambda: best(values, 5)[1]))
