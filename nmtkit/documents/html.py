@@ -8,8 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import accumulate, compress
 from typing import Any, Literal
 
 from lxml import etree, html
@@ -49,7 +50,7 @@ class _Inline:
     text: str | None = None  # if it is written as it is: the text that is copied with it
     first: list[Node] = field(default_factory=list)  # without text, at its start
     last: list[Node] = field(default_factory=list)  # and at its end
-    gap: str = ""  # before these or, if it is written as it is, after it
+    gap: str = ""  # before the last ones
     joined: bool = False  # whether it ends with a line break without the space that the text has behind it
 
 
@@ -61,6 +62,7 @@ class _Line:
     before: Node | None  # the child of the parent after which it stands
     nodes: list[Node]
     inlines: dict[Hashable, _Inline]  # by the numbers that are the elements of marks
+    spaced: set[Node]  # those with white space behind them that the text has before them
     lead: str  # white space around it
     trail: str
 
@@ -137,8 +139,10 @@ class Paragraphs:
         line = _Reader(self._with_text, start, nodes)
         end = (nodes[-1].tail or "") if nodes else start
         lead, trail = start[: len(start) - len(start.lstrip(_BLANK))], end[len(end.rstrip(_BLANK)) :]
+        # White space in an element that begins or ends the line separates it from a picture or a button beside it.
+        lead, trail = lead or " " * line.begins_blank, trail or " " * line.ends_blank
         self.segments.append(line.segment())
-        self._lines.append(_Line(parent, before, nodes, line.inlines, lead, trail))
+        self._lines.append(_Line(parent, before, nodes, line.inlines, line.spaced, lead, trail))
 
     def replace(self, segments: Sequence[Segment]) -> None:
         """Write segments, one for each of ``segments``, in their places; a second time is an error."""
@@ -185,6 +189,9 @@ class _Reader:
         self.inlines = dict[Hashable, _Inline]()
         self._with_text = with_text
         self._text, self._keep = "", list[tuple[int, int]]()
+        self.spaced = set[Node]()
+        self._behind: Node | None = None  # an element without text at its end, behind which the next text stands
+        self.begins_blank = False  # whether there is white space at the beginning
         self._marks: list[Mark | None] = []
         self._write(start)
         # What is still to be read: nodes, texts, and the numbers of elements that end.
@@ -198,6 +205,7 @@ class _Reader:
                 inline = self.inlines[each]
                 inline.gap = " " if inline.last and self._text.endswith(" ") else ""
                 self._mark(each, opened[each], _name(inline.node) in _SPLITS and inline.node.get("id") is None)
+                self._behind = inline.node if inline.gap else self._behind
                 inline.joined = self._break(inline.last, inline.node.tail)
             elif each not in with_text or not _name(each) or _name(each) in _LEFT or _is_kept(each):
                 self._whole(each)
@@ -213,6 +221,7 @@ class _Reader:
                             break
                 while inside and self._is_bare(inside[-1]) and not (inside[-1].tail or "").strip(_BLANK):
                     inline.last.insert(0, inside.pop())
+                self._behind = inline.first[-1] if inline.first else self._behind
                 self._break(inline.first, None)
                 opened[number] = len(self._text)
                 waiting += _reversed(inside)
@@ -223,16 +232,31 @@ class _Reader:
         """Write a space after nodes if one is a line break; return whether there is none before or behind them."""
         if not any(_name(node) == "br" for node in nodes):
             return False
-        spaced = not self._text or self._text.endswith(" ") or (tail or "x")[0] in _BLANK
-        self._write(" ")
-        return not spaced
+        if not self._text or self._text.endswith(" "):
+            return False
+        self._text, self._behind = f"{self._text} ", None
+        return (tail or "x")[0] not in _BLANK
 
     def _is_bare(self, node: Node) -> bool:
         """Whether an element has no text."""
         return node not in self._with_text
 
+    @property
+    def ends_blank(self) -> bool:
+        """Whether there is white space at the end."""
+        return self._text.endswith(" ")
+
     def _write(self, text: str) -> None:
         text = _SPACE.sub(" ", text)
+        if not text:
+            return
+        # White space on both sides of an element without text is one space of the text, which stands before it.
+        if text.startswith(" ") and (not self._text or self._text.endswith(" ")):
+            if self._behind is not None:
+                self.spaced.add(self._behind)
+            elif not self._text:
+                self.begins_blank = True
+        self._behind = None
         self._text += text.lstrip(" ") if not self._text or self._text.endswith(" ") else text
 
     def _mark(self, number: int, start: int, splits: bool) -> None:
@@ -242,14 +266,13 @@ class _Reader:
         """Read an element that is written as it is."""
         start, text = len(self._text), ""
         if node in self._with_text and _is_kept(node) and _name(node) not in _LEFT:
-            self._write("".join(node.itertext(with_tail=False)))
+            self._write(etree.tostring(node, encoding="unicode", method="text", with_tail=False))
             text = self._text[start:]
             self._keep.append((start, len(self._text)))
         self._marks.append(None)
         self._mark(len(self.inlines), start, False)
-        # White space on both sides of an element is one space of the text, which stands before it.
-        gap = " " if self._text.endswith(" ") and (node.tail or "x")[0] in _BLANK else ""
-        inline = self.inlines[len(self.inlines)] = _Inline(node, text, gap=gap)
+        inline, self._behind = _Inline(node, text), node
+        self.inlines[len(self.inlines)] = inline
         inline.joined = self._break([node], node.tail)
 
     def segment(self) -> Segment:
@@ -282,7 +305,8 @@ def _last(node: Node) -> Node | None:
 
 def _write(line: _Line, segment: Segment) -> None:
     """Put a segment into the place of a line."""
-    text = _NOT_XML.sub(" ", segment.text)
+    segment = _copied_once(replace(segment, text=_NOT_XML.sub(" ", segment.text)), line.inlines)
+    text = segment.text
     root = line.parent.makeelement("line")
     left = Counter(mark.element for mark in segment.marks)
     path: list[tuple[Node, Mark]] = [(root, Mark(0, len(text) + 1, None, False))]
@@ -299,6 +323,7 @@ def _write(line: _Line, segment: Segment) -> None:
                 if not ((node.text if last is None else last.tail) or "").endswith(" "):
                     _append(node, inline.gap)
                 node.extend(inline.last)
+                node.tail = " " if inline.node in line.spaced else None
                 place += inline.joined and text[place : place + 1] == " "
         node = path[-1][0]
         _append(node, text[place : mark.start])
@@ -309,7 +334,7 @@ def _write(line: _Line, segment: Segment) -> None:
         element = inline.node
         if inline.text is not None:  # written as it was, with its text
             node.append(element)
-            element.tail = inline.gap or None
+            element.tail = " " if element in line.spaced else None
             if text[mark.start : mark.end].strip() == inline.text.strip():
                 place = mark.end
             place += inline.joined and text[place : place + 1] == " "
@@ -322,12 +347,36 @@ def _write(line: _Line, segment: Segment) -> None:
             element[:] = []
             empty[mark.element] = deepcopy(element)
             if inline.first:
-                element.text, after = lead, inline.first[-1].tail or ""
+                element.text = lead
                 element.extend(inline.first)
-                element[-1].tail = after[: len(after) - len(after.lstrip(_BLANK))]
+                element[-1].tail = " " if element[-1] in line.spaced else None
         node.append(element)
         path.append((element, mark))
     _replace(line, root)
+
+
+def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
+    """The segment without the text of copied elements that do not stand around it, and are written with it."""
+    text, apart, seen = segment.text, list[str](), dict[str, int]()
+    free, left = (bytearray(b"\1") * len(text) for _ in range(2))  # characters: in none of them; to be written
+    for mark in segment.marks:
+        copied = (inlines[mark.element].text or "").strip()
+        if copied and copied == text[mark.start : mark.end].strip():
+            free[mark.start : mark.end] = bytes(mark.end - mark.start)
+        elif copied:
+            apart.append(copied)
+    for copied in sorted(apart, key=len, reverse=True):
+        start = text.find(copied, seen.get(copied, 0))
+        while start >= 0 and 0 in free[start : start + len(copied)]:
+            start = text.find(copied, start + 1)
+        end = seen[copied] = start + len(copied) if start >= 0 else len(text)
+        if start >= 0:
+            free[start:end] = left[start:end] = bytes(len(copied))
+            if text[end : end + 1] == " " and text[start - 1 : start] in ("", " "):
+                left[end] = 0
+    places = [*accumulate(left, initial=0)]
+    marks = (mark._replace(start=places[mark.start], end=places[mark.end]) for mark in segment.marks)
+    return replace(segment, text="".join(compress(text, left)), marks=tuple(marks))
 
 
 def _replace(line: _Line, root: Node) -> None:
@@ -349,8 +398,9 @@ def _replace(line: _Line, root: Node) -> None:
 class Html:
     """An HTML page, or a fragment of one, which stays a fragment; XHTML if it begins as XML does.
 
-    A page is written in its own encoding: the declared one, or else UTF-8. Raises UserError for XML that is not
-    well-formed, and for elements that are nested more deeply than the parser follows, whose text would be lost.
+    A page is written in its own encoding: the declared one, or else ASCII if it has nothing else, and UTF-8. Raises
+    UserError for XML that is not well-formed, and for elements that are nested more deeply than the parser follows,
+    whose text would be lost.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -419,8 +469,8 @@ def _page(content: bytes) -> _Page:
 
 
 def _decoded(content: bytes) -> tuple[str, str]:
-    """The text of a page, and its encoding: the declared one if it can be read in that, else UTF-8 or Windows-1252."""
-    for encoding in (*_DECLARED.findall(content[:_HEAD]), b"utf-8"):
+    """The text of a page, and its encoding: the declared one if it can be read in that, else the first that fits."""
+    for encoding in (*_DECLARED.findall(content[:_HEAD]), b"ascii", b"utf-8"):
         try:
             return content.decode(encoding.decode("ascii")), codecs.lookup(encoding.decode("ascii")).name
         except (LookupError, UnicodeDecodeError):

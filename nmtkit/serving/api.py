@@ -23,6 +23,7 @@ from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, TERMS, Limits
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.service import Service, check_characters
 from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
+from nmtkit.translation.translation import DOUBTFUL
 
 LONGEST = 2_000  # characters of a prefix, of a reference and of its line
 
@@ -65,6 +66,7 @@ async def models(service: Service, http: HttpRequest) -> Response:
                 "attention": ATTENTION, "beam": limits.beam, "terms": TERMS,
             },
             "n_best": limits.beam,
+            "doubtful": DOUBTFUL,
             "split": service.split,
             "key": service.key is not None,
         }

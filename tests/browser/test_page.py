@@ -635,5 +635,5 @@ def test_a_file_is_translated_and_saved(page: "Page") -> None:
 
 def test_a_file_that_cannot_be_translated_is_refused_in_a_sentence(page: "Page") -> None:
     page.set_input_files("#file", {"name": "x.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
-    page.locator("#told", has_text="cannot be translated").wait_for()
+    page.locator("#told.failed", has_text="cannot be translated").wait_for()
     assert page.get_by_role("button", name="Translate a file").is_enabled()

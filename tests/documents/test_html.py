@@ -82,6 +82,31 @@ def test_markup_is_written_around_other_words_and_split_ones_are_repeated() -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ("<b>name: </b><input>", "<b>name:</b> <input>"),
+        ("<input><b> name</b>", "<input> <b>name</b>"),
+        ("<a>b <img></a> c", "<a>b <img></a> c"),
+        ("a <b><img><i> b</i></b>", "a <b><img> <i>b</i></b>"),
+        ("<b>press </b><button>b</button>", "<b>press</b> <button>b</button>"),
+    ],
+)
+def test_a_space_beside_what_is_no_text_stays_there(page: str, written: str) -> None:
+    assert read(page).write(read(page).segments).decode() == written
+
+
+def test_copied_text_with_markup_is_copied_whole() -> None:
+    [segment] = read("a <code><i>b</i> c</code>").segments
+    assert [segment.text[start:end] for start, end in segment.keep] == ["b c"]
+
+
+def test_copied_text_that_its_element_does_not_stand_around_is_written_once() -> None:
+    page = read("<a>x <code>y</code></a> z <kbd>y z</kbd>")
+    words = Segment("y z z x y", (Mark(6, 7, 0, False), Mark(6, 6, 1, False), Mark(9, 9, 2, False)))
+    assert page.write([words]).decode() == "z <a><code>y</code>x</a> <kbd>y z</kbd>"
+
+
 def test_a_page_may_be_written_more_than_once() -> None:
     page = read("<p>a <b>b</b></p>")
     assert page.write(page.segments) == page.write(page.segments)
@@ -107,6 +132,11 @@ def test_a_page_is_written_in_the_encoding_that_it_declares() -> None:
     document = Html(page.encode("latin-1"))
     assert document.write(document.segments).decode("latin-1") == page
     assert b"&#8364;" in document.write([Segment("€")])
+
+
+def test_a_page_in_ascii_that_declares_no_encoding_stays_one() -> None:
+    page = read("<html><body><p>a&nbsp;b</p></body></html>")
+    assert page.write([Segment("a\xa0é")]) == b"<html><body><p>a&#160;&#233;</p></body></html>"
 
 
 def test_bytes_that_are_not_utf_8_are_read_as_browsers_read_them() -> None:

@@ -12,6 +12,7 @@ from nmtkit.serving.search import Batch, Offer, describe, search, translators_of
 from nmtkit.translation import loading
 from nmtkit.translation.jobs import Models
 from nmtkit.translation.request import Request
+from nmtkit.translation.translation import DOUBTFUL
 from tests.echo import load_echo, write_folder
 from tests.serving.conftest import Start
 
@@ -25,7 +26,7 @@ def test_the_models_say_their_languages_and_what_they_can(start: Start) -> None:
         "direction": {"source": "ltr", "target": "ltr"},
     }  # fmt: skip
     assert told["limits"]["lines"] == 10_000
-    assert (told["n_best"], told["split"], told["key"]) == (20, True, False)
+    assert (told["n_best"], told["doubtful"], told["split"], told["key"]) == (20, DOUBTFUL, True, False)
 
 
 def test_a_text_is_translated_sentence_by_sentence_with_its_own_white_space(start: Start) -> None:

@@ -43,6 +43,11 @@ def test_a_word_is_doubtful_if_its_tokens_are_unlikely(script: Script) -> None:
         assert script.evaluate("isDoubtful(each)", each=log_probs) is doubtful
 
 
+def test_a_sentence_is_doubtful_if_its_quality_is_below_the_limit_of_the_server(script: Script) -> None:
+    made = "new Hypothesis({source: 'a', tokens: ['a']}, {text: 'b', tokens: ['b'], quality: 0.3}, limit).doubtful"
+    assert [script.evaluate(made, limit=limit) for limit in (0.3, 0.4)] == [False, True]
+
+
 def test_terms_are_lines_with_an_equals_sign_or_a_tab(script: Script) -> None:
     text = "dog = chien\nred\trouge | rousse\n\ncat\ncat =\n = chat\na = b|\na = b = c"
     assert script.evaluate("termPairs(text)", text=text) == [["dog", "chien"], ["red", "rouge | rousse"]]

@@ -67,7 +67,9 @@ async function ask(path, body, signal, attempts) {
 // ---- A translation: its panel beside the source; below, alternatives and the attention map --------------------------
 
 /** What the server offers, the views, the selected sentence, and whether the selection follows the caret. */
-const page = { models: [], limits: {}, n_best: 1, key: false, views: [], sentence: 0, follows: false, replace: true };
+const page = {
+  models: [], limits: {}, n_best: 1, doubtful: 0, key: false, views: [], sentence: 0, follows: false, replace: true,
+};
 
 class View {
   constructor() {
@@ -218,7 +220,7 @@ class View {
     this.after = answer.after;
     this.sentences = answer.sentences.map((sentence) => ({
       before: sentence.before, start: offsets[sentence.start], end: offsets[sentence.end], chosen: 0,
-      hypotheses: sentence.translations.map((translation) => new Hypothesis(sentence, translation)),
+      hypotheses: sentence.translations.map((translation) => new Hypothesis(sentence, translation, page.doubtful)),
     }));
     this.unknown = answer.sentences.some(({ translations: [best] }) =>
       best.unknown && best.unknown.translated + best.unknown.copied + best.unknown.left > 0);
@@ -650,7 +652,10 @@ find("file").addEventListener("change", () => translateFile(find("file").files[0
 /** Translate a document with the first model, and have the browser save it. */
 async function translateFile(file) {
   if (!file) return;
-  const form = new FormData(), tell = (text) => { find("told").textContent = text; };
+  const form = new FormData(), tell = (text, failed = false) => {
+    find("told").textContent = text;
+    find("told").classList.toggle("failed", failed);
+  };
   form.append("file", file);
   form.append("model", page.views[0].model.name);
   form.append("terms", JSON.stringify(termPairs(find("terms").value)));
@@ -664,7 +669,7 @@ async function translateFile(file) {
     tell(`${file.name} is translated.`);
   } catch (error) {
     if (!(error instanceof RequestError)) throw error;
-    tell(error.reason);
+    tell(error.reason, true);
   } finally {
     find("open").disabled = false;
   }

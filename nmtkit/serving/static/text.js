@@ -7,7 +7,6 @@ const ALTERNATIVES = 5;      // n-best size
 const ALTERNATIVES_UP_TO = 2000;  // characters; longer texts get the best translation only
 const MAX_TABLE = 1e6;       // entries of the longest-common-subsequence table
 const MAX_SKIP = 24;         // characters allowed between adjacent words
-const DOUBTFUL = 0.3;        // quality below which a sentence is marked; recipes/terms/README.md has the figures
 const UNLIKELY = 0.2;        // mean probability below which a word is
 const MIN_WEIGHT = 0.03;     // attention below this is not shown
 const DELAYS = [2, 4, 8, 15, 30];  // seconds before each retry
@@ -121,13 +120,16 @@ export function locate(text, words) {
 
 // ---- Translations ---------------------------------------------------------------------------------------------------
 
-/** One translation of a sentence: its words, those of the source, and the attention between them. */
+/**
+ * One translation of a sentence: its words, those of the source, and the attention between them. It is doubtful if its
+ * quality is below a limit.
+ */
 export class Hypothesis {
-  constructor(sentence, translation) {
+  constructor(sentence, translation, limit) {
     const replaced = new Map((translation.replaced ?? []).map((each) => [each.token, each]));
     this.text = translation.text;
     this.score = translation.score;
-    this.doubtful = translation.quality < DOUBTFUL;
+    this.doubtful = translation.quality < limit;
     this.attention = translation.attention ?? null;
     this.source = alignedWords(sentence.source, sentence.tokens, new Map());
     this.target = alignedWords(translation.text, translation.tokens, replaced);
