@@ -1,12 +1,9 @@
 from dataclasses import replace
-from pathlib import Path
 
 import polib
 import pytest
 
-from nmtkit import serving
 from nmtkit.errors import UserError
-from nmtkit.translation.translation import DOUBTFUL
 from tests.documents.files import FILES, PO, TMX, XLIFF, XLIFF2, capitals, read
 
 
@@ -142,8 +139,3 @@ def test_translations_of_which_the_model_is_not_sure_are_told_apart() -> None:
     assert "doubtful" not in capitals("a.po").decode()
     assert '<target state="needs-translation" state-qualifier="mt-suggestion">' in written["a.xlf"]
     assert '<segment state="initial"><source>the <pc id="1">girl' in written["a.xliff"]
-
-
-def test_the_page_and_files_have_one_limit_of_doubt() -> None:
-    script = (Path(serving.__file__).parent / "static" / "text.js").read_text()
-    assert f"const DOUBTFUL = {DOUBTFUL};" in script
