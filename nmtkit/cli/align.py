@@ -1,11 +1,9 @@
 """``nmtkit align``: word alignment of a data folder, and a lexicon from it."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 from nmtkit.align.quality import Quality
-from nmtkit.cli.options import AsJson, log, say_next
+from nmtkit.cli.options import AsJson, log, print_json, say_next
 from nmtkit.workflow.align import AlignOptions, align_words
 
 
@@ -25,18 +23,15 @@ def align(options: AlignOptions, as_json: AsJson = False) -> None:
     needs train.align. The default threshold suits millions of sentence pairs (Luong et al. 2015); a small corpus needs
     a lower one. eflomal samples at random, so two runs differ a little.
 
-    With --gold, nothing is written: the links of --pharaoh, or else of train.align in the data folder, are scored.
+    With --gold, nothing is written: the links of --pharaoh, or of train.align in the data folder, are scored.
     """
     report, data = align_words(options), Path(options.data)
-    if isinstance(report, Quality):
-        precision, recall, aer = (f"{figure:.2%}" for figure in report)
-        line = f"precision {precision}  recall {recall}  AER {aer}  ({options.links})"
-        print(json.dumps(report._asdict(), indent=2) if as_json else line)
-        return
-    log.info(report)
+    if not isinstance(report, Quality):
+        log.info(report)
     if as_json:
-        splits = {split: aligned._asdict() for split, aligned in report.splits.items()}
-        print(json.dumps({**asdict(report), "folder": str(report.folder), "splits": splits}, indent=2))
-    # The corpus may be encoded already, and aligned for the lexicon alone.
-    elif not (data / "ids.json").exists():
+        print_json(report)
+    elif isinstance(report, Quality):
+        precision, recall, aer = (f"{figure:.2%}" for figure in report)
+        print(f"precision {precision}  recall {recall}  AER {aer}  ({options.links})")
+    elif not (data / "ids.json").exists():  # else the text is encoded, and was aligned for the lexicon only
         say_next("vocab", ("-d", data, "data"))

@@ -1,4 +1,4 @@
-"""What every command has in common: --quiet and --verbose, and help that lists its options in groups."""
+"""What all commands share: --quiet and --verbose, and help with groups of options."""
 
 import logging
 import platform
@@ -18,12 +18,12 @@ from nmtkit.workflow.shared import logged
 
 log = logging.getLogger(__name__)
 
-COMMON = "Of every command"  # the last group of the help
+COMMON = "Of every command"  # last group of the help
 
 
 @dataclass(frozen=True)
 class Volume:
-    """How much a command says on stderr."""
+    """How much a command logs on stderr."""
 
     quiet: bool = option(False, Option("Say nothing on stderr but warnings and errors.", COMMON, names="--quiet -q"))
     verbose: bool = option(
@@ -37,10 +37,10 @@ class Volume:
 
 
 class Command(TyperCommand):
-    """A command whose help lists its options in groups, so that it begins with what most users need."""
+    """A command whose help lists its options in groups."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then options without a group, then each group, then what every command has."""
+        """Write arguments, then options without a group, then each group, then the options of every command."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -55,14 +55,14 @@ class Command(TyperCommand):
 
 
 class _Screen(logging.Handler):
-    """Prints log lines to the current ``sys.stderr``, which a progress bar may have replaced."""
+    """Prints log lines to the current ``sys.stderr``, which a progress bar may replace."""
 
     def __init__(self, level: int, reworded: Callable[[str], str]) -> None:
         super().__init__(level)
         self._reworded = reworded
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the record, reworded."""
+        """Print a record, reworded."""
         try:
             print(self._reworded(self.format(record)), file=sys.stderr, flush=True)
         except (OSError, ValueError):  # a full or closed stderr must not end the command
@@ -71,14 +71,13 @@ class _Screen(logging.Handler):
 
 @contextmanager
 def shown(volume: Volume, reworded: Callable[[str], str]) -> Iterator[None]:
-    """Show on stderr, ``reworded``, what nmtkit logs: notes and warnings, or less, or more."""
+    """Show nmtkit's log on stderr, with each line ``reworded``."""
     level = logging.WARNING if volume.quiet else logging.DEBUG if volume.verbose else logging.INFO
-    # The library only logs; the command line decides what is shown.
     handler, bars = _Screen(level, reworded), logging.getLogger("nmtkit.progress")
     if level == logging.DEBUG:
         handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
     before, bars.disabled = bars.disabled, level > logging.INFO
-    # Notes are logged even with --quiet, for train.log.
+    # At least INFO, even with --quiet, for train.log.
     with logged(logging.getLogger("nmtkit"), min(level, logging.INFO), [handler]):
         log.debug(f"nmtkit {__version__}, Python {platform.python_version()}: {shlex.join(sys.argv[1:])}")
         try:

@@ -1,15 +1,13 @@
 """``nmtkit contrast``: how often a model prefers the right translation to one with a known error."""
 
-import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from nmtkit.cli.options import AS_JSON
+from nmtkit.cli.options import AS_JSON, print_json
 from nmtkit.cli.tables import print_table
 from nmtkit.workflow.contrast import ContrastOptions, accuracies
 
-if TYPE_CHECKING:
-    from nmtkit.evaluation.contrast import Accuracy
+TITLES = {"type": "by type of error", "distance": "by distance in words", "frequency": "by frequency in training"}
 
 
 def contrast(options: ContrastOptions, as_json: Annotated[bool, replace(AS_JSON, before="model")] = False) -> None:
@@ -26,21 +24,11 @@ def contrast(options: ContrastOptions, as_json: Annotated[bool, replace(AS_JSON,
     """
     tables = accuracies(options)
     if as_json:
-        print(json.dumps({name: list(map(_as_json, rows)) for name, rows in tables.items()}, indent=2))
-    else:
-        # JSON has empty tables, too, so that scripts can rely on every key.
-        _print({name: rows for name, rows in tables.items() if rows})
-
-
-def _as_json(accuracy: "Accuracy") -> dict[str, object]:
-    """An accuracy with its counts and its share, as the values of a JSON object."""
-    return {**accuracy._asdict(), "accuracy": accuracy.share}
-
-
-def _print(tables: "dict[str, list[Accuracy]]") -> None:
-    """Print a table for each way to group the errors, with a blank line between two."""
-    titles = {"type": "by type of error", "distance": "by distance in words", "frequency": "by frequency in training"}
-    for number, (name, rows) in enumerate(tables.items()):
-        print(end="\n" if number else "")
-        cells = [[row.name, f"{100 * row.share:.1f}", f"{row.right:,}", f"{row.total:,}"] for row in rows]
-        print_table(f"accuracy {titles[name]}", [name, "%", "right", "of"], cells)
+        # With empty tables, so that scripts can rely on every key.
+        print_json({name: [{**row._asdict(), "accuracy": row.share} for row in rows] for name, rows in tables.items()})
+        return
+    for name, rows in tables.items():
+        if rows:
+            print(end="" if name == "type" else "\n")
+            cells = [[row.name, f"{100 * row.share:.1f}", f"{row.right:,}", f"{row.total:,}"] for row in rows]
+            print_table(f"accuracy {TITLES[name]}", [name, "%", "right", "of"], cells)

@@ -1,12 +1,10 @@
 """``nmtkit doctor``: problems with the text and with a planned training run."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 import typer
 
-from nmtkit.cli.options import AsJson, log, say_next
+from nmtkit.cli.options import AsJson, log, print_json, say_next
 from nmtkit.workflow.doctor import DoctorOptions, diagnose
 
 
@@ -17,8 +15,8 @@ def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
 
       nmtkit doctor -s en --model deep-att
 
-    Each finding is a line on stdout: the file, the line number and what is wrong there. The vocabularies are checked if
-    the data folder has any. The exit status is 1 if nmtkit prep or nmtkit train would fail, and 0 otherwise.
+    Each finding is a line on stdout: the file, the line number and the problem. The vocabularies are checked if the
+    data folder has any. The exit status is 1 if nmtkit prep or nmtkit train would fail, and 0 otherwise.
     """
     import torch
 
@@ -27,13 +25,13 @@ def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
 
     findings, src, tgt = diagnose(options)
     if as_json:
-        print(json.dumps([{**asdict(finding), "path": str(finding.path)} for finding in findings], indent=2))
+        print_json(findings)
     else:
         for finding in findings:
             print(finding)
     for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
         log.info(door.report(PLAIN, device))
-    # The summary is on stderr, so that stdout has the findings and nothing else.
+    # On stderr, so that stdout has nothing but the findings.
     log.info(f"{len(findings)} findings" if findings else "nothing found")
     if any(finding.fatal for finding in findings):
         raise typer.Exit(1)

@@ -1,13 +1,13 @@
-"""``nmtkit inspect``: a model's parts and sizes, what it will cost, and how gradients flow through it."""
+"""``nmtkit inspect``: the parts and sizes of a model, the cost of training it, and its gradient flow."""
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
 
-from nmtkit.cli.options import AsJson
+from nmtkit.cli.options import AsJson, print_json
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
+from nmtkit.folders import SIDES
 from nmtkit.lines import atomic_write
 from nmtkit.options import Option
 from nmtkit.workflow.inspect import Flow, FlowOptions, Inspection, compare_flows, examine
@@ -42,18 +42,14 @@ def inspect(
     if not gradients:
         found = examine(options)
         if as_json:
-            print(json.dumps(_json(found, shapes), indent=2, ensure_ascii=False))
-            return
-        _print_parts(found, shapes)
-        _print_estimate(found)
+            print_json(_json(found, shapes))
+        else:
+            _print_parts(found, shapes)
+            _print_estimate(found)
         return
     flows = compare_flows(options)
     if as_json:
-        shown = {
-            name: {key: [each._asdict() for each in found] for key, found in flow._asdict().items()}
-            for name, flow in flows.items()
-        }
-        print(json.dumps(shown, indent=2))
+        print_json(flows)
     else:
         _print_flows(flows)
     if plot:
@@ -65,12 +61,14 @@ def inspect(
 
 
 def _print_parts(found: Inspection, shapes: bool) -> None:
-    """Print the parameters of each part, with our vocabularies and with the paper's, and with ``shapes`` each one."""
+    """Print the number of parameters of each part, with the user's vocabularies and with the paper's.
+
+    shapes: also print the shape of every parameter.
+    """
     paper, ours, theirs = found.experiment.paper, found.parameters, found.parameters_of_paper
     rows = [[part, f"{ours[part] / 1e6:.3f}", f"{theirs[part] / 1e6:.3f}", ""] for part in ours]
     # Papers report the total only.
     rows[-1][-1] = "-" if paper.parameters is None else f"{paper.parameters:g}"
-    # Parameter counts depend on the vocabularies, so both are shown.
     columns = [f"{src:,} and {tgt:,} words" for src, tgt in (found.words, found.experiment.data.words)]
     print_table(f"{paper.title}: millions of parameters", ["part", *columns, "the paper says"], rows)
     if shapes:
@@ -80,61 +78,59 @@ def _print_parts(found: Inspection, shapes: bool) -> None:
 
 
 def _json(found: Inspection, shapes: bool) -> dict[str, Any]:
-    """The parts and the costs of a model as plain values for scripts; memory is in bytes."""
+    """The inspection for ``print_json``; memory is in bytes."""
     return {
         "paper": found.experiment.paper.title,
-        "words": dict(zip(("src", "tgt"), found.words, strict=True)),
+        "words": dict(zip(SIDES, found.words, strict=True)),
         "parameters": found.parameters,
         "parameters_with_words_of_paper": found.parameters_of_paper,
         "millions_in_paper": found.experiment.paper.parameters,
         "shapes": found.shapes if shapes else {},
-        "training": {"device": str(found.device), **found.training._asdict()},
+        "training": {"device": found.device, **found.training._asdict()},
     }
 
 
 def _print_estimate(found: Inspection) -> None:
-    """Print the memory and the speed to expect of training."""
+    """Print the estimated memory and speed of training."""
     from nmtkit.training.estimate import LENGTH, SENTENCES
 
     costs = found.training
-    total = costs.weights + costs.optimizer + costs.activations
+    memory = {
+        "weights": costs.weights,
+        "gradients and optimiser": costs.optimizer,
+        f"a pass of {found.experiment.training.pass_tokens:,} words": costs.activations,
+        "together": costs.weights + costs.optimizer + costs.activations,
+    }
+    rows = [[what, f"{size / 2**30:.2f} GiB"] for what, size in memory.items()]
     timed = f"on {found.device}, {SENTENCES} sentences of {LENGTH} words"
-    rows = [
-        ["weights", f"{costs.weights / 2**30:.2f} GiB"],
-        ["gradients and optimiser", f"{costs.optimizer / 2**30:.2f} GiB"],
-        [f"a pass of {found.experiment.training.pass_tokens:,} words", f"{costs.activations / 2**30:.2f} GiB"],
-        ["together", f"{total / 2**30:.2f} GiB"],
-        [timed, f"{costs.words_per_second:,.0f} target words/s"],
-    ]
+    rows.append([timed, f"{costs.words_per_second:,.0f} target words/s"])
     print()
     print_table("training in float32, estimated from one small update", ["what", "estimate"], rows)
 
 
 def _print_flows(flows: dict[str, Flow]) -> None:
-    """Print the norms of every model's layers and the state of its attention, then the gradient below each stack."""
+    """Print the norms of every layer, the saturation of additive attention, and the gradient ratio of every stack."""
     from nmtkit.evaluation.gradients import ratios
 
     for name, flow in flows.items():
         rows = [[layer.label, *(_norm(value) for value in layer[1:])] for layer in flow.layers]
         print_table(name, ["layer", "|h|", "|dL/dh|", "|dL/dW|"], rows)
         print()
-    # A model without additive attention has no line here.
-    attentions = [
+    rows = [
         [name, found.name, _norm(found.keys), f"{100 * found.share:.1f} %"]
         for name, flow in flows.items()
         for found in flow.attention
     ]
-    if attentions:
+    if rows:
         print_table("additive attention: standard deviation of its keys, units whose tanh is above 0.99 in magnitude",
-                    ["model", "attention", "keys", "saturated"], attentions)  # fmt: skip
+                    ["model", "attention", "keys", "saturated"], rows)  # fmt: skip
         print()
-    # A model of single layers has no stacks, and then there is no table.
-    cells = [[name, r.stack, str(r.layers), _norm(r.gradient)] for name, f in flows.items() for r in ratios(f.layers)]
-    if cells:
+    rows = [[name, r.stack, str(r.layers), _norm(r.gradient)] for name, f in flows.items() for r in ratios(f.layers)]
+    if rows:
         print_table("gradient at the bottom of a stack, divided by that at its top",
-                    ["model", "stack", "layers", "ratio"], cells)  # fmt: skip
+                    ["model", "stack", "layers", "ratio"], rows)  # fmt: skip
 
 
 def _norm(value: float | None) -> str:
-    """A norm as text; a dash for a layer that is run step by step, whose outputs are not collected."""
+    """A norm as text; a dash for a layer that runs step by step, whose outputs are not collected."""
     return "-" if value is None else f"{value:.3g}"

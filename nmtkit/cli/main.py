@@ -1,6 +1,6 @@
-"""The command line: one file per command in this folder; only this one turns exceptions into exit statuses.
+"""The command line: its commands, one file each in this folder, and the exit status of every exception.
 
-Nothing slow is imported on the way to ``nmtkit --help``: commands import torch inside their functions.
+``nmtkit --help`` must be fast, so commands import torch inside their functions.
 """
 
 import contextlib
@@ -14,7 +14,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import FrameType
 from typing import Annotated, Any, TextIO, cast
 
 import typer
@@ -49,9 +48,9 @@ app = typer.Typer(
 
 
 def _help(function: Callable[..., None]) -> str:
-    """The docstring of a command as its help; examples keep their lines, for which typer's mark is \\b."""
+    """The docstring of a command for typer, which keeps the line breaks of a paragraph after \\b."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
-    # Where nothing but examples follow the first line, getdoc takes their indentation away.
+    # getdoc removes the indentation of examples if there is no other text below the first line.
     return "\n\n".join(
         "\b\n" + textwrap.indent(textwrap.dedent(text), "  ") if text.startswith((" ", "nmtkit ")) else text
         for text in paragraphs
@@ -59,29 +58,28 @@ def _help(function: Callable[..., None]) -> str:
 
 
 def in_options_typed(message: str) -> str:
-    """A message of the library with the options of the command that was typed."""
+    """``in_options`` for the command that was typed."""
     return in_options(message, sys.argv[1:])
 
 
 def with_volume(function: Callable[..., None]) -> Callable[..., None]:
-    """The command ``function`` for typer, with the options --quiet and --verbose."""
+    """A command for typer, with the options --quiet and --verbose added."""
     return flat(function, Volume, partial(shown, reworded=in_options_typed))
 
 
-# In the order in which they are used; --help lists them in this order.
+# In the order of --help, which is that of use.
 COMMANDS: tuple[Callable[..., None], ...] = (
     doctor, prep, align, vocab, train, average, ensemble, import_, tune, translate, serve, posunk, score, contrast,
     report, inspect_model, models,
 )  # fmt: skip
 for command in COMMANDS:
-    # typer would truncate the summary.
     text = _help(command)
-    first = re.split(r"(?<=\.)\s", text)[0]
+    first = re.split(r"(?<=\.)\s", text)[0]  # typer would truncate it
     app.command(command.__name__.rstrip("_"), cls=Command, help=text, short_help=first)(with_volume(command))
 
 
 def _print_version(wanted: bool) -> None:
-    """Print the version and end, if it was asked for."""
+    """The callback of --version: prints the version and stops."""
     if wanted:
         print(f"nmtkit {__version__}")
         raise typer.Exit
@@ -110,40 +108,36 @@ app.callback(help=_help(nmtkit))(nmtkit)
 # typer has no public name for the base class of its usage errors.
 WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
-# Arguments of the library whose option has another name in this command, or belongs to another command.
-_DEV_SIZE = {"dev_size": "nmtkit prep --dev-size"}
+# Options that are not named after the argument of the library, by command; those of another command include its name.
 OPTIONS = {
     "translate": {"seed": "--sample", "prefixes": "--prefix", "references": "--score-reference"},
-    "train": _DEV_SIZE,
-    "doctor": _DEV_SIZE,
+    **dict.fromkeys(("train", "doctor"), {"dev_size": "nmtkit prep --dev-size"}),
 }
 
 
 def in_options(message: str, words: Sequence[str]) -> str:
-    """A message of the library, which names arguments as `n_best`, with the options (--n-best) of the command instead.
+    """A message of the library with the options of the command (--n-best) in place of arguments (`n_best`).
 
-    words: what was typed after nmtkit. Arguments without an option stay.
+    words: what was typed after nmtkit. Arguments without an option are not replaced.
     """
-    if "`" not in message:  # like most log lines; the commands below are slow to build
+    if "`" not in message:  # like most log lines; building the commands is slow
         return message
-    # The first word that is a command: global options may stand before it.
     commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
-    command = next((word for word in words if word in commands), None)
+    command = next((word for word in words if word in commands), None)  # global options may come first
     if command is None:
         return message
-    long = {p.name: _long_name(p, words) for p in commands[command].params}
-    options = long | OPTIONS.get(command, {})
+    options = {p.name: _long_name(p, words) for p in commands[command].params} | OPTIONS.get(command, {})
     return re.sub("`([a-z_0-9]+)`", lambda match: options.get(match[1]) or match[0], message)
 
 
 def _long_name(parameter: Any, words: Sequence[str]) -> str | None:
     """The long name of an option as typed (--separate for --joint), or else its first one; None for an argument."""
     names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--")]
-    return next((name for name in names if name in words), names[0] if names else None)
+    return next((name for name in (*words, *names) if name in names), None)
 
 
 def main() -> None:
-    """Run the command line. A user's mistake, or a system error about a file, is one line on stderr and status 1.
+    """Run the command line. A UserError, or a system error about a file, is one line on stderr and status 1.
 
     Ctrl-C ends with status 130, SIGTERM with 143, and neither leaves half-written files. Any other exception shows its
     traceback.
@@ -152,25 +146,24 @@ def main() -> None:
         sys.stdout = _stand_in(1, os.O_RDONLY)
     if sys.stderr is None:
         sys.stderr = _stand_in(2, os.O_WRONLY)
-    # As for stderr, so that any file name can be printed.
+    # Any file name can be printed, as on stderr.
     cast(io.TextIOWrapper, sys.stdout).reconfigure(errors="backslashreplace")
     try:
         with _terminated():
             try:
                 status = app(sys.argv[1:] or ["--help"], prog_name="nmtkit", standalone_mode=False)
             finally:
-                sys.stdout.flush()  # a pipe that was closed is noticed here, where it is caught
+                sys.stdout.flush()  # raises here, where it is caught, if the pipe is closed
     except UserError as error:
         sys.exit("nmtkit: error: " + " ".join(in_options_typed(str(error)).splitlines()))
-    except WrongUsage as error:  # typer would print its usage over several lines
-        # The message names the command whose help to read.
+    except WrongUsage as error:  # typer would print several lines
         place = error.ctx.command_path if error.ctx else "nmtkit"
         sys.exit(f"nmtkit: error: {' '.join(error.format_message().split()).rstrip('.')}; see {place} --help")
     except BrokenPipeError:
         forget_output()
         sys.exit(1)
     except OSError as error:
-        if error.filename is not None:  # which may not be read, say
+        if error.filename is not None:
             sys.exit(f"nmtkit: error: {error.filename}: {error.strerror}")
         if error.errno not in (*FULL, errno.EBADF):
             raise
@@ -184,19 +177,14 @@ def main() -> None:
 @contextlib.contextmanager
 def _terminated() -> Iterator[None]:
     """Make SIGTERM an exception, so that temporary files are removed; ``train`` has a handler of its own."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    # Restored afterwards, because tests run commands within one process.
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, before)  # for tests, which run several commands in a process
 
 
 def _stand_in(number: int, flags: int) -> TextIO:
-    """A stream for a closed descriptor, so that no file opened later gets its number."""
+    """A stream in place of a closed one, so that no other file gets its descriptor."""
     os.dup2(os.open(os.devnull, flags), number)
     return open(number, "w", encoding="utf-8")

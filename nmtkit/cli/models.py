@@ -1,12 +1,14 @@
-"""``nmtkit models``: every preset beside what its paper reports."""
+"""``nmtkit models``: the presets and the figures of their papers."""
 
-import json
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING
 
-from nmtkit.cli.options import AsJson
+from nmtkit.cli.options import AsJson, print_json
 from nmtkit.cli.tables import print_table
 from nmtkit.workflow.models import ModelsOptions, describe_presets, millions, trained_here
+
+if TYPE_CHECKING:
+    from nmtkit.experiment.presets import Preset
 
 HEADER = ("preset", "BLEU", "M", "defined in", "trained here")
 
@@ -28,26 +30,36 @@ def models(options: ModelsOptions, as_json: AsJson = False) -> None:
       nmtkit models dtmt2 > mine.yaml
       nmtkit models --json
     """
-    from nmtkit.experiment.presets import describe_preset, find_preset, preset_names
+    from nmtkit.experiment.presets import describe_preset, find_preset
 
     name = options.preset
     if as_json:
-        print(json.dumps(describe_presets(options), indent=2, ensure_ascii=False))
+        print_json(describe_presets(options))
     elif name:
-        # A preset that does not exist is noticed by ``find_preset``, which names its neighbours.
-        print(f"# {name}, from nmtkit/presets/{find_preset(name).file}; {_size(name)}")
+        preset = find_preset(name)
+        print(f"# {name}, from nmtkit/presets/{preset.file}; {_size(name, preset)}")
         print(describe_preset(name), end="")
     else:
-        _print_list({each: find_preset(each).paper for each in preset_names()})
+        _print_list()
 
 
-def _print_list(papers: dict[str, dict[str, Any]]) -> None:
-    """Print a table for each task of each paper. ``papers`` has the block ``paper`` of each preset by its name."""
+def _print_list() -> None:
+    """Print a table of presets for each task of each paper; a dash is what the paper does not report."""
+    from nmtkit.experiment.presets import find_preset, preset_names
+
     trained = trained_here()
     tables: dict[tuple[str, str], list[list[str]]] = {}
-    for name, paper in papers.items():
-        # Scores of different tasks, or kinds of BLEU, must not stand in one column.
-        tables.setdefault((paper["title"], paper["task"]), []).append(_cells(name, paper, trained))
+    for name in preset_names():
+        paper = find_preset(name).paper
+        row = [
+            name,
+            "-" if paper["score"] is None else f"{paper['score']:.2f}".removesuffix("0"),
+            "-" if paper["parameters"] is None else f"{paper['parameters']:g}",
+            paper["section"],
+            ", ".join(folder for folder, config in trained if config.get("paper") == paper) or "-",
+        ]
+        # By task, because scores of different test sets or kinds of BLEU must not share a column.
+        tables.setdefault((paper["title"], paper["task"]), []).append(row)
     for heading, rows in tables.items():
         print_table("\n".join(textwrap.fill(text, 100) for text in heading), HEADER, rows)
         print()
@@ -55,25 +67,10 @@ def _print_list(papers: dict[str, dict[str, Any]]) -> None:
     print("Each has a form for 10,000 to 200,000 pairs, of 5 to 16 M parameters: `nmtkit models NAME-small`.")
 
 
-def _cells(name: str, paper: dict[str, Any], trained: list[tuple[str, dict[str, Any]]]) -> list[str]:
-    """The row of a preset in the list; a dash is for what its paper does not say."""
-    return [
-        name,
-        "-" if paper["score"] is None else f"{paper['score']:.2f}".removesuffix("0"),
-        "-" if paper["parameters"] is None else f"{paper['parameters']:g}",
-        paper["section"],
-        ", ".join(folder for folder, config in trained if config.get("paper") == paper) or "-",
-    ]
-
-
-def _size(name: str) -> str:
-    """The size of the preset's model, beside what the paper says it is; with a small form's BLEU."""
-    from nmtkit.experiment.presets import find_preset
-
-    preset = find_preset(name)
+def _size(name: str, preset: "Preset") -> str:
+    """The number of parameters, beside the paper's or, for a small form, with the BLEU measured here."""
     stated, score = preset.paper["parameters"], preset.paper["score"]
     size = f"{millions(name):.2f} M parameters"
     if preset.small is not None:
         return f"{size}, the paper says " + ("nothing" if stated is None else f"{stated:g} M")
-    # A small form is in no paper, and its score, if any, was measured here.
     return f"{size}; " + ("not trained here" if score is None else f"{score:.2f} BLEU here, recipes/multi30k/README.md")

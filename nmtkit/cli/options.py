@@ -1,14 +1,16 @@
-"""Options and helpers that several commands share, so that one thing has one name and one text everywhere."""
+"""Options and helpers that several commands share."""
 
 import io
+import json
 import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated, TextIO, cast
+from typing import Annotated, Any, TextIO, cast
 
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, file_of
@@ -21,17 +23,29 @@ AsJson = Annotated[bool, AS_JSON]
 OUTPUT_FILE = Option("File to write; - is standard output.", names="--output -o")
 
 
-def say_next(command: str, *options: tuple[str, Path, str]) -> None:
-    """Log which command comes next, such as "next: nmtkit vocab -d other".
+def print_json(value: Any) -> None:
+    """Print JSON; dataclasses and named tuples become objects, and paths text."""
 
-    options: each with the folder to pass and the command's default.
-    """
+    def plain(value: Any) -> Any:
+        if is_dataclass(value):
+            value = vars(value)
+        elif isinstance(value, tuple) and hasattr(value, "_asdict"):
+            value = value._asdict()
+        if isinstance(value, Mapping):
+            return {key: plain(each) for key, each in value.items()}
+        return list(map(plain, value)) if isinstance(value, list | tuple) else value
+
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False, default=str))
+
+
+def say_next(command: str, *options: tuple[str, Path, str]) -> None:
+    """Log the next command, such as "next: nmtkit vocab -d other"; options: each with its value and its default."""
     given = "".join(f" {name} {shlex.quote(str(path))}" for name, path, default in options if path != Path(default))
     log.info(f"next: nmtkit {command}{given}")
 
 
 def say_next_of_model(folder: Path) -> None:
-    """Log what comes next for a finished model: scoring the test set if there is one, or else translating."""
+    """Log the next command for a new model: score if there is a test set, else translate."""
     if Path("data/test.src").exists():
         say_next("score", ("-m", folder, "run"))
     else:
@@ -39,13 +53,13 @@ def say_next_of_model(folder: Path) -> None:
 
 
 def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
-    """Raise UserError if the output of an option would replace an input file ("-": standard input)."""
+    """Raise UserError if the output file of an option is also an input ("-": standard input)."""
     if not os.path.isfile(output):
         return
     for path in inputs:
         read: Path | int = file_of(path)[0]  # text.tsv:2 is a column of text.tsv
         if str(path) == "-":
-            if sys.stdin is None:  # reported where it is read
+            if sys.stdin is None:  # an error where it is read
                 continue
             read = sys.stdin.fileno()  # `< f` with `-o f` is the same mistake
         elif not os.path.exists(read):
@@ -56,9 +70,9 @@ def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
 
 @contextmanager
 def open_output(output: str) -> Iterator[TextIO]:
-    """The output as a text file, in UTF-8 whatever the locale; "-" is standard output.
+    """An output file, or standard output for "-", in UTF-8 whatever the locale.
 
-    Standard output fills as translations come; a file appears when it is complete.
+    Standard output is written at once; a file appears when it is complete.
     """
     if output == "-":
         # Lines end in \n on every system, and a lone surrogate must not end a long translation.

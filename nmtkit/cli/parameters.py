@@ -1,7 +1,7 @@
-"""The parameters of a command from the fields of a dataclass: the only file that knows how one becomes the other.
+"""Options of a command from the fields of a dataclass.
 
-A command names its dataclass: ``def train(options: TrainOptions, dry_run: Annotated[bool, Option(...)])``. typer gets a
-function with a parameter for each field that is an option, and the command gets the dataclass.
+A command takes its dataclass: ``def train(options: TrainOptions, dry_run: Annotated[bool, Option(...)])``. typer gets a
+function with a parameter for each field that is an option, and the command gets an instance of the dataclass.
 """
 
 import functools
@@ -21,16 +21,15 @@ S = TypeVar("S")
 
 
 class Without(tuple[str, ...]):
-    """In the annotation of a dataclass: fields that are no options of this command."""
+    """In the annotation of a dataclass: fields that are not options of this command."""
 
 
 def flat(
     function: Callable[..., None], common: type[S], around: Callable[[S], AbstractContextManager[None]]
 ) -> Callable[..., None]:
-    """The command ``function`` with the fields of its dataclasses as parameters of their own.
+    """The command ``function`` with the fields of its dataclasses as separate parameters.
 
-    A field that was not given has its default. common: a dataclass of further options; the function runs within
-    ``around`` of it.
+    common: a dataclass of further options; ``around`` makes of it a context in which the command runs.
     """
     parameters: list[inspect.Parameter] = []
     moved: list[tuple[str, inspect.Parameter]] = []
@@ -77,12 +76,11 @@ def flat(
 
 
 def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Parameter:
-    """The parameter of which typer makes the option."""
+    """The parameter that typer turns into an option."""
     typed = _typed(hint)
     names = shown.names.split()
-    long = f"--{name.replace('_', '-')}"
     if not any(each.startswith("--") for each in names):
-        names.insert(0, long)
+        names.insert(0, f"--{name.replace('_', '-')}")
     about: dict[str, Any] = {
         "help": shown.help, "metavar": shown.metavar, "autocompletion": shown.complete,
         "rich_help_panel": shown.group or None, "min": shown.at_least,
@@ -90,17 +88,17 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
     info = typer.Argument(**about) if shown.argument else typer.Option(*names, **about)
     usual = default
     if default is not ... and any(get_origin(kind) is list for kind in get_args(typed)):
-        usual = None  # the help says what the default of a repeatable option is
+        usual = None  # the help states the default of a repeatable option
     elif isinstance(default, str) and Path in (typed, *get_args(typed)):
         usual = Path(default)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=Annotated[typed, info])
 
 
 def _typed(hint: Any) -> Any:
-    """The type in which typer reads a value of a field's type.
+    """The type for typer of a field's type.
 
-    A union with a path is read as a path, one with a sequence as a list; other unions, such as a number or a word, and
-    numbers with commas, are read as text. The lines of a file are a path.
+    A union with a path is a path, and a union with a sequence is a list. Other unions, such as numbers with commas, or
+    a number or a word, are text. The lines of a file are a path.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):

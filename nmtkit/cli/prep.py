@@ -1,10 +1,9 @@
 """``nmtkit prep``: raw parallel text to a data folder."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
-from nmtkit.cli.options import AsJson, log, say_next
+from nmtkit.cli.options import AsJson, log, print_json, say_next
 from nmtkit.errors import UserError
 from nmtkit.options import Option
 from nmtkit.workflow.prep import LARGE, PrepOptions, prepare
@@ -36,10 +35,10 @@ def prep(
 
     Only training text is cleaned: pairs with control characters, an empty side, too many words or too different lengths
     are left out, and with --drop also pairs with identical sides, in the wrong script, in the development or test set,
-    or seen before. The number of pairs and the first line numbers for each
-    rule are shown and kept in manifest.json. Development and test text keep every line. All settings are kept in
-    prep.yaml, and nmtkit translate repeats them. Lengths are in words of the tokenizer: with --tokenizer none, a line
-    of Chinese or Japanese is one word, so add --max-ratio 0.
+    or seen before. The number of pairs and the first line numbers for each rule are shown and kept in manifest.json.
+    Development and test text keep every line. All settings are kept in prep.yaml, and nmtkit translate repeats them.
+    Lengths are in words of the tokenizer: with --tokenizer none, a line of Chinese or Japanese is one word, so add
+    --max-ratio 0.
 
     When a run is interrupted, the same command continues it. Machines that share a folder can share a large text; every
     part and the merge take the same options:
@@ -51,7 +50,6 @@ def prep(
     output = Path(options.output)
     if as_json and (options.shard or verify):
         raise UserError("--json: describes a whole data folder; leave out --shard and --verify")
-    # Needs neither raw text nor settings.
     if verify:
         from nmtkit.text import manifest
 
@@ -60,7 +58,6 @@ def prep(
     report = prepare(options)
     log.info(report)
     if as_json and not isinstance(report, str):
-        # As in manifest.json.
-        print(json.dumps({"folder": str(output), **report.manifest}, indent=2, ensure_ascii=False))
+        print_json({"folder": output, **report.manifest})
     elif not options.shard:
         say_next("vocab", ("-d", output, "data"))

@@ -1,10 +1,9 @@
 """``nmtkit tune``: the best length and coverage penalties for a model."""
 
-import json
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
-from nmtkit.cli.options import AS_JSON
+from nmtkit.cli.options import AS_JSON, print_json
 from nmtkit.cli.tables import print_table
 from nmtkit.search.settings import Search
 from nmtkit.workflow.tune import Tuned, TuneOptions, search_penalties
@@ -23,25 +22,29 @@ def tune(options: TuneOptions, as_json: Annotated[bool, replace(AS_JSON, before=
     """
     tuned = search_penalties(options)
     if as_json:
-        print(json.dumps(_json(options.metric, tuned), indent=2))
+        tried = [
+            {"length_penalty": s.length_penalty, "alpha": s.alpha, "coverage_penalty": s.coverage_penalty, "value": v}
+            for s, v in zip(tuned.settings, tuned.values, strict=True)
+        ]
+        best = tried[tuned.settings.index(tuned.best)]
+        print_json({"metric": options.metric, "settings": tried, "best": best})
     else:
         sizes = f"{tuned.sentences} sentences, the best {tuned.settings[0].beam_size} translations of each"
         _print(f"{options.metric}: {sizes}; by length penalty, alpha and coverage penalty", tuned)
 
 
 def _print(title: str, tuned: Tuned) -> None:
-    """Print the values by length penalty (down) and coverage penalty (across), then the options to take."""
+    """Print the values by length penalty (rows) and coverage penalty (columns), then the best options."""
     (own, *settings), (value, *values) = tuned.settings, tuned.values
     betas = dict.fromkeys(setting.coverage_penalty for setting in settings)
     rows: dict[tuple[str, str], list[str]] = {}
     for setting, found in zip(settings, values, strict=True):
         # The other penalties have no exponent.
         alpha = f"{setting.alpha:g}" if setting.length_penalty in ("gnmt", "power") else ""
-        # The settings come in the order of the grid, so that the coverage penalties of a row are in theirs.
+        # ``tuning.grid`` has the coverage penalties of each length penalty in one order.
         rows.setdefault((setting.length_penalty, alpha), []).append(f"{found:.2f}")
     print_table(title, ["", "alpha", *(f"{beta:g}" for beta in betas)], [[*key, *row] for key, row in rows.items()])
     print()
-    # The current settings beside the best show the gain.
     best = max(tuned.values)
     named = [["as it is", _options(own), f"{value:.2f}"], ["best", _options(tuned.best), f"{best:.2f}"]]
     print_table("for nmtkit translate", ["", "options", "value"], named)
@@ -51,17 +54,3 @@ def _options(search: Search) -> str:
     """The options of ``nmtkit translate`` for these penalties."""
     alpha = f" --alpha {search.alpha:g}" if search.length_penalty in ("gnmt", "power") else ""
     return f"--length-penalty {search.length_penalty}{alpha} --coverage-penalty {search.coverage_penalty:g}"
-
-
-def _json(metric: str, tuned: Tuned) -> dict[str, Any]:
-    """The values of all settings for scripts, the model's own first; ``best`` is the first of the best."""
-    tried = [
-        {
-            "length_penalty": setting.length_penalty,
-            "alpha": setting.alpha,
-            "coverage_penalty": setting.coverage_penalty,
-            "value": value,
-        }
-        for setting, value in zip(tuned.settings, tuned.values, strict=True)
-    ]
-    return {"metric": metric, "settings": tried, "best": tried[tuned.settings.index(tuned.best)]}

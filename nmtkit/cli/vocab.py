@@ -1,14 +1,9 @@
-"""``nmtkit vocab``: vocabularies, and the corpus as numbers."""
+"""``nmtkit vocab``: vocabularies, and the corpus as ids."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from nmtkit.cli.options import AsJson, log, say_next
+from nmtkit.cli.options import AsJson, log, print_json, say_next
 from nmtkit.workflow.vocab import VocabOptions, make_vocabularies
-
-if TYPE_CHECKING:
-    from nmtkit.data.encoding import VocabReport
 
 SMALL_TEXT = 200_000  # sentence pairs; small forms of presets, like the default of `train`, are for less text
 
@@ -24,8 +19,8 @@ def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
 
       nmtkit vocab --src-from dict.de.txt --tgt-from dict.en.txt     (vocabularies of fairseq)
 
-    The command shows how much of each part of the data the vocabularies cover. It also reads vocabularies of OpenNMT,
-    JoeyNMT, Marian, Nematus and Sockeye.
+    The command shows how much of each set the vocabularies cover. It also reads vocabularies of OpenNMT, JoeyNMT,
+    Marian, Nematus and Sockeye.
 
     With --unkpos, an unknown target word at position j that nmtkit align linked to the source word at position i
     becomes <unkpos_d>, where i = j - d, or else <unkpos_null> (Luong et al. 2015): 16 more symbols in the target
@@ -37,19 +32,11 @@ def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
     report = make_vocabularies(options)
     log.info(report)
     if as_json:
-        print(json.dumps(_json(report), indent=2))
+        sides = {
+            side: {"rows": len(words), "symbols": words.symbols, "different_words": report.types[side]}
+            for side, words in report.vocabularies.items()
+        }
+        print_json({"folder": report.folder, "vocabularies": sides, "coverage": report.coverage})
         return
     little = read_header(Path(options.data))["train.src"].lines <= SMALL_TEXT
     say_next("train" if little else "train --model bideep", ("-d", Path(options.data), "data"))
-
-
-def _json(report: "VocabReport") -> dict[str, Any]:
-    """The report as plain values for scripts."""
-    return {
-        "folder": str(report.folder),
-        "vocabularies": {
-            side: {"rows": len(words), "symbols": words.symbols, "different_words": report.types[side]}
-            for side, words in report.vocabularies.items()
-        },
-        "coverage": {name: coverage._asdict() for name, coverage in report.coverage.items()},
-    }

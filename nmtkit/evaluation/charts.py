@@ -1,4 +1,4 @@
-"""Charts as SVG for a page of HTML: colours are the page's variables, so that they follow light and dark."""
+"""SVG charts for an HTML page, in the colours of its style sheet, which has a light and a dark mode."""
 
 import math
 import unicodedata
@@ -9,15 +9,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-COLOURS = 8  # --c0 to --c7 of the page; more series begin again
+COLOURS = 8  # --c0 to --c7 of the style sheet
 WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 60, 14, 10, 48  # margins of the plot
-LARGEST = 1e100  # a larger number would make the axis overflow; NaN is not below it either
-CELL, LETTER = 18, 7.4  # of a heat map: a word's square, and how wide a letter of its fixed-width font is
+LARGEST = 1e100  # larger values, which would make the axis overflow, and NaN are not drawn
+CELL, LETTER = 18, 7.4  # the size of a square in a heat map, and the width of a letter of its fixed-width font
 
 
 class Series(NamedTuple):
-    """One line of a chart."""
+    """A line of a chart."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -28,22 +28,21 @@ class Series(NamedTuple):
 def line_chart(
     title: str, x_label: str, y_label: str, series: Sequence[Series], *, x_names: Sequence[str], from_zero: bool
 ) -> str:
-    """A figure with axes, units and a legend; points that are nowhere (a loss that is NaN) are left out.
+    """A figure with axes, labels and a legend, or empty text without points. Points with NaN are left out.
 
-    x_names: what stands at x = 0, 1, ... instead of numbers, if anything. from_zero: numbers begin at x = 0, as updates
-    do, wherever the first point is. Without points there is no figure.
+    x_names: labels for x = 0, 1, ... instead of numbers. from_zero: the x axis begins at 0, wherever the first point
+    is.
     """
     finite = [[point for point in s.points if all(abs(value) < LARGEST for value in point)] for s in series]
     series = [s._replace(points=points) for s, points in zip(series, finite, strict=True) if points]
     if not series:
         return ""
-    # One scale for all series of a chart, so that their lines can be compared.
     xs, ys = ([point[axis] for s in series for point in s.points] for axis in (0, 1))
     if from_zero:
         xs = [0.0, *xs]
     x_ticks = list(map(float, range(len(x_names)))) if x_names else ticks(min(xs), max(xs))
     y_ticks = ticks(min(ys), max(ys))
-    # Names stand in the middle of their share of the axis, numbers at their place on it.
+    # Names are centred in equal parts of the axis.
     x_ends = (-0.4, len(x_names) - 0.6) if x_names else (min(x_ticks[0], min(xs)), max(x_ticks[-1], max(xs)))
     plot = _Plot(x_ends, (y_ticks[0], y_ticks[-1]))
     parts = [_axes(plot, x_ticks, y_ticks, x_names), *(_line(plot, s) for s in series)]
@@ -58,20 +57,20 @@ def line_chart(
 
 
 class _Plot(NamedTuple):
-    """The place of numbers in the picture."""
+    """The scales of a chart."""
 
-    x_ends: tuple[float, float]  # the numbers at its left and right edge
-    y_ends: tuple[float, float]  # at its bottom and top
+    x_ends: tuple[float, float]  # the values at the left and right edge
+    y_ends: tuple[float, float]  # the values at the bottom and top
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """The point (x, y) in the picture's units, from its upper left corner."""
+        """The point (x, y) in units of the picture, from its upper left corner."""
         across = (x - self.x_ends[0]) / ((self.x_ends[1] - self.x_ends[0]) or 1)
         up = (y - self.y_ends[0]) / (self.y_ends[1] - self.y_ends[0])
         return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
 
 
 def _axes(plot: _Plot, x_ticks: Sequence[float], y_ticks: Sequence[float], x_names: Sequence[str]) -> str:
-    """Lines across the picture at the ticks of y, and the numbers or names of both axes."""
+    """Grid lines at the y ticks, and the labels of both axes."""
     parts = []
     for tick in y_ticks:
         _, y = plot.place(plot.x_ends[0], tick)
@@ -85,32 +84,31 @@ def _axes(plot: _Plot, x_ticks: Sequence[float], y_ticks: Sequence[float], x_nam
 
 
 def _line(plot: _Plot, series: Series) -> str:
-    """A line through the points, which have dots of their own where they are few enough to be told apart."""
+    """A line through the points, and a dot at each of up to 40 points."""
     places = [plot.place(*point) for point in series.points]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    # A single validation is a line of no length: without its dot it would not be seen.
-    dots = places if len(places) <= 40 else []
+    dots = places if len(places) <= 40 else []  # a single point would be invisible without one
     return f'<polyline class="line {_kind(series)}" points="{line}"/>' + "".join(
         f'<circle class="dot {_kind(series)}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in dots
     )
 
 
 def _key(series: Series) -> str:
-    """The entry of a series in the legend."""
+    """The legend entry of a series."""
     line = f'<line class="line {_kind(series)}" x1="1" x2="25" y1="5" y2="5"/>'
     return f'<li><svg width="26" height="10" aria-hidden="true">{line}</svg>{escape(series.name)}</li>'
 
 
 def _kind(series: Series) -> str:
-    """The classes of a series in the page's style sheet."""
+    """The classes of a series in the style sheet."""
     return f"c{series.colour % COLOURS}{' dashed' if series.dashed else ''}"
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """About five round numbers, from at most ``low`` to at least ``high``; from 0 on where the two are one."""
+    """About five round numbers from at most ``low`` to at least ``high``; if these are equal, from or to 0."""
     if low == high:
         low, high = min(low, 0.0), max(high, 0.0) or 1.0
-    # The step is the next of 1, 2, 2.5, 5 and 10 times a power of ten; a little more is allowed for rounding.
+    # The step is 1, 2, 2.5, 5 or 10 times a power of ten; the tolerance is for rounding.
     raw = (high - low) / 5
     magnitude = 10 ** math.floor(math.log10(raw))
     step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if raw <= factor * magnitude * (1 + 1e-9))
@@ -119,7 +117,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def short(value: float) -> str:
-    """1200 as 1.2k, 0.0005 as 5e-4, and no rounding errors."""
+    """A short form of a number: 1.2k for 1200, 5e-4 for 0.0005, 0.3 for 0.30000000000000004."""
     if value and abs(value) < 0.001:
         digits, _, power = f"{value:.1e}".partition("e")
         return f"{float(digits):g}e{int(power)}"
@@ -130,7 +128,7 @@ def short(value: float) -> str:
 
 
 def heat_map(title: str, source: Sequence[str], target: Sequence[str], weights: npt.NDArray[np.float32]) -> str:
-    """Attention weights (T, S): the stronger a square's colour, the more of its target word's row lies there."""
+    """A heat map of attention weights (T, S); a stronger colour is a higher weight."""
     left, top = (10 + LETTER * max(map(_letters, words)) for words in (target, source))
     width, height = left + CELL * len(source) + 6, top + CELL * len(target) + 6
     parts = []
@@ -153,5 +151,5 @@ def heat_map(title: str, source: Sequence[str], target: Sequence[str], weights: 
 
 
 def _letters(word: str) -> int:
-    """The width of a word in letters; Chinese characters count as two."""
+    """The width of a word in letters; a Chinese character is two letters wide."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in word)

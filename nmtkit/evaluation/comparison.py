@@ -1,4 +1,4 @@
-"""Systems side by side on one test set: every metric, parts of the set, and tests of the differences."""
+"""Comparison of systems on a test set: all metrics, subsets of the set, and significance tests."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,79 +14,82 @@ from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
 
 @dataclass(frozen=True)
 class System:
-    """A system's translations of a test set, with the references in the same tokenisation."""
+    """A system's translations of a test set, and the references in the same tokenisation."""
 
     name: str
-    on: str  # what its words are, as "Moses words (en)"
-    words: list[str]  # of each sentence, with spaces between
-    ref_words: list[list[str]]  # of each reference
-    texts: list[str] | None = None  # plain text, if there is any
+    on: str  # its tokenisation, such as "Moses words (en)"
+    words: list[str]  # tokenised translations
+    ref_words: list[list[str]]  # tokenised references
+    texts: list[str] | None = None  # translations as plain text; None for tokenised files
     refs: list[list[str]] | None = None
-    forced: CrossEntropy | None = None  # of the first reference, if there is a model
-    unknown: UnknownWords | None = None  # in its translations, if known
+    forced: CrossEntropy | None = None  # of the first reference; None for files
+    unknown: UnknownWords | None = None  # in the translations, if known
 
 
 class Compared(NamedTuple):
-    """The input of a comparison: systems on one test set, and what is known of its sentences."""
+    """The input of a comparison: the systems and the test set."""
 
     systems: Sequence[System]
-    sources: Sequence[Sequence[str]]  # the words of each, cased; empty if unknown
-    free: Subset | None  # the sentences without unknown words, if known
-    known: Container[str] | None  # the target vocabulary, if known
+    sources: Sequence[Sequence[str]]  # the words of each source sentence, cased; empty without sources
+    free: Subset | None  # the sentences without unknown words; None without a vocabulary
+    known: Container[str] | None  # the target vocabulary
 
 
 class Measured(NamedTuple):
-    """The value of one metric for one system."""
+    """A system's score by one metric."""
 
     metric: str
-    on: str  # words, as a system has them, or plain text
+    on: str  # the tokenisation, or "plain text"
     score: Score
 
 
 class Part(NamedTuple):
-    """A subset of the test set, and one metric's score for every system on it."""
+    """A subset of the test set, and every system's score on it."""
 
     name: str
     sentences: int
-    scores: list[float]  # none where there are no sentences
+    scores: list[float]  # empty for an empty subset
 
 
 class Difference(NamedTuple):
-    """The result of a significance test of all systems, by one metric."""
+    """The significance tests of all systems by one metric."""
 
     metric: str
     signature: str
-    tested: list[Tested]  # the systems
+    tested: list[Tested]  # one per system
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All results of comparing systems."""
+    """The results of a comparison."""
 
     systems: Sequence[System]
-    measured: list[list[Measured]]  # of each system
-    subset_metric: str  # of the three that follow
-    bins: list[Part]  # by length of the source, disjoint
-    longer: list[Part]  # by length of the source, nested
-    unknown_free: list[Part]  # one, or none
+    measured: list[list[Measured]]  # the scores of each system
+    subset_metric: str  # the metric of the next three
+    bins: list[Part]  # disjoint, by length of the source
+    longer: list[Part]  # nested, by length of the source
+    unknown_free: list[Part]  # at most one
     names: list[Names]  # of each system; empty without sources
-    unknown_names: list[Names]  # of these, the names that the target vocabulary does not have
-    differences: list[Difference]  # of the systems to the first, by metric
-    spread: list[tuple[float, float]]  # mean and standard deviation of each metric
+    unknown_names: list[Names]  # the same of names that are not in the target vocabulary; empty without a vocabulary
+    differences: list[Difference]  # to the first system, by metric
+    spread: list[tuple[float, float]]  # mean and standard deviation over the systems, by metric
 
 
 def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: str) -> Comparison:
-    """Compare systems on a test set and, by ``subset_metric``, on parts of it.
+    """Compare systems on a test set and, by ``subset_metric``, on subsets of it.
 
-    test: of the differences to the first system. seeds: the systems are one, trained several times. Raises UserError
-    for a metric that is unknown, or that is of plain text where there is none.
+    test: the significance test against the first system. seeds: the systems are one, trained with several seeds. Raises
+    UserError for an unknown metric, and for a metric of plain text if the systems are tokenised files.
     """
     systems = compared.systems
-    # All systems have plain text or none has: what the first one allows is possible for all.
+    # All systems have plain text, or none has.
     known = list(_metrics(systems[0]))
     if subset_metric not in known:
         raise UserError(f"`subset_metric` {subset_metric}: not one of {', '.join(known)}")
-    measured = [measure(system) for system in systems]
+    measured = [
+        [Measured(name, on, score(name, hyps, refs)) for name, (on, hyps, refs) in _metrics(system).items()]
+        for system in systems
+    ]
     by_metric = [[m.score.value for m in scores] for scores in zip(*measured, strict=True)]
     lengths = [len(words) for words in compared.sources]
     named = systems if compared.sources else []
@@ -105,31 +108,40 @@ def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: s
 
 
 def unknown_columns(comparison: Comparison) -> dict[str, list[str]]:
-    """Columns of a table: what became of unknown words and of names, a cell for each system.
+    """The columns of a table of unknown words and names, with a cell for each system.
 
-    There are those about which something is known, and none where there is nothing to tell: no unknown word, no name.
+    Columns without data are left out: all of them if there is no unknown word and no name.
     """
     unknown = [system.unknown for system in comparison.systems if system.unknown is not None]
     columns = dict[str, list[str]]()
     if any(any(counts) for counts in unknown):
         for name, figures in zip(UnknownWords._fields, zip(*unknown, strict=True), strict=True):
             columns[f"unknown words {name}"] = ["-" if figure is None else str(figure) for figure in figures]
-    for heading, names in (
-        ("names kept", comparison.names),
-        ("of these, not in the vocabulary", comparison.unknown_names),
-    ):
+    headings = {"names kept": comparison.names, "of these, not in the vocabulary": comparison.unknown_names}
+    for heading, names in headings.items():
         if any(count.total for count in names):
             columns[heading] = [f"{count.kept} of {count.total}" for count in names]
     return columns
 
 
-def measure(system: System) -> list[Measured]:
-    """The values of every metric that what is known of the system allows."""
-    return [Measured(name, on, score(name, hyps, refs)) for name, (on, hyps, refs) in _metrics(system).items()]
+def part_rows(parts: Sequence[Part], systems: int) -> list[list[str]]:
+    """The rows of a table of subsets: name, number of sentences, and the score of each system."""
+    scores = [[f"{score:.2f}" for score in part.scores] or ["-"] * systems for part in parts]
+    return [[part.name, str(part.sentences), *cells] for part, cells in zip(parts, scores, strict=True)]
+
+
+def difference_rows(comparison: Comparison, missing: str) -> list[list[str]]:
+    """The rows of a table of significance tests: metric, system, and the fields of ``Tested``, ``missing`` if None."""
+    return [
+        [d.metric, system.name, *(missing if value is None else f"{value:.2f}" for value in tested[:3]),
+         missing if tested.p is None else f"{tested.p:.4f}"]
+        for d in comparison.differences
+        for system, tested in zip(comparison.systems, d.tested, strict=True)
+    ]  # fmt: skip
 
 
 def part(systems: Sequence[System], subset: Subset, metric: str) -> Part:
-    """A subset of the test set with the metric computed on it; an empty one has no scores."""
+    """A subset of the test set with the score of each system on it."""
     if not subset.numbers:
         return Part(subset.name, 0, [])
     values = []
@@ -140,24 +152,24 @@ def part(systems: Sequence[System], subset: Subset, metric: str) -> Part:
 
 
 def _names_kept(compared: Compared, system: System, but: Container[str]) -> Names:
-    """The names that a system keeps, apart from those in ``but``."""
+    """How many names a system keeps, without the names in ``but``."""
     refs = [list(map(str.split, ref)) for ref in system.ref_words]
     return names_kept(compared.sources, refs, list(map(str.split, system.words)), but)
 
 
 def differences(systems: Sequence[System], test: Test) -> list[Difference]:
-    """Every system tested against the first, by the metrics that have one kind of words for all of them."""
+    """Significance tests of every system against the first, by the metrics for which all have the same references."""
     results = []
     for metric, (_, _, refs) in _metrics(systems[0]).items():
         if any(_metrics(system)[metric][2] != refs for system in systems):
-            continue  # models with words of their own have references of their own
+            continue  # models may differ in tokenisation, and then their tokenised references differ
         signature, tested = paired_test(test, metric, [_metrics(system)[metric][1] for system in systems], refs)
         results.append(Difference(metric, signature, tested))
     return results
 
 
 def _metrics(system: System) -> Mapping[str, tuple[str, list[str], References]]:
-    """The input of each metric: what it is computed on, the hypotheses and the references."""
+    """The input of each metric: the tokenisation, hypotheses and references."""
     of_words: tuple[str, list[str], References] = (system.on, system.words, system.ref_words)
     if system.texts is None or system.refs is None:
         return dict.fromkeys(WORD_METRICS, of_words)

@@ -1,7 +1,7 @@
-"""Forced decoding: a model's log-probabilities of given translations.
+"""Forced decoding: the log-probabilities of given translations.
 
-Log-probabilities are in nats. A translation of T words has T + 1 of them; the last is the end mark's. Letters: B
-sources, N candidates of all of them together, T target words, V words.
+Log-probabilities are in nats; a translation of T words has T + 1, the last for the end mark. Letters: B sources, N
+candidates of all sources, T target words, V words.
 """
 
 import math
@@ -38,33 +38,30 @@ def score_candidates(
 ) -> list[list[Floats]]:
     """The log-probabilities (T + 1,) of the tokens of each candidate of every sentence.
 
-    sources: the sentences as ids without end marks; more than once where the members of an ensemble read different
-    ones. Each is encoded once, whatever the number of its candidates, and candidates that are alike are scored once,
-    so that they tie. A batch holds at most ``max_tokens`` padded target words, or one sentence; one that does not fit
-    into memory is scored in halves. Raises UserError for a sentence that does not fit into memory by itself.
+    sources: the ids of the sentences without end marks, once for each vocabulary of an ensemble. A sentence is encoded
+    once for all its candidates, and equal candidates are scored once, so that they tie. A batch has at most
+    ``max_tokens`` padded target words, or one sentence; a batch that does not fit into memory is halved. Raises
+    UserError for a single sentence that does not fit into memory.
     """
-    # The same words in another batch may come out differently in the last bits, which would break a tie.
+    # In another batch, the same candidate may differ in the last bits, which would break a tie.
     distinct = [list(dict.fromkeys(map(tuple, group))) for group in candidates]
 
     def scored(batch: list[int]) -> Iterator[Floats]:
-        """The log-probabilities of each candidate of a batch's sentences, and of the padding behind its end mark."""
+        """The log-probabilities of each candidate of the batch, padding included."""
         src, mask = (tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in sources]))
-        tgt = pad([np.array(ids) for i in batch for ids in distinct[i]])
-        # Each source is encoded once, and its memory and state are repeated for its candidates.
+        tgt = pad([np.array(ids) for i in batch for ids in distinct[i]]).to(device)
         owners = torch.tensor([row for row, i in enumerate(batch) for _ in distinct[i]], device=device)  # (N,)
         memory, state = select(scorer.begin(src, mask), owners)
-        # An ensemble mixes probabilities at every step, and so has no hidden state to unroll.
         if isinstance(scorer, Seq2Seq):
-            log_probs = _unrolled(scorer, memory, state, tgt.to(device))
-        else:
-            log_probs = _stepped(scorer, memory, state, tgt.to(device))
-        return iter(log_probs.cpu().numpy())
+            return iter(_unrolled(scorer, memory, state, tgt).cpu().numpy())
+        # An ensemble has no hidden state to unroll, because it mixes probabilities at every step.
+        return iter(_stepped(scorer, memory, state, tgt).cpu().numpy())
 
     def too_large(batch: list[int]) -> str:
         tokens, number = len(sources[0][batch[0]]), len(distinct[batch[0]])
         return (
-            f"a sentence of {tokens} tokens does not fit into the memory of {device} with its translations that are to "
-            f"be scored, {number} of them; leave it out or use the cpu"
+            f"a sentence of {tokens} tokens does not fit into the memory of {device} with its translations ({number}); "
+            "leave it out or use the cpu"
         )
 
     results: list[list[Floats]] = [[] for _ in candidates]
@@ -72,15 +69,14 @@ def score_candidates(
         with attempt:
             rows = scored(batch)
             for i in batch:
-                # The rows of a batch come in the order of its sentences.
                 found = {ids: next(rows)[: len(ids) + 1] for ids in distinct[i]}
                 results[i] = [found[tuple(ids)] for ids in candidates[i]]
     return results
 
 
 def _batches(candidates: Sequence[Sequence[Ids]], max_tokens: int) -> Iterator[list[int]]:
-    """The numbers of all sentences that have candidates, those with short ones first."""
-    # With the end mark; 0 for a sentence without candidates, which is in no batch.
+    """The numbers of the sentences that have candidates, in batches; sentences with short candidates come first."""
+    # With the end mark; 0 for a sentence without candidates.
     longest = [max(map(len, group), default=-1) + 1 for group in candidates]
     batch, rows = list[int](), 0
     for i in sorted((i for i, length in enumerate(longest) if length), key=lambda i: longest[i]):
@@ -95,7 +91,7 @@ def _batches(candidates: Sequence[Sequence[Ids]], max_tokens: int) -> Iterator[l
 
 
 def _stepped(scorer: Scorer, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
-    """Log-probabilities (N, T) of tgt (N, T), word by word: what search sees."""
+    """Log-probabilities (N, T) of tgt (N, T), word by word, as in search."""
     y, columns = torch.full_like(tgt[:, 0], BOS), []
     for word in tgt.t():
         log_probs, state, _ = scorer.step(memory, state, y)
@@ -105,7 +101,7 @@ def _stepped(scorer: Scorer, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
 
 
 def _unrolled(model: Seq2Seq, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
-    """Log-probabilities (N, T) of tgt (N, T), all words at once, without an (N, T, V) tensor."""
+    """Log-probabilities (N, T) of tgt (N, T), all words at once but without an (N, T, V) tensor."""
     hidden = model.unroll(memory, state, tgt)
     log_probs, _ = score(hidden.flatten(0, 1), model.output.weight, model.output.bias, tgt.flatten())
     return log_probs.view(tgt.shape)
@@ -113,43 +109,24 @@ def _unrolled(model: Seq2Seq, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Forced scores in the units that papers use. Tokens include the end-of-sentence marks."""
+    """The cross-entropy of a test set. Tokens include the end-of-sentence marks."""
 
     sentences: int
     tokens: int
-    nats: float  # in all
-
-    @property
-    def per_sentence(self) -> float:
-        """The cross-entropy of a sentence in nats (Miceli Barone et al. 2017)."""
-        return self.nats / self.sentences
-
-    @property
-    def per_token(self) -> float:
-        """The cross-entropy of a token in nats."""
-        return self.nats / self.tokens
-
-    @property
-    def bits_per_token(self) -> float:
-        """The cross-entropy of a token in bits (Shen et al. 2018)."""
-        return self.per_token / math.log(2)
-
-    @property
-    def perplexity(self) -> float:
-        """The perplexity, from 1; capped at e to the 700, because a float would overflow."""
-        return math.exp(min(self.per_token, 700.0))
+    nats: float  # sum
 
     def units(self) -> dict[str, float]:
-        """The figure in every unit that the papers use, by its name."""
+        """The cross-entropy in the units of the papers."""
+        per_token = self.nats / self.tokens
         return {
-            "nats per sentence": self.per_sentence,
-            "nats per token": self.per_token,
-            "bits per token": self.bits_per_token,
-            "perplexity per token": self.perplexity,
+            "nats per sentence": self.nats / self.sentences,  # Miceli Barone et al. 2017
+            "nats per token": per_token,
+            "bits per token": per_token / math.log(2),  # Shen et al. 2018
+            "perplexity per token": math.exp(min(per_token, 700.0)),  # a float overflows above
         }
 
 
 def cross_entropy(log_probs: Iterable[npt.ArrayLike]) -> CrossEntropy:
-    """The cross-entropy of sentences, from the log-probabilities (T + 1,) of their tokens and end marks, in nats."""
+    """The cross-entropy of sentences, given the log-probabilities (T + 1,) of their tokens in nats."""
     sentences = [np.asarray(sentence, np.float64) for sentence in log_probs]
     return CrossEntropy(len(sentences), sum(map(len, sentences)), -float(sum(sentence.sum() for sentence in sentences)))

@@ -1,11 +1,12 @@
 """Gradient flow: the norms of each layer's activations and gradients on one batch.
 
-The claim of Zhou et al. 2016 (section 3.1) and Wang et al. 2017 made visible: with a linear path through the layers,
-the gradient that reaches the bottom of a stack is not much smaller than that at its top.
+They show the claim of Zhou et al. 2016 (section 3.1) and Wang et al. 2017: with a linear path through the layers, the
+gradient at the bottom of a stack is not much smaller than at its top.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,28 +21,28 @@ from nmtkit.ops.cross_entropy import linear_cross_entropy
 
 
 class Layer(NamedTuple):
-    """Norms over the whole batch. None for a layer that is run step by step, whose outputs are not collected."""
+    """Norms of a layer over the whole batch; None for a layer that runs step by step, whose output is not collected."""
 
-    name: str  # the module's, as in ``nmtkit inspect --shapes``
-    activation: float | None  # of the layer's output h
-    gradient: float | None  # of the loss by h
-    weights: float  # of the loss by the layer's parameters
+    name: str  # of the module, as in ``nmtkit inspect --shapes``
+    activation: float | None  # of the output h
+    gradient: float | None  # of dL/dh
+    weights: float  # of the gradient of the layer's parameters
 
     @property
     def stack(self) -> str:
-        """The list of layers, one above the other, that it is part of; nothing where there is none."""
+        """The stack of layers that this one belongs to, or empty text."""
         parent, _, last = self.name.rpartition(".")
         return parent if last.isdigit() and is_stack(parent) else ""
 
     @property
     def label(self) -> str:
-        """The layer's name, with the direction in which it reads where it is one of two."""
+        """The name, with the direction of a bidirectional layer."""
         way = direction(self.name)
         return f"{self.name}, {way}" if way else self.name
 
 
 class Ratio(NamedTuple):
-    """The share of the gradient at the top of a stack that arrives at its bottom."""
+    """The gradient at the bottom of a stack, divided by that at its top."""
 
     stack: str
     layers: int
@@ -49,18 +50,17 @@ class Ratio(NamedTuple):
 
 
 def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
-    """The norms of every part of encoder and decoder, for the mean cross-entropy of the batch's words, bottom first.
+    """The norms of every layer of encoder and decoder, bottom first, for the mean cross-entropy per word of the batch.
 
-    Dropout is off. The gradients that the model had before are gone, and its new ones are left in it.
+    Dropout is off. The gradients of the model are replaced.
     """
-    # Dropout would make two models differ by chance, and the same one from call to call.
     model.eval()
     model.zero_grad(set_to_none=True)
     outputs: dict[str, Tensor] = {}
     parts = {name: module for name, module in model.named_modules() if _in_list(model, name)}
     for side in ("encoder", "decoder"):
         parts |= dict(_outside_lists(model.get_submodule(side), side))
-    hooks = [module.register_forward_hook(_keep(outputs, name)) for name, module in parts.items()]
+    hooks = [module.register_forward_hook(partial(_keep, outputs, name)) for name, module in parts.items()]
     try:
         hidden = model(batch.src, batch.mask, batch.tgt).flatten(0, 1)
     finally:
@@ -69,14 +69,18 @@ def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
     words = batch.tgt.flatten()[batch.words]
     loss, _ = linear_cross_entropy(hidden[batch.words], model.output.weight, model.output.bias, words)
     for kept in outputs.values():
-        kept.retain_grad()  # which is kept for parameters only, unless it is asked for
+        kept.retain_grad()  # by default, PyTorch keeps gradients of parameters only
     (loss / len(words)).backward()
-    shown = {name for name in parts if _is_layer(name, parts, outputs)}
+    # A layer is the innermost part that ran as a whole; where none did, the innermost part.
+    inside = {name: [other for other in parts if other.startswith(f"{name}.")] for name in parts}
+    whole = {name for name in outputs if outputs.keys().isdisjoint(inside[name])}
+    covered = {other for name in whole for other in inside[name]}
+    shown = whole | {name for name in parts if not inside[name] and name not in covered}
     return [_layer(name, module, outputs.get(name)) for name, module in model.named_modules() if name in shown]
 
 
 def _layer(name: str, module: nn.Module, output: Tensor | None) -> Layer:
-    """The norms of one part, after ``backward``; output: (...) what it gave, if it was run as a whole."""
+    """The norms of a module after ``backward``; output (...): its output, if it ran as a whole."""
     gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
     return Layer(
         name,
@@ -87,7 +91,7 @@ def _layer(name: str, module: nn.Module, output: Tensor | None) -> Layer:
 
 
 def ratios(layers: Sequence[Layer]) -> list[Ratio]:
-    """The ratio of bottom to top for every stack in which the gradients of several layers are known."""
+    """The gradient ratio of every stack in which the gradients of several layers are known."""
     kept = []
     for stack in dict.fromkeys(layer.stack for layer in layers if layer.stack):
         gradients = [layer.gradient for layer in layers if layer.stack == stack and layer.gradient is not None]
@@ -97,9 +101,9 @@ def ratios(layers: Sequence[Layer]) -> list[Ratio]:
 
 
 def flow_page(flows: Mapping[str, Sequence[Layer]]) -> str:
-    """A page of HTML with two charts for each stack, activations and gradients by layer, and a line for each model.
+    """An HTML page with charts of activations and gradients by layer for each stack, and a line for each model.
 
-    Raises UserError if no stack of any model has two layers whose outputs are known.
+    Raises UserError if no stack of any model has two layers whose gradients are known.
     """
     stacks = list(dict.fromkeys(ratio.stack for layers in flows.values() for ratio in ratios(layers)))
     if not stacks:
@@ -112,17 +116,17 @@ def flow_page(flows: Mapping[str, Sequence[Layer]]) -> str:
                 of_stack = [layer for layer in layers if layer.stack == stack]
                 depth = max(depth, len(of_stack))
                 norms = [layer.activation if title.startswith("output") else layer.gradient for layer in of_stack]
-                # Logarithms, because vanishing gradients fall by a factor from layer to layer; 0 has none.
+                # Logarithms, because vanishing gradients shrink exponentially with depth; 0 has none.
                 points = [(float(i), math.log10(norm)) for i, norm in enumerate(norms) if norm]
                 series.append(Series(name, points, colour))
             numbers = [str(1 + i) for i in range(depth)]
-            label = "layer, from the bottom", "log10 of the norm over the batch"
-            charts.append(line_chart(f"{stack}: {title}", *label, series, x_names=numbers, from_zero=False))
+            labels = "layer, from the bottom", "log10 of the norm over the batch"
+            charts.append(line_chart(f"{stack}: {title}", *labels, series, x_names=numbers, from_zero=False))
     return page("Gradient flow", ", ".join(flows), [("Norms by layer", f'<div class="charts">{"".join(charts)}</div>')])
 
 
 def _in_list(model: nn.Module, name: str) -> bool:
-    """True if a module with parameters is in a list of alike ones, normalisations excepted: a layer of papers."""
+    """True if a module is a layer: it has parameters and is in a list of layers."""
     parent, _, last = name.rpartition(".")
     return last.isdigit() and _is_list(model.get_submodule(parent), parent) and _learns(model.get_submodule(name))
 
@@ -133,12 +137,12 @@ def _learns(module: nn.Module) -> bool:
 
 
 def _is_list(module: nn.Module, name: str) -> bool:
-    """True if a module is a list of layers. A list of normalisations, known by its name, is a part of layers."""
+    """True if a module is a list of layers, and not of their normalisations, which is recognised by its name."""
     return isinstance(module, nn.ModuleList) and not name.endswith("norms")
 
 
 def _outside_lists(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
-    """The largest modules below this one that have parameters, are in no list and hold none."""
+    """The largest modules below this one that have parameters, are in no list and contain no list of layers."""
     for child_name, child in module.named_children():
         path = f"{name}.{child_name}"
         if isinstance(child, nn.ModuleList) or not _learns(child):
@@ -149,21 +153,8 @@ def _outside_lists(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Modul
             yield path, child
 
 
-def _is_layer(name: str, parts: dict[str, nn.Module], outputs: dict[str, Tensor]) -> bool:
-    """True if a part is innermost among those run as a whole, or innermost of all where none around it is."""
-    inside = [other for other in parts if other.startswith(f"{name}.")]
-    around = [other for other in parts if name.startswith(f"{other}.")]
-    if name in outputs:
-        return not any(other in outputs for other in inside)
-    return not inside and not any(_is_layer(other, parts, outputs) for other in around)
-
-
-def _keep(outputs: dict[str, Tensor], name: str) -> Any:
-    """A forward hook that puts the first tensor of what a module gives into ``outputs``."""
-
-    def hook(module: nn.Module, arguments: Any, output: Any) -> None:
-        first = output[0] if isinstance(output, tuple) else output
-        if isinstance(first, Tensor) and first.requires_grad:
-            outputs[name] = first
-
-    return hook
+def _keep(outputs: dict[str, Tensor], name: str, module: nn.Module, arguments: Any, output: Any) -> None:
+    """A forward hook that adds the first output of a module to ``outputs``."""
+    first = output[0] if isinstance(output, tuple) else output
+    if isinstance(first, Tensor) and first.requires_grad:
+        outputs[name] = first

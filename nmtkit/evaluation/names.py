@@ -1,6 +1,6 @@
-"""Unknown words and names: how translations render them.
+"""Counts of names and unknown words in translations.
 
-A lost name is the error that readers forgive least, and names are the first words that a vocabulary lacks.
+Names are often unknown words, and readers notice when a translation loses one.
 """
 
 import re
@@ -15,26 +15,25 @@ _SYMBOL = re.compile("|".join(map(re.escape, sorted(UNKNOWN))))
 
 
 class Names(NamedTuple):
-    """How many names a text has that a translation should keep, and how many of these it keeps."""
+    """The number of names that a translation should keep, and the number that it keeps."""
 
     total: int
     kept: int
 
 
 class UnknownWords(NamedTuple):
-    """How the unknown words of a system's translations were replaced. None: not known, as for a file."""
+    """The unknown words of a system's translations, by how they were replaced; None if that is not known."""
 
     translated: int | None  # by the lexicon
     copied: int | None
-    left: int  # as they were
+    left: int  # not replaced
 
 
 def names(words: Sequence[str], common: Container[str]) -> Counter[str]:
-    """The names of a sentence: words with a capital, but where a sentence begins only if they are not ``common``.
+    """The names of a sentence: its capitalised words, except ``common`` words that begin a sentence.
 
-    A surface rule, without linguistic knowledge: acronyms are names, and so is every German noun. It is meant for
-    words that stand in the reference in the same spelling, which German nouns and the English *I* hardly do. common:
-    words that have no capital in the middle of a sentence, and have one only because a sentence begins with them.
+    This simple rule also counts acronyms and every German noun; ``names_kept`` then requires that the reference has the
+    same spelling, which excludes most German nouns and the English *I*. common: words that occur in lower case.
     """
     starts = sentence_starts(words)
     return Counter(
@@ -50,11 +49,11 @@ def names_kept(
     translations: Sequence[Sequence[str]],
     but: Container[str],
 ) -> Names:
-    """The names of the sources that stand in a reference, and how many of them stand in the translations, too.
+    """The number of names of the sources that also occur in a reference, and how many of these the translations keep.
 
-    All are lists of words of each sentence. A name that occurs several times in a sentence counts as often as it stands
-    both in the source and in that reference that has it most often. Names in ``but`` are left out. Common words are
-    those that stand somewhere in these sources and references without a capital.
+    All texts are lists of words of each sentence. A repeated name counts as often as both the source and some reference
+    of the sentence have it. Names in ``but`` are not counted. Common words are those that occur in lower case anywhere
+    in the sources or references.
     """
     common = {word for text in (sources, *references) for words in text for word in words if word[0].islower()}
     total = kept = 0
@@ -68,5 +67,5 @@ def names_kept(
 
 
 def count_symbols(lines: Sequence[str]) -> int:
-    """The number of unknown words that stand in lines of text as ``<unk>`` or ``<unkpos_d>``."""
+    """The number of symbols ``<unk>`` and ``<unkpos_d>`` in lines of text."""
     return sum(len(_SYMBOL.findall(line)) for line in lines)

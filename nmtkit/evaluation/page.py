@@ -1,4 +1,4 @@
-"""One self-contained page of HTML: nothing is loaded, no script runs, and every text is escaped."""
+"""A self-contained HTML page: it loads nothing, runs no script, and escapes all text."""
 
 from collections.abc import Sequence
 from html import escape
@@ -6,14 +6,13 @@ from importlib import resources
 
 
 def page(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> str:
-    """The whole page. Sections are a heading and its HTML; those without content are left out."""
-    # Numbered before any is left out, so that a section's address is the same in every report.
+    """The page. Sections are pairs of a heading and HTML; empty sections are left out."""
+    # Numbered with the empty ones, so that a section has the same address in every report.
     shown = [(number, *section) for number, section in enumerate(sections) if section[1]]
     links = "".join(f'<a href="#s{number}">{escape(heading)}</a>' for number, heading, _ in shown)
     body = "".join(
         f'<section id="s{number}"><h2>{escape(heading)}</h2>{html}</section>\n' for number, heading, html in shown
     )
-    # Within the page, so that it can be sent as one file and read without a network.
     style = resources.files("nmtkit.evaluation").joinpath("page.css").read_text("utf-8")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -24,7 +23,7 @@ def page(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
-    """A table, whose first ``words`` columns are words and the others figures."""
+    """A table whose first ``words`` columns are text, and the others numbers."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
@@ -38,7 +37,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) 
 
 
 def terms(pairs: Sequence[tuple[str, str]]) -> str:
-    """A list of names with the text beside each, for the sentences of several systems."""
+    """A list of pairs of a name and a text."""
     items = (f"<dt>{escape(name)}</dt><dd>{escape(text) or '&nbsp;'}</dd>" for name, text in pairs)
     return f"<dl>{''.join(items)}</dl>"
 
@@ -54,5 +53,5 @@ def folded(summary: str, html: str) -> str:
 
 
 def verbatim(text: str) -> str:
-    """Text with its lines as they are."""
+    """Preformatted text."""
     return f"<pre>{escape(text)}</pre>"

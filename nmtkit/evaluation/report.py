@@ -1,4 +1,4 @@
-"""A report on trained systems as one HTML page: their training, their scores and their translations."""
+"""The HTML report on trained systems: training curves, scores and translations."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ import numpy.typing as npt
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import sentence_chrf
 from nmtkit.evaluation.charts import Series, heat_map, line_chart
-from nmtkit.evaluation.comparison import Comparison, Part, unknown_columns
+from nmtkit.evaluation.comparison import Comparison, difference_rows, part_rows, unknown_columns
 from nmtkit.evaluation.contrast import Accuracy
 from nmtkit.evaluation.page import folded, note, page, table, terms, verbatim
 from nmtkit.lines import raw_lines
 
-# The numbers that each kind of record in metrics.jsonl must have for the charts.
+# The keys that the charts need of each kind of record in metrics.jsonl.
 DRAWN = {
     "train": ("update", "tokens", "loss", "lr_factor"),
     "valid": ("update", "cross_entropy", "token_error_rate", "bleu"),
@@ -28,27 +28,17 @@ DRAWN = {
 
 @dataclass(frozen=True)
 class History:
-    """A system and the records of its training; an average or an ensemble has none."""
+    """A system and the log of its training, which is empty for an average or an ensemble."""
 
     name: str
     architecture: str
-    rate: float | None  # the optimiser's learning rate, by which factors in the records are multiplied
+    rate: float | None  # the learning rate; records have factors of it
     config: str  # YAML
     parameters: int
-    train: list[dict[str, Any]]  # of metrics.jsonl, in order
+    train: list[dict[str, Any]]  # records of metrics.jsonl, in order
     valid: list[dict[str, Any]]
-    test: list[dict[str, Any]]  # of checkpoints on the test set: update, cross_entropy, token_error_rate
-    contrast: Mapping[str, list[Accuracy]]  # by type, distance and frequency; nothing without contrastive pairs
-
-    @property
-    def words(self) -> dict[int, int]:
-        """Target words seen after each update that was logged."""
-        return {record["update"]: record["tokens"] for record in self.train}
-
-    @property
-    def speeds(self) -> list[float]:
-        """Target words a second of every record; runs of older versions have none."""
-        return [record["tokens_per_second"] for record in self.train if "tokens_per_second" in record]
+    test: list[dict[str, Any]]  # update, cross_entropy and token_error_rate of checkpoints on the test set
+    contrast: Mapping[str, list[Accuracy]]  # by type, distance and frequency; empty without contrastive sets
 
 
 @dataclass(frozen=True)
@@ -63,57 +53,47 @@ class Look:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of the test set, and every system's translation."""
+    """A sentence of the test set and its translations."""
 
     number: int  # from 1
     source: str
     reference: str
-    said: list[str]  # by each system
-    chrf: list[float]  # of each of these, from 0 to 100
-
-    @property
-    def spread(self) -> float:
-        """The difference between the best and the worst system."""
-        return max(self.chrf) - min(self.chrf)
-
-    @property
-    def mean(self) -> float:
-        """The mean chrF of the systems, which is low where all of them fail."""
-        return sum(self.chrf) / len(self.chrf)
+    said: list[str]  # the translation of each system
+    chrf: list[float]  # of each translation, from 0 to 100
 
 
 def read_metrics(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The records of training and of validations in ``metrics.jsonl``; none if it is not there, as in an average.
+    """The training and validation records in ``metrics.jsonl``; empty if the file does not exist, as in an average.
 
-    Raises UserError for a line that training did not write, except a line cut off by a crash.
+    Raises UserError for a line that ``nmtkit train`` does not write. A half line at the end is ignored.
     """
     records: dict[str, list[dict[str, Any]]] = {kind: [] for kind in DRAWN}
     for number, line in enumerate(raw_lines(path) if path.exists() else (), 1):
         record = _record(line)
         if record is not None:
             records[record["kind"]].append(record)
-        # A crash may cut off a line, which is removed when the run is resumed.
+        # A crash may cut off the last line; resuming the run removes it.
         elif line.endswith(b"\n"):
             raise UserError(f"{path}:{number}: not what nmtkit train writes; take the line out")
     return records["train"], records["valid"]
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """A line of metrics.jsonl, if it has the numbers that are drawn."""
+    """A record of metrics.jsonl; None if it lacks a number that the charts need."""
     try:
         record: dict[str, Any] = json.loads(line)
-        # Runs of older versions have not logged these.
+        # Older versions did not log these.
         optional = ("train_token_error_rate", "tokens_per_second")
         numbers = [*(record.get(key, 0) for key in optional), *(record[key] for key in DRAWN[record["kind"]])]
-        # Plain numbers only: true is an int to Python, and a longer one could not be drawn.
+        # Not isinstance, because True is an int; a larger int does not fit into a float.
         return record if all(type(n) is float or (type(n) is int and n < 1 << 63) for n in numbers) else None
     except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
         return None
 
 
 def sentences(sources: Sequence[str], comparison: Comparison) -> list[Sentence]:
-    """Every sentence of the test set with what each system says; sentences are compared by chrF."""
-    # A model's own translations have plain text always; only files of words have none.
+    """The sentences of the test set with the translations of all systems."""
+    # Models always have plain text; only tokenised files have none.
     texts = [system.texts or [] for system in comparison.systems]
     refs = (comparison.systems[0].refs or [[]])[0]
     return [
@@ -124,13 +104,12 @@ def sentences(sources: Sequence[str], comparison: Comparison) -> list[Sentence]:
 
 def most_different(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
     """The sentences whose chrF differs most between systems, in descending order."""
-    # The sort is stable: sentences that are equal keep the order of the test set.
-    return sorted(sentences, key=lambda sentence: -sentence.spread)[:count]
+    return sorted(sentences, key=lambda sentence: min(sentence.chrf) - max(sentence.chrf))[:count]
 
 
 def worst(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
     """The sentences with the lowest mean chrF, in ascending order."""
-    return sorted(sentences, key=lambda sentence: sentence.mean)[:count]
+    return sorted(sentences, key=lambda sentence: sum(sentence.chrf))[:count]
 
 
 def render(
@@ -141,10 +120,10 @@ def render(
     bad: Sequence[Sentence],
     subtitle: str,
 ) -> str:
-    """The whole page.
+    """The page.
 
-    looks: sentences with the attention weights of the systems that have any. different, bad: sentences that are listed
-    because the systems differ about them, or fail.
+    looks: sentences and the attention weights of the systems that have attention. different, bad: the sentences to list
+    as the most different and the worst ones.
     """
     names = [history.name for history in histories]
     return page(
@@ -158,7 +137,7 @@ def render(
             ("Without unknown words", _unknown_free(names, comparison)),
             ("Unknown words and names", _unknown(names, comparison)),
             ("Are the differences due to chance?", _differences(names, comparison)),
-            ("Attention", _looking(looks)),
+            ("Attention", _attention(looks)),
             ("Most different", _listing(names, different) if len(names) > 1 else ""),
             ("Worst", _listing(names, bad)),
             ("Configurations", "".join(folded(history.name, verbatim(history.config)) for history in histories)),
@@ -167,26 +146,24 @@ def render(
 
 
 def _scores(histories: Sequence[History], comparison: Comparison) -> str:
-    """A row for everything that is known of the systems, a column for each, so that phones can show it."""
-    # By BLEU, whatever ranked the run's checkpoints: this is the row of the best BLEU.
+    """The main table: a column for each system, so that it fits a phone."""
+    # The best BLEU, even if another metric ranked the checkpoints.
     bests = [max(history.valid, key=lambda record: record["bleu"], default=None) for history in histories]
+    speeds = [[y for _, y in _points(history.train, "tokens_per_second")] for history in histories]
     rows = [
         ["architecture", *(history.architecture for history in histories)],
         ["parameters, M", *(f"{history.parameters / 1e6:.1f}" for history in histories)],
-        ["training, target words/s", *(f"{median(h.speeds):,.0f}" if h.speeds else "-" for h in histories)],
+        ["training, target words/s", *(f"{median(each):,.0f}" if each else "-" for each in speeds)],
         ["best dev BLEU", *("-" if best is None else f"{best['bleu']:.2f}" for best in bests)],
         ["at update", *("-" if best is None else f"{best['update']:,}" for best in bests)],
     ]
     for scores in zip(*comparison.measured, strict=True):
         rows.append([scores[0].metric, *(f"{m.score.value:.2f}" for m in scores)])
     forced = [system.forced.units() if system.forced else {} for system in comparison.systems]
-    # Every unit that any system has, in the first one's order; the others show a dash.
-    for unit in dict.fromkeys(unit for units in forced for unit in units):
+    for unit in dict.fromkeys(unit for units in forced for unit in units):  # a set without an order
         rows.append([unit, *(f"{units[unit]:.4f}" if unit in units else "-" for units in forced)])
     meaning = [[m.metric, m.on, m.score.signature] for m in comparison.measured[0]]
-    text = (
-        "More is better, except for TER and for the cross-entropy of the reference, which counts end-of-sentence marks."
-    )
+    text = "Higher is better, except for TER and cross-entropy. Cross-entropy includes end-of-sentence marks."
     return (
         table(["", *(history.name for history in histories)], rows)
         + note(text)
@@ -195,27 +172,23 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
 
 
 def training_charts(histories: Sequence[History]) -> str:
-    """Charts of the training logs, a line for each run, and of checkpoints on the test set if they are known."""
+    """Charts of the training logs with a line for each run, and of checkpoints on the test set."""
     loss, by_words, bleu, rates, speeds, errors, both, test = [], [], [], [], [], [], [], []
     for colour, history in enumerate(histories):
-        name, train, valid, words = history.name, history.train, history.valid, history.words
-        # Validations are by update; how many words had been seen by then is in the records of training.
-        seen = [(words[v["update"]], v["cross_entropy"]) for v in valid if v["update"] in words]
-        known = [v for v in valid if "train_token_error_rate" in v]  # runs of older versions have no training errors
-        trained = {v["update"]: 100 * v["train_token_error_rate"] for v in known}
-        tested = [(trained[t["update"]], 100 * t["token_error_rate"]) for t in history.test if t["update"] in trained]
+        name, train, valid = history.name, history.train, history.valid
+        dev_errors = _points(valid, "token_error_rate", 100)
+        train_errors = _points(valid, "train_token_error_rate", 100)
         loss.append(Series(f"{name}, train", _points(train, "loss"), colour, dashed=True))
         loss.append(Series(f"{name}, dev", _points(valid, "cross_entropy"), colour))
-        # A colour of its own: checkpoints are few and may lie on the line of the development set.
+        # Another colour, because these points may lie on the line of the development set.
         loss.append(Series(f"{name}, test", _points(history.test, "cross_entropy"), colour + len(histories)))
-        by_words.append(Series(name, seen, colour))
+        by_words.append(Series(name, _against(_points(train, "tokens"), _points(valid, "cross_entropy")), colour))
         bleu.append(Series(name, _points(valid, "bleu"), colour))
         rates.append(Series(name, _points(train, "lr_factor", history.rate or 0), colour))
-        speeds.append(
-            Series(name, _points([t for t in train if "tokens_per_second" in t], "tokens_per_second"), colour)
-        )
-        errors.append(Series(f"{name}, dev", _points(valid, "token_error_rate", 100), colour))
-        both.append(Series(name, [(trained[v["update"]], 100 * v["token_error_rate"]) for v in known], colour))
+        speeds.append(Series(name, _points(train, "tokens_per_second"), colour))
+        errors.append(Series(f"{name}, dev", dev_errors, colour))
+        both.append(Series(name, _against(train_errors, dev_errors), colour))
+        tested = _against(train_errors, _points(history.test, "token_error_rate", 100))
         test.append(Series(name, sorted(tested), colour))
     drawn = [
         ("Cross-entropy by updates", "updates", "nats per word", loss),
@@ -235,16 +208,22 @@ def training_charts(histories: Sequence[History]) -> str:
 
 
 def _points(records: Sequence[Mapping[str, Any]], key: str, times: float = 1) -> list[tuple[float, float]]:
-    """A number of every record against its update."""
-    return [(record["update"], times * record[key]) for record in records]
+    """(update, value) of every record that has this key; older versions did not log all of them."""
+    return [(record["update"], times * record[key]) for record in records if key in record]
+
+
+def _against(xs: Sequence[tuple[float, float]], ys: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """(x, y) of every update that has both."""
+    known = dict(xs)
+    return [(known[update], y) for update, y in ys if update in known]
 
 
 def _contrast(histories: Sequence[History]) -> str:
-    """The contrastive accuracy of the systems: a chart by distance, and a table of everything."""
+    """The contrastive accuracy of the systems: a chart by distance, and tables."""
     if not any(history.contrast for history in histories):
         return ""
     names = [history.name for history in histories]
-    # The sets are the same for all systems, and so are the kinds of errors in them.
+    # All systems have the same sets, and therefore the same rows.
     places = [accuracy.name for accuracy in histories[0].contrast.get("distance", [])]
     series = [
         Series(h.name, [(x, 100 * a.share) for x, a in enumerate(h.contrast.get("distance", []))], colour)
@@ -253,79 +232,56 @@ def _contrast(histories: Sequence[History]) -> str:
     chart = line_chart("Accuracy by distance", "distance in words", "%", series, x_names=places, from_zero=False)
     tables = ""
     for kind in histories[0].contrast:
-        # One row for each kind of error, with the accuracy of every system.
         rows = zip(*(history.contrast[kind] for history in histories), strict=True)
         cells = [[row[0].name, f"{row[0].total:,}", *(f"{100 * a.share:.1f}" for a in row)] for row in rows]
         tables += table([kind, "pairs", *names], cells)
-    text = "Of contrastive pairs: % in which the right translation is more probable than the one with an error."
+    text = "% of contrastive pairs in which the correct translation is more probable than the one with an error."
     return note(text) + (f'<div class="charts">{chart}</div>' if chart else "") + tables
 
 
 def _lengths(names: Sequence[str], comparison: Comparison) -> str:
-    """The metric by the length of the source, as charts and below them as figures."""
-    metric = comparison.subset_metric
-    charts = [
-        _length_chart(f"{metric} by length", "words of the source", names, metric, comparison.bins),
-        _length_chart(
-            f"{metric} of longer sources", "sources longer than that many words", names, metric, comparison.longer
-        ),
-    ]
-    return f'<div class="charts">{"".join(charts)}</div>' + "".join(
-        table(["words", "sentences", *names], [_cells(part) for part in parts])
-        for parts in (comparison.bins, comparison.longer)
-    )
-
-
-def _length_chart(title: str, x_label: str, names: Sequence[str], metric: str, parts: Sequence[Part]) -> str:
-    """A chart of the metric on parts of the test set, a line for each system."""
-    series = [
-        Series(name, [(place, part.scores[number]) for place, part in enumerate(parts)], number)
-        for number, name in enumerate(names)
-    ]
-    return line_chart(title, x_label, metric, series, x_names=[part.name for part in parts], from_zero=False)
-
-
-def _cells(part: Part) -> list[str]:
-    """A part as a line of a table."""
-    return [part.name, str(part.sentences), *(f"{score:.2f}" for score in part.scores)]
+    """Scores by the length of the source, as charts and as tables."""
+    metric, charts, tables = comparison.subset_metric, "", ""
+    for title, x_label, parts in (
+        (f"{metric} by length", "words of the source", comparison.bins),
+        (f"{metric} of longer sources", "sources longer than that many words", comparison.longer),
+    ):
+        series = [
+            Series(name, [(place, part.scores[number]) for place, part in enumerate(parts)], number)
+            for number, name in enumerate(names)
+        ]
+        charts += line_chart(title, x_label, metric, series, x_names=[part.name for part in parts], from_zero=False)
+        tables += table(["words", "sentences", *names], part_rows(parts, len(names)))
+    return f'<div class="charts">{charts}</div>{tables}'
 
 
 def _unknown_free(names: Sequence[str], comparison: Comparison) -> str:
-    """The metric on the sentences without unknown words; nothing if these are not known."""
+    """Scores on the sentences without unknown words."""
     if not comparison.unknown_free:
         return ""
-    text = (
-        f"{comparison.subset_metric} on the sentences in whose reference every word, or piece of a word, is in the "
-        "target vocabulary."
-    )
-    # A list of one part: this subset has no complement that papers report.
-    cells = [_cells(part) for part in comparison.unknown_free]
-    return note(text) + table(["part of the test set", "sentences", *names], cells)
+    text = f"{comparison.subset_metric} on the sentences in whose references every token is in the target vocabulary."
+    rows = part_rows(comparison.unknown_free, len(names))
+    return note(text) + table(["part of the test set", "sentences", *names], rows)
 
 
 def _unknown(names: Sequence[str], comparison: Comparison) -> str:
-    """The treatment of unknown words and names; nothing if there were none."""
+    """Counts of unknown words and names; empty if there are none."""
     columns = unknown_columns(comparison)
     if not columns:
         return ""
     text = (
-        "Names are capitalised words of the source that stand in the reference, too, but for first words of a sentence "
-        "that occur without a capital elsewhere; those are kept that stand in the translation."
+        "Names are capitalised words of the source that also occur in the reference, except words that begin a "
+        "sentence and occur in lower case elsewhere. A name is kept if it occurs in the translation."
     )
     return note(text) + table(["", *names], [[heading, *cells] for heading, cells in columns.items()])
 
 
 def _differences(names: Sequence[str], comparison: Comparison) -> str:
-    """The significance tests; nothing for a single system."""
-    rows = [
-        [d.metric, name, *("-" if value is None else f"{value:.2f}" for value in t[:3]),
-         "-" if t.p is None else f"{t.p:.4f}"]
-        for d in comparison.differences
-        for name, t in zip(names, d.tested, strict=True)
-    ]  # fmt: skip
-    if not rows:
+    """The significance tests; empty for a single system."""
+    if not comparison.differences:
         return ""
-    text = f"Every system against {names[0]}. p: how often chance alone would make a difference as large."
+    text = f"Every system against {names[0]}. p: the probability of a difference at least as large by chance."
+    rows = difference_rows(comparison, "-")
     signatures = [[d.metric, d.signature] for d in comparison.differences]
     return (
         note(text)
@@ -334,31 +290,23 @@ def _differences(names: Sequence[str], comparison: Comparison) -> str:
     )
 
 
-def _looking(looks: Sequence[tuple[Sentence, Sequence[Look]]]) -> str:
-    """The attention weights of every sentence that was chosen."""
-    text = (
-        "Rows are target words, columns source words. The stronger a square's colour, the more of its row's attention "
-        "weight is there."
-    )
-    return note(text) + "".join(_look(sentence, maps) for sentence, maps in looks) if looks else ""
-
-
-def _look(sentence: Sentence, looks: Sequence[Look]) -> str:
-    """One sentence with a map for every system that has attention."""
-    maps = "".join(heat_map(look.system, look.source, look.target, look.weights) for look in looks)
-    beside = terms([("source", sentence.source), ("reference", sentence.reference)])
-    return f'<h3>Sentence {sentence.number}</h3>{beside}<div class="charts">{maps}</div>'
+def _attention(looks: Sequence[tuple[Sentence, Sequence[Look]]]) -> str:
+    """Sentences with the attention weights of every system that has attention."""
+    if not looks:
+        return ""
+    text = "Rows are target words, columns are source words; a stronger colour is a higher attention weight."
+    html = note(text)
+    for sentence, maps in looks:
+        beside = terms([("source", sentence.source), ("reference", sentence.reference)])
+        drawn = "".join(heat_map(look.system, look.source, look.target, look.weights) for look in maps)
+        html += f'<h3>Sentence {sentence.number}</h3>{beside}<div class="charts">{drawn}</div>'
+    return html
 
 
 def _listing(names: Sequence[str], sentences: Sequence[Sentence]) -> str:
-    """The sentences with what every system says."""
-    return note("chrF of the sentence stands behind each system's name.") + "".join(
-        terms(
-            [
-                (f"sentence {s.number}: source", s.source),
-                ("reference", s.reference),
-                *((f"{name} ({chrf:.1f})", text) for name, chrf, text in zip(names, s.chrf, s.said, strict=True)),
-            ]
-        )
-        for s in sentences
-    )
+    """Sentences with the translations of all systems."""
+    html = note("The chrF of the sentence is in parentheses.")
+    for s in sentences:
+        said = [(f"{name} ({chrf:.1f})", text) for name, chrf, text in zip(names, s.chrf, s.said, strict=True)]
+        html += terms([(f"sentence {s.number}: source", s.source), ("reference", s.reference), *said])
+    return html

@@ -1,6 +1,6 @@
-"""Saturation of additive attention: the share of its tanh units so near to -1 or 1 that hardly any gradient passes.
+"""Saturation of additive attention: the share of its tanh units that are so close to -1 or 1 that gradients vanish.
 
-In v . tanh(query + key) (Bahdanau et al. 2015, A.1.2), keys that deviate by much more than 1 take them there.
+Keys with a standard deviation far above 1 saturate v . tanh(query + key) (Bahdanau et al. 2015, A.1.2).
 """
 
 import math
@@ -15,23 +15,20 @@ from nmtkit.models.base import Decoder, Seq2Seq, previous_words
 from nmtkit.ops import attention
 from nmtkit.symbols import PAD
 
-SATURATED = 0.99  # magnitude of tanh, above which its slope is less than 0.02
+SATURATED = 0.99  # the magnitude of tanh above which its slope is less than 0.02
 
 
 class Saturation(NamedTuple):
-    """The arguments of one attention's tanh, over the real words of both sides of a batch."""
+    """The saturation of one attention on a batch, without padding."""
 
-    name: str  # the module's, as in ``nmtkit inspect --shapes``
+    name: str  # of the module, as in ``nmtkit inspect --shapes``
     keys: float  # the standard deviation of the keys
-    share: float  # of the units whose tanh is above ``SATURATED`` in magnitude
+    share: float  # of units whose tanh is above ``SATURATED`` in magnitude
 
 
 @torch.no_grad()
 def saturation(model: Seq2Seq, batch: Batch) -> list[Saturation]:
-    """The saturation of every additive attention of the model, none for a model without, given the batch's words.
-
-    Dropout is off.
-    """
+    """The saturation of every additive attention of the model on a batch, without dropout."""
     model.eval()
     attending = {name: module for name, module in model.named_modules() if isinstance(module, Attending)}
     counts = {name: _Count(batch.tgt != PAD) for name in attending}
@@ -40,7 +37,7 @@ def saturation(model: Seq2Seq, batch: Batch) -> list[Saturation]:
     try:
         memory, state = model.begin(batch.src, batch.mask)
         words = model.embedding["tgt"](previous_words(batch.tgt))
-        # The decoder's own ``unroll`` may compute the scores elsewhere; this one calls ``step``.
+        # The decoder's own ``unroll`` may not call ``additive``; this one calls ``step``, which does.
         Decoder.unroll(model.decoder, memory, state, words)
     finally:
         for module in attending.values():
@@ -49,7 +46,7 @@ def saturation(model: Seq2Seq, batch: Batch) -> list[Saturation]:
 
 
 class _Count:
-    """``additive``, which counts the units of its tanh at the real words (B, T) of the target."""
+    """``additive`` that counts saturated units; real: (B, T), False for padding."""
 
     def __init__(self, real: Tensor) -> None:
         self.steps = iter(real.t())
@@ -57,7 +54,7 @@ class _Count:
         self.saturated = self.units = 0
 
     def __call__(self, query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """As ``additive``, for a query of each sentence, or of each of its heads."""
+        """As ``additive``, with a query for each sentence or for each head of a sentence."""
         real = next(self.steps)
         rows = real.repeat_interleave(len(query) // len(real))  # the heads of a sentence are adjacent
         if math.isnan(self.keys):

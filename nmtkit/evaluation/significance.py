@@ -1,6 +1,6 @@
-"""Significance of differences between systems: paired tests, and the spread over seeds.
+"""Paired significance tests, and mean and standard deviation over seeds.
 
-Letters: D samples or trials, L sentences of the test set, Q statistics of a sentence that a metric adds up.
+Letters: D samples or trials, L sentences of the test set, Q sufficient statistics of a metric.
 """
 
 import statistics
@@ -17,33 +17,33 @@ from nmtkit.evaluation.bleu import References, metric_named
 Test = Literal["bs", "ar"]  # paired bootstrap (Koehn 2004), approximate randomisation (Riezler and Maxwell 2005)
 Floats = npt.NDArray[np.float64]
 
-DRAWS = {"bs": 1000, "ar": 10_000}  # sacreBLEU's numbers of samples and of trials, and its seed
+DRAWS = {"bs": 1000, "ar": 10_000}  # numbers of samples and trials, and seed, as in sacreBLEU
 SEED = 12345
-ROUNDING = 1e-9  # of a metric's value: two that are closer than this are equal
+ROUNDING = 1e-9  # scores that differ by less are equal
 
 
 class Tested(NamedTuple):
-    """One system in a paired test."""
+    """The result of a paired test for one system."""
 
     score: float
-    mean: float | None  # over bootstrap samples, and half the width of the 95 % interval around it
-    interval: float | None
-    p: float | None  # that a difference to the baseline as large is chance; None for the baseline
+    mean: float | None  # over the bootstrap samples
+    interval: float | None  # half the width of the 95 % interval
+    p: float | None  # of the difference to the baseline; None for the baseline
 
 
 def paired_test(
     test: Test, metric: str, systems: Sequence[Sequence[str]], refs: References
 ) -> tuple[str, list[Tested]]:
-    """The signature, with the number of samples or trials in it, and every system tested against the first.
+    """Test every system against the first; also returns the signature, with the number of samples or trials.
 
-    Both tests are two-sided, and draws that are exactly as far apart as the systems count as chance: systems with the
-    same value on every draw have p = 1, however different their text. The bootstrap asks how often a sample's
-    difference is as far from the observed one as that is from zero. (sacreBLEU 2 takes the absolute differences first
-    and their mean from them, and counts larger ones only; its p is about half as large.)
+    Both tests are two-sided, and a draw whose difference equals the observed one counts towards p: systems with the
+    same score on every draw have p = 1, even if their translations differ. The bootstrap p-value is the share of
+    samples whose difference deviates from the observed difference by at least that difference. (sacreBLEU 2 centres
+    absolute differences and counts only larger ones; its p is about half as large.)
     """
     check_choice("paired", test, Test)
     measure = metric_named(metric)
-    # In float64 sums of counts are exact, so that equal systems are equal on every draw.
+    # Sums of counts are exact in float64, so that equal systems are equal on every draw.
     sentences = [np.array(measure._extract_corpus_statistics(hyps, refs), np.float64) for hyps in systems]  # (L, Q)
     values = [_value(measure, system.sum(0)) for system in sentences]
     signature = measure.get_signature()
@@ -55,7 +55,7 @@ def paired_test(
     samples = [_bootstrap(measure, system) for system in sentences]
     tested = []
     for number, (value, sample) in enumerate(zip(values, samples, strict=True)):
-        # Around the observed difference, the samples vary as they would around none if the systems were equally good.
+        # Centred on the observed difference, the samples are those of equally good systems.
         difference = value - values[0]
         p = _p_value(sample - samples[0] - difference, difference) if number else None
         tested.append(Tested(value, float(sample.mean()), _interval(sample), p))
@@ -63,14 +63,14 @@ def paired_test(
 
 
 def _value(metric: Metric, sums: Floats) -> float:
-    """The metric's value for sums of statistics (Q,)."""
+    """The score for sums of statistics (Q,)."""
     return float(metric._compute_score_from_stats(sums.tolist()).score)
 
 
 def _bootstrap(metric: Metric, sentences: Floats) -> Floats:
-    """The metric's value (D,) on samples of the test set with replacement; sentences (L, Q).
+    """The scores (D,) on samples of the test set with replacement, given the statistics (L, Q) of its sentences.
 
-    The draws are the same for every system, since they depend on the size of the test set alone.
+    The samples depend on the size of the test set only, so that they are the same for every system.
     """
     size = len(sentences)
     drawn = np.random.default_rng(SEED).choice(size, size=(DRAWS["bs"], size), replace=True)
@@ -78,27 +78,27 @@ def _bootstrap(metric: Metric, sentences: Floats) -> Floats:
 
 
 def _randomisation(metric: Metric, first: Floats, second: Floats) -> float:
-    """The p-value when the two systems' translations of each sentence, (L, Q) each, are exchanged at random."""
+    """The p-value of trials that exchange translations of two systems at random, given their statistics (L, Q)."""
     exchanged = np.random.default_rng(SEED).integers(2, size=(DRAWS["ar"], len(first)), dtype=bool)
     both, change = first.sum(0) + second.sum(0), second - first
-    # (D, Q); the other system's sums are what is left of ``both``.
+    # (D, Q) of the first system; the second system has the rest of ``both``.
     sums = np.array([first.sum(0) + change[rows].sum(0) for rows in exchanged])
     differences = np.array([_value(metric, mine) - _value(metric, both - mine) for mine in sums])
     return _p_value(differences, _value(metric, first.sum(0)) - _value(metric, second.sum(0)))
 
 
 def _p_value(differences: Floats, observed: float) -> float:
-    """The share of differences at least as far from zero; the observed one is counted among them, so that p > 0."""
+    """The share of differences at least as far from zero as the observed one, which is counted, so that p > 0."""
     as_large = int((np.abs(differences) >= abs(observed) - ROUNDING).sum())
     return (as_large + 1) / (len(differences) + 1)
 
 
 def _interval(values: Floats) -> float:
-    """Half the width of what is left without the lowest and the highest 2.5 %."""
+    """Half the width of the central 95 %."""
     tail, ordered = len(values) // 40, np.sort(values)
     return float(ordered[-tail - 1] - ordered[tail]) / 2
 
 
 def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float]:
-    """The mean, and the standard deviation of what they are a sample of (n - 1)."""
+    """The mean and the sample standard deviation (n - 1)."""
     return statistics.mean(scores), statistics.stdev(scores)

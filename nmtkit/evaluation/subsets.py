@@ -1,11 +1,11 @@
-"""Parts of a test set on which papers compare systems: by length of the source, and without unknown words."""
+"""Subsets of a test set on which papers compare systems: by length of the source, and without unknown words."""
 
 import itertools
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-BINS = (10, 20, 30, 40, 50, 60, 70)  # the most words of each bin but the last
-LIMITS = (0, 10, 20, 30, 40, 50, 60)  # in nested sets, sources have more words than these
+BINS = (10, 20, 30, 40, 50, 60, 70)  # maximum length of each bin but the last
+LIMITS = (0, 10, 20, 30, 40, 50, 60)  # sources of the nested sets are longer than these
 
 
 class Subset(NamedTuple):
@@ -15,12 +15,12 @@ class Subset(NamedTuple):
     numbers: list[int]  # of the sentences, from 0
 
     def of(self, lines: Sequence[str]) -> list[str]:
-        """The lines for these sentences, out of a file of the whole test set."""
+        """The lines of these sentences; ``lines`` has the whole test set."""
         return [lines[number] for number in self.numbers]
 
 
 def length_bins(lengths: Sequence[int]) -> list[Subset]:
-    """The bins by length: up to 10 words, 11 to 20, ..., more than 70 (Zhou et al. 2016, Fig. 3); no empty ones."""
+    """Bins of up to 10 words, 11 to 20, ..., more than 70 (Zhou et al. 2016, Fig. 3), without empty ones."""
     names = [f"≤{BINS[0]}", *(f"{low + 1}-{high}" for low, high in itertools.pairwise(BINS)), f">{BINS[-1]}"]
     places = [sum(length > edge for edge in BINS) for length in lengths]  # the bin of each sentence
     bins = [Subset(name, [n for n, place in enumerate(places) if place == i]) for i, name in enumerate(names)]
@@ -28,7 +28,7 @@ def length_bins(lengths: Sequence[int]) -> list[Subset]:
 
 
 def longer_than(lengths: Sequence[int]) -> list[Subset]:
-    """The sentences of more than 0, 10, ..., 60 words, so that each set holds the next one; no empty ones.
+    """Nested sets of sentences of more than 0, 10, ..., 60 words, without empty ones.
 
     Meng and Zhang 2019, Fig. 3; Wang et al. 2017, Fig. 2.
     """
@@ -37,10 +37,7 @@ def longer_than(lengths: Sequence[int]) -> list[Subset]:
 
 
 def unknown_free(references: Sequence[Sequence[Sequence[str]]], known: Container[str]) -> Subset:
-    """The sentences of whose references, lists of words, every word is known (Zhou et al. 2016, Table 9)."""
-    free = [
-        number
-        for number, sentences in enumerate(zip(*references, strict=True))
-        if all(word in known for words in sentences for word in words)
-    ]
+    """The sentences whose references, as lists of words, have no unknown word (Zhou et al. 2016, Table 9)."""
+    sentences = enumerate(zip(*references, strict=True))
+    free = [number for number, refs in sentences if all(word in known for words in refs for word in words)]
     return Subset("without unknown words", free)

@@ -1,6 +1,6 @@
-"""Length and coverage penalties chosen on a development set: one n-best list, re-ranked under every setting.
+"""Tuning of length and coverage penalties on a development set: its n-best lists are re-ranked with every setting.
 
-The hypotheses are those that search found under its own penalties, so a wider beam makes the choice freer.
+The n-best lists were found with the model's own penalties, so a larger beam leaves more to choose from.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from nmtkit.search.settings import Search
 
 
 class Candidate(NamedTuple):
-    """One hypothesis of an n-best list, with the features that its rank depends on."""
+    """A hypothesis of an n-best list, with the features for ranking."""
 
     text: str
     log_prob: float
     length: int  # target words, the end mark included
-    coverage: float  # what the coverage penalty multiplies, at most 0
+    coverage: float  # is multiplied by the coverage penalty; at most 0
 
 
 def grid(search: Search, alphas: Sequence[float], betas: Sequence[float]) -> list[Search]:
-    """Every length penalty with every alpha, where it has one, and every coverage penalty beta; the rest as it is.
+    """``search`` with every length penalty, with every alpha if the penalty has one, and with every coverage penalty.
 
-    Raises ValueError for a number that search does not take.
+    Raises ValueError for a number that ``Search`` does not accept.
     """
     forms = [replace(search, length_penalty=penalty) for penalty in ("none", "avg")]
     forms += [replace(search, length_penalty=penalty, alpha=alpha) for penalty in ("gnmt", "power") for alpha in alphas]
@@ -33,7 +33,7 @@ def grid(search: Search, alphas: Sequence[float], betas: Sequence[float]) -> lis
 
 
 def best(candidates: Sequence[Candidate], search: Search) -> int:
-    """The number of the candidate that search ranks first; the first one of equals."""
+    """The index of the candidate that search ranks first; the first one of a tie."""
     scores = [search.score(c.log_prob, c.length) + search.coverage_penalty * c.coverage for c in candidates]
     return int(np.argmax(scores))
 
@@ -41,10 +41,10 @@ def best(candidates: Sequence[Candidate], search: Search) -> int:
 def tune(
     n_best: Sequence[Sequence[Candidate]], refs: References, metric: str, settings: Sequence[Search]
 ) -> list[float]:
-    """The metric's value (of plain text) of the candidates that each of the settings ranks first."""
+    """The score, by a metric of plain text, of the candidates that each setting ranks first."""
     measure = metric_named(metric)
-    # Counted once for every candidate; a setting is then a choice and a sum, however many settings there are.
-    statistics = []  # of each sentence: (candidates, Q) that the metric adds up
+    # Computed once for all settings.
+    statistics = []  # of each sentence, (candidates, Q)
     for candidates, *lines in zip(n_best, *refs, strict=True):
         texts = [candidate.text for candidate in candidates]
         repeated = [[line] * len(texts) for line in lines]

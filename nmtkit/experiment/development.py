@@ -24,11 +24,11 @@ from nmtkit.training.validation import Validation, teacher_forced
 
 @dataclass(frozen=True)
 class DevelopmentSet:
-    """The pairs for validation, and the vocabulary and pipeline that turn output into text."""
+    """The pairs for validation, and the vocabulary and pipeline that turn ids into text."""
 
     corpus: Corpus
     pairs: np.ndarray  # (P,) indices of the pairs with words on both sides
-    references: list[list[str]]  # one or more raw references of all lines
+    references: list[list[str]]  # one or more lists of raw lines
     vocabulary: Vocabulary
     pipeline: TextPipeline
 
@@ -38,7 +38,7 @@ class DevelopmentSet:
         return self.pipeline.side.lowercase
 
     def describe_bleu(self) -> str:
-        """The kind of BLEU: "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
+        """For example "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
         case = ", without case" if self.lowercase else ""
         number = len(self.references)
         return f"BLEU of the development set: sacreBLEU 13a{case}, {number} reference{'s' if number > 1 else ''}"
@@ -47,8 +47,7 @@ class DevelopmentSet:
     def load(cls, data: Path) -> "DevelopmentSet":
         """The development set of a data folder.
 
-        Raises UserError if there is none, if no pair has words on both sides, or if references have other numbers of
-        lines.
+        Raises UserError if there is none, if no pair has words on both sides, or if a reference has another length.
         """
         corpus = Corpus.open(data, "dev")
         pairs = batches.within(corpus, None)
@@ -72,18 +71,18 @@ class DevelopmentSet:
 def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Search) -> Validation:
     """Cross-entropy and token errors by teacher forcing, and BLEU by beam search, on the development set.
 
-    BLEU uses all references, and ignores case if the data folder is lower-cased. ``seen`` (P,) are indices of training
-    pairs whose token errors are measured as well. The processes share the work, and all of them get the result.
+    BLEU uses all references, and ignores case if the data folder is lower-cased. seen: indices (P,) of the training
+    pairs to measure token errors on. The processes share the work, and all return the result.
     """
     dev, max_tokens = development.corpus, run.settings.pass_tokens
     cross_entropy, errors = teacher_forced(run.model, dev, development.pairs, max_tokens, run.dtype)
-    # The difference to the development set shows overfitting.
+    # Fewer errors than on the development set are overfitting.
     _, train_errors = teacher_forced(run.model, run.corpus, seen, max_tokens, run.dtype)
     shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
     scorer = run.model.for_search("bfloat16" if run.dtype == torch.bfloat16 else "float32")
     found = sorted(translate_each(scorer, shared, search, device=run.device))  # by sentence number
     translations = distributed.gather([beam[0].ids for _, beam in found])
-    # Detokenised, so that BLEU is comparable between segmentations and with ``score``.
+    # Detokenised, so that BLEU does not depend on the segmentation.
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
     bleu = detokenized_bleu(texts, development.references, lowercase=development.lowercase)
     return Validation(cross_entropy, errors, bleu, train_errors)

@@ -1,4 +1,4 @@
-"""Checks of a planned training against its data, before hours are spent on it."""
+"""Warnings about an experiment that does not suit its data."""
 
 from math import ceil
 from pathlib import Path
@@ -8,14 +8,14 @@ from nmtkit.experiment.schema import Experiment
 from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 from nmtkit.training.settings import Training
 
-# After 1,100 updates on Multi30k (three passes) small forms have 26 to 32 of their 37 BLEU, after 360 from 8 to 22.
+# On Multi30k, small forms reach 26 to 32 of 37 BLEU in 1,100 updates (three passes), and 8 to 22 in 360.
 FEW_UPDATES = 1000
-# The small forms have 20 there, full-size systems on their papers' corpora less than 10.
+# Per target word. Small forms have 20 on Multi30k, full-size systems less than 10 on their papers' corpora.
 MANY_PARAMETERS = 100
 
 
 def examine_plan(experiment: Experiment, data: Path) -> list[str]:
-    """Warnings about a plan that is unlikely to work with a data folder, one phrase each.
+    """Warnings about an experiment that is unlikely to work with a data folder.
 
     Raises UserError for a folder whose text is not encoded.
     """
@@ -25,7 +25,7 @@ def examine_plan(experiment: Experiment, data: Path) -> list[str]:
     updates = planned_updates(experiment.training, src, tgt)
     if updates is not None and updates < FEW_UPDATES:
         findings.append(f"only {updates:,} updates; fewer than {FEW_UPDATES:,} are rarely enough")
-    words = tgt.tokens + tgt.lines  # with end-of-sentence marks
+    words = tgt.tokens + tgt.lines  # with end marks
     parameters = parameters_by_part(experiment, *vocabulary_sizes(experiment, data))["total"]
     share = parameters / max(1, words)
     if share > MANY_PARAMETERS:
@@ -37,10 +37,9 @@ def examine_plan(experiment: Experiment, data: Path) -> list[str]:
 
 
 def planned_updates(training: Training, src: Encoded, tgt: Encoded) -> int | None:
-    """The maximum number of updates of a run on this text; None if only early stopping ends it.
+    """The maximum number of updates of a run on this training text; None if only early stopping ends it.
 
-    src, tgt: both sides of the training text. With batches in tokens this is a lower bound, because batches are not
-    always full.
+    With batches in tokens this is a lower bound, because batches are not always full.
     """
     per_epoch = None
     if training.batch_sentences is not None:

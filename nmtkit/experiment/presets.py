@@ -1,9 +1,8 @@
-"""Presets: the published systems as plain values, one YAML file in ``nmtkit/presets`` for each of ``nmtkit/models``.
+"""Presets: the configurations of the published systems, one YAML file in ``nmtkit/presets`` for each model file.
 
-A file reads like its paper's tables. ``base`` is a complete experiment, every value with its section; each of
-``systems`` is a row of a table with what differs from the base, merged into it like ``--config``. Every system has a
-small form for 10,000 to 200,000 pairs, NAME-small: the system with the file's ``small`` merged in, then its own
-``small``. The file's ``small`` never enlarges a size of the model.
+``base`` is a complete experiment, with the section of the paper behind every value; each of ``systems`` is a row of a
+table, with the values that differ from the base. Every system has a small form for 10,000 to 200,000 pairs, NAME-small:
+the system with the file's ``small`` merged in, which enlarges no size of the model, and then its own ``small``.
 """
 
 import copy
@@ -18,17 +17,15 @@ from typing import Any
 from nmtkit import config as configs
 from nmtkit.errors import UserError
 
-# Keys of a system that describe its row in the paper; ``task`` is one of the file's ``tasks``.
-_ROW = ("section", "task", "score", "parameters", "small")
-# The parts of an experiment in which a system may differ from its base.
-_PARTS = ("model", "data", "training", "search")
+_ROW = ("section", "task", "score", "parameters", "small")  # keys of a system; ``task`` is one of the file's ``tasks``
+_PARTS = ("model", "data", "training", "search")  # the parts in which a system may differ from its base
 # The required keys of a file and of its base.
 _FILE = ("paper", "tasks", "base", "small", "systems")
 _BASE = ("task", "architecture", *_PARTS)
 
-SMALL = "-small"  # suffix of a small form's name
-DEFAULT = "nematus-low-resource-small"  # what `nmtkit train` trains, also by the name "small"
-# ``paper.task`` of a small form. Its score is ours, and null if it was not trained.
+SMALL = "-small"  # suffix of small forms
+DEFAULT = "nematus-low-resource-small"  # the default of `nmtkit train`, also called "small"
+# ``paper.task`` of a small form. Its score was measured here, and is null if it was not trained.
 TRAINED = (
     "Multi30k English-German, 29,000 pairs, trained here (recipes/multi30k/README.md); test2016, sacreBLEU 13a, cased"
 )
@@ -52,7 +49,7 @@ def preset_names() -> list[str]:
 
 
 def find_preset(name: str) -> Preset:
-    """The preset of this name; ``small`` is the default. Raises UserError with similar names if there is none."""
+    """The preset of this name, or the default for "small". Raises UserError with similar names if there is none."""
     presets = _presets()
     name = DEFAULT if name == "small" else name
     system = presets.get(name.removesuffix(SMALL))
@@ -69,16 +66,16 @@ def find_preset(name: str) -> Preset:
 
 
 def load_preset(name: str) -> dict[str, Any]:
-    """The plain values of a preset as a new dictionary. Raises UserError as ``find_preset`` does."""
+    """A copy of a preset's values. Raises UserError as ``find_preset`` does."""
     preset = find_preset(name)
     return copy.deepcopy({"paper": preset.paper, **configs.merge(preset.base, preset.changes)})
 
 
 def describe_preset(name: str) -> str:
-    """The complete preset as YAML, with the comments of its file; it parses to the values of ``load_preset``.
+    """The complete preset as YAML with the comments of its file; parsed, it has the values of ``load_preset``.
 
-    ``(base: VALUE)`` in a comment marks a value that differs from the base, ``(new)`` one that the base lacks. A
-    comment in the file's ``small`` replaces the base's.
+    A value that differs from the base has the comment ``(base: VALUE)``, and a value that the base lacks ``(new)``.
+    For small forms, comments of the file's ``small`` replace those of the base.
     """
     preset, small = find_preset(name), name.endswith(SMALL)
     text = _text(preset.file)
@@ -87,11 +84,12 @@ def describe_preset(name: str) -> str:
         for key, place in configs.places(text).items()
         if small and key.startswith("small.")
     }
-    for key, value in _additions(preset.changes, preset.base):
+    for path, name, value, _ in _additions(preset.changes, preset.base):
+        key = path + name
         text = _insert(text, key, value, next((c for k, c in comments.items() if f"{k}.".startswith(f"{key}.")), ""))
     changes = {k: v for k, v in configs.flatten(preset.changes).items() if k in configs.flatten(preset.base)}
     places = {key.removeprefix("base."): place for key, place in configs.places(text).items() if key[:5] == "base."}
-    # Last change first, so that earlier places stay valid.
+    # From the last change to the first, so that earlier places stay valid.
     for key in sorted(changes, key=lambda key: places[key].start, reverse=True):
         place = places[key]
         begin, end = text.rindex("\n", 0, place.start) + 1, text.index("\n", place.stop)
@@ -105,21 +103,23 @@ def describe_preset(name: str) -> str:
     return configs.dump_yaml({"paper": preset.paper}) + re.sub(r"(?m)^  ", "", base).rstrip() + "\n"
 
 
-def _additions(changes: Mapping[str, Any], base: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted key and value of everything in ``changes`` that is not in ``base``."""
+def _additions(
+    changes: Mapping[str, Any], base: Mapping[str, Any], path: str = ""
+) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
+    """Each key of ``changes`` that ``base`` lacks: the path of its mapping, key, value, and the mapping in ``base``."""
     for key, value in changes.items():
         if key not in base:
-            yield path + key, value
+            yield path, key, value, base
         elif isinstance(value, Mapping) and isinstance(base[key], Mapping):
             yield from _additions(value, base[key], f"{path}{key}.")
 
 
 def _insert(text: str, key: str, value: Any, comment: str) -> str:
-    """The text of a file with a value added to its base, at the end of the mapping that the key belongs to."""
+    """The text of a preset file with a value added to its base, at the end of the mapping of the key."""
     parent, _, name = f"base.{key}".rpartition(".")
     last = max(place.stop for other, place in configs.places(text).items() if other.startswith(f"{parent}."))
     begin, end = text.rindex("\n", 0, last) + 1, text.index("\n", last)
-    # Inside the braces of a flow mapping, else on a new line.
+    # Within the braces of a flow mapping, or on a new line.
     if f"{parent.rpartition('.')[2]}: {{" in text[begin:last]:
         return f"{text[:last]}, {name}: {configs.inline_yaml(value)}{text[last:]}"
     line = f"{'  ' * key.count('.')}  {name}: {configs.inline_yaml(value)}"
@@ -138,10 +138,7 @@ def _text(file: str) -> str:
 
 
 def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
-    """The systems in a preset file.
-
-    Raises UserError for missing parts, and for keys of a system that the base does not have.
-    """
+    """The presets in a file. Raises UserError for missing parts, and for keys of a system that the base lacks."""
     content = configs.parse_yaml(text, file)
     missing = [key for key in _FILE if not content.get(key)]
     missing += [f"base.{key}" for key in _BASE if not missing and not content["base"].get(key)]
@@ -152,7 +149,7 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
         if not isinstance(system, Mapping):
             raise UserError(f"{file}: {name}: expected what differs from the base, as in {{section: Table 1}}")
         known = {**dict.fromkeys(_ROW), **{part: base[part] for part in _PARTS}}
-        unknown = list(_unknown(system, known))
+        unknown = [configs.unknown_key(path, key, mapping) for path, key, _, mapping in _additions(system, known)]
         if unknown:
             raise UserError(f"{file}: {name}: " + "; ".join(unknown))
         task = system.get("task", content["base"]["task"])
@@ -167,20 +164,20 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
             "section": f"small form of {name}, {section}", "task": TRAINED if own.get("score") else UNTRAINED,
             "score": own.get("score"), "parameters": None,
         }  # fmt: skip
-        changes = {part: system[part] for part in _PARTS if part in system}
-        values = _shrink(configs.merge(base, changes), content["small"], {k: v for k, v in own.items() if k in _PARTS})
+        changes, own_changes = ({part: each[part] for part in _PARTS if part in each} for each in (system, own))
+        values = _shrink(configs.merge(base, changes), content["small"], own_changes)
         small = Preset(file, paper | measured, base, _difference(values, base), None)
         yield name, Preset(file, paper, base, changes, small)
 
 
 def _shrink(values: Mapping[str, Any], small: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a system's small form: ``small`` merged in, then its own."""
+    """The values of a small form: ``values`` with ``small`` and then ``own`` merged in."""
     sizes = {key: value for key, value in small.get("model", {}).items() if type(value) is int}
-    # What the system lacks, such as Deep-ED's attention, stays null.
+    # A null, such as Deep-ED's attention, stays null.
     kept = {key: (old := values["model"][key]) and min(old, most) for key, most in sizes.items()}
     shrunk = configs.merge(configs.merge(configs.merge(values, small), {"model": kept}), own)
     groups = shrunk["training"].get("groups")
-    # null removes a parameter group that this system lacks.
+    # null removes a parameter group.
     if groups is not None:
         shrunk["training"]["groups"] = {name: group for name, group in groups.items() if group is not None}
     return shrunk
@@ -196,12 +193,3 @@ def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str,
         if key not in base or value != old:
             changes[key] = value
     return changes
-
-
-def _unknown(values: Mapping[str, Any], known: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """A message for each key of ``values`` that ``known`` lacks, recursively."""
-    for key, value in values.items():
-        if key not in known:
-            yield configs.unknown_key(path, key, known)
-        elif isinstance(value, Mapping) and isinstance(known[key], Mapping):
-            yield from _unknown(value, known[key], f"{path}{key}.")

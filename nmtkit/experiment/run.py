@@ -1,4 +1,4 @@
-"""Train an experiment in a model folder, from the start or from its newest checkpoint."""
+"""Training of an experiment in a model folder, from the start or from the newest checkpoint."""
 
 import json
 import logging
@@ -39,7 +39,7 @@ def run_experiment(
 ) -> Progress:
     """Train on the data folder ``data`` in the model folder ``path``, from the start or from its newest checkpoint.
 
-    start: a model whose weights initialise a new run, see warm_start.py.
+    start: a model whose weights initialise a new run (warm_start.py).
     """
     folder, config = ModelFolder(path), experiment.training
     if folder.members.is_dir():
@@ -57,9 +57,9 @@ def run_experiment(
     model.to(device)
     optimizer = optimizers.build_optimizer(model, config.optimizer, config.groups)
 
-    # As many training pairs as the development set has, to measure training errors.
+    # Training pairs to measure token errors on, as many as in the development set.
     seen = sample_pairs(corpus, config.max_length, len(development.pairs))
-    # The first process holds the lock for all.
+    # The first process holds the lock for all processes.
     with nullcontext() if distributed.rank() else locked(path, "training"):
         experiment = _with_budget_of_run(experiment, folder)
         progress = _resume(experiment, data, folder, model, optimizer, None if start is None else ModelFolder.at(start))
@@ -80,7 +80,7 @@ def run_experiment(
             run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))
             log.info("training.batch_tokens: auto is %s here", f"{run.settings.batch_tokens:,}")
             if not distributed.rank():
-                # Replaces ``auto`` in the configuration, so that the resumed run has the same batches.
+                # Saved in place of ``auto``, so that a resumed run has the same batches.
                 folder.write_config(configs.to_dict(replace(experiment, training=run.settings)))
                 folder.seal()
         loop.train(run, partial(validate, run, development, seen, experiment.search))
@@ -91,10 +91,10 @@ def _with_budget_of_run(experiment: Experiment, folder: ModelFolder) -> Experime
     """``experiment`` with the ``batch_tokens`` that ``auto`` resolved to when the run in ``folder`` began."""
     if experiment.training.batch_tokens != "auto" or not folder.updates():
         return experiment
-    began = load_experiment(folder)
-    if began.training.batch_tokens is None:
+    tokens = load_experiment(folder).training.batch_tokens
+    if tokens is None:
         return experiment  # check_unchanged refuses it
-    return replace(experiment, training=replace(experiment.training, batch_tokens=began.training.batch_tokens))
+    return replace(experiment, training=replace(experiment.training, batch_tokens=tokens))
 
 
 def _resume(
@@ -105,7 +105,7 @@ def _resume(
     optimizer: torch.optim.Optimizer,
     start: ModelFolder | None,
 ) -> Progress:
-    """Prepare ``folder`` and restore its newest checkpoint, or else the weights of ``start``."""
+    """Prepare ``folder``, and restore its newest checkpoint or else the weights of ``start``."""
     first, saved_steps = distributed.rank() == 0, folder.updates()
     if first and saved_steps:
         if start is not None:
@@ -120,18 +120,18 @@ def _resume(
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
         progress.finished = progress.end(experiment.training)
         log.info("resuming from update %d in %s", progress.update, folder)
-    # A process that sees another folder would train from another state without an error.
+    # A process with another folder would start from another state without an error.
     if distributed.highest(progress.update) != progress.update:
         raise UserError(f"{folder}: differs between processes; it must be on a disk that all machines share")
     if first:
         folder.write_ranking(progress.best)
-        # A killed run has logged updates after its last checkpoint, which are now repeated.
+        # A killed run may have logged updates after its last checkpoint, which are now repeated.
         metrics.rewind_metrics(folder, progress)
     return progress
 
 
 def _precision(wanted: TrainingPrecision, progress: Progress, device: torch.device) -> torch.dtype:
-    """The number format of products: what ``auto`` chose when the run began, else the first process's choice."""
+    """The number format of products; for ``auto``, that of the resumed run, or else what the first process chooses."""
     if wanted == "auto" and progress.precision:
         wanted = "bfloat16" if progress.precision == "bfloat16" else "float32"
     low = distributed.rank() == 0 and dtype_of(wanted, device) == torch.bfloat16
@@ -139,7 +139,7 @@ def _precision(wanted: TrainingPrecision, progress: Progress, device: torch.devi
 
 
 def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, origin: Origin | None) -> None:
-    """Make ``folder`` self-contained: resolved configuration, vocabularies, and everything prep learnt.
+    """Write everything but weights to ``folder``: configuration, vocabularies, and the models that prep learnt.
 
     origin: the checkpoint that initialises a new run, if any.
     """
@@ -164,7 +164,7 @@ def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, orig
 
 
 def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> None:
-    """Raise UserError with old and new values if the run in ``folder`` cannot be resumed as ``experiment``."""
+    """Raise UserError, and log old and new values, if the run in ``folder`` cannot be resumed as ``experiment``."""
     folder.check()
     began = load_experiment(folder)
     old, new = configs.flatten(configs.to_dict(began)), configs.flatten(configs.to_dict(experiment))
@@ -200,7 +200,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
 
 
 def _on_resume(key: str) -> configs.Resume:
-    """Whether a run that goes on may change this key of the configuration."""
+    """Whether a resumed run may change this key of the configuration."""
     part, _, name = key.partition(".")
     if part == "training":
         return on_resume(name)
@@ -210,12 +210,12 @@ def _on_resume(key: str) -> configs.Resume:
 
 
 def _summary(vocabulary: Vocabulary) -> str:
-    """A short description that distinguishes vocabularies."""
+    """The size and the fingerprint of a vocabulary."""
     return f"{len(vocabulary):,} words, {vocabulary.fingerprint[:12]}"
 
 
 def _texts(data: Path) -> dict[str, str]:
-    """Hashes of the tokenised texts and alignments that a data folder's ids were made from, without the test set."""
+    """Hashes of the tokenised texts and alignments that were encoded in a data folder, without the test set."""
     entries = {name: entry for name, entry in read_header(data).items() if not name.startswith("test")}
     texts = {name: entry.text for name, entry in entries.items()}
     return texts | {f"{name}, annotated": entry.alignment for name, entry in entries.items() if entry.alignment}

@@ -17,7 +17,7 @@ from nmtkit.training.settings import Training
 
 @dataclass(frozen=True)
 class Paper:
-    """The publication of a system and its reported figures; null if the paper does not state one."""
+    """The paper of a system and its reported figures; null for a figure that it does not report."""
 
     title: str
     section: str  # tables and sections that define the system
@@ -28,10 +28,10 @@ class Paper:
 
 @dataclass(frozen=True)
 class Data:
-    """The data of the paper. A run takes vocabulary sizes from its own data folder."""
+    """The data of the paper. A run has the vocabulary sizes of its data folder."""
 
     segmentation: str
-    src_vocab: int  # with the four symbols
+    src_vocab: int  # the four symbols included
     tgt_vocab: int
 
     def __post_init__(self) -> None:
@@ -45,9 +45,9 @@ class Data:
 
 @dataclass(frozen=True)
 class Experiment:
-    """All settings of a run except its data; the form of presets, dry runs and config.yaml.
+    """All settings of a run except its data: the schema of presets and of config.yaml.
 
-    ``model`` is the Config of the architecture file ``models/<architecture>.py``.
+    ``model`` is the Config of ``models/<architecture>.py``.
     """
 
     paper: Paper
@@ -58,7 +58,7 @@ class Experiment:
     search: Search
 
     def build(self, src_words: int, tgt_words: int) -> Seq2Seq:
-        """The model with PyTorch's random initialisation; on the meta device it has shapes only."""
+        """The model, with PyTorch's random initialisation unless it is built on the meta device."""
         try:
             model: Seq2Seq = _architecture(self.architecture).build(self.model, src_words, tgt_words)
         except (RuntimeError, MemoryError) as error:
@@ -69,7 +69,7 @@ class Experiment:
 
 
 def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
-    """An experiment from plain values, checked against every schema; ``where`` is for errors."""
+    """An experiment from plain values. Raises UserError that begins with ``where`` if they do not fit the schema."""
     architecture = values.get("architecture")
     if architecture is None:
         raise UserError(f"{where}: architecture: missing; copy it from a preset")
@@ -82,7 +82,7 @@ def load_experiment(folder: ModelFolder) -> Experiment:
 
 
 def _architecture(name: Any) -> Any:
-    """The module models/<name>.py; the files are the list of architectures."""
+    """The module models/<name>.py. Raises UserError if there is none."""
     folder = Path(__file__).parents[1] / "models"
     known = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "base"))
     if name not in known:

@@ -1,4 +1,4 @@
-"""The size of an experiment's model: parameters, and memory for training."""
+"""The size of a model: parameters, and memory for training."""
 
 from pathlib import Path
 
@@ -7,24 +7,19 @@ import torch
 from nmtkit.data.doctor import Finding
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.experiment.schema import Experiment
-from nmtkit.folders import TextFiles
+from nmtkit.folders import SIDES, TextFiles
 from nmtkit.machine.memory import free_memory
 from nmtkit.models.base import count_parameters
 
 
 def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
     """The sizes of the vocabularies of the data folder, or the paper's if it has none yet."""
-    text = TextFiles(data)
-    if not text.vocabulary("src").exists():
-        return experiment.data.words
-    return len(Vocabulary.load(text.vocabulary("src"))), len(Vocabulary.load(text.vocabulary("tgt")))
+    source, target = map(TextFiles(data).vocabulary, SIDES)
+    return (len(Vocabulary.load(source)), len(Vocabulary.load(target))) if source.exists() else experiment.data.words
 
 
 def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:
-    """The number of parameters of each part of the model and, as "total", of all; tied ones count once.
-
-    The model is built on the meta device, without data.
-    """
+    """The number of parameters of each part of the model, and "total"; tied parameters count once."""
     with torch.device("meta"):
         model = experiment.build(src_words, tgt_words)
     parts = {
@@ -41,7 +36,7 @@ def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -
 def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Finding]:
     """A finding if weights, gradients and optimizer state exceed the free memory of the GPU or the machine.
 
-    Activations need further memory, which training.pass_tokens bounds.
+    Activations, which training.pass_tokens limits, are not counted.
     """
     config = experiment.training.optimizer
     # Weights, gradients and each moment have the same size.

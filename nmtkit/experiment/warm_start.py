@@ -1,7 +1,7 @@
 """Warm start: a new run is initialised with the weights of a model, for example for fine-tuning.
 
-Embedding rows are matched by the spelling of words, so vocabularies may differ; new words keep their random
-initialisation. Optimizer state, learning rate schedule and random numbers start afresh.
+The vocabularies may differ: embeddings are matched by word, and new words keep their random initialisation. Optimizer
+state, learning rate schedule and random numbers start afresh.
 """
 
 import json
@@ -33,15 +33,15 @@ log = logging.getLogger(__name__)
 class Origin:
     """The checkpoint that initialised a run: the content of origin.json."""
 
-    model: str  # path of its model folder
+    model: str  # path of the model folder
     update: int
-    crc32: str  # of its weights
-    taken: dict[SideName, int]  # words whose rows were copied, symbols included
-    new: dict[SideName, int]  # words that the model lacks
+    crc32: str  # of the weights
+    taken: dict[SideName, int]  # number of words whose weights were copied, symbols included
+    new: dict[SideName, int]  # number of words that the model lacks
 
 
 class _Words(NamedTuple):
-    """The vocabularies of a side, in the initial model and in the data folder."""
+    """The vocabularies of the initial model and of the data folder, for one side."""
 
     model: Vocabulary
     data: Vocabulary
@@ -67,13 +67,13 @@ class _Words(NamedTuple):
 def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: ModelFolder) -> Origin:
     """Copy the weights of ``start`` into a model built for the data folder ``data``, and log the vocabularies' overlap.
 
-    Raises UserError for another architecture or sizes, and for vocabularies without a common word.
+    Raises UserError for another architecture or other sizes, and for vocabularies without a common word.
     """
     path = start.chosen_weights()
     _check_same_model(load_experiment(start), experiment, start)
     words = {side: _Words.load(start, data, side) for side in SIDES}
     weights, sides = load_weights(path), sides_of_words(experiment)
-    for name, tensor in model.state_dict().items():  # in-place: they share the model's memory
+    for name, tensor in model.state_dict().items():  # changes the model: the tensors share its memory
         if name in sides:
             vocabulary = words[sides[name]]
             tensor[vocabulary.data_rows] = weights[name][vocabulary.model_rows].to(tensor.device)
@@ -97,12 +97,12 @@ def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: Mode
 
 
 def _sum_of(weights: Path) -> str:
-    """The CRC-32 of a weights file as in origin.json."""
+    """The CRC-32 of a weights file, as in origin.json."""
     return f"{crc32(weights):08x}"
 
 
 def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) -> None:
-    """Raise UserError unless the two models compute the same; dropout may differ."""
+    """Raise UserError unless the configurations of the models are equal; dropout may differ."""
     old, new = (flatten({"architecture": e.architecture, "model": to_dict(e.model)}) for e in (theirs, ours))
     different = [
         f"{key} is {old.get(key)} there and {new.get(key)} here"
@@ -116,8 +116,8 @@ def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) 
 
 
 def sides_of_words(experiment: Experiment) -> dict[str, SideName]:
-    """The parameters with a row for each word, and the side of the vocabulary."""
-    # Found by shape, for any architecture: they grow with the vocabulary.
+    """The parameters that have a row for each word of a vocabulary, with its side."""
+    # In any architecture, these are the ones whose shape depends on the size of a vocabulary.
     with torch.device("meta"):
         few, source, target = (
             {name: tensor.shape for name, tensor in experiment.build(*words).state_dict().items()}
@@ -138,7 +138,7 @@ def _log_overlap(checkpoint: Path, words: Mapping[SideName, _Words]) -> None:
 
 
 def _preparation(folder: Path, side: SideName) -> tuple[Side, list[bytes]]:
-    """Everything that determines how a side's raw text is tokenised."""
+    """The settings and learnt models that determine the tokens of a side."""
     prep, text = load_prep(folder), TextFiles(folder)
     learnt = [path.read_bytes() for path in text.learnt(side) if path.is_file()]
     return prep.src if side == "src" else prep.tgt, learnt
@@ -155,7 +155,7 @@ def check_origin(folder: ModelFolder, start: ModelFolder) -> None:
     began = "with random weights"
     if folder.origin.exists():
         values = read_json(folder.origin, "restore it from a backup, or train again")
-        # The same path, where the best checkpoint may have changed, or the same weights at any path.
+        # The same path (its best checkpoint may have changed since), or the same weights at any path.
         same_place = values.get("model") == str(real_path(start.path)) and start.update in (None, values.get("update"))
         if same_place or (start.path.is_dir() and values.get("crc32") == _sum_of(start.chosen_weights())):
             return

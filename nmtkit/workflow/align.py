@@ -23,10 +23,7 @@ THRESHOLD = 100  # Luong et al. 2015
 # fmt: off
 @dataclass(frozen=True)
 class AlignOptions:
-    """The options of ``align``, in the order of its help.
-
-    Two defaults are None, so that an option without effect can be refused.
-    """
+    """The options of ``align``, in the order of its help."""
 
     data: Path | str = option("data", DATA)
     _: KW_ONLY
@@ -43,7 +40,7 @@ class AlignOptions:
 
     @property
     def links(self) -> Path:
-        """The file of links that ``gold`` judges."""
+        """The file of links that ``gold`` scores."""
         return Path(self.data) / "train.align" if self.pharaoh is None else Path(self.pharaoh)
 # fmt: on
 
@@ -51,20 +48,19 @@ class AlignOptions:
 def align_words(options: AlignOptions) -> "AlignmentReport | Quality":
     """Align the words of the training text, and write the links and a lexicon to the data folder: ``nmtkit align``.
 
-    pharaoh: the links of another aligner instead of eflomal's. gold: nothing is written; the links of ``pharaoh``, or
-    else those of the data folder, are scored, and their quality is returned. Raises UserError for links that do not fit
-    the text, and for arguments that exclude each other.
+    pharaoh: the links of another aligner. gold: write nothing, but score the links of ``pharaoh``, or of the data
+    folder, and return their quality. Raises UserError for links that do not match the text, and for arguments that
+    exclude each other.
     """
     if options.gold is not None:
         if options.symmetrize is not None or options.threshold is not None:
-            raise UserError("`gold` only scores an alignment that is there; leave out `symmetrize` and `threshold`")
+            raise UserError("`gold` only scores an existing alignment; leave out `symmetrize` and `threshold`")
         return _quality(options.links, Path(options.gold))
     if options.pharaoh is not None and options.symmetrize is not None:
         raise UserError("`symmetrize`: the links of `pharaoh` are taken as they are; leave one of the two out")
 
     from nmtkit.data.alignment import align_with_program, take_alignment
 
-    # Not ``or``: a threshold of 0 keeps every pair that is linked at all.
     threshold = THRESHOLD if options.threshold is None else options.threshold
     if options.pharaoh is not None:
         return take_alignment(Path(options.data), options.links, threshold)
@@ -77,7 +73,7 @@ align = by_keyword(AlignOptions, align_words)
 def _quality(alignment: Path, gold: Path) -> Quality:
     """Precision, recall and AER of an alignment. Raises UserError if the files differ in length."""
     check_read_once((alignment, gold))
-    # Each is read once, because it may be a pipe, and a long alignment of another text not to its end.
+    # Each file is read once, because it may be a pipe.
     golds = list(read_gold(gold))
     links = list(islice(read_alignment(alignment), len(golds) + 1))
     if len(links) != len(golds):

@@ -27,8 +27,8 @@ class AverageOptions:
 def write_average(options: AverageOptions) -> list[Path]:
     """Write the mean of checkpoints of the run ``model`` to the folder ``output``: ``nmtkit average``.
 
-    Without ``checkpoints``, ``best`` or ``last`` it is the mean of all the best ones that were kept. Returns the
-    folders of the checkpoints. Raises UserError for checkpoints that are missing or not of one run.
+    By default it is the mean of all the best checkpoints that were kept. Returns the folders of the checkpoints. Raises
+    UserError for checkpoints that are missing or of different runs.
     """
     from nmtkit.training import averaging
 

@@ -1,4 +1,4 @@
-"""``contrast``: how often a model prefers the right translation to one with a known error."""
+"""``contrast``: how often a model prefers the correct translation to one with a known error."""
 
 import os
 from collections.abc import Sequence
@@ -38,11 +38,11 @@ class ContrastOptions:
 def accuracies(options: ContrastOptions) -> "dict[str, list[Accuracy]]":
     """How often a model, or an ensemble, prefers the correct translation to one with an error: ``nmtkit contrast``.
 
-    The accuracy by ``type``, with that of all errors as the last one, by ``distance`` and by ``frequency``; a list is
-    empty where the sets do not say it. sets: files of JSON, or folders; source, correct, incorrect: three files that
-    correspond. Raises UserError for sets that cannot be read or have no errors of these types.
+    Returns the accuracy by ``type``, with the total at the end, by ``distance`` and by ``frequency``; the last two are
+    empty if the sets do not have them. sets: JSON files, or folders; source, correct, incorrect: three line-aligned
+    files. Raises UserError for sets that cannot be read or have no errors of these types.
     """
-    files = [None if path is None else Path(path) for path in (options.source, options.correct, options.incorrect)]
+    files = [Path(path) for path in (options.source, options.correct, options.incorrect) if path is not None]
     entries = read_entries(paths(options.sets), options.types, files)
 
     from nmtkit.translation import loading
@@ -55,20 +55,19 @@ def accuracies(options: ContrastOptions) -> "dict[str, list[Accuracy]]":
 contrast = by_keyword(ContrastOptions, accuracies)
 
 
-def read_entries(sets: Sequence[Path], types: Sequence[str], files: Sequence[Path | None] = ()) -> "list[Entry]":
-    """The entries of all sets, with the errors of these types; an empty list means all types.
+def read_entries(sets: Sequence[Path], types: Sequence[str], files: Sequence[Path] = ()) -> "list[Entry]":
+    """The entries of all sets with the errors of these types, or of all types if ``types`` is empty.
 
-    files: source, correct and incorrect translations, which are a set, too. Raises UserError where there is nothing, or
-    a type that has no error.
+    files: the source, correct and incorrect translations of another set. Raises UserError for no set, for a set without
+    errors, and for a type without errors.
     """
     from nmtkit.evaluation.contrast import read_json, read_line_aligned
 
-    # JSON, folders and the three files may all be given: their entries are one test set.
     entries = []
-    if files and all(files):
-        source, correct, incorrect = filter(None, files)
+    if len(files) == 3:
+        source, correct, incorrect = files
         entries += read_line_aligned(source, correct, incorrect, incorrect.name)
-    elif any(files) or not sets:
+    elif files or not sets:
         raise UserError("give a set (JSON, or a folder), or all of `source`, `correct` and `incorrect`")
     for path in sets:
         if path.is_dir():
@@ -78,25 +77,24 @@ def read_entries(sets: Sequence[Path], types: Sequence[str], files: Sequence[Pat
         else:
             entries += read_json(path)
     if types:
-        # A dict and not a set, so that the message names the types in the order of the files.
-        known = dict.fromkeys(error.type for entry in entries for error in entry.errors)
+        known = dict.fromkeys(error.type for entry in entries for error in entry.errors)  # in the order of the files
         for wanted in types:
             if wanted not in known:
                 raise UserError(f"`types` {wanted}: no such errors; there are {', '.join(known)}")
         entries = [entry._replace(errors=[e for e in entry.errors if e.type in types]) for entry in entries]
-    entries = [entry for entry in entries if entry.errors]  # without one there is nothing to prefer
+    entries = [entry for entry in entries if entry.errors]
     if not entries:
         raise UserError(f"{', '.join(map(str, sets))}: has no errors: there is nothing to compare")
     return entries
 
 
 def measure(translator: "Translator", entries: "list[Entry]") -> "dict[str, list[Accuracy]]":
-    """The accuracy by type, with that of all of them below, by distance and by frequency; with a progress bar."""
+    """The accuracy by type, with the total at the end, by distance and by frequency; shows a progress bar."""
     from nmtkit.evaluation.contrast import by_distance, by_frequency, by_type, judge, total
     from nmtkit.machine.progress import progress
 
     scores: list[list[float]] = []
-    # In windows, not in one call: the bar moves, and only one window's scores of tokens are held at once.
+    # In windows, so that the bar moves, and the log-probabilities of tokens do not fill the memory.
     with progress("scoring", len(entries)) as advance:
         for start in range(0, len(entries), SHOWN_TOGETHER):
             window = entries[start : start + SHOWN_TOGETHER]
@@ -113,7 +111,7 @@ def measure(translator: "Translator", entries: "list[Entry]") -> "dict[str, list
 
 
 def _only(folder: Path, name: str) -> Path:
-    """The one file with that name, whatever the language behind it. Raises UserError if there is none, or several."""
+    """The only file NAME.LANGUAGE in a folder. Raises UserError if there is none or several."""
     files = sorted(folder.glob(f"{name}.*"))
     if len(files) != 1:
         raise UserError(f"{folder}: has {len(files)} files {name}.*; expected one, as in {name}.de")

@@ -47,9 +47,8 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
 
     raw, data, model = Path(options.raw), Path(options.data), options.model
     files, src, tgt = find_raw(raw, options.src_lang, options.tgt_lang)
-    # Text first: what is wrong there is wrong in everything made from it.
     findings = examine_text(files, src, tgt)
-    if "dev" not in files and not (data / "dev.src").exists():  # which prep may have sampled from the training text
+    if "dev" not in files and not (data / "dev.src").exists():  # prep may have sampled one from the training text
         remedy = "nmtkit prep --dev-size samples one from the training text"
         findings.append(Finding(raw, f"no development set, without which nmtkit train fails; {remedy}", fatal=True))
     if (data / "manifest.json").exists():

@@ -1,4 +1,4 @@
-"""``translate_document``: a file with its formatting."""
+"""``translate_document``: translation of a file with its formatting."""
 
 import sys
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from nmtkit.translation.request import Request
 from nmtkit.workflow.shared import models_at
 from nmtkit.workflow.translate import BEST, TranslateOptions, models_of, translate_windows
 
-# Of a request: what is for lines, and not for documents.
+# The fields of a request that are for lines only.
 _FOR_LINES = ("n_best", "prefixes", "references", "alignment", "attention", "tokenized")
 
 
@@ -28,10 +28,10 @@ class DocumentOptions(TranslateOptions):
 
 
 def write_document(input: Path | str, output: Path | str, request: Request, options: TranslateOptions) -> None:
-    """Translate the document ``input`` and write it to ``output``, when it is complete; "-" is standard output.
+    """Translate the document ``input`` and write it to ``output`` when it is complete; "-" is standard output.
 
-    Raises UserError for a file that cannot be read as a document, for a request that is for lines, and as
-    ``translate_windows`` does; then nothing is written.
+    On an error, nothing is written. Raises UserError for a file that cannot be read as a document, for a request that
+    is for lines, and as ``translate_windows`` does.
     """
     for name in _FOR_LINES:
         if getattr(request, name):
@@ -51,12 +51,11 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     src, tgt = translator.sources[0].pipeline.side.language, translator.tgt_pipeline.side.language
     document = read_document(str(input), data, options.columns, tgt)
     planned = plan(document.segments, src, tgt, stand_ins(translator), keep)
-    lines = planned.sentences
-    found = chain.from_iterable(
-        translate_windows(lines, replace(request, attention=planned.aligned, quality=True), options)
-    )
-    aligned = (align(translator, line, best) for line, [best] in zip(lines, found, strict=True))
-    content = document.write(planned.finish(aligned))
+    windows = translate_windows(
+        planned.sentences, replace(request, attention=planned.aligned, quality=True), options
+    )  # fmt: skip
+    found = zip(planned.sentences, chain.from_iterable(windows), strict=True)
+    content = document.write(planned.finish(align(translator, line, best) for line, [best] in found))
     if str(output) == "-":
         sys.stdout.buffer.write(content)
         return
@@ -65,12 +64,12 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
 
 
 def write_translation(options: DocumentOptions) -> None:
-    """Translate a document with its formatting: HTML and the other formats that ``nmtkit translate`` lists.
+    """Translate a document, in a format that ``nmtkit translate`` lists, with its formatting.
 
-    keep: regular expressions of what is copied as it is, beside placeholders such as ``{name}`` and ``%1$s``, URLs and
-    e-mail addresses. columns: of a table, those that are translated. The other arguments are those of ``translate``.
-    Raises UserError for a file that cannot be read as a document, for a request that is for lines of text, and as
-    ``translate`` does; then nothing is written.
+    keep: regular expressions for text to copy, in addition to placeholders such as ``{name}`` and ``%1$s``, URLs and
+    e-mail addresses. columns: the columns of a table to translate. The other arguments are those of ``translate``. On
+    an error, nothing is written. Raises UserError for a file that cannot be read as a document, for a request that is
+    for lines of text, and as ``translate`` does.
     """
     write_document(options.input, options.output, options.request, options)
 

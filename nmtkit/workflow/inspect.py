@@ -1,4 +1,4 @@
-"""``inspect``: a model's parts and sizes, what it will cost, and how gradients flow through it."""
+"""``inspect``: the parts and sizes of a model, the cost of training it, and its gradient flow."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from nmtkit.models.base import Seq2Seq
     from nmtkit.training.estimate import Estimate
 
-PAIRS, LONGEST = 32, 50  # sentence pairs, and tokens of their longer side, in the batch of the gradients
-# Words of each vocabulary of the model that is timed: time and memory of the real ones are added by calculation.
-PROBE_WORDS = 64
+PAIRS, LONGEST = 32, 50  # sentence pairs in the batch for gradients, and tokens of their longer sides
+PROBE_WORDS = 64  # in each vocabulary of the model that is timed; the cost of full vocabularies is calculated
 
 
 # fmt: off
@@ -42,7 +41,7 @@ class InspectOptions:
 
 @dataclass(frozen=True)
 class FlowOptions(InspectOptions):
-    """The options of ``gradient_flows``: those of ``inspect``, and values that are compared."""
+    """The options of ``gradient_flows``: those of ``inspect``, and configurations to compare."""
 
     _: KW_ONLY
     compare: Sequence[str] = option((), Option(
@@ -56,27 +55,29 @@ class Inspection:
     """The result of ``inspect``."""
 
     experiment: "Experiment"
-    words: tuple[int, int]  # source and target words of the data folder, or of the paper
-    parameters: dict[str, int]  # of each part with these words, and their ``total``
-    parameters_of_paper: dict[str, int]  # the same with the paper's words
-    shapes: dict[str, list[int]]  # of every parameter, by its name
+    words: tuple[int, int]  # sizes of the vocabularies of the data folder, or the paper's
+    parameters: dict[str, int]  # of each part with these vocabularies, and the ``total``
+    parameters_of_paper: dict[str, int]  # the same with the paper's vocabularies
+    shapes: dict[str, list[int]]  # of every parameter, by name
     device: "torch.device"
-    training: "Estimate"  # the memory and the speed to expect on the device, in float32
+    training: "Estimate"  # memory and speed on the device, in float32
 
 
 class Flow(NamedTuple):
-    """The gradient flow through a model."""
+    """The gradient flow of a model."""
 
     layers: "list[Layer]"  # bottom first
-    attention: "list[Saturation]"  # of its additive attention, if it has any
+    attention: "list[Saturation]"  # of each additive attention
 
 
 def examine(options: InspectOptions) -> Inspection:
-    """The parts of a model, its sizes, and what its training will cost: ``nmtkit inspect``.
+    """The parts and sizes of a model, and the cost of training it: ``nmtkit inspect``.
 
-    model: a preset or a model folder. Sizes are those with the vocabularies of the folder ``data``, if it has any.
-    Raises UserError for an unknown model, and for settings of a trained one.
+    model: a preset or a model folder. Sizes are computed for the vocabularies of the folder ``data``, if it has any.
+    Raises UserError for an unknown model, and for settings of a trained model.
     """
+    import torch
+
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
     from nmtkit.training.estimate import estimate
     from nmtkit.translation.loading import choose_device
@@ -86,26 +87,25 @@ def examine(options: InspectOptions) -> Inspection:
     words = vocabulary_sizes(planned, Path(options.data))
     parameters = parameters_by_part(planned, *words)
     paper = parameters_by_part(planned, *planned.data.words)
-    # The full vocabularies would take much memory and say little: their part is added by calculation.
+    with torch.device("meta"):  # shapes without memory
+        shapes = {name: list(parameter.shape) for name, parameter in planned.build(*words).named_parameters()}
     small = planned.build(PROBE_WORDS, PROBE_WORDS)
     costs = estimate(small, planned.training, parameters["total"], words[1], device)
-    return Inspection(planned, words, parameters, paper, _shapes(planned, words), device, costs)
+    return Inspection(planned, words, parameters, paper, shapes, device, costs)
 
 
 def compare_flows(options: FlowOptions) -> dict[str, Flow]:
     """The norms of each layer's activations and gradients on one batch: ``nmtkit inspect --gradients``.
 
-    One flow for the model, with the initial weights of a training run or with those of a model folder, and one
-    for each change in ``compare``, such as "model.fast_forward=none". Raises UserError as ``inspect``.
+    Returns the flow of the model, with the weights of a model folder or the initial weights of a preset, and of the
+    model with each change in ``compare``, such as "model.fast_forward=none". Raises UserError as ``inspect`` does.
     """
     from nmtkit.evaluation.gradients import gradient_flow
     from nmtkit.evaluation.saturation import saturation
     from nmtkit.translation.loading import choose_device
 
-    # The model itself comes first, as what the others are compared with.
     plans = {str(options.model): _plan(options), **{change: _plan(options, change) for change in options.compare}}
     data, device = Path(options.data), choose_device(options.device)
-    # One batch for all models, so that they can be compared.
     batch = _batch(data).to(device)
     flows = {}
     for name, (planned, folder) in plans.items():
@@ -119,7 +119,7 @@ gradient_flows = by_keyword(FlowOptions, compare_flows)
 
 
 def _plan(options: InspectOptions, *changes: str) -> "tuple[Experiment, Path | None]":
-    """The experiment of a preset with its settings and these changes, or that of a model folder and the folder.
+    """The experiment of a preset with the user's settings and these changes, or of a model folder, and that folder.
 
     Raises UserError for an ensemble, for a folder without a model, and for settings of a trained model.
     """
@@ -130,10 +130,9 @@ def _plan(options: InspectOptions, *changes: str) -> "tuple[Experiment, Path | N
     # A folder wins over a preset of its name.
     folder = ModelFolder.at(Path(model), None if options.checkpoint is None else str(options.checkpoint))
     trained = folder.config.exists()
-    # Its weights fit its own configuration only.
     if trained and (options.settings or changes):
         raise UserError(f"{model}: a trained model stays as it is; `settings` and `compare` are for presets")
-    # The default names no preset: "no such preset" would be misleading.
+    # For the default, "no such preset" would be misleading.
     if not trained and model == "run":
         raise UserError("run: no model there yet; name a preset, for example: nmtkit inspect deep-att")
     if folder.path.is_dir():
@@ -143,32 +142,21 @@ def _plan(options: InspectOptions, *changes: str) -> "tuple[Experiment, Path | N
     return build_experiment(values, model), folder.named if trained else None
 
 
-def _shapes(planned: "Experiment", words: tuple[int, int]) -> dict[str, list[int]]:
-    """The shape of every parameter of the model with so many source and target words, by its name."""
-    import torch
-
-    # On the meta device tensors have a shape and no memory: nothing is initialised, however large the model.
-    with torch.device("meta"):
-        return {name: list(parameter.shape) for name, parameter in planned.build(*words).named_parameters()}
-
-
 def _batch(data: Path) -> "Batch":
-    """A batch of training pairs of similar length, the same one in every call."""
+    """A batch of training pairs of similar length, the same in every call."""
     from nmtkit.data import batches
     from nmtkit.data.corpus import Corpus
 
     corpus = Corpus.open(data, "train")
-    # Pairs that training could use: words on both sides, and not too many for one batch.
     rows = batches.within(corpus, LONGEST)
     if not len(rows):
         raise UserError(f"{data}: no training pair has words on both sides and at most {LONGEST} of them")
-    # With a fixed seed, so that two calls show the same batch.
     [first, *_] = batches.epoch_batches(corpus, rows, sentences=PAIRS, tokens=None, seed=0, epoch=0)
     return batches.collate(corpus, first)
 
 
 def _build(planned: "Experiment", data: Path, device: "torch.device", folder: Path | None) -> "Seq2Seq":
-    """The model with the weights in ``folder``, or with initial ones if that is None."""
+    """The model with the weights in ``folder``, or else with the initial weights of a training run."""
     import torch
 
     from nmtkit.experiment.model import load_model
@@ -177,7 +165,6 @@ def _build(planned: "Experiment", data: Path, device: "torch.device", folder: Pa
 
     if folder:
         return load_model(folder, device)[0]
-    # As training begins: the values that a run with this seed starts from.
     torch.manual_seed(planned.training.seed)
     model = planned.build(*vocabulary_sizes(planned, data))
     optimizers.initialise(model, planned.training.groups)

@@ -1,4 +1,4 @@
-"""``models``: every preset beside what its paper reports."""
+"""``models``: the presets and the figures of their papers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +24,28 @@ class ModelsOptions:
 def describe_presets(options: ModelsOptions) -> list[dict[str, Any]]:
     """Every preset, or the one of that name, with its paper's figures: ``nmtkit models --json``.
 
-    ``parameters_ours`` are the millions of the model as nmtkit builds it, with the paper's vocabularies. Raises
-    UserError for a preset that does not exist.
+    ``parameters_ours`` are the millions of parameters of nmtkit's model with the paper's vocabularies. Raises UserError
+    for a preset that does not exist.
     """
-    from nmtkit.experiment.presets import preset_names
+    from nmtkit.experiment.presets import find_preset, preset_names
 
     trained = trained_here()
-    return [_record(name, trained) for name in ([options.preset] if options.preset else sorted(preset_names()))]
+    found = {name: find_preset(name) for name in ([options.preset] if options.preset else sorted(preset_names()))}
+    # The keys are an interface for scripts.
+    return [
+        {
+            "preset": name,
+            "architecture": preset.base["architecture"],
+            "paper": preset.paper["title"],
+            "table": preset.paper["section"],
+            "task": preset.paper["task"],
+            "score": preset.paper["score"],
+            "parameters_ours": millions(name),
+            "parameters_paper": preset.paper["parameters"],
+            "trained_here": [folder for folder, config in trained if config.get("paper") == preset.paper],
+        }
+        for name, preset in found.items()
+    ]
 
 
 list_presets = by_keyword(ModelsOptions, describe_presets)
@@ -42,34 +57,14 @@ def trained_here() -> list[tuple[str, dict[str, Any]]]:
     for path in sorted(Path().glob(f"*/{ModelFolder(Path()).config.name}")):
         try:
             check_regular(path.parent)
-            # The block ``paper`` says which preset it was: a folder may have any name.
             folders.append((path.parent.name, load_yaml(path)))
         except UserError:  # a config.yaml that is not nmtkit's
             continue
     return folders
 
 
-def _record(name: str, trained: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    """The preset as plain values."""
-    from nmtkit.experiment.presets import find_preset
-
-    preset = find_preset(name)
-    # The names of the keys are an interface: scripts read them.
-    return {
-        "preset": name,
-        "architecture": preset.base["architecture"],
-        "paper": preset.paper["title"],
-        "table": preset.paper["section"],
-        "task": preset.paper["task"],
-        "score": preset.paper["score"],
-        "parameters_ours": millions(name),
-        "parameters_paper": preset.paper["parameters"],
-        "trained_here": [folder for folder, config in trained if config.get("paper") == preset.paper],
-    }
-
-
 def millions(name: str) -> float:
-    """The parameters of the preset's model in millions, with the paper's vocabularies."""
+    """The number of parameters of a preset's model in millions, with the paper's vocabularies."""
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.experiment.size import parameters_by_part

@@ -1,4 +1,4 @@
-"""``posunk``: replaces the unknown words of translations."""
+"""``posunk``: replacement of unknown words in translations."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -34,28 +34,26 @@ class PosunkOptions:
 def replace_lines(options: PosunkOptions) -> Iterator[str]:
     """Tokenised translations with their unknown words replaced, line by line: ``nmtkit posunk``.
 
-    lines: read as they are needed. Raises UserError for files that do not correspond to them, and for an unknown word
-    without a position or alignment.
+    lines: read as they are needed. Raises UserError for files that do not correspond to them, and for ``<unk>`` without
+    an alignment.
     """
-    # Imports NumPy, for which ``nmtkit --help`` must not wait.
+    # Imports NumPy, which ``nmtkit --help`` must not wait for.
     from nmtkit.align.posunk import UNKNOWN, Matcher, replace_unknown
 
     place, alignment = options.place, options.alignment
-    # Before the first line is read: a lexicon that cannot be used must not cost half an output.
     entries = Lexicon.load(Path(options.lexicon)) if options.lexicon else NO_LEXICON
-    best = entries.best
+    best = entries.best  # read before the first line, so that an invalid lexicon leaves no half output
     vocabulary = Vocabulary.load(Path(options.vocab)) if options.vocab else None
     matcher = Matcher(entries, vocabulary.known, vocabulary.capitals) if vocabulary else None
     pairs = beside_lines(options.lines, Path(options.source), place)
     linked = beside_lines(pairs, Path(alignment), place) if alignment else ((pair, "") for pair in pairs)
     for number, ((line, read), pharaoh) in enumerate(linked, 1):
         target, words = _words(line), _words(read)
-        # Without an alignment every line has an empty one, whose place is never named.
         links = parse_links(pharaoh, alignment or place, number)
         check_links(links, len(words), len(target), alignment or place, number)
         if SPELLINGS[UNK] in target and alignment is None:
             raise UserError(f"{place}:{number}: {SPELLINGS[UNK]} may come from anywhere; give an `alignment`")
-        # A line without unknown words goes through as it came, its spaces included.
+        # A line without unknown words is not changed, nor are its spaces.
         if not UNKNOWN.isdisjoint(target):
             if matcher is None:
                 target, _ = replace_unknown(target, links, words, words, best)
@@ -69,5 +67,5 @@ posunk = by_keyword(PosunkOptions, replace_lines)
 
 
 def _words(line: str) -> list[str]:
-    """The words of a tokenised line. Not ``split()``: other white space, as U+00A0, is a part of a word."""
+    """The words of a tokenised line; unlike ``split()`` it splits at spaces only, and not at U+00A0, for example."""
     return [word for word in line.split(" ") if word]

@@ -1,4 +1,4 @@
-"""``prep``: raw parallel text to a data folder, from plain arguments."""
+"""``prep``: raw parallel text to a data folder."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,11 +6,11 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, check_choice
 from nmtkit.folders import ModelFolder
 from nmtkit.options import Option, by_keyword, option, options_of
 from nmtkit.text.settings import MOSES, Cleaning, Development, Drop, Prep, Side, Tokenizer
-from nmtkit.workflow.shared import JOBS, RAW, SOURCE_LANGUAGE, TARGET_LANGUAGE
+from nmtkit.workflow.shared import JOBS, RAW, SOURCE_LANGUAGE, TARGET_LANGUAGE, several
 
 if TYPE_CHECKING:
     from nmtkit.text.manifest import PrepReport
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TwoFiles = tuple[Path | str, Path | str]
 
-# Of the help.
+# Groups of the help.
 SETS, TOKENS, SEGMENTATION, CLEANING, LARGE = "Sets", "Tokens", "Segmentation", "Cleaning", "Large text"
 
 
@@ -104,14 +104,14 @@ class PrepOptions:
 
 
 def prepare(options: PrepOptions) -> "PrepReport | str":
-    """Make a data folder from raw parallel text: ``nmtkit prep``, whose options have these names and defaults.
+    """Make a data folder from raw parallel text: ``nmtkit prep``.
 
     raw: a folder with {train,dev,test}.LANGUAGE; or else train, dev, test: two files each. tokenizer,
     tokenizer_command, protect, drop: one or several, as on the command line (``tokenizer="zh=characters"``). like: a
-    data or model folder whose text this one is to match. Returns a report with the manifest, which prints for people,
-    or for a ``shard`` such as "1/8" a line of text. As always in Python, a script that starts processes (``jobs``) must
-    do so below ``if __name__ == "__main__":``. Raises UserError for text that cannot be used, and for arguments that
-    exclude each other.
+    data or model folder whose settings and learnt models are used. Returns a report with the manifest, or for a
+    ``shard`` such as "1/8" a line of text; both can be printed. As always in Python, a script that starts processes
+    (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for invalid text, and for arguments
+    that exclude each other.
     """
     text = (TOKENS, SEGMENTATION)
     given = [
@@ -128,7 +128,6 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
         raise UserError("`bpe` and `sentencepiece`: words are split by one of them; leave the other out")
     if options.train is None and (options.dev or options.test):
         raise UserError("`dev` and `test` need `train`; without it, all three are read from `raw`")
-    # A shard has its own pairs only.
     if shard and (options.merge or options.keep_rejected):
         raise UserError("`shard`: `merge` and `keep_rejected` go with the command that merges the shards")
 
@@ -138,7 +137,7 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
 
     from nmtkit.text import prep as text_prep
 
-    # The dataclasses check their own values; here their ValueError becomes the user's one line.
+    # The dataclasses check their values; their ValueError becomes a UserError.
     try:
         cleaning = Cleaning(options.max_length, options.max_ratio, _rules(options.drop))
         folder = None if like is None else ModelFolder.at(Path(like)).path
@@ -153,7 +152,6 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
         settings = alike or _settings(options, src, tgt, cleaning)
     except ValueError as error:
         raise UserError(str(error)) from None
-    # Not a part of Prep: it says what the sets are, not how text becomes tokens.
     development = Development(tuple(map(Path, options.dev_reference)), options.dev_size, options.seed)
     if shard:
         return text_prep.prepare_part(files, output, settings, options.jobs, _part(shard), development, folder)
@@ -165,16 +163,16 @@ prep = by_keyword(PrepOptions, prepare)
 
 
 def _settings(options: PrepOptions, src: str, tgt: str, cleaning: Cleaning) -> Prep:
-    """The settings of a data folder in these languages. Raises ValueError for some that exclude each other."""
+    """The settings of a data folder in these languages. Raises ValueError for settings that exclude each other."""
     both = Side(
-        "", aggressive_hyphens=options.aggressive_hyphens, protected=_several(options.protect), escape=options.escape,
-        lowercase=options.lowercase, truecase=options.truecase,
+        "", aggressive_hyphens=options.aggressive_hyphens, protected=tuple(several(options.protect)),
+        escape=options.escape, lowercase=options.lowercase, truecase=options.truecase,
         segmentation="words" if options.words else "bpe" if options.sentencepiece is None else "sentencepiece",
     )  # fmt: skip
-    # An option for one language leaves the other one at its default.
-    named = _by_language("tokenizer", _several(options.tokenizer), (src, tgt))
-    tokenizers = {src: "reversible", tgt: "reversible"} | named
-    commands = _by_language("tokenizer_command", _several(options.tokenizer_command), (src, tgt))
+    # The default is for a language that no option names.
+    default = {src: "reversible", tgt: "reversible"}
+    tokenizers = default | _by_language("tokenizer", several(options.tokenizer), (src, tgt))
+    commands = _by_language("tokenizer_command", several(options.tokenizer_command), (src, tgt))
     return Prep(
         _side(both, src, tokenizers, commands.get(src), options.normalize),
         _side(both, tgt, tokenizers, commands.get(tgt), options.normalize),
@@ -191,49 +189,36 @@ def _names(arguments: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in arguments)
 
 
-def _several(texts: str | Sequence[str]) -> tuple[str, ...]:
-    """One text or several, as several."""
-    return (texts,) if isinstance(texts, str) else tuple(texts)
-
-
 def _files(options: PrepOptions, src: str | None, tgt: str | None) -> "tuple[Mapping[str, Files], str, str]":
-    """The files of each set, and both languages: from the folder ``raw``, or those that are named."""
+    """The files of each set, named or in the folder ``raw``, and the two languages."""
     from nmtkit.text.raw import Files, find_raw, language_of
 
-    # Named files replace the whole folder, so that none of its sets is used unnoticed.
+    # Named files replace all sets of the folder, so that none of these is used unnoticed.
     if options.train is None:
         return find_raw(Path(options.raw), src, tgt, options.dev_size is not None)
     named = {"train": options.train, "dev": options.dev, "test": options.test}
     files = {split: Files(*map(Path, pair)) for split, pair in named.items() if pair}
-    # europarl.en.gz says its language in its name.
     return files, src or language_of(files["train"].src), tgt or language_of(files["train"].tgt)
 
 
 def _side(
     both: Side, language: str, tokenizers: Mapping[str, str], command: str | None, normalize: bool | None
 ) -> Side:
-    """The settings of one language, made from those that both have in common."""
-    name = _tokenizer(tokenizers[language])
-    if name not in MOSES and set(tokenizers.values()) & set(MOSES):  # what Moses does is for the other language alone
+    """The settings of one language; both: the settings that the languages share."""
+    name = tokenizers[language]
+    check_choice("tokenizer", name, Tokenizer)
+    if name not in MOSES and set(tokenizers.values()) & set(MOSES):  # the options of Moses are for the other language
         both = replace(both, aggressive_hyphens=False, protected=(), escape=False)
-    # Only Moses changes punctuation unasked.
+    # By default, only Moses normalises punctuation.
     normalize = name in MOSES if normalize is None else normalize
-    return replace(both, language=language, normalize=normalize, command=command, tokenizer=name)
-
-
-def _tokenizer(name: str) -> Tokenizer:
-    """A name of a tokenizer as one; raises UserError for any other word."""
-    if name not in get_args(Tokenizer):
-        raise UserError(f"`tokenizer` {name}: unknown tokenizer; known: {', '.join(get_args(Tokenizer))}")
-    return cast(Tokenizer, name)
+    return replace(both, language=language, normalize=normalize, command=command, tokenizer=cast(Tokenizer, name))
 
 
 def _by_language(argument: str, texts: Sequence[str], languages: tuple[str, str]) -> dict[str, str]:
-    """The values of ``[LANGUAGE=]VALUE`` by language; one without a language is for both."""
+    """The values of ``[LANGUAGE=]VALUE`` by language; a tokenizer without a language is for both."""
     values: dict[str, str] = {}
     for text in texts:
         language, equals, value = text.partition("=")
-        # A tokenizer may be one for both languages; a program segments one language, which must be named.
         if not equals and argument == "tokenizer":
             values = dict.fromkeys(languages, text)
         elif language in languages and value:
@@ -244,19 +229,15 @@ def _by_language(argument: str, texts: Sequence[str], languages: tuple[str, str]
 
 
 def _rules(drop: str | Sequence[str]) -> tuple[Drop, ...]:
-    """``duplicate,identical``, or a list of these, as rules in the order in which they are applied."""
-    names = [name for text in _several(drop) for name in text.split(",")]
+    """The rules in ``duplicate,identical`` or a list of these, in the order in which they are applied."""
+    names = [name for text in several(drop) for name in text.split(",")]
     for name in names:
-        if name not in get_args(Drop):
-            known = ", ".join(get_args(Drop))
-            raise UserError(f"`drop` {','.join(names)}: unknown rule {name!r}; known: {known}")
-    # In a fixed order, because a resumed run must have the same prep.yaml.
+        check_choice("drop", name, Drop)
     return tuple(rule for rule in get_args(Drop) if rule in names)
 
 
 def _part(text: str) -> tuple[int, int]:
-    """``1/8`` as two numbers; raises UserError for anything else."""
-    # From 1, as people count parts.
+    """The two numbers of a shard such as ``1/8``. Raises UserError for other text."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise UserError(f"`shard` {text}: give the number of the part and how many there are, as in 1/8")

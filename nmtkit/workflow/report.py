@@ -1,4 +1,4 @@
-"""``report``: one page about trained systems."""
+"""``report``: an HTML page about trained systems."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
-from nmtkit.folders import ModelFolder, TextFiles
+from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.lines import atomic_write
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import REPLACE_UNK, Request
@@ -49,17 +49,15 @@ class ReportOptions:
 
 
 def write_report(options: ReportOptions) -> Path:
-    """Write a report about models as one self-contained HTML page, whose path is returned: ``nmtkit report``.
+    """Write a report about models as one self-contained HTML page, and return its path: ``nmtkit report``.
 
-    Every model translates the test set of the folder ``data``, and is compared with the first one. lines: the numbers
-    of the lines whose attention is drawn. Raises UserError for models that do not fit the data folder, and for
-    arguments that have no effect together.
+    Every model translates the test set of the folder ``data``, and is compared with the first model. lines: the numbers
+    of the lines whose attention is drawn. Raises UserError for models that do not match the data folder, and for
+    arguments without effect.
     """
     folders = paths(options.models)
-    # A model does not differ from itself, and charts would have two lines of one name.
     if len(set(folders)) < len(folders):
         raise UserError("a model is named twice; name each once")
-    # Without contrastive sets the option would have no effect.
     if options.types and not options.contrast:
         raise UserError("`types` goes with `contrast`")
     entries = read_entries(paths(options.contrast), options.types) if options.contrast else []
@@ -69,22 +67,16 @@ def write_report(options: ReportOptions) -> Path:
     from nmtkit.evaluation.report import most_different, render, sentences, worst
     from nmtkit.translation.testset import translate_held_out
 
-    # First, because a damaged history is found in a moment and translating takes minutes.
+    # Before translating, so that damaged metrics are reported at once.
     histories = [_history(ModelFolder.at(folder)) for folder in folders]
     translated = [
         translate_held_out(
-            folder,
-            data,
-            options.device,
-            "auto",
-            split="test",
-            max_length=options.max_length,
-            replace_unk=options.replace_unk,
-            keep=False,
+            folder, data, options.device, "auto", split="test", max_length=options.max_length,
+            replace_unk=options.replace_unk, keep=False,
         )
         for folder in folders
-    ]
-    # After translating, which checks that models and data folder fit together.
+    ]  # fmt: skip
+    # After translating, which checks that the models match the data folder.
     histories = [
         replace(
             history,
@@ -93,15 +85,11 @@ def write_report(options: ReportOptions) -> Path:
         )
         for history, folder, t in zip(histories, folders, translated, strict=True)
     ]
-    # The folder's name stands in the page; in ``score`` it is the path of its translations.
-    systems = [
-        replace(t.compared.systems[0], name=history.name) for t, history in zip(translated, histories, strict=True)
-    ]
-    # A single system is not tested against itself.
+    named = zip(translated, histories, strict=True)
+    systems = [replace(t.compared.systems[0], name=history.name) for t, history in named]
     paired = options.paired if len(systems) > 1 else None
     comparison = compare(Compared(systems, *translated[0].compared[1:]), paired, False, options.subset_metric)
     said = sentences(translated[0].sources, comparison)
-    # Attention may explain the sentences in which the systems differ most.
     chosen = most_different(said, 3)
     if options.lines is not None:
         chosen = [said[i - 1] for i in _numbers(options.lines, len(said))]
@@ -119,9 +107,9 @@ report = by_keyword(ReportOptions, write_report)
 
 
 def _history(folder: ModelFolder) -> "History":
-    """The history of a model, or of an ensemble, which has the parameters of its members and no training curves.
+    """The history of a model, or of an ensemble (its parameters are those of its members, and its log is empty).
 
-    Raises UserError for a folder that is neither.
+    Raises UserError for any other folder.
     """
     from nmtkit.evaluation.report import History, read_metrics
     from nmtkit.experiment.schema import build_experiment
@@ -129,11 +117,10 @@ def _history(folder: ModelFolder) -> "History":
 
     if folder.bundle.exists():
         members = [_history(ModelFolder(path)) for path in sorted(folder.members.iterdir())]
-        config = "".join(f"# {member.name}\n{member.config}\n" for member in members)
-        kind = f"ensemble of {len(members)}"
         folder.check_sums()
-        config = f"{folder.bundle.read_text('utf-8')}\n{config}"
-        return History(str(folder), kind, None, config, sum(member.parameters for member in members), [], [], [], {})
+        configs = [folder.bundle.read_text("utf-8"), *(f"# {member.name}\n{member.config}" for member in members)]
+        kind, parameters = f"ensemble of {len(members)}", sum(member.parameters for member in members)
+        return History(str(folder), kind, None, "\n".join(configs), parameters, [], [], [], {})
     folder.check()
     planned = build_experiment(load_yaml(folder.config), str(folder.config))
     parameters = parameters_by_part(planned, *vocabulary_sizes(planned, folder.path))["total"]
@@ -142,9 +129,9 @@ def _history(folder: ModelFolder) -> "History":
 
 
 def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> list[dict[str, float]]:
-    """Cross-entropy and token errors on the test set, of every checkpoint that was kept (Zhou et al. 2016, Fig. 4).
+    """Cross-entropy and token errors of all kept checkpoints on the test set (Zhou et al. 2016, Fig. 4).
 
-    An ensemble has none. Raises UserError where the data folder's vocabularies are not the model's.
+    Empty for an ensemble. Raises UserError if the vocabularies of the data folder are not those of the model.
     """
     import torch
 
@@ -157,8 +144,8 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
 
     if folder.bundle.exists():
         return []
-    # The corpus has ids: with other vocabularies the loss would be wrong without an error.
-    for side in ("src", "tgt"):
+    # With other vocabularies, the ids of the corpus would be wrong without an error.
+    for side in SIDES:
         ours, theirs = (TextFiles(path).vocabulary(side) for path in (folder.path, data))
         if Vocabulary.load(ours).words != Vocabulary.load(theirs).words:
             raise UserError(f"{theirs}: not the words of {ours}; give the data folder that it was trained on")
@@ -167,7 +154,6 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
     model, experiment = load_model(folder.path, translated.translator.device)
     records: list[dict[str, float]] = []
     for update in folder.updates() if len(pairs) else ():
-        # One model, into which the weights of each checkpoint are loaded.
         load_into(model, folder.weights(update))
         loss, errors = teacher_forced(model, corpus, pairs, experiment.training.pass_tokens, torch.float32)
         records.append({"update": update, "cross_entropy": loss, "token_error_rate": errors})
@@ -175,7 +161,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
 
 
 def _numbers(lines: str | Sequence[int], sentences: int) -> list[int]:
-    """The numbers of lines, or text of some. Raises UserError for anything that is not the number of a sentence."""
+    """Numbers of sentences, which may be text with commas. Raises UserError for anything else."""
     lines = lines if isinstance(lines, str) else ",".join(map(str, lines))
     numbers = [int(part) if re.fullmatch(" *[0-9]{1,9} *", part) else 0 for part in lines.split(",")]
     if not all(1 <= number <= sentences for number in numbers):
@@ -184,7 +170,7 @@ def _numbers(lines: str | Sequence[int], sentences: int) -> list[int]:
 
 
 def _looks(sentence: "Sentence", translated: "list[Translated]", histories: "list[History]") -> "list[Look]":
-    """The attention weights of the systems that have any; an empty translation has none."""
+    """The attention weights of the systems that have attention; an empty translation has none."""
     from nmtkit.evaluation.report import Look
 
     looks = []

@@ -1,4 +1,4 @@
-"""``score``: metrics of translations, or of a model on a set of a data folder."""
+"""``score``: metrics of translations, or of a model on a test set."""
 
 import logging
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ from nmtkit.workflow.shared import (
     PRECISION,
     SUBSET_METRIC,
     models_at,
+    several,
 )
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 Text = Path | str | Sequence[str]  # a file's path, or lines
 
-FILES, OWN = "Translations in files", "A model's own translations"  # of the help
-OF_A_MODEL = ("split", "max_length", "replace_unk", "checkpoint", "precision")  # without effect on files
+FILES, OWN = "Translations in files", "A model's own translations"  # groups of the help
+OF_A_MODEL = ("split", "max_length", "replace_unk", "checkpoint", "precision")  # refused with files
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class ScoreOptions:
 
 @dataclass(frozen=True)
 class Scores:
-    """The result of ``score``: ``scores["sacreBLEU-13a"].value`` of the first system, ``comparison`` of all."""
+    """The result of ``score``; ``scores["sacreBLEU-13a"]`` is a score of the first system."""
 
     comparison: "Comparison"
     references: list[str]  # the names of the reference files
@@ -90,17 +91,16 @@ class Scores:
 
 
 def score_systems(options: ScoreOptions) -> Scores:
-    """Score translations, or a model on a set of a data folder: ``nmtkit score``.
+    """Score translations, or a model on a test set: ``nmtkit score``.
 
-    files: translations, then the reference unless there are ``references``; each is a file or a list of lines. Without
-    any, the ``split`` of the folder ``data`` is translated with ``model`` and scored. Raises UserError for texts that
+    files: translations and, unless there are ``references``, the reference; each is a file or a list of lines. Without
+    files, the ``split`` of the folder ``data`` is translated with ``model`` and scored. Raises UserError for texts that
     do not correspond, and for arguments that exclude each other.
     """
-    # Options for files are refused without files, and options for a model with files.
     from nmtkit.evaluation.comparison import compare
     from nmtkit.translation.testset import text_name, translate_held_out
 
-    files, references = _several(options.files), _several(options.references)
+    files, references = several(options.files), several(options.references)
     paired, seeds, data = options.paired, options.seeds, Path(options.data)
     given = {shown.group for field, shown in options_of(ScoreOptions) if getattr(options, field.name) != field.default}
     if not files:
@@ -119,13 +119,11 @@ def score_systems(options: ScoreOptions) -> Scores:
         raise UserError(
             "`split`, `max_length`, `replace_unk`, `checkpoint` and `precision` are for a model; leave files out"
         )
-    # With references every file is a translation; without, the last one is the reference.
     texts, refs = (files, references) if references else (files[:-1], files[-1:])
     if not texts:
         raise UserError(f"{text_name(refs[0], 1)}: translations and a reference are needed: nmtkit score HYP... REF")
     if (paired or seeds) and len(texts) < 2:
         raise UserError(f"{text_name(texts[0], 1)}: `paired` and `seeds` compare translations; give at least two")
-    # Seeds of one system are not to be tested against each other.
     if paired and seeds:
         raise UserError("`paired` compares systems, `seeds` has one; leave one of the two out")
     names = [text_name(text, number) for number, text in enumerate(refs, 1)]
@@ -136,10 +134,7 @@ score = by_keyword(ScoreOptions, score_systems)
 
 
 def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: ScoreOptions) -> "Compared":
-    """Translations and references as systems to compare; assumptions are logged.
-
-    Raises UserError where they do not correspond.
-    """
+    """The input of a comparison of texts; logs what it assumes. Raises UserError if the texts do not correspond."""
     from nmtkit.data.vocab import Vocabulary
     from nmtkit.evaluation.comparison import Compared, System
     from nmtkit.evaluation.names import UnknownWords, count_symbols
@@ -148,57 +143,44 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     from nmtkit.translation.testset import describe, read_set, text_name
 
     language, tokenized, source = options.language, options.tokenized, options.source
-    # In one call, which checks that all of them correspond.
     every = iter(read_set([*ref_paths, *paths, *([] if source is None else [source])]))
     refs, texts = ([next(every) for _ in group] for group in (ref_paths, paths))
     data = Path(options.data)
     prep = load_prep(data) if TextFiles(data).settings.exists() and not tokenized else None
     if not (tokenized or prep or language):
         log.info("nmtkit: tokenised BLEU assumes English; set `language` for another language")
-    # If most lines end in a separate full stop, the text is tokenised already, and BLEU would tokenise it twice.
     names = [text_name(path, number) for number, path in enumerate(paths, 1)]
-    for path, hyps in zip(names, texts, strict=True):
+    for name, hyps in zip(names, texts, strict=True):
+        # Most lines of tokenised text end in a separate full stop.
         if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
             log.warning(
-                f"nmtkit: {path} looks tokenised, but plain text is expected; if it is tokenised, set `tokenized`"
+                f"nmtkit: {name} looks tokenised, but plain text is expected; if it is tokenised, set `tokenized`"
             )
 
     def pipeline(language: str, side: Side | None) -> TextPipeline:
-        """Text as whole words: Moses', which papers' BLEU is computed on, or those of a reversible data folder."""
+        """A tokenizer without BPE: Moses, as for BLEU in papers, or reversible if the data folder's is."""
         tokenizer: Tokenizer = "none" if tokenized else "moses"
         if side is not None and side.tokenizer == "reversible":
             tokenizer = side.tokenizer
         return TextPipeline(Side(language, normalize=False, tokenizer=tokenizer, segmentation="words"))
 
     tgt = pipeline(language or (prep.tgt.language if prep else "en"), prep.tgt if prep else None)
-    # The source is tokenised only to count its words, for which English rules suffice.
+    # English rules suffice to count the words of the source.
     reader = pipeline(prep.src.language if prep else "en", prep.src if prep else None)
     words = [[tgt.tokenize(line) for line in lines] for lines in (*refs, *texts)]
     ref_words, hyp_words = words[: len(refs)], words[len(refs) :]
     on = "words as given" if tokenized else describe(tgt.side)
-    # Plain text allows both kinds of metrics, words only those of words.
+    spaced_refs = list(map(_spaced, ref_words))
     systems = [
-        System(
-            name,
-            on,
-            _spaced(hyps),
-            list(map(_spaced, ref_words)),
-            None if tokenized else text,
-            None if tokenized else refs,
-            unknown=UnknownWords(None, None, count_symbols(text)),
-        )
+        System(name, on, _spaced(hyps), spaced_refs, None if tokenized else text, None if tokenized else refs,
+               unknown=UnknownWords(None, None, count_symbols(text)))
         for name, hyps, text in zip(names, hyp_words, texts, strict=True)
-    ]
+    ]  # fmt: skip
     sources = [reader.tokenize(line) for line in next(every, [])]
     known = None if options.vocab is None else Vocabulary.load(Path(options.vocab)).known
     return Compared(systems, sources, unknown_free(ref_words, known) if known is not None else None, known)
 
 
-def _several(texts: Path | str | Sequence[Text]) -> Sequence[Text]:
-    """One file or several texts, as several."""
-    return [texts] if isinstance(texts, Path | str) else texts
-
-
 def _spaced(sentences: list[list[str]]) -> list[str]:
-    """Sentences as text with spaces between the words, for metrics of words."""
+    """Sentences as text, with spaces between the words."""
     return [" ".join(words) for words in sentences]

@@ -1,7 +1,7 @@
-"""Options and helpers that several commands share, so that one thing has one name and one text everywhere.
+"""Options and helpers that several commands share.
 
-Where a default depends on something else, the field's is None and the help says what happens. Two spaces stand before
-such a default, because typer puts two before those that it writes itself.
+If the default of an option depends on something else, that of its field is None and its help states the default, after
+two spaces, as typer writes defaults.
 """
 
 import logging
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nmtkit.config import nested, parse_settings
 from nmtkit.errors import UserError
@@ -17,7 +17,10 @@ from nmtkit.folders import at_checkpoint
 from nmtkit.options import Option
 from nmtkit.translation.request import UNKNOWN
 
-ENSEMBLES = "Ensembles"  # of the help
+S = TypeVar("S", bound=Path | str)
+T = TypeVar("T")
+
+ENSEMBLES = "Ensembles"  # group of the help
 
 CHECKPOINT = Option(
     "Checkpoint of the model folder: best, last, or the number of an update. The folder of a "
@@ -56,14 +59,14 @@ Settings = Mapping[str, Any] | Sequence[str]  # {"training.optimizer.lr": 5e-4},
 
 
 def nested_settings(settings: Settings) -> dict[str, Any]:
-    """Settings by their dotted keys as nested values. Raises UserError for text that is not KEY=VALUE."""
+    """Settings with dotted keys as nested values. Raises UserError for text that is not KEY=VALUE."""
     return nested(settings.items()) if isinstance(settings, Mapping) else parse_settings(settings)
 
 
 def numbers(name: str, given: str | Sequence[float], what: str) -> tuple[float, ...]:
-    """Numbers, which the command line has as text with commas.
+    """Numbers from a sequence or from text with commas.
 
-    Raises UserError for other text: the argument ``name`` must be ``what``.
+    Raises UserError that the argument ``name`` must be ``what``.
     """
     try:
         return tuple(map(float, given.split(",") if isinstance(given, str) else given))
@@ -72,13 +75,13 @@ def numbers(name: str, given: str | Sequence[float], what: str) -> tuple[float, 
 
 
 def weights_of(given: str | Sequence[float] | None) -> tuple[float, ...] | None:
-    """The weights of the models of an ensemble. Raises UserError for text that is none."""
+    """The weights of the models of an ensemble. Raises UserError for text that is not numbers."""
     return None if given is None else numbers("weights", given, "one number for each model, as 2,1,1")
 
 
 @contextmanager
 def logged(logger: logging.Logger, level: int, handlers: Sequence[logging.Handler]) -> Iterator[None]:
-    """Pass what ``logger`` logs from this level upwards to further handlers, which are closed at the end."""
+    """Add handlers to a logger, whose level is ``level`` meanwhile; they are closed at the end."""
     before = logger.level
     logger.setLevel(level)
     for handler in handlers:
@@ -92,9 +95,14 @@ def logged(logger: logging.Logger, level: int, handlers: Sequence[logging.Handle
             handler.close()
 
 
+def several(given: S | Sequence[T]) -> Sequence[S | T]:
+    """One path or text, or several, as a sequence."""
+    return [given] if isinstance(given, Path | str) else given
+
+
 def paths(given: Path | str | Sequence[Path | str]) -> list[Path]:
     """One or more paths as a list."""
-    return [Path(given)] if isinstance(given, Path | str) else list(map(Path, given))
+    return list(map(Path, several(given)))
 
 
 def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | None) -> list[Path]:
@@ -103,7 +111,7 @@ def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | 
 
 
 def presets(incomplete: str) -> list[str]:
-    """The presets whose names begin like this, in their small forms too, for the shell's completion."""
+    """The names of presets and small forms that begin with this text, for completion in the shell."""
     from nmtkit.experiment.presets import SMALL, preset_names
 
     names = preset_names()

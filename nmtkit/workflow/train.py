@@ -1,4 +1,4 @@
-"""``train``: trains a preset on a data folder, from random weights or a model's, or resumes a run."""
+"""``train``: training of a preset on a data folder, from random weights or those of a model; or resuming a run."""
 
 import logging
 from contextlib import AbstractContextManager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LONG, HISTORY = "How long", "History"  # of the help
+LONG, HISTORY = "How long", "History"  # groups of the help
 
 
 # fmt: off
@@ -59,30 +59,32 @@ class TrainOptions:
 def run(options: TrainOptions) -> "Progress":
     """Train a preset on a data folder, or resume the run in the folder ``output``: ``nmtkit train``.
 
-    start: a model whose weights initialise a new run, and whose configuration it takes unless ``model`` names a preset.
-    config: a YAML file with values that override the preset's; settings: single values, by their dotted keys. Other
-    arguments that are None take the preset's value. tensorboard: also write the history for TensorBoard. records: a
-    handler that gets each record of the history, and a last one about the end. Returns the progress of the run, whose
-    folder ``nmtkit.load`` takes. Raises UserError for settings and data that do not fit together, and
-    KeyboardInterrupt, with everything saved, after Ctrl-C.
+    start: a model whose weights initialise a new run, and whose configuration it uses unless ``model`` names a preset.
+    config: a YAML file with values that override the preset's; settings: values by dotted keys. Other arguments that
+    are None have the preset's value. tensorboard: also write the history for TensorBoard. records: a handler for the
+    records of the history and of the end of the run. Returns the progress of the run. Raises UserError for settings
+    that do not suit the data, and KeyboardInterrupt, with everything saved, after Ctrl-C.
     """
     experiment = plan(options)
     from nmtkit.experiment.plan import examine_plan
     from nmtkit.experiment.run import run_experiment
     from nmtkit.training import distributed
+    from nmtkit.training.metrics import RECORDS
+    from nmtkit.training.tensorboard import TensorBoard
     from nmtkit.translation.loading import choose_device
 
     folder, begin = ModelFolder(Path(options.output)), None if options.start is None else Path(options.start)
     data, records = Path(options.data), options.records
-    # Joined before anything is logged or written, because only the first process does either.
+    # First, because only one of several processes logs and writes.
     with distributed.processes(choose_device(options.device)) as chosen:
         first = not distributed.rank()
-        # Before training; a resumed run was warned already, and fine-tuning may be short.
+        # A resumed run was warned already, and fine-tuning may be short.
         if begin is None and first and not folder.updates() and (findings := examine_plan(experiment, data)):
             log.warning(f"this plan can hardly work: {'; '.join(findings)}; {_remedy(options.model)}")
-        with _log_to(folder, first), _records(folder, options):
+        handlers: list[logging.Handler] = [TensorBoard(folder)] if options.tensorboard else []
+        handlers += [] if records is None else [records]
+        with _log_to(folder, first), logged(RECORDS, logging.INFO, handlers):
             progress = run_experiment(experiment, data, folder.path, chosen, begin)
-            # A run that was stopped by a signal is not finished; the same call resumes it.
             outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
             ranked = experiment.training.ranked_by
             best = "".join(f"; best {ranked} {value:.2f} at {int(update)}" for update, value, _ in progress.best[:1])
@@ -97,19 +99,10 @@ train = by_keyword(TrainOptions, run)
 
 
 def _remedy(model: str | None) -> str:
-    """The advice for a plan that can hardly work, with the preset's small form if there is one."""
+    """Advice for a plan that can hardly work."""
     if model is None or model.endswith("-small"):
         return "with little text, use more epochs, smaller batches and a smaller model"
     return f"`nmtkit train --model {model}-small` is for little text"
-
-
-def _records(folder: ModelFolder, options: TrainOptions) -> AbstractContextManager[None]:
-    """Pass the records of a run to TensorBoard and to the user's handler, whatever is shown."""
-    from nmtkit.training.metrics import RECORDS
-    from nmtkit.training.tensorboard import TensorBoard
-
-    handlers: list[logging.Handler] = [TensorBoard(folder)] if options.tensorboard else []
-    return logged(RECORDS, logging.INFO, handlers + ([] if options.records is None else [options.records]))
 
 
 def plan(options: TrainOptions) -> "Experiment":
@@ -118,12 +111,14 @@ def plan(options: TrainOptions) -> "Experiment":
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.training.settings import Training
 
-    # Only options that were given override the file and the settings.
+    # Only options that were given override the configuration.
     names = [field.name for field in fields(Training)]
-    given = {field.name: getattr(options, field.name) for field in fields(options) if field.name in names}
-    given = {name: value for name, value in given.items() if value is not None}
-    if options.max_tokens is not None:  # a batch has one limit only
-        given |= {"batch_tokens": _tokens(options.max_tokens), "batch_sentences": None}
+    given = {name: value for name, value in vars(options).items() if name in names and value is not None}
+    if options.max_tokens is not None:
+        tokens = parse_yaml(str(options.max_tokens), "`max_tokens`")  # the command line has text
+        if tokens is None:
+            raise UserError(f"`max_tokens` {options.max_tokens!r}: neither a number of tokens nor auto")
+        given |= {"batch_tokens": tokens, "batch_sentences": None}  # a batch has one limit only
     begin, file = (None if path is None else Path(path) for path in (options.start, options.config))
     output, model = Path(options.output), options.model
     if not (model or begin or file or ModelFolder(output).config.exists()):
@@ -135,16 +130,11 @@ def plan(options: TrainOptions) -> "Experiment":
     return build_experiment(values, " + ".join(sources) or str(ModelFolder(output).config))
 
 
-def _tokens(given: int | str) -> int | str:
-    """A number of tokens or ``auto``; the command line has text, which is read as YAML."""
-    tokens: int | str | None = parse_yaml(given, "`max_tokens`") if isinstance(given, str) else given
-    if tokens is None:
-        raise UserError(f"`max_tokens` {given!r}: neither a number of tokens nor auto")
-    return tokens
-
-
 def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:
-    """The values of the preset, or else of the run or the model it starts from, overridden by the user's file."""
+    """The values of the preset, or of the run, or of the model to start from, overridden by those of the user's file.
+
+    A file alone is a complete configuration, like the output of `nmtkit models NAME`.
+    """
     from nmtkit.experiment.presets import load_preset
 
     over, run = load_yaml(config) if config else {}, ModelFolder(output)
@@ -155,7 +145,7 @@ def _base(model: str | None, config: Path | None, output: Path, start: Path | No
         own.check()
         return merge(load_yaml(own.config), over)
     if config:
-        return over  # a file alone is complete, like the output of `nmtkit models NAME`
+        return over
     check_regular(run.path)
     return load_yaml(run.config)
 
@@ -168,12 +158,12 @@ class _LogFile(logging.FileHandler):
 
 
 def _log_to(folder: ModelFolder, first: bool) -> AbstractContextManager[None]:
-    """Also log to train.log. Of several processes, all but the first log warnings only."""
+    """Also log to train.log. All processes but the first log warnings only."""
     logger = logging.getLogger("nmtkit")
     if not first:
         return logged(logger, logging.WARNING, [])
-    # Opened with the first line, after the configuration was checked and the folder made.
+    # The file is opened for the first line, when the folder exists.
     file = _LogFile(folder.log, encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    # From Python, notes are not shown by default.
+    # Python's default level shows warnings only.
     return logged(logger, min(logger.getEffectiveLevel(), logging.INFO), [file])

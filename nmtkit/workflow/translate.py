@@ -1,4 +1,4 @@
-"""``translate``: a text of any length by one or more models, with as many processes as are worth it."""
+"""``translate``: translation of a text of any length by one or more models, in several processes if that is faster."""
 
 import time
 from collections import deque
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 BEST = Request()  # the best translation of each line
-DOCUMENTS = "Documents"  # of the help
+DOCUMENTS = "Documents"  # group of the help
 
 
 def _always() -> bool:
@@ -43,7 +43,7 @@ def _always() -> bool:
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class TranslateOptions:
-    """The options of ``translate`` but for the text, and for what is asked of the models, which is a ``Request``."""
+    """The options of ``translate`` except the text and those of ``Request``."""
 
     model: Path | str | Sequence[Path | str] = option(
         "run", replace(MODELS, before="beam_size"))
@@ -72,9 +72,9 @@ class LineOptions(TranslateOptions):
 
 
 def models_of(options: TranslateOptions, folders: Sequence[Path]) -> "Models":
-    """The models in ``folders``, not loaded: a value that is sent to worker processes, which have or load them.
+    """The models in ``folders``, not loaded, so that they can be sent to worker processes.
 
-    Raises UserError for a device or a precision that cannot be used.
+    Raises UserError for a device or a precision that is not available.
     """
     from nmtkit.translation.jobs import Models
 
@@ -90,25 +90,24 @@ def translate_windows(
     options: TranslateOptions,
     ready: Callable[[], bool] = _always,
 ) -> "Iterator[list[list[Translation]]]":
-    """The translations of every line, best first, in the windows of lines that are translated together.
+    """The translations of every line, best first, in windows of lines that are translated together.
 
-    ``options.keep`` and ``options.columns`` are left to the caller. Raises UserError at once for models that cannot be
-    used, or not for what is asked of them.
+    Ignores ``options.keep`` and ``options.columns``. Raises UserError, before it returns, for models that cannot be
+    used, or not for this request.
     """
     if isinstance(lines, str):
         raise UserError("`lines`: a single text, where several are expected; put it into a list")
     with loading():
-        # These take seconds, because they import torch.
+        # Importing torch takes seconds.
         from nmtkit.translation.jobs import Job, answers, processes_for, translator_of
         from nmtkit.translation.stream import LARGEST_WINDOW, windows
 
         models = models_of(options, models_at(options.model, options.checkpoint))
         translator = translator_of(models)
-        translator.check(request)  # here, where it is refused before a line is read or a process started
+        translator.check(request)  # before a line is read or a process is started
     copies = CAN_FORK and translator.device.type == "cpu"
-    # A process that is not a copy takes as long to start as this one did. Those that are asked for start at once.
+    # Without fork, a process takes as long to start as this one did; with ``jobs``, processes start at once.
     start = 0.0 if options.jobs or copies else time.process_time()
-    # After loading, because the models' size says how many of them the memory holds.
     jobs = options.jobs or processes_for(translator)
     pairs = ((line, "") if isinstance(line, str) else line for line in lines)
     grouped = windows(pairs, ready, LARGEST_WINDOW)
@@ -118,24 +117,21 @@ def translate_windows(
 def translate_text(
     lines: Iterable[str | tuple[str, str]], request: Request, options: TranslateOptions, ready: Callable[[], bool]
 ) -> "Iterator[list[list[Translation]]]":
-    """``translate_windows``, with what matches a pattern of ``options.keep`` copied into each translation.
+    """``translate_windows`` that copies text that matches a pattern of ``options.keep``.
 
-    Raises UserError for a pattern that is none, for a request in which lines have targets or are tokens and something
-    is to be kept, and for columns.
+    Raises UserError for an invalid pattern, for patterns together with given targets or tokenised lines, and for
+    ``options.columns``.
     """
     if options.columns:
         raise UserError("`columns`: is for tables (csv, tsv) that are documents, not for lines of text; leave it out")
-    return (
-        _with_kept(lines, request, options, ready)
-        if options.keep
-        else translate_windows(lines, request, options, ready)
-    )
+    translated = _with_kept if options.keep else translate_windows
+    return translated(lines, request, options, ready)
 
 
 def _with_kept(
     lines: Iterable[str | tuple[str, str]], request: Request, options: TranslateOptions, ready: Callable[[], bool]
 ) -> "Iterator[list[list[Translation]]]":
-    """The translations of lines parts of which are copied."""
+    """``translate_text`` with patterns."""
     for name in ("prefixes", "references", "tokenized"):
         if getattr(request, name):
             raise UserError(f"`keep`: does not go with `{name}`; leave one of them out")
@@ -168,13 +164,13 @@ def _with_kept(
 
 
 def translate_lines(options: LineOptions) -> "Iterator[list[Translation]]":
-    """The translations of every line by one model or an ensemble, best first, with as many processes as are worth it.
+    """The translations of every line, best first, by a model or an ensemble, in several processes if that is faster.
 
-    lines: read as they are needed, so that a text may be of any length; each with its prefix or reference, as a pair,
-    if ``request`` says that it has one. model: a folder, or those of an ensemble. keep: regular expressions of what is
-    copied as it is. ready: whether the next line can be read without blocking; if not, the answers so far are yielded
-    first. The other arguments are those of ``nmtkit.load``, and ``nmtkit.load("run").translate(lines)`` does the same
-    in one process. As always in Python, a script that starts processes (``jobs``) must do so below
+    lines: read as they are needed, so that a text may be of any length; pairs with a prefix or a reference if
+    ``request`` has ``prefixes`` or ``references``. model: a folder, or those of an ensemble. keep: regular expressions
+    for text to copy. ready: says whether the next line can be read without blocking; if not, the translations so far
+    are yielded first. The other arguments are those of ``nmtkit.load``, and ``nmtkit.load("run").translate(lines)``
+    does the same in one process. As always in Python, a script that starts processes (``jobs``) must do so below
     ``if __name__ == "__main__":``. Raises UserError for models that cannot be used, or not with this request.
     """
     return chain.from_iterable(translate_text(options.lines, options.request, options, options.ready))

@@ -39,24 +39,23 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The result of ``tune``: ``tuned.best`` are the settings to take."""
+    """The result of ``tune``; ``tuned.best`` are the best settings."""
 
-    settings: list[Search]  # that were tried, the model's own first
-    values: list[float]  # of the metric under each of them
+    settings: list[Search]  # the model's own first
+    values: list[float]  # the metric's value for each of the settings
     sentences: int  # of the development set
 
     @property
     def best(self) -> Search:
-        """The settings with the highest value; the model's own win ties."""
+        """The settings with the highest value; the first ones of a tie."""
         return self.settings[self.values.index(max(self.values))]
 
 
 def search_penalties(options: TuneOptions) -> Tuned:
-    """The length and coverage penalties under which a model translates the development set best: ``nmtkit tune``.
+    """Find the best length and coverage penalties on the development set: ``nmtkit tune``.
 
-    The set is translated once, and its n-best lists are ranked again under every penalty. alphas, betas: what to try,
-    as numbers or as text with commas. Raises UserError for a folder without a development set, and for penalties that
-    search does not have.
+    The set is translated once, and its n-best lists are re-ranked with every penalty. alphas, betas: values to try, as
+    numbers or as text with commas. Raises UserError for a folder without a development set, and for invalid penalties.
     """
     from nmtkit.evaluation import tuning
     from nmtkit.translation import loading
@@ -66,23 +65,21 @@ def search_penalties(options: TuneOptions) -> Tuned:
     [chosen] = models_at(options.model, options.checkpoint)
     translator = loading.load(chosen, options.device, precision=options.precision)
     search = Request(beam_size=options.beam_size).search(translator.search)
-    translator = replace(translator, search=search)  # a copy: translators are immutable
+    translator = replace(translator, search=search)
     expected = "numbers with commas, as 0.2,0.4"
     alphas, betas = numbers("alphas", options.alphas, expected), numbers("betas", options.betas, expected)
     try:
         settings = tuning.grid(search, alphas, betas)
     except ValueError as error:
         raise UserError(f"`alphas` {options.alphas}, `betas` {options.betas}: {error}") from None
-    # A model without attention refuses the first lines.
     try:
         n_best = _n_best(translator, held_out.sources, attention=True)
-    except UserError:  # it has no attention
+    except UserError:  # the model has no attention
         settings = [setting for setting in settings if not setting.coverage_penalty]
         if not settings:
             raise UserError(f"`betas` {options.betas}: the model has no attention, so only 0 can be tried") from None
         n_best = _n_best(translator, held_out.sources, attention=False)
-    # The model's own settings come first, so that they win ties.
-    tried = [search, *settings]
+    tried = [search, *settings]  # the model's own first, so that they win ties
     return Tuned(tried, tuning.tune(n_best, held_out.refs, options.metric, tried), len(held_out.sources))
 
 
@@ -90,7 +87,7 @@ tune = by_keyword(TuneOptions, search_penalties)
 
 
 def _n_best(translator: "Translator", sources: list[str], attention: bool) -> "list[list[Candidate]]":
-    """The n-best list of every line, of the size of the beam; without ``attention`` their coverage is 0."""
+    """The n-best list of every line, as long as the beam; without ``attention``, coverage is 0."""
     from nmtkit.evaluation.tuning import Candidate
     from nmtkit.search.beam import coverage
     from nmtkit.translation.testset import translate_each

@@ -40,11 +40,11 @@ class VocabOptions:
 def make_vocabularies(options: VocabOptions) -> "VocabReport":
     """Make vocabularies from the training text, and encode the data folder for training: ``nmtkit vocab``.
 
-    src_size, tgt_size: rows, the four symbols included; None: all words. min_count: the minimum count of a word. joint:
-    one vocabulary for both sides. unkpos: unknown target words point to the source words that they come from. src_from,
-    tgt_from: vocabularies whose words are taken instead. jobs: see ``prep``. The report has the vocabularies and their
-    coverage; printed, it is meant for people. Raises UserError for a folder that ``prep`` did not make, for sizes that
-    are too small, and for arguments that exclude each other.
+    src_size, tgt_size: sizes with the four symbols; None: all words. min_count: the minimum count of a word. joint: one
+    vocabulary for both sides. unkpos: replace unknown target words by symbols that point to source words. src_from,
+    tgt_from: vocabularies whose words are used instead. jobs: see ``prep``. The report has the vocabularies and their
+    coverage; it can be printed. Raises UserError for a folder that ``prep`` did not make, for sizes that are too small,
+    and for arguments that exclude each other.
     """
     src_size, tgt_size, joint = options.src_size, options.tgt_size, options.joint
     for name, size in (("src_size", src_size), ("tgt_size", tgt_size)):
@@ -56,8 +56,7 @@ def make_vocabularies(options: VocabOptions) -> "VocabReport":
         )
     from nmtkit.data.encoding import encode
 
-    # One vocabulary has one size, by whichever name it was given.
-    if joint:
+    if joint:  # the size may be given by either name
         src_size = tgt_size = src_size or tgt_size
     source, target = (None if path is None else Path(path) for path in (options.src_from, options.tgt_from))
     return encode(
