@@ -18,14 +18,17 @@ Terms: TypeAlias = tuple[tuple[str, str], ...]  # each a term of the source and 
 FORMS = "|"  # between the forms that a translation may have
 
 MOST = 10_000  # translations of a line; as many as the widest beam of Search has
+MBR_SEED = 1
 MAX_INPUT_LENGTH = 250  # tokens; the longest sentence, in words, that nmtkit prep leaves in a training text by default
 
 # The fields of a Request that have no effect when references are scored, and when translations are sampled.
 WITHOUT_SEARCH = (
-    "n_best", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length", "beam_size",
-    "max_len_a", "max_len_b", "stop", "terms",
+    "n_best", "mbr", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length",
+    "beam_size", "max_len_a", "max_len_b", "stop", "terms",
 )  # fmt: skip
-WITHOUT_BEAM = ("prefixes", "alignment", "attention", "replace_unk", "beam_size", "coverage_penalty", "stop", "terms")
+WITHOUT_BEAM = (
+    "mbr", "prefixes", "alignment", "attention", "replace_unk", "beam_size", "coverage_penalty", "stop", "terms",
+)  # fmt: skip
 
 
 # Of the help, and what another command has, too.
@@ -57,6 +60,9 @@ class Request:
     # As far as the beam has them; None: the best one, as text.
     n_best: int | None = option(None, Option(
         "Write the N best translations of each line as 'line ||| text ||| score'.", at_least=1))
+    mbr: int | None = option(None, Option(
+        "Minimum Bayes risk decoding: choose the hypothesis of the beam with the highest chrF2 against N samples from "
+        "the model.", SEARCH, metavar="N", at_least=1))
     seed: int | None = option(None, SEED)  # translations are sampled, the same ones for the same seed
     prefixes: bool = False  # each line comes with a text that its translation must begin with
     references: bool = False  # each line comes with its translation, which is scored
@@ -85,8 +91,9 @@ class Request:
         if wrong := mistake(self):
             name, complaint = wrong
             raise UserError(f"`{name}`{complaint}")
-        if self.n_best is not None and self.n_best > MOST:
-            raise UserError(f"`n_best`: {self.n_best} is not between 1 and {MOST}")
+        for name, number in (("n_best", self.n_best), ("mbr", self.mbr)):
+            if number is not None and number > MOST:
+                raise UserError(f"`{name}`: {number} is not between 1 and {MOST}")
         if self.terms is not None:
             object.__setattr__(self, "terms", tuple(map(tuple, self.terms)))  # JSON has lists
         for pair in self.terms or ():
@@ -99,6 +106,8 @@ class Request:
             self._exclude(WITHOUT_SEARCH, "`references`: these are scored without a search")
         if self.seed is not None:
             self._exclude(WITHOUT_BEAM, "`seed`: sampling does not support prefixes, beam settings or attention")
+        if self.mbr is not None and self.prefixes:
+            raise UserError("`mbr`: sampling does not support `prefixes`; leave one of them out")
 
     def _exclude(self, names: Sequence[str], reason: str) -> None:
         """Raise UserError if one of the fields ``names`` is asked for. A coverage penalty of 0 is none."""
@@ -112,6 +121,14 @@ class Request:
     def limit(self) -> int:
         """The most tokens that a line may have to be translated in one piece."""
         return self.max_input_length or MAX_INPUT_LENGTH
+
+    def samples(self) -> "Request":
+        """The request for the samples of minimum Bayes risk decoding."""
+        return Request(
+            n_best=self.mbr, seed=MBR_SEED, tokenized=self.tokenized, max_len_a=self.max_len_a,
+            max_len_b=self.max_len_b, unk=self.unk, shortlist=self.shortlist, max_input_length=self.max_input_length,
+            max_tokens=self.max_tokens,
+        )  # fmt: skip
 
     def search(self, own: Search) -> Search:
         """The search settings of a model, ``own``, overridden by those of the request.

@@ -28,7 +28,7 @@ class Translation:
     """A translation of one line: T tokens, from S source tokens. ``str`` of it is the text."""
 
     text: str  # one line, without its end
-    score: float  # log-probability (base e) under the penalties: what translations are ranked by
+    score: float  # log-probability (base e) under the penalties, or its utility (``Request.mbr``)
     tokens: list[str]  # (T,) as the model produced them, those of a prefix as they were given
     written: list[str]  # (T,) the same with unknown words replaced, if asked for; "" where a name stands for several
     log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark; of a line in pieces, all its marks

@@ -25,6 +25,7 @@ from nmtkit.search.settings import LengthPenalty, Search
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
 from nmtkit.text.pipeline import TextPipeline
+from nmtkit.translation import mbr
 from nmtkit.translation.glossary import Glossary, Occurrence, edges_of
 from nmtkit.translation.pieces import Part, best_combinations, cuts, end_of_piece, same_cuts, slices
 from nmtkit.translation.request import Request, Terms
@@ -157,6 +158,8 @@ class Translator:
         others = None if targets is None else _texts(name, targets)
         if others is not None and len(others) != len(lines):
             raise UserError(f"`{name}`: {len(others)} of them for {len(lines)} lines; give one for each")
+        if request.mbr is not None:
+            return self._by_utility(lines, request)
         # Each source of an ensemble preprocesses the raw lines for itself. The surface words are kept, because unknown
         # words may be copied from them and tokenising a line twice would cost more than the whole replacement.
         written = [[_written(line, source.pipeline, request.tokenized) for line in lines] for source in self.sources]
@@ -169,6 +172,14 @@ class Translator:
             scored = self._scored(read, list(map(self.tgt_vocab.ids, wanted)), request)
             return [[replace(best, text=text)] for best, text in zip(scored, others, strict=True)]
         return self._searched(written[0], read, wanted or [[] for _ in lines], request)
+
+    def _by_utility(self, lines: list[str], request: Request) -> list[list[Translation]]:
+        """The hypotheses of the beam for every line by descending utility (minimum Bayes risk decoding)."""
+        n = request.n_best or 1
+        width = max(n, request.search(self.search).beam_size)
+        found = self.answer(lines, replace(request, mbr=None, n_best=width))
+        samples = self.answer(lines, request.samples())
+        return [mbr.ranked(best, list(map(str, drawn)))[:n] for best, drawn in zip(found, samples, strict=True)]
 
     @cached_property
     def _writer(self) -> Writer:
