@@ -111,7 +111,8 @@ WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 # Options that are not named after the argument of the library, by command; those of another command include its name.
 OPTIONS = {
     "translate": {"seed": "--sample", "prefixes": "--prefix", "references": "--score-reference"},
-    **dict.fromkeys(("train", "doctor"), {"dev_size": "nmtkit prep --dev-size"}),
+    "train": {"dev_size": "nmtkit prep --dev-size"},
+    "doctor": {"dev_size": "nmtkit prep --dev-size"},
 }
 
 

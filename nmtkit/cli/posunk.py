@@ -28,17 +28,16 @@ def posunk(
     left, and <unk> from the source word that the alignment links to it; an <unk> without a link stays. The lexicon
     gives the translation of the source word; without an entry for it, the word is copied. This is the papers' rule.
 
-    With --vocab data/vocab.tgt, each unknown word comes from a source word of its own, up to two positions from there,
+    With --vocab data/vocab.tgt, each unknown word comes from a different source word, up to two positions from there,
     whose translation is not in the vocabulary; if there is none, the papers' rule holds. A translation by the lexicon
-    that begins a sentence has a capital if words of the vocabulary do. nmtkit translate --replace-unk does the same for
-    a model's own translations, and better, because it knows all attention weights.
+    is capitalised at the beginning of a sentence if words of the vocabulary are. For a model's own translations, nmtkit
+    translate --replace-unk does this better, because it has all attention weights.
     """
     beside = (options.source, options.alignment, options.lexicon, options.vocab)
     files = [input, *(path for path in beside if path is not None)]
     check_read_once(files)
     check_output("--output", output, *files)
     lines = map(decode_line, raw_lines(input), count(1))
-    # A stream: a text of any length needs constant memory.
     replaced = replace_lines(replace(options, lines=lines, place="standard input" if input == "-" else input))
     with open_output(output) as file:
         file.writelines(f"{line}\n" for line in replaced)

@@ -1,4 +1,4 @@
-"""``nmtkit serve``: translators behind a page and an API, until a signal comes."""
+"""``nmtkit serve``: a web page and an API for translation."""
 
 import ipaddress
 import logging
@@ -51,16 +51,16 @@ def serve(
       nmtkit serve -m rnnsearch -m bideep --port 8081
 
     Each model or ensemble is offered under the name of its folder, and the page shows two of them side by side.
-    Requests that arrive during a search are searched together next, one sentence of each in turn, so that a short
-    text does not wait behind a long one. Search options are the defaults for requests that do not set them.
+    Requests that arrive during a search are translated together next, one sentence of each in turn, so that a short
+    text does not wait for a long one. Search options are defaults for requests that do not set them.
 
-    POST /v1/translate takes JSON with a text or lines, and with the options of nmtkit translate by their names in
-    Python (n_best, attention, alignment, replace_unk, ...). POST /translate and GET /languages are those of
-    LibreTranslate, for its clients. GET /health and GET /metrics are for monitoring.
+    POST /v1/translate takes JSON with a text or lines, and options of nmtkit translate by their names in Python
+    (n_best, attention, alignment, replace_unk, ...). POST /translate and GET /languages are for clients of
+    LibreTranslate, GET /health and GET /metrics for monitoring.
 
-    The texts that people send are not logged. SIGTERM finishes the current searches and refuses the rest.
+    Texts are not logged. SIGTERM finishes the current searches and refuses other requests.
     """
-    # Headers carry only ASCII reliably.
+    # Only ASCII is reliable in headers.
     if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
         raise UserError("--api-key: is empty, or has spaces around it or letters beyond ASCII; give another")
     folders = model or [Path("run")]
@@ -75,9 +75,9 @@ def serve(
     together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
     names = ["ensemble"] if ensemble else shortest_names(folders)
     offers = tuple(Offer(name, models_of(options, group)) for name, group in zip(names, together, strict=True))
-    # First, so that an address that is taken is noticed before models are loaded.
+    # Before models are loaded, so that a port that is in use is reported at once.
     with listen(host, port) as listener:
-        # As numbers, and an address that every network has (fe80::1) with the name of its network.
+        # A link-local address (fe80::1) includes the name of its network.
         address = socket.getnameinfo(listener.getsockname(), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
         server = Server(
             offers, request, limits, split, api_key, tuple(cors or ()), hosts_of(listener, host), options.jobs
@@ -90,7 +90,7 @@ def serve(
 
 
 def shortest_names(folders: Sequence[Path]) -> list[str]:
-    """A name for each folder: its own, with as many of those above it as tell it from the others.
+    """The shortest ends of the folders' paths that are all different.
 
     Raises UserError for a folder that is given twice.
     """

@@ -26,8 +26,8 @@ def train(
 ) -> None:  # fmt: skip
     """Train a model on a data folder. Ctrl-C stops after the current update, and the same command continues the run.
 
-    The configuration is that of the preset, overridden by --config and then by the command line. Options that show no
-    default here take the preset's value.
+    The configuration is that of the preset, overridden by --config and then by the command line. Options without a
+    default have the preset's value.
 
       nmtkit train
       nmtkit train --model bideep-small
@@ -38,9 +38,9 @@ def train(
 
       torchrun --nproc-per-node 4 -m nmtkit train --model deep-att
 
-    --from fine-tunes a model, or a checkpoint of one (run/checkpoints/step-876), on other text: known words keep their
-    weights, matched by spelling, and the optimiser and learning rate start afresh. The log says which weights were
-    used, and origin.json keeps their origin. nmtkit prep --like prepares the text in the same way as the model's.
+    --from fine-tunes a model, or a checkpoint such as run/checkpoints/step-876, on other text: words that the model
+    knows keep their weights, and the optimiser and learning rate start afresh. The log and origin.json say which
+    weights were used. nmtkit prep --like prepares the text in the same way as the model's.
 
     With --set, a resumed run may change the optimiser's settings, the schedule, dropout and when to stop; its text, its
     sizes and the order of its data must stay the same.
@@ -49,34 +49,32 @@ def train(
     """
     if dry_run:
         planned = workflow.plan(options)
-        # In the form of --config and of a run's config.yaml.
-        print(dump_yaml(to_dict(planned)))
+        print(dump_yaml(to_dict(planned)))  # can be used with --config
         _print_sizes(planned, Path(options.data))
         return
     progress = workflow.run(replace(options, records=_JsonLines()) if as_json else options)
-    # Only the first of torchrun's processes.
+    # In torchrun, only the first process.
     if progress.finished and not as_json and os.environ.get("RANK", "0") == "0":
         say_next("average", ("-m", Path(options.output), "run"))
 
 
 class _JsonLines(logging.Handler):
-    """Prints each record of a run as a JSON object in a line of its own."""
+    """Prints each record of a run as a line of JSON."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the record at once. If the pipe that reads the records is closed, the run is asked to stop."""
+        """Print a record at once. If stdout is closed, stop the run."""
         try:
             print(json.dumps(record.msg), flush=True)
         except BrokenPipeError:
             forget_output()
             if cast(dict[str, Any], record.msg)["kind"] != "end":
-                signal.raise_signal(signal.SIGTERM)  # saves a checkpoint first
+                signal.raise_signal(signal.SIGTERM)  # saves a checkpoint
 
 
 def _print_sizes(planned: "Experiment", data: Path) -> None:
-    """Print the parameters of each part with this data's vocabularies, and the total beside what the paper says."""
+    """Print the number of parameters of each part with the user's vocabularies, and the paper's total."""
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
-    # Parameter counts depend on the vocabularies, so both are shown.
     words, paper_words = vocabulary_sizes(planned, data), planned.data.words
     counts = parameters_by_part(planned, *words)
     counts["total with the paper's words"] = parameters_by_part(planned, *paper_words)["total"]

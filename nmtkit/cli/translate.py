@@ -1,4 +1,4 @@
-"""``nmtkit translate``: a filter from raw text to plain translations, one line out for every line in."""
+"""``nmtkit translate``: raw text to plain translations, one line out for each line in."""
 
 import sys
 from collections import Counter
@@ -20,12 +20,12 @@ from nmtkit.translation.request import OUTPUT, SEED, Request
 from nmtkit.translation.stream import Stream, decoded
 from nmtkit.translation.terms import read_terms
 from nmtkit.workflow.document import write_document
-from nmtkit.workflow.translate import TranslateOptions, translate_text
+from nmtkit.workflow.translate import LineOptions, translate_text
 
 
 def translate(
     request: Annotated[Request, Without(("seed",))],
-    options: TranslateOptions,
+    options: LineOptions,
     file: Annotated[str | None, Option(
         "File to translate, as with --input; a document (html, docx, odt, po, srt, ...) with its formatting.",
         argument=True)] = None,
@@ -37,9 +37,9 @@ def translate(
         "Sample a translation from the model instead of searching for the best.", SEARCH)] = False,
     seed: Annotated[int | None, SEED] = None,
     prefix: Annotated[Path | None, Option(
-        "File with the words with which each translation must begin, one line per input line.", SEARCH)] = None,
+        "File with the words that each translation must begin with, one line per input line.", SEARCH)] = None,
     terms: Annotated[Path | None, Option(
-        "File with terms that must be translated as it says: a source term, a tab and its translation on each line "
+        "File with the translations of terms to use: a source term, a tab and its translation on each line "
         "(.csv and .tbx, too).", SEARCH)] = None,
     score_reference: Annotated[Path | None, Option(
         "File with a given translation of each input line, to score instead of translating.", SEARCH)] = None,
@@ -65,53 +65,53 @@ def translate(
       nmtkit translate --score-reference out.txt --scores token < in.txt
 
     Search options default to those of the model's configuration. The score of a translation is its log-probability
-    (base e) under the length and coverage penalties; with --mbr it is its chrF2, from 0 to 1. The score of a token is
-    its log-probability; the last one is that of the end-of-sentence mark. Word alignments are numbered from 0, in
-    tokenised words (in tokens with --tokenized); a target word without attention has no pair. In an n-best list, lines
+    (base e) with the length and coverage penalties or, with --mbr, its chrF2, from 0 to 1. The score of a token is its
+    log-probability; the last score is that of the end-of-sentence mark. Word alignments are pairs of tokenised words
+    (of tokens with --tokenized), numbered from 0; a target word without attention has no pair. In an n-best list, lines
     are numbered from 0, and the alignment is a fourth field. A line gets the same sample anywhere in a text, unless
     rounding of probabilities leads to another word. The arrays of --attention are N.attention (target tokens x source
     tokens), N.source and N.target for line N, numbered from 0, and include end-of-sentence marks.
 
-    With --replace-unk, an unknown word in the output is replaced by the translation that the lexicon has for a source
-    word, or else by the source word as it was typed. Among the source words whose translation is not in the target
-    vocabulary, it is the one with the highest attention weight, a different one for each unknown word; if there are too
-    few of them, other source words are weighted by how often they are linked to words outside the vocabulary. Numbers,
-    dates, e-mail addresses and URLs are always copied, and a replacement that begins a sentence is capitalised if
-    sentences of the training text are. With --unk-origin papers, it is the source word with the highest attention
-    weight of all or, for a model trained on data from nmtkit vocab --unkpos, the one that the model points to. The
-    numbers of unknown words translated, copied and left are reported on standard error, and per line by --json.
+    With --replace-unk, an unknown word in the output is replaced by the lexicon's translation of a source word, or else
+    by a copy of the source word. Of the source words whose translation is not in the target vocabulary, it is the one
+    with the highest attention weight, and a different one for each unknown word; if there are too few, other source
+    words are weighted by how often they are linked to words outside the vocabulary. Numbers, dates, e-mail addresses
+    and URLs are always copied. A replacement at the beginning of a sentence is capitalised if sentences of the training
+    text are. With --unk-origin papers, it is the source word with the highest attention weight of all or, for a model
+    trained on data from nmtkit vocab --unkpos, the one that the model points to. The numbers of unknown words
+    translated, copied and left are reported on standard error, and per line by --json.
 
-    With --terms, a term that occurs in a line appears in its translation, in one of the forms that "|" separates, as in
-    "dog<TAB>chien|chienne"; further columns are comments. At the beginning of a sentence its first letter may be a
-    capital. Of terms that overlap, the longest counts. --json says which form of each term the translation has: null if
-    the greatest length leaves no room. Words that the vocabulary lacks are written as the file has them.
+    A model of word pieces has no unknown words, but writes unseen names as other words. With --replace-unk, a
+    capitalised word that is split into pieces and not in the lexicon is copied to where the translation attends to it,
+    except with --unk-origin papers.
 
-    A model of word pieces has no unknown words, but spells names that it has never seen as other words. With
-    --replace-unk, a capitalised word that is split into pieces and not in the lexicon is copied to where the
-    translation attends to it; not so with --unk-origin papers.
+    With --terms, a term in a line appears in its translation, in one of the forms separated by "|", as in
+    "dog<TAB>chien|chienne"; further columns are comments. It may be capitalised at the beginning of a sentence. Of
+    terms that overlap, the longest counts. Words outside the vocabulary are written as in the file. --json has the form
+    of each term in the translation, or null if the maximum length left no room.
 
-    With --shortlist, a large vocabulary costs less: a batch is translated with the N most frequent target words, the 20
-    best translations of each of its source words in the lexicon, and the source words themselves. The lexicon has
-    whole words, with or without BPE. Probabilities then sum to one over the words of the shortlist, and a translation
-    may depend slightly on the other lines of its batch.
+    With --shortlist, a large vocabulary costs less time: the translations of a batch consist of the N most frequent
+    target words, the 20 best translations of each source word in the lexicon, and the source words themselves. The
+    lexicon has whole words, with or without BPE. Probabilities sum to one over the shortlist, and a translation may
+    depend slightly on the other lines of its batch.
 
-    bfloat16 and int8 round the factors of matrix products, so that scores differ slightly, and sometimes a translation.
+    bfloat16 and int8 round the factors of matrix products, which changes scores slightly, and sometimes a translation.
     --precision auto depends on the machine; in float32, machines differ in the last digits only. Given translations are
     scored in float32, unless --precision names another format.
 
-    A document is translated with its formatting, paragraph by paragraph, and written when it is complete. Markup within
-    a paragraph, as of bold words and links, is put around the words that translate those that it had, by attention and,
-    if there is one, the lexicon of nmtkit align. Code, what the document says is not to be translated, placeholders
-    such as {name} and %1$s, URLs and e-mail addresses are copied, each once; a warning names the paragraph where the
-    model gave one no place. --keep adds to these, and is for lines of text as well.
+    A document is translated with its formatting, paragraph by paragraph, and written when it is complete. Inline
+    markup, such as bold text and links, is put around the translations of its words, by attention and the lexicon of
+    nmtkit align, if there is one. Code, text marked as not to be translated, placeholders such as {name} and %1$s, URLs
+    and e-mail addresses are copied, each once; a warning names the paragraph if the model omitted one, whose place is
+    then a guess. --keep adds patterns to these, for lines of text, too.
 
     A line of more tokens than --max-input-length is cut into pieces: at the end of a sentence, or else at other
-    punctuation, or else between words. Its pieces are translated and joined, and nothing is left out.
+    punctuation, or else between words. The translations of the pieces are joined.
 
     Translations are written whenever standard input pauses, so the command can be used in a dialogue. A long text is
     shared among several processes.
     """
-    # The rules between options of this command alone. Request has those that hold for Python as well.
+    # Rules for options of the command line; Request has those for Python as well.
     if request.n_best and scores != "none":
         raise UserError("--scores: an n-best list has them already; leave it out")
     if request.n_best and attention:
@@ -126,8 +126,7 @@ def translate(
         references=score_reference is not None, attention=attention is not None,
         terms=None if terms is None else read_terms(terms), quality=as_json,
     )  # fmt: skip
-    # Request has refused both at once, so that there is one file at most.
-    beside = prefix or score_reference
+    beside = prefix or score_reference  # Request refuses both
     read = [path for path in (input, beside, terms, options.lexicon) if path is not None]
     check_read_once(read)
     check_output("--output", output, *read)
@@ -145,21 +144,20 @@ def translate(
         raise UserError(
             "--lexicon: is for unknown words, a shortlist or --keep; add --replace-unk, --shortlist or --keep"
         )
-    # Without a prompt, a user at a terminal cannot tell that the command is waiting for input.
+    # Tell a user at a terminal that the command waits for input.
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
 
     stream = Stream() if input == "-" else None
-    # Only reading from standard input can block.
-    raw, ready = (stream, stream.ready) if stream else (raw_lines(input), lambda: True)
+    raw, ready = (stream, stream.ready) if stream else (raw_lines(input), options.ready)
     place = "standard input" if input == "-" else input
     lines = decoded(raw, place, _warn)
     pairs = beside_lines(lines, beside, place) if beside else lines
-    windows = translate_text(pairs, request, options, ready)
+    windows = translate_text(replace(options, lines=pairs, request=request, ready=ready))
     from nmtkit.translation import formats  # after torch, which that imports
 
-    # No progress where it would stand between the translations, or in what is typed.
+    # No progress bar between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
     done: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda lines: None)
     if shown:
@@ -173,12 +171,10 @@ def translate(
         for found in windows:
             for best in found:
                 written.writelines(f"{line(number, translation)}\n" for translation in best)
-                # Of the best translation alone, which is the only one that is asked for with --attention.
-                keep(number, best[0])
-                # Lines are numbered over the whole text, not within a window.
+                keep(number, best[0])  # --attention has no n-best list
                 number, long = number + 1, long + (best[0].pieces > 1)
                 unknown.update(best[0].unknown._asdict() if best[0].unknown else {})
-            written.flush()  # the reader may be waiting for the answer before the next line
+            written.flush()  # the reader may wait for this before the next line
             advance(len(found))
     if any(unknown.values()):
         parts = f"{unknown['translated']} translated, {unknown['copied']} copied, {unknown['left']} left"
@@ -189,5 +185,5 @@ def translate(
 
 
 def _warn(text: str) -> None:
-    """Warn on stderr, so that stdout has the translations and nothing else."""
+    """Warn on stderr."""
     print(f"nmtkit: warning: {text}", file=sys.stderr)

@@ -46,17 +46,6 @@ def score_candidates(
     # In another batch, the same candidate may differ in the last bits, which would break a tie.
     distinct = [list(dict.fromkeys(map(tuple, group))) for group in candidates]
 
-    def scored(batch: list[int]) -> Iterator[Floats]:
-        """The log-probabilities of each candidate of the batch, padding included."""
-        src, mask = (tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in sources]))
-        tgt = pad([np.array(ids) for i in batch for ids in distinct[i]]).to(device)
-        owners = torch.tensor([row for row, i in enumerate(batch) for _ in distinct[i]], device=device)  # (N,)
-        memory, state = select(scorer.begin(src, mask), owners)
-        if isinstance(scorer, Seq2Seq):
-            return iter(_unrolled(scorer, memory, state, tgt).cpu().numpy())
-        # An ensemble has no hidden state to unroll, because it mixes probabilities at every step.
-        return iter(_stepped(scorer, memory, state, tgt).cpu().numpy())
-
     def too_large(batch: list[int]) -> str:
         tokens, number = len(sources[0][batch[0]]), len(distinct[batch[0]])
         return (
@@ -67,7 +56,15 @@ def score_candidates(
     results: list[list[Floats]] = [[] for _ in candidates]
     for batch, attempt in in_halves(_batches(distinct, max_tokens), too_large):
         with attempt:
-            rows = scored(batch)
+            src, mask = (tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in sources]))
+            tgt = pad([np.array(ids) for i in batch for ids in distinct[i]]).to(device)
+            owners = torch.tensor([row for row, i in enumerate(batch) for _ in distinct[i]], device=device)  # (N,)
+            memory, state = select(scorer.begin(src, mask), owners)
+            if isinstance(scorer, Seq2Seq):
+                log_probs = _unrolled(scorer, memory, state, tgt)
+            else:  # an ensemble has no hidden state to unroll, because it mixes probabilities at every step
+                log_probs = _stepped(scorer, memory, state, tgt)
+            rows = iter(log_probs.cpu().numpy())
             for i in batch:
                 found = {ids: next(rows)[: len(ids) + 1] for ids in distinct[i]}
                 results[i] = [found[tuple(ids)] for ids in candidates[i]]

@@ -3,7 +3,7 @@
 import json
 import logging
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.development import DevelopmentSet, validate
 from nmtkit.experiment.schema import Experiment, load_experiment
-from nmtkit.experiment.warm_start import Origin, check_origin, take_weights, write_origin
+from nmtkit.experiment.warm_start import Origin, check_origin, take_weights
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.kernels import door
 from nmtkit.layers.embedding import SharedEmbedding
@@ -156,7 +156,8 @@ def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, orig
     with atomic_write(folder.corpus) as file:
         file.write(json.dumps(_texts(data)))
     if origin is not None:
-        write_origin(folder, origin)
+        with atomic_write(folder.origin) as file:
+            file.write(json.dumps(asdict(origin), indent=1) + "\n")
     elif not folder.updates():  # left by a run without a checkpoint
         folder.origin.unlink(missing_ok=True)
     folder.write_config(configs.to_dict(experiment))
@@ -184,7 +185,8 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
         path = folder.text.vocabulary(side)
         then, now = Vocabulary.load(path), Vocabulary.load(TextFiles(data).vocabulary(side))
         if then.words != now.words:
-            fixed.append((path.name, _summary(then), _summary(now)))
+            before, after = (f"{len(each):,} words, {each.fingerprint[:12]}" for each in (then, now))
+            fixed.append((path.name, before, after))
     if not fixed:
         if any(_on_resume(key) == "hyperparameter" for key, _, _ in changed):
             log.info("the new settings apply from update %d on; a run that had them from the start would differ",
@@ -207,11 +209,6 @@ def _on_resume(key: str) -> configs.Resume:
     if part == "model":
         return "hyperparameter" if is_dropout(name) else "fixed"
     return "free" if part in ("paper", "data", "search") else "fixed"
-
-
-def _summary(vocabulary: Vocabulary) -> str:
-    """The size and the fingerprint of a vocabulary."""
-    return f"{len(vocabulary):,} words, {vocabulary.fingerprint[:12]}"
 
 
 def _texts(data: Path) -> dict[str, str]:

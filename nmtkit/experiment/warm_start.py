@@ -4,10 +4,8 @@ The vocabularies may differ: embeddings are matched by word, and new words keep 
 state, learning rate schedule and random numbers start afresh.
 """
 
-import json
 import logging
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +16,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.folders import SIDES, ModelFolder, SideName, TextFiles, crc32
-from nmtkit.lines import atomic_write, real_path
+from nmtkit.lines import real_path
 from nmtkit.models.base import Seq2Seq, is_dropout
 from nmtkit.text.manifest import read_json
 from nmtkit.text.settings import Side, load_prep
@@ -41,17 +39,15 @@ class Origin:
 
 
 class _Words(NamedTuple):
-    """The vocabularies of the initial model and of the data folder, for one side."""
+    """The rows of the words that the initial model knows, in both vocabularies of a side, and the words it lacks."""
 
-    model: Vocabulary
-    data: Vocabulary
-    data_rows: list[int]  # of the common words, symbols included
+    data_rows: list[int]  # symbols included
     model_rows: list[int]  # of the same words
-    new: list[str]  # words that the model lacks
+    new: list[str]
 
     @classmethod
     def load(cls, start: ModelFolder, data: Path, side: SideName) -> "_Words":
-        """The vocabularies of a side. Raises UserError if they have no word in common."""
+        """Compare the vocabularies of a side, and log their overlap. Raises UserError without a common word."""
         old, new = (Vocabulary.load(text.vocabulary(side)) for text in (start.text, TextFiles(data)))
         rows = {word: row for row, word in enumerate(old.words)}
         common = [row for row, word in enumerate(new.words) if word in rows]
@@ -61,7 +57,10 @@ class _Words(NamedTuple):
                 "text like the model's (`like`)"
             )
         added = [word for word in new.words if word not in rows]
-        return cls(old, new, common, [rows[new.words[row]] for row in common], added)
+        names = f" ({', '.join(added[:_NAMED])}{', ...' if len(added) > _NAMED else ''})" if added else ""
+        log.info(f"vocab.{side}: {len(common):,} of {len(new):,} words are in the model, "
+                 f"{len(added):,} are new{names}; {len(old) - len(common):,} are dropped")  # fmt: skip
+        return cls(common, [rows[new.words[row]] for row in common], added)
 
 
 def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: ModelFolder) -> Origin:
@@ -71,6 +70,7 @@ def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: Mode
     """
     path = start.chosen_weights()
     _check_same_model(load_experiment(start), experiment, start)
+    log.info("starting with the weights of %s", path.parent)
     words = {side: _Words.load(start, data, side) for side in SIDES}
     weights, sides = load_weights(path), sides_of_words(experiment)
     for name, tensor in model.state_dict().items():  # changes the model: the tensors share its memory
@@ -79,7 +79,6 @@ def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: Mode
             tensor[vocabulary.data_rows] = weights[name][vocabulary.model_rows].to(tensor.device)
         else:
             tensor.copy_(weights[name])
-    _log_overlap(path.parent, words)
     for side in SIDES:
         if _preparation(start.path, side) != _preparation(data, side):
             log.warning(
@@ -90,15 +89,10 @@ def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: Mode
     return Origin(
         model=str(real_path(start.path)),
         update=int(path.parent.name.removeprefix("step-")),
-        crc32=_sum_of(path),
+        crc32=f"{crc32(path):08x}",
         taken={side: len(words[side].data_rows) for side in SIDES},
         new={side: len(words[side].new) for side in SIDES},
     )
-
-
-def _sum_of(weights: Path) -> str:
-    """The CRC-32 of a weights file, as in origin.json."""
-    return f"{crc32(weights):08x}"
 
 
 def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) -> None:
@@ -127,27 +121,11 @@ def sides_of_words(experiment: Experiment) -> dict[str, SideName]:
     return sides | {name: "tgt" for name in few if target[name] != few[name]}
 
 
-def _log_overlap(checkpoint: Path, words: Mapping[SideName, _Words]) -> None:
-    log.info("starting with the weights of %s", checkpoint)
-    for side in SIDES:
-        model, data, common, _, new = words[side]
-        names = f" ({', '.join(new[:_NAMED])}{', ...' if len(new) > _NAMED else ''})" if new else ""
-        dropped = len(model) - len(common)
-        log.info(f"vocab.{side}: {len(common):,} of {len(data):,} words are in the model, {len(new):,} are new{names}; "
-                 f"{dropped:,} are dropped")  # fmt: skip
-
-
 def _preparation(folder: Path, side: SideName) -> tuple[Side, list[bytes]]:
     """The settings and learnt models that determine the tokens of a side."""
     prep, text = load_prep(folder), TextFiles(folder)
     learnt = [path.read_bytes() for path in text.learnt(side) if path.is_file()]
     return prep.src if side == "src" else prep.tgt, learnt
-
-
-def write_origin(folder: ModelFolder, origin: Origin) -> None:
-    """Write origin.json."""
-    with atomic_write(folder.origin) as file:
-        file.write(json.dumps(asdict(origin), indent=1) + "\n")
 
 
 def check_origin(folder: ModelFolder, start: ModelFolder) -> None:
@@ -157,7 +135,7 @@ def check_origin(folder: ModelFolder, start: ModelFolder) -> None:
         values = read_json(folder.origin, "restore it from a backup, or train again")
         # The same path (its best checkpoint may have changed since), or the same weights at any path.
         same_place = values.get("model") == str(real_path(start.path)) and start.update in (None, values.get("update"))
-        if same_place or (start.path.is_dir() and values.get("crc32") == _sum_of(start.chosen_weights())):
+        if same_place or (start.path.is_dir() and values.get("crc32") == f"{crc32(start.chosen_weights()):08x}"):
             return
         began = f"with step {values.get('update')} of {values.get('model')}"
     raise UserError(f"{folder}: the run there began {began}; leave `start` out to resume it, or use another folder")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from nmtkit.evaluation.gradients import Layer
     from nmtkit.evaluation.saturation import Saturation
     from nmtkit.experiment.schema import Experiment
-    from nmtkit.models.base import Seq2Seq
     from nmtkit.training.estimate import Estimate
 
 PAIRS, LONGEST = 32, 50  # sentence pairs in the batch for gradients, and tokens of their longer sides
@@ -100,8 +99,13 @@ def compare_flows(options: FlowOptions) -> dict[str, Flow]:
     Returns the flow of the model, with the weights of a model folder or the initial weights of a preset, and of the
     model with each change in ``compare``, such as "model.fast_forward=none". Raises UserError as ``inspect`` does.
     """
+    import torch
+
     from nmtkit.evaluation.gradients import gradient_flow
     from nmtkit.evaluation.saturation import saturation
+    from nmtkit.experiment.model import load_model
+    from nmtkit.experiment.size import vocabulary_sizes
+    from nmtkit.training import optimizers
     from nmtkit.translation.loading import choose_device
 
     plans = {str(options.model): _plan(options), **{change: _plan(options, change) for change in options.compare}}
@@ -109,7 +113,13 @@ def compare_flows(options: FlowOptions) -> dict[str, Flow]:
     batch = _batch(data).to(device)
     flows = {}
     for name, (planned, folder) in plans.items():
-        model = _build(planned, data, device, folder)
+        if folder:
+            model, _ = load_model(folder, device)
+        else:  # the initial weights of a training run
+            torch.manual_seed(planned.training.seed)
+            model = planned.build(*vocabulary_sizes(planned, data))
+            optimizers.initialise(model, planned.training.groups)
+            model.to(device)
         flows[name] = Flow(gradient_flow(model, batch), saturation(model, batch))
     return flows
 
@@ -153,19 +163,3 @@ def _batch(data: Path) -> "Batch":
         raise UserError(f"{data}: no training pair has words on both sides and at most {LONGEST} of them")
     [first, *_] = batches.epoch_batches(corpus, rows, sentences=PAIRS, tokens=None, seed=0, epoch=0)
     return batches.collate(corpus, first)
-
-
-def _build(planned: "Experiment", data: Path, device: "torch.device", folder: Path | None) -> "Seq2Seq":
-    """The model with the weights in ``folder``, or else with the initial weights of a training run."""
-    import torch
-
-    from nmtkit.experiment.model import load_model
-    from nmtkit.experiment.size import vocabulary_sizes
-    from nmtkit.training import optimizers
-
-    if folder:
-        return load_model(folder, device)[0]
-    torch.manual_seed(planned.training.seed)
-    model = planned.build(*vocabulary_sizes(planned, data))
-    optimizers.initialise(model, planned.training.groups)
-    return model.to(device)

@@ -48,13 +48,13 @@ class PrepOptions:
         "Tokenise, truecase and segment as in this data or model folder, with the models learnt there.", TOKENS,
         metavar="FOLDER"))
     tokenizer: str | Sequence[str] = option((), Option(
-        "Tokenizer, for both languages or for one: reversible, which detokenises to the original text in every "
-        "language; moses, as papers use it, which knows as, bn, ca, cs, de, el, en, es, et, fi, fr, ga, gu, "
+        "Tokenizer, of both languages or of one: reversible, which detokenises to the original text in every "
+        "language; moses, as in papers, with rules for as, bn, ca, cs, de, el, en, es, et, fi, fr, ga, gu, "
         "hi, hu, is, it, kn, lt, lv, ml, mni, mr, nl, or, pa, pl, pt, ro, ru, sk, sl, sv, ta, tdt, te, yue and zh; "
-        "characters, Moses with every Chinese or Japanese character a word; or none, for words that are separated by "
-        "spaces already. May be repeated.  [default: reversible]", TOKENS, metavar="[LANGUAGE=]NAME"))
+        "characters, which is Moses with each Chinese or Japanese character as a word; or none, for words separated by "
+        "spaces. May be repeated.  [default: reversible]", TOKENS, metavar="[LANGUAGE=]NAME"))
     tokenizer_command: str | Sequence[str] = option((), Option(
-        "Program that segments text before the tokenizer; it must answer each line with one line.", TOKENS,
+        "Program that segments text before the tokenizer, and writes one line for each line that it reads.", TOKENS,
         metavar="LANGUAGE=COMMAND"))
     aggressive_hyphens: bool = option(False, Option(
         "Split words at hyphens (well @-@ known), like Moses' -a.", TOKENS))
@@ -62,13 +62,13 @@ class PrepOptions:
         "Do not split what matches this, like Moses' -protected; may be repeated.", TOKENS, metavar="REGEX"))
     escape: bool = option(False, Option("Escape special characters (&apos;), like Moses.", TOKENS))
     normalize: bool | None = option(None, Option(
-        "Normalise punctuation like Moses: typographic quotes and dashes become plain ones, in translations, "
-        "too.  [default: yes for the tokenizers moses and characters]", TOKENS,
+        "Normalise punctuation like Moses: typographic quotes and dashes become plain ones, also in "
+        "translations.  [default: yes for the tokenizers moses and characters]", TOKENS,
         names="--normalize/--no-normalize"))
     lowercase: bool = option(False, Option("Lower-case all text.", TOKENS))
     mask_placeholders: bool = option(False, Option(
-        "Put a word that stands for any placeholder instead of {name}, %s, a URL and the like that both sides of a "
-        "training pair have; translate then has the same words for them.", TOKENS))
+        "Replace {name}, %s, URLs and other placeholders that both sides of a training pair have by special words; "
+        "nmtkit translate does so, too.", TOKENS))
     truecase: bool = option(False, Option(
         "Truecase: give the first word of each sentence its most frequent case.", TOKENS))
 
@@ -76,7 +76,7 @@ class PrepOptions:
         "Number of BPE merges to learn.  [default: 2000 to 32000, by the number of training words]", SEGMENTATION,
         at_least=1))
     joint: bool | None = option(None, Option(
-        "Learn BPE or SentencePiece on both languages together or on each alone.  [default: joint]", SEGMENTATION,
+        "Learn BPE or SentencePiece on both languages together, or on each alone.  [default: joint]", SEGMENTATION,
         names="--joint/--separate"))
     sentencepiece: int | None = option(None, Option(
         "Learn SentencePiece with N pieces instead of BPE, usually with --tokenizer none.", SEGMENTATION, metavar="N",

@@ -157,16 +157,14 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
                 f"nmtkit: {name} looks tokenised, but plain text is expected; if it is tokenised, set `tokenized`"
             )
 
-    def pipeline(language: str, side: Side | None) -> TextPipeline:
+    def pipeline(side: Side, language: str) -> TextPipeline:
         """A tokenizer without BPE: Moses, as for BLEU in papers, or reversible if the data folder's is."""
-        tokenizer: Tokenizer = "none" if tokenized else "moses"
-        if side is not None and side.tokenizer == "reversible":
-            tokenizer = side.tokenizer
+        tokenizer: Tokenizer = "none" if tokenized else "reversible" if side.tokenizer == "reversible" else "moses"
         return TextPipeline(Side(language, normalize=False, tokenizer=tokenizer, segmentation="words"))
 
-    tgt = pipeline(language or (prep.tgt.language if prep else "en"), prep.tgt if prep else None)
-    # English rules suffice to count the words of the source.
-    reader = pipeline(prep.src.language if prep else "en", prep.src if prep else None)
+    src_side, tgt_side = (prep.src, prep.tgt) if prep else (Side("en"), Side("en"))
+    # English rules suffice to count the words of any source.
+    reader, tgt = pipeline(src_side, src_side.language), pipeline(tgt_side, language or tgt_side.language)
     words = [[tgt.tokenize(line) for line in lines] for lines in (*refs, *texts)]
     ref_words, hyp_words = words[: len(refs)], words[len(refs) :]
     on = "words as given" if tokenized else describe(tgt.side)

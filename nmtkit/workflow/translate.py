@@ -114,9 +114,7 @@ def translate_windows(
     return answers(Job(models, request), grouped, jobs, ready, start, copies=copies)
 
 
-def translate_text(
-    lines: Iterable[str | tuple[str, str]], request: Request, options: TranslateOptions, ready: Callable[[], bool]
-) -> "Iterator[list[list[Translation]]]":
+def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     """``translate_windows`` that copies text that matches a pattern of ``options.keep``.
 
     Raises UserError for an invalid pattern, for patterns together with given targets or tokenised lines, and for
@@ -124,16 +122,15 @@ def translate_text(
     """
     if options.columns:
         raise UserError("`columns`: is for tables (csv, tsv) that are documents, not for lines of text; leave it out")
-    translated = _with_kept if options.keep else translate_windows
-    return translated(lines, request, options, ready)
+    if options.keep:
+        return _with_kept(options)
+    return translate_windows(options.lines, options.request, options, options.ready)
 
 
-def _with_kept(
-    lines: Iterable[str | tuple[str, str]], request: Request, options: TranslateOptions, ready: Callable[[], bool]
-) -> "Iterator[list[list[Translation]]]":
+def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     """``translate_text`` with patterns."""
     for name in ("prefixes", "references", "tokenized"):
-        if getattr(request, name):
+        if getattr(options.request, name):
             raise UserError(f"`keep`: does not go with `{name}`; leave one of them out")
     with loading():
         from nmtkit.documents.alignment import align
@@ -146,13 +143,13 @@ def _with_kept(
     waiting: deque[tuple[str, list[Hole]]] = deque()
 
     def sentences() -> Iterator[str]:
-        for line in lines:
+        for line in options.lines:
             text, holes = with_stand_ins(str(line), 0, len(line), find(str(line), keep), words)
             waiting.append((text, holes))
             yield text
 
-    number = 0
-    for window in translate_windows(sentences(), replace(request, attention=True), options, ready):
+    number, request = 0, replace(options.request, attention=True)
+    for window in translate_windows(sentences(), request, options, options.ready):
         for best in window:
             number += 1
             text, holes = waiting.popleft()
@@ -173,7 +170,7 @@ def translate_lines(options: LineOptions) -> "Iterator[list[Translation]]":
     does the same in one process. As always in Python, a script that starts processes (``jobs``) must do so below
     ``if __name__ == "__main__":``. Raises UserError for models that cannot be used, or not with this request.
     """
-    return chain.from_iterable(translate_text(options.lines, options.request, options, options.ready))
+    return chain.from_iterable(translate_text(options))
 
 
 translate = by_keyword(LineOptions, translate_lines)
