@@ -11,11 +11,8 @@ def align(options: AlignOptions, as_json: AsJson = False) -> None:
     """Align the words of the training text with eflomal, and make a lexicon from the links.
 
       nmtkit align
-
       nmtkit align --threshold 3
-
       nmtkit align --pharaoh links.txt
-
       nmtkit align --pharaoh links.txt --gold gold.txt
 
     This writes train.align and dev.align (links between whole words, BPE undone) and lexicon.tsv to the data folder.

@@ -12,7 +12,6 @@ def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
     """Check raw text, the coverage of the vocabularies, and whether a preset fits into memory, before training.
 
       nmtkit doctor -s en
-
       nmtkit doctor -s en --model deep-att
 
     Each finding is a line on stdout: the file, the line number and the problem. The vocabularies are checked if the

@@ -17,8 +17,6 @@ def import_(options: ImportOptions) -> None:
     MarianMTModel: its folder. fairseq's fconv: the folder with the checkpoint (.pt), dict.*.txt of both languages and
     any bpecodes. A model that nmtkit cannot represent exactly is refused, and nothing is written.
     """
-    imported = write_import(options)
-    for line in str(imported).splitlines():
-        log.info(line)
+    log.info(write_import(options))
     log.info(f"{options.output}: written")
     say_next_of_model(Path(options.output))

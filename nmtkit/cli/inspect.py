@@ -36,7 +36,7 @@ def inspect(
       nmtkit inspect deep-gru-ff --gradients --compare model.connections=none
     """
     if not gradients and (options.compare or plot):
-        raise UserError("--compare and --plot go with --gradients")
+        raise UserError("--compare and --plot need --gradients")
     if plot and plot.suffix != ".html":
         raise UserError(f"--plot {plot}: draws a page of HTML; choose a name that ends in .html")
     if not gradients:

@@ -31,17 +31,8 @@ def flat(
 
     common: a dataclass of further options; ``around`` makes of it a context in which the command runs.
     """
-    parameters: list[inspect.Parameter] = []
-    moved: list[tuple[str, inspect.Parameter]] = []
+    placed: list[tuple[inspect.Parameter, str]] = []  # each with the parameter before which the help has it
     schemas: dict[str, tuple[type, list[str]]] = {}
-
-    def place(name: str, hint: Any, default: Any, shown: Option) -> None:
-        parameter = _parameter(name, hint, default, shown)
-        if shown.before:
-            moved.append((shown.before, parameter))
-        else:
-            parameters.append(parameter)
-
     last = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, annotation=common)
     for own in (*inspect.signature(function).parameters.values(), last):
         kind, *more = get_args(own.annotation) if get_origin(own.annotation) is Annotated else (own.annotation,)
@@ -52,14 +43,17 @@ def flat(
             schemas[own.name] = kind, [field.name for field, _ in chosen]
             for field, about in chosen:
                 default = ... if field.default is MISSING else field.default
-                place(field.name, types_of(kind)[field.name], default, about)
+                placed.append((_parameter(field.name, types_of(kind)[field.name], default, about), about.before))
         elif shown is not None:
-            place(own.name, kind, ... if own.default is own.empty else own.default, shown)
+            default = ... if own.default is own.empty else own.default
+            placed.append((_parameter(own.name, kind, default, shown), shown.before))
         else:
-            parameters.append(own.replace(kind=own.KEYWORD_ONLY))
-    for before, parameter in moved:
-        names = [each.name for each in parameters]
-        parameters.insert(names.index(before) if before in names else len(names), parameter)
+            placed.append((own.replace(kind=own.KEYWORD_ONLY), ""))
+    parameters = [parameter for parameter, before in placed if not before]
+    for parameter, before in placed:
+        if before:
+            names = [each.name for each in parameters]
+            parameters.insert(names.index(before) if before in names else len(names), parameter)
 
     @functools.wraps(function)
     def command(**values: Any) -> None:

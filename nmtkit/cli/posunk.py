@@ -19,9 +19,7 @@ def posunk(
     """Replace unknown words in translations by a translation or a copy of the source words they come from.
 
       nmtkit posunk --source in.tok --lexicon data/lexicon.tsv < out.tok
-
       nmtkit translate --tokenized --alignment < in.tok > both
-
       cut -f1 both | nmtkit posunk --source in.tok --alignment <(cut -f2 both)
 
     All files are tokenised text with corresponding lines. <unkpos_d> comes from the source word d positions to the

@@ -18,19 +18,12 @@ def prep(
     """Make a data folder from raw parallel text: tokenise, clean, learn and apply BPE.
 
       nmtkit prep -s en -t fr
-
       nmtkit prep --train europarl.en.gz europarl.fr.gz --dev dev.en dev.fr --test test.en test.fr
-
       nmtkit prep --train text.en text.fr --dev-size 1000     (a development set sampled from the training text)
-
       nmtkit prep -s en -t fr --train crawl.tsv.gz:2 crawl.tsv.gz:4     (columns 2 and 4 of a table)
-
       nmtkit prep -s zh -t en --tokenizer moses --tokenizer zh=characters --escape --drop script,duplicate
-
       nmtkit prep -s de -t en --truecase --bpe 32000 --separate -o data-truecased
-
       nmtkit prep -s en -t fr --tokenizer none --sentencepiece 8000
-
       nmtkit prep --raw raw-news --like run -o data-news     (for nmtkit train --from run)
 
     Only training text is cleaned: pairs with control characters, an empty side, too many words or too different lengths
@@ -44,7 +37,6 @@ def prep(
     part and the merge take the same options:
 
       nmtkit prep -s en -t fr --bpe 32000 --shard 1/8     (and 2/8 to 8/8, on any machine)
-
       nmtkit prep -s en -t fr --bpe 32000 --merge
     """
     output = Path(options.output)

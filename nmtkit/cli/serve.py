@@ -47,7 +47,6 @@ def serve(
     """Serve translations: a page for people at http://127.0.0.1:8080, and an API for programs.
 
       nmtkit serve -m averaged
-
       nmtkit serve -m rnnsearch -m bideep --port 8081
 
     Each model or ensemble is offered under the name of its folder, and the page shows two of them side by side.

@@ -33,9 +33,7 @@ def train(
       nmtkit train --model bideep-small
       nmtkit train --model rnnsearch --config mine.yaml --set training.optimizer.lr=5e-4
       nmtkit train --model deep-att --dry-run
-
       nmtkit train --from run --data data-news --output run-news --set training.optimizer.lr=1e-4
-
       torchrun --nproc-per-node 4 -m nmtkit train --model deep-att
 
     --from fine-tunes a model, or a checkpoint such as run/checkpoints/step-876, on other text: words that the model

@@ -55,13 +55,9 @@ def translate(
     """Translate text line by line: one output line for each input line, and a blank line for a blank line.
 
       nmtkit translate < in.txt > out.txt
-
       zcat big.gz | nmtkit translate --beam-size 10 --scores sentence | cut -f1
-
       nmtkit translate page.html -o page.fr.html
-
       nmtkit translate -m one -m two -m three < in.txt > out.txt
-
       nmtkit translate --score-reference out.txt --scores token < in.txt
 
     Search options default to those of the model's configuration. The score of a translation is its log-probability
@@ -113,9 +109,9 @@ def translate(
     """
     # Rules for options of the command line; Request has those for Python as well.
     if request.n_best and scores != "none":
-        raise UserError("--scores: an n-best list has them already; leave it out")
+        raise UserError("--scores: an n-best list has scores already; leave it out")
     if request.n_best and attention:
-        raise UserError("--attention: of the best translation only; leave --n-best out")
+        raise UserError("--attention: is for the best translation only; leave --n-best out")
     if seed is not None and not sample:
         raise UserError("--seed: is for --sample; add that, or leave it out")
     if file is not None and input != "-":

@@ -12,11 +12,8 @@ def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
     """Make vocabularies from the training text, and encode the data folder for training.
 
       nmtkit vocab
-
       nmtkit vocab --src-size 200000 --tgt-size 80000
-
       nmtkit vocab --src-size 30000 --tgt-size 30000 --unkpos
-
       nmtkit vocab --src-from dict.de.txt --tgt-from dict.en.txt     (vocabularies of fairseq)
 
     The command shows how much of each set the vocabularies cover. It also reads vocabularies of OpenNMT, JoeyNMT,

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, References, Score, score
@@ -10,6 +10,8 @@ from nmtkit.evaluation.forced import CrossEntropy
 from nmtkit.evaluation.names import Names, UnknownWords, names_kept
 from nmtkit.evaluation.significance import Test, Tested, mean_and_deviation, paired_test
 from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
+
+Input: TypeAlias = tuple[str, list[str], References]  # of a metric: tokenisation, hypotheses and references
 
 
 @dataclass(frozen=True)
@@ -81,15 +83,14 @@ def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: s
     test: the significance test against the first system. seeds: the systems are one, trained with several seeds. Raises
     UserError for an unknown metric, and for a metric of plain text if the systems are tokenised files.
     """
-    systems = compared.systems
-    # All systems have plain text, or none has.
-    known = list(_metrics(systems[0]))
-    if subset_metric not in known:
-        raise UserError(f"`subset_metric` {subset_metric}: not one of {', '.join(known)}")
+    systems, inputs = compared.systems, [_inputs(system) for system in compared.systems]
+    if subset_metric not in inputs[0]:  # all systems have plain text, or none has
+        raise UserError(f"`subset_metric` {subset_metric}: not one of {', '.join(inputs[0])}")
     measured = [
-        [Measured(name, on, score(name, hyps, refs)) for name, (on, hyps, refs) in _metrics(system).items()]
-        for system in systems
+        [Measured(metric, on, score(metric, hyps, refs)) for metric, (on, hyps, refs) in of_system.items()]
+        for of_system in inputs
     ]
+    of_parts = [of_system[subset_metric] for of_system in inputs]
     by_metric = [[m.score.value for m in scores] for scores in zip(*measured, strict=True)]
     lengths = [len(words) for words in compared.sources]
     named = systems if compared.sources else []
@@ -97,12 +98,12 @@ def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: s
         systems,
         measured,
         subset_metric=subset_metric,
-        bins=[part(systems, subset, subset_metric) for subset in length_bins(lengths)],
-        longer=[part(systems, subset, subset_metric) for subset in longer_than(lengths)],
-        unknown_free=[part(systems, compared.free, subset_metric)] if compared.free else [],
+        bins=[_part(subset, subset_metric, of_parts) for subset in length_bins(lengths)],
+        longer=[_part(subset, subset_metric, of_parts) for subset in longer_than(lengths)],
+        unknown_free=[_part(compared.free, subset_metric, of_parts)] if compared.free else [],
         names=[_names_kept(compared, system, ()) for system in named],
         unknown_names=[_names_kept(compared, system, compared.known) for system in named if compared.known is not None],
-        differences=differences(systems, test) if test else [],
+        differences=_differences(inputs, test) if test else [],
         spread=[mean_and_deviation(values) for values in by_metric] if seeds else [],
     )
 
@@ -140,15 +141,12 @@ def difference_rows(comparison: Comparison, missing: str) -> list[list[str]]:
     ]  # fmt: skip
 
 
-def part(systems: Sequence[System], subset: Subset, metric: str) -> Part:
+def _part(subset: Subset, metric: str, inputs: Sequence[Input]) -> Part:
     """A subset of the test set with the score of each system on it."""
     if not subset.numbers:
         return Part(subset.name, 0, [])
-    values = []
-    for system in systems:
-        _, hyps, refs = _metrics(system)[metric]
-        values.append(score(metric, subset.of(hyps), [subset.of(ref) for ref in refs]).value)
-    return Part(subset.name, len(subset.numbers), values)
+    scores = [score(metric, subset.of(hyps), [subset.of(ref) for ref in refs]).value for _, hyps, refs in inputs]
+    return Part(subset.name, len(subset.numbers), scores)
 
 
 def _names_kept(compared: Compared, system: System, but: Container[str]) -> Names:
@@ -157,21 +155,21 @@ def _names_kept(compared: Compared, system: System, but: Container[str]) -> Name
     return names_kept(compared.sources, refs, list(map(str.split, system.words)), but)
 
 
-def differences(systems: Sequence[System], test: Test) -> list[Difference]:
+def _differences(inputs: Sequence[Mapping[str, Input]], test: Test) -> list[Difference]:
     """Significance tests of every system against the first, by the metrics for which all have the same references."""
     results = []
-    for metric, (_, _, refs) in _metrics(systems[0]).items():
-        if any(_metrics(system)[metric][2] != refs for system in systems):
-            continue  # models may differ in tokenisation, and then their tokenised references differ
-        signature, tested = paired_test(test, metric, [_metrics(system)[metric][1] for system in systems], refs)
-        results.append(Difference(metric, signature, tested))
+    for metric, (_, _, refs) in inputs[0].items():
+        texts = [of_system[metric] for of_system in inputs]
+        # Tokenised references differ if models differ in tokenisation.
+        if all(theirs == refs for _, _, theirs in texts):
+            results.append(Difference(metric, *paired_test(test, metric, [hyps for _, hyps, _ in texts], refs)))
     return results
 
 
-def _metrics(system: System) -> Mapping[str, tuple[str, list[str], References]]:
-    """The input of each metric: the tokenisation, hypotheses and references."""
-    of_words: tuple[str, list[str], References] = (system.on, system.words, system.ref_words)
+def _inputs(system: System) -> Mapping[str, Input]:
+    """The input of each metric."""
+    of_words: Input = (system.on, system.words, system.ref_words)
     if system.texts is None or system.refs is None:
         return dict.fromkeys(WORD_METRICS, of_words)
-    of_text: tuple[str, list[str], References] = ("plain text", system.texts, system.refs)
+    of_text: Input = ("plain text", system.texts, system.refs)
     return {**dict.fromkeys(WORD_METRICS, of_words), **dict.fromkeys(TEXT_METRICS, of_text)}

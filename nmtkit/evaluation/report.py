@@ -107,23 +107,18 @@ def most_different(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
     return sorted(sentences, key=lambda sentence: min(sentence.chrf) - max(sentence.chrf))[:count]
 
 
-def worst(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
-    """The sentences with the lowest mean chrF, in ascending order."""
-    return sorted(sentences, key=lambda sentence: sum(sentence.chrf))[:count]
-
-
 def render(
     histories: Sequence[History],
     comparison: Comparison,
     looks: Sequence[tuple[Sentence, Sequence[Look]]],
-    different: Sequence[Sentence],
-    bad: Sequence[Sentence],
+    sentences: Sequence[Sentence],
+    count: int,
     subtitle: str,
 ) -> str:
     """The page.
 
-    looks: sentences and the attention weights of the systems that have attention. different, bad: the sentences to list
-    as the most different and the worst ones.
+    looks: sentences and the attention weights of the systems that have attention. count: the number of sentences to
+    list as the most different and the worst ones.
     """
     names = [history.name for history in histories]
     return page(
@@ -138,8 +133,8 @@ def render(
             ("Unknown words and names", _unknown(names, comparison)),
             ("Are the differences due to chance?", _differences(names, comparison)),
             ("Attention", _attention(looks)),
-            ("Most different", _listing(names, different) if len(names) > 1 else ""),
-            ("Worst", _listing(names, bad)),
+            ("Most different", _listing(names, most_different(sentences, count)) if len(names) > 1 else ""),
+            ("Worst", _listing(names, sorted(sentences, key=lambda sentence: sum(sentence.chrf))[:count])),
             ("Configurations", "".join(folded(history.name, verbatim(history.config)) for history in histories)),
         ],
     )

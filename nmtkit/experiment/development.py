@@ -61,7 +61,7 @@ class DevelopmentSet:
         for path, lines in zip(files, references, strict=True):
             if len(lines) != len(corpus):
                 raise UserError(
-                    f"{path}: has {len(lines)} lines, but the development set {len(corpus)}; "
+                    f"{path}: has {len(lines)} lines, but the development set has {len(corpus)}; "
                     "make the folder again with nmtkit prep"
                 )
         vocabulary = Vocabulary.load(TextFiles(data).vocabulary("tgt"))

@@ -57,7 +57,7 @@ def align_words(options: AlignOptions) -> "AlignmentReport | Quality":
             raise UserError("`gold` only scores an existing alignment; leave out `symmetrize` and `threshold`")
         return _quality(options.links, Path(options.gold))
     if options.pharaoh is not None and options.symmetrize is not None:
-        raise UserError("`symmetrize`: the links of `pharaoh` are taken as they are; leave one of the two out")
+        raise UserError("`symmetrize`: is for eflomal, not for the links of `pharaoh`; leave one of them out")
 
     from nmtkit.data.alignment import align_with_program, take_alignment
 

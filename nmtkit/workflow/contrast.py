@@ -80,7 +80,7 @@ def read_entries(sets: Sequence[Path], types: Sequence[str], files: Sequence[Pat
         known = dict.fromkeys(error.type for entry in entries for error in entry.errors)  # in the order of the files
         for wanted in types:
             if wanted not in known:
-                raise UserError(f"`types` {wanted}: no such errors; there are {', '.join(known)}")
+                raise UserError(f"`types` {wanted}: not one of {', '.join(known)}")
         entries = [entry._replace(errors=[e for e in entry.errors if e.type in types]) for entry in entries]
     entries = [entry for entry in entries if entry.errors]
     if not entries:

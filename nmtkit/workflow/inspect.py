@@ -141,7 +141,7 @@ def _plan(options: InspectOptions, *changes: str) -> "tuple[Experiment, Path | N
     folder = ModelFolder.at(Path(model), None if options.checkpoint is None else str(options.checkpoint))
     trained = folder.config.exists()
     if trained and (options.settings or changes):
-        raise UserError(f"{model}: a trained model stays as it is; `settings` and `compare` are for presets")
+        raise UserError(f"{model}: is a trained model; `settings` and `compare` are for presets")
     # For the default, "no such preset" would be misleading.
     if not trained and model == "run":
         raise UserError("run: no model there yet; name a preset, for example: nmtkit inspect deep-att")

@@ -52,7 +52,7 @@ def replace_lines(options: PosunkOptions) -> Iterator[str]:
         links = parse_links(pharaoh, alignment or place, number)
         check_links(links, len(words), len(target), alignment or place, number)
         if SPELLINGS[UNK] in target and alignment is None:
-            raise UserError(f"{place}:{number}: {SPELLINGS[UNK]} may come from anywhere; give an `alignment`")
+            raise UserError(f"{place}:{number}: the source word of {SPELLINGS[UNK]} is unknown; give an `alignment`")
         # A line without unknown words is not changed, nor are its spaces.
         if not UNKNOWN.isdisjoint(target):
             if matcher is None:

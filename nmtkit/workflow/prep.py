@@ -121,19 +121,19 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
     ]
     like, words, shard, output = options.like, options.words, options.shard, Path(options.output)
     if like is not None and given:
-        raise UserError(f"`like` {like}: says how text is prepared; leave out {_names(given)}")
+        raise UserError(f"`like` {like}: has its own settings; leave out {_names(given)}")
     if words and (split := [name for name in ("bpe", "sentencepiece", "joint") if name in given]):
-        raise UserError(f"`words`: no word is split then; leave out {_names(split)}")
+        raise UserError(f"`words`: words are not split; leave out {_names(split)}")
     if options.bpe is not None and options.sentencepiece is not None:
-        raise UserError("`bpe` and `sentencepiece`: words are split by one of them; leave the other out")
+        raise UserError("`bpe` and `sentencepiece` exclude each other; leave one of them out")
     if options.train is None and (options.dev or options.test):
         raise UserError("`dev` and `test` need `train`; without it, all three are read from `raw`")
     if shard and (options.merge or options.keep_rejected):
-        raise UserError("`shard`: `merge` and `keep_rejected` go with the command that merges the shards")
+        raise UserError("`shard`: `merge` and `keep_rejected` are for the command that merges the shards")
 
     model = ModelFolder(output)
     if model.config.exists() or model.bundle.exists():
-        raise UserError(f"`output` {output}: a model folder, which has files of the same names; name another one")
+        raise UserError(f"`output` {output}: is a model folder, whose files would be replaced; name another one")
 
     from nmtkit.text import prep as text_prep
 
@@ -240,5 +240,5 @@ def _part(text: str) -> tuple[int, int]:
     """The two numbers of a shard such as ``1/8``. Raises UserError for other text."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise UserError(f"`shard` {text}: give the number of the part and how many there are, as in 1/8")
+        raise UserError(f"`shard` {text}: expected PART/PARTS, as in 1/8")
     return int(match[1]), int(match[2])

@@ -59,12 +59,12 @@ def write_report(options: ReportOptions) -> Path:
     if len(set(folders)) < len(folders):
         raise UserError("a model is named twice; name each once")
     if options.types and not options.contrast:
-        raise UserError("`types` goes with `contrast`")
+        raise UserError("`types` needs `contrast`")
     entries = read_entries(paths(options.contrast), options.types) if options.contrast else []
     data = Path(options.data)
 
     from nmtkit.evaluation.comparison import Compared, compare
-    from nmtkit.evaluation.report import most_different, render, sentences, worst
+    from nmtkit.evaluation.report import most_different, render, sentences
     from nmtkit.translation.testset import translate_held_out
 
     # Before translating, so that damaged metrics are reported at once.
@@ -95,9 +95,7 @@ def write_report(options: ReportOptions) -> Path:
         chosen = [said[i - 1] for i in _numbers(options.lines, len(said))]
     looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
     subtitle = f"{len(said):,} sentences of {data}; nmtkit {__version__}"
-    page = render(
-        histories, comparison, looks, most_different(said, options.count), worst(said, options.count), subtitle
-    )
+    page = render(histories, comparison, looks, said, options.count, subtitle)
     with atomic_write(Path(options.output)) as file:
         file.write(page)
     return Path(options.output)
@@ -148,7 +146,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
     for side in SIDES:
         ours, theirs = (TextFiles(path).vocabulary(side) for path in (folder.path, data))
         if Vocabulary.load(ours).words != Vocabulary.load(theirs).words:
-            raise UserError(f"{theirs}: not the words of {ours}; give the data folder that it was trained on")
+            raise UserError(f"{theirs}: differs from {ours}; give the data folder that the model was trained on")
     corpus = Corpus.open(data, "test")
     pairs = batches.within(corpus, None)
     model, experiment = load_model(folder.path, translated.translator.device)

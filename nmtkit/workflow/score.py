@@ -125,7 +125,7 @@ def score_systems(options: ScoreOptions) -> Scores:
     if (paired or seeds) and len(texts) < 2:
         raise UserError(f"{text_name(texts[0], 1)}: `paired` and `seeds` compare translations; give at least two")
     if paired and seeds:
-        raise UserError("`paired` compares systems, `seeds` has one; leave one of the two out")
+        raise UserError("`paired` compares systems, and `seeds` is for one; leave one of them out")
     names = [text_name(text, number) for number, text in enumerate(refs, 1)]
     return Scores(compare(_read_files(texts, refs, options), paired, seeds, options.subset_metric), names)
 

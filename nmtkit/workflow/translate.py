@@ -121,7 +121,7 @@ def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     ``options.columns``.
     """
     if options.columns:
-        raise UserError("`columns`: is for tables (csv, tsv) that are documents, not for lines of text; leave it out")
+        raise UserError("`columns`: is for documents (csv, tsv), not for lines of text; leave it out")
     if options.keep:
         return _with_kept(options)
     return translate_windows(options.lines, options.request, options, options.ready)
@@ -131,7 +131,7 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     """``translate_text`` with patterns."""
     for name in ("prefixes", "references", "tokenized"):
         if getattr(options.request, name):
-            raise UserError(f"`keep`: does not go with `{name}`; leave one of them out")
+            raise UserError(f"`keep` and `{name}` exclude each other; leave one of them out")
     with loading():
         from nmtkit.documents.alignment import align
         from nmtkit.documents.placeholders import find, patterns, restore, stand_ins, warn_of_lost, with_stand_ins

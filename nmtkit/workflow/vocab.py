@@ -49,7 +49,7 @@ def make_vocabularies(options: VocabOptions) -> "VocabReport":
     src_size, tgt_size, joint = options.src_size, options.tgt_size, options.joint
     for name, size in (("src_size", src_size), ("tgt_size", tgt_size)):
         if size is not None and size <= len(SPELLINGS):
-            raise UserError(f"`{name}` {size}: {len(SPELLINGS)} rows are symbols; give it more")
+            raise UserError(f"`{name}` {size}: {len(SPELLINGS)} rows are symbols; use a larger one")
     if joint and src_size is not None and tgt_size is not None and src_size != tgt_size:
         raise UserError(
             f"`joint` makes one vocabulary of one size, not of `src_size` {src_size} and `tgt_size` {tgt_size}"

@@ -162,7 +162,7 @@ def test_an_alignment_and_its_gold_standard_may_come_from_pipes(
         ("--pharaoh one --gold far", "one has fewer lines than far, 2; they must align the same sentences"),
         ("--pharaoh far --gold one", "far has more lines than one, 1; they must align the same sentences"),
         ("--pharaoh - --gold -", "-: standard input can be read only once; name a file instead of the other -"),
-        ("--pharaoh one --symmetrize grow-diag", "--symmetrize: the links of --pharaoh are taken as they are"),
+        ("--pharaoh one --symmetrize grow-diag", "--symmetrize: is for eflomal, not for the links of --pharaoh"),
         ("--gold one --threshold 3", "--gold only scores an existing alignment"),
         ("--gold one", "data/train.align: cannot be read: No such file"),
         ("--data none", "none/prep.yaml: not found; make the folder with nmtkit prep"),

@@ -95,7 +95,7 @@ def test_the_name_of_a_folder_is_the_type_of_error_however_it_is_given(
     [
         ([], "give a set (JSON, or a folder), or all of --source, --correct and --incorrect"),
         (["--source", "a"], "give a set (JSON, or a folder), or all of --source, --correct and --incorrect"),
-        (["set.json", "--type", "swop"], "--type swop: no such errors; there are swap, unknown"),
+        (["set.json", "--type", "swop"], "--type swop: not one of swap, unknown"),
         (["run"], "run: has 0 files src.*; expected one, as in src.de"),
         (["none.json"], "none.json: has no errors: there is nothing to compare"),
     ],

@@ -73,7 +73,7 @@ def test_the_result_of_a_file_appears_whole(filtered: Run, folder: Path) -> None
 @pytest.mark.parametrize(
     ("translations", "source", "links", "message"),
     [
-        ("a\n<unk>", "a\nb", None, "translations:2: <unk> may come from anywhere; give an --alignment"),
+        ("a\n<unk>", "a\nb", None, "translations:2: the source word of <unk> is unknown; give an --alignment"),
         ("a\nb", "a", None, "source: ends after 1 lines, but translations goes on; make them correspond"),
         ("a", "a\nb", None, "source: has more lines than the 1 of translations; make them correspond"),
         ("a\nb", "a\nb", "0-0", "links: ends after 1 lines, but translations goes on; make them correspond"),

@@ -80,8 +80,8 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--words --bpe 100", "--words: no word is split then; leave out --bpe"),
-        ("--words --separate", "--words: no word is split then; leave out --separate"),
+        ("--words --bpe 100", "--words: words are not split; leave out --bpe"),
+        ("--words --separate", "--words: words are not split; leave out --separate"),
         ("--dev a b", "--dev and --test need --train; without it, all three are read from --raw"),
         ("--lowercase --truecase -s en", "--lowercase and --truecase exclude each other"),
         ("--max-ratio 0.5 -s en", "--max-ratio must be 0 or at least 1, not 0.5"),
@@ -96,8 +96,8 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
             "--aggressive-hyphens, --protect and --escape are options of the Moses token",
         ),
         ("--protect ( -s en", "--protect: '(' is not a regular expression: missing ), unterminated subpattern"),
-        ("--shard 3/2 -s en", "--shard 3/2: give the number of the part and how many there are, as in 1/8"),
-        ("--shard 1/2 --merge", "--shard: --merge and --keep-rejected go with the command that merges the shards"),
+        ("--shard 3/2 -s en", "--shard 3/2: expected PART/PARTS, as in 1/8"),
+        ("--shard 1/2 --merge", "--shard: --merge and --keep-rejected are for the command that merges the shards"),
         ("-s en -j0", "Invalid value for '--jobs' / '-j'"),
     ],
 )
@@ -195,8 +195,8 @@ def test_more_text_can_be_prepared_like_a_model_s(nmtkit: Run, folder: Path) -> 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--bpe", "9", "--lowercase"], "--like data: says how text is prepared; leave out --lowercase, --bpe"),
-        (["--separate"], "--like data: says how text is prepared; leave out --separate"),
+        (["--bpe", "9", "--lowercase"], "--like data: has its own settings; leave out --lowercase, --bpe"),
+        (["--separate"], "--like data: has its own settings; leave out --separate"),
         (["-s", "fr", "-t", "en"], "--like data: is from en to fr, not from fr to en"),
         (["--like", "nowhere"], "nowhere/prep.yaml: not found; make the folder with nmtkit prep"),
         (["--max-ratio", "0.5"], "--max-ratio must be 0 or at least 1, not 0.5"),

@@ -145,7 +145,7 @@ def test_a_line_of_the_history_that_is_none_is_named(nmtkit: Run, line: str) -> 
         (["data"], "data: not a model folder (no config.yaml); `nmtkit train` makes one"),
         (["run", "-d", "none"], "none/test.raw.tgt: not there; prepare a test set, or give files: "
                                 "nmtkit score HYP... REF"),
-        (["run", "--type", "a"], "--type goes with --contrast"),
+        (["run", "--type", "a"], "--type needs --contrast"),
         (["run", "--lines", "0"], "--lines 0: expected numbers from 1 to 5, with commas"),
         (["run", "--lines", "²"], "--lines ²: expected numbers from 1 to 5, with commas"),
         (["run", "--lines", "1,x"], "--lines 1,x: expected numbers from 1 to 5, with commas"),

@@ -174,7 +174,7 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         (["hyp", "ref", "--seeds"], "hyp: --paired and --seeds compare translations; give at least two"),
         (
             ["hyp", "hyp", "ref", "--seeds", "--paired", "ar"],
-            "--paired compares systems, --seeds has one; leave one of the two out",
+            "--paired compares systems, and --seeds is for one; leave one of them out",
         ),
         (
             ["hyp", "ref", "--tokenized", "--subset-metric", "chrF2"],

@@ -124,7 +124,7 @@ def test_a_model_is_no_place_for_prepared_text(prepared: Path, nmtkit: Nmtkit) -
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     refused = nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-o", "run")
     assert refused.status == 1
-    assert "--output run: a model folder, which has files of the same names; name another one" in refused.err
+    assert "--output run: is a model folder, whose files would be replaced; name another one" in refused.err
     assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
 
 

@@ -305,7 +305,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
     [
         (["--n-best", "4"], "4 best translations need a beam size of at least 4, not 3"),
         (["--sample", "--n-best", "10001"], "--n-best: 10001 is not between 1 and 10000"),
-        (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has them already; leave it out"),
+        (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has scores already; leave it out"),
         (["--score-reference", "x", "--n-best", "2"], "--score-reference: these are scored without a search"),
         (["--lexicon", "other"], "--lexicon: is for unknown words, a shortlist or --keep; add --replace-unk"),
         (["--unk-origin", "papers"], "--unk-origin: has no effect without --replace-unk; add it"),
@@ -323,7 +323,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
             ["--seed", "-1", "--sample"],
             "--seed': Input should be greater than or equal to 0; see nmtkit",
         ),
-        (["--attention", "x.npz", "--n-best", "2"], "--attention: of the best translation only"),
+        (["--attention", "x.npz", "--n-best", "2"], "--attention: is for the best translation only"),
         (["--prefix", "none.txt"], "none.txt: cannot be read"),
         (["--weights", "1,x"], "--weights 1,x: expected one number for each model, as 2,1,1"),
         (["-m", "run", "-m", "run", "--weights", "1,0"], "--weights: 0 is not a number above 0"),

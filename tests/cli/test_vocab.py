@@ -68,7 +68,7 @@ def test_a_size_without_room_for_a_word_is_refused(nmtkit: Run, data: Path, opti
     assert nmtkit("vocab", option, "5", "-j1").status == 0
     assert min(rows(data)) == 5
     status, _, err = nmtkit("vocab", option, "4")
-    assert (status, err) == (1, f"nmtkit: error: {option} 4: 4 rows are symbols; give it more\n")
+    assert (status, err) == (1, f"nmtkit: error: {option} 4: 4 rows are symbols; use a larger one\n")
 
 
 def test_a_folder_without_text_is_named_with_the_remedy(nmtkit: Run) -> None:

@@ -64,8 +64,8 @@ def test_a_document_takes_every_option_of_lines(folder: Path) -> None:
         (("page.html", "-m", "blind"), "this model cannot align words: it has no attention"),
         (("page.html", "--keep", "("), "--keep: '(' is no regular expression: "),
         (("page.html", "--columns", "2"), "page.html: --columns is for tables (csv, tsv)"),
-        (("--columns", "2", "lines.txt"), "--columns: is for tables (csv, tsv) that are documents, not for lines"),
-        (("--keep", "a", "--tokenized", "lines.txt"), "--keep: does not go with --tokenized; leave one of them out"),
+        (("--columns", "2", "lines.txt"), "--columns: is for documents (csv, tsv), not for lines"),
+        (("--keep", "a", "--tokenized", "lines.txt"), "--keep and --tokenized exclude each other"),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(
@@ -92,7 +92,7 @@ def test_what_matches_a_pattern_is_kept_in_lines_too(folder: Path, nmtkit: Calla
 
 def test_python_keeps_what_matches_in_lines_and_refuses_what_is_not_for_them() -> None:
     assert [str(best) for [best] in package.translate(["a #zebra b"], keep=[r"#\w+"])] == ["a #zebra b"]
-    with pytest.raises(UserError, match="`keep`: does not go with `prefixes`"):
+    with pytest.raises(UserError, match="`keep` and `prefixes` exclude each other"):
         list(package.translate([("a", "b")], package.Request(prefixes=True), keep=["a"]))
-    with pytest.raises(UserError, match="`columns`: is for tables"):
+    with pytest.raises(UserError, match="`columns`: is for documents"):
         package.translate(["a"], columns=["1"])

@@ -82,7 +82,7 @@ def test_every_command_that_finds_something_out_returns_it(made: Path) -> None:
     assert list(flows) == ["rnnsearch", "model.attention=4"]
     page = nmtkit.report(run, data=data, output=made / "report.html", lines=[2, 1], count=1)
     assert page.read_text().startswith("<!doctype html>")
-    with pytest.raises(UserError, match=r"^`types` goes with `contrast`$"):
+    with pytest.raises(UserError, match=r"^`types` needs `contrast`$"):
         nmtkit.report(run, data=data, types=["a"])
     with pytest.raises(UserError, match=r"^`lines` 4: expected numbers from 1 to 3, with commas$"):
         nmtkit.report(run, data=data, lines=[4])
@@ -167,25 +167,25 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
-        (lambda: nmtkit.prep(words=True, bpe=3, joint=True), "`words`: no word is split then; leave out `bpe`"),
-        (lambda: nmtkit.prep(bpe=3, sentencepiece=3), "`bpe` and `sentencepiece`: words are split by one of t"),
+        (lambda: nmtkit.prep(words=True, bpe=3, joint=True), "`words`: words are not split; leave out `bpe`"),
+        (lambda: nmtkit.prep(bpe=3, sentencepiece=3), "`bpe` and `sentencepiece` exclude each other"),
         (lambda: nmtkit.prep(dev=("a", "b")), "`dev` and `test` need `train`; without it, all three are read "),
-        (lambda: nmtkit.prep(like="x", bpe=3, escape=True), "`like` x: says how text is prepared; leave out `"),
-        (lambda: nmtkit.prep(shard="1/2", merge=True), "`shard`: `merge` and `keep_rejected` go with the com"),
+        (lambda: nmtkit.prep(like="x", bpe=3, escape=True), "`like` x: has its own settings; leave out `"),
+        (lambda: nmtkit.prep(shard="1/2", merge=True), "`shard`: `merge` and `keep_rejected` are for the com"),
         (lambda: nmtkit.prep(max_ratio=0.5), "`max_ratio` must be 0 or at least 1, not 0.5"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), drop="x,script"), "`drop` x: not one of identical, "),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="x"), "`tokenizer` x: not one of reversible, "),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="de=none"), "`tokenizer` de=none: expected LAN"),
-        (lambda: nmtkit.prep(train=("a.en", "b.fr"), shard="3/2"), "`shard` 3/2: give the number of the part"),
+        (lambda: nmtkit.prep(train=("a.en", "b.fr"), shard="3/2"), "`shard` 3/2: expected PART/PARTS, as in 1/8"),
         (lambda: nmtkit.vocab(joint=True, src_size=9, tgt_size=8), "`joint` makes one vocabulary of one size, n"),
-        (lambda: nmtkit.vocab(src_from="dict.txt", src_size=4), "`src_size` 4: 4 rows are symbols; give it more"),
-        (lambda: nmtkit.vocab(joint=True, tgt_size=-1), "`tgt_size` -1: 4 rows are symbols; give it more"),
+        (lambda: nmtkit.vocab(src_from="dict.txt", src_size=4), "`src_size` 4: 4 rows are symbols; use a larger one"),
+        (lambda: nmtkit.vocab(joint=True, tgt_size=-1), "`tgt_size` -1: 4 rows are symbols; use a larger one"),
         (lambda: nmtkit.score(language="fr"), "only `data`, `model`, `checkpoint`, `split`, `max_length`, `re"),
         (lambda: nmtkit.score([["a"]]), "text 1: translations and a reference are needed: nmtkit score HYP... REF"),
         (lambda: nmtkit.score([["a"], ["a", "b"]]), "text 2 has 1 lines but text 1 has 2; make them correspond"),
         (lambda: nmtkit.score([[], []]), "text 1 is empty: there is nothing to score"),
         (lambda: nmtkit.score([["a"], ["b"]], seeds=True), "text 1: `paired` and `seeds` compare translations;"),
-        (lambda: nmtkit.score([["a"], ["b"], ["c"]], seeds=True, paired="bs"), "`paired` compares systems, `see"),
+        (lambda: nmtkit.score([["a"], ["b"], ["c"]], seeds=True, paired="bs"), "`paired` compares systems, and "),
         (lambda: nmtkit.score([["a"], ["b"]], split="dev"), "`checkpoint` and `precision` are for a model; leav"),
     ],
 )  # fmt: skip
