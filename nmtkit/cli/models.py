@@ -10,8 +10,6 @@ from nmtkit.workflow.models import ModelsOptions, describe_presets, millions, tr
 if TYPE_CHECKING:
     from nmtkit.experiment.presets import Preset
 
-HEADER = ("preset", "BLEU", "M", "defined in", "trained here")
-
 
 def models(options: ModelsOptions, as_json: AsJson = False) -> None:
     """List every preset with the BLEU, parameters and table of its paper, or show one preset in full.
@@ -61,7 +59,8 @@ def _print_list() -> None:
         # By task, because scores of different test sets or kinds of BLEU must not share a column.
         tables.setdefault((paper["title"], paper["task"]), []).append(row)
     for heading, rows in tables.items():
-        print_table("\n".join(textwrap.fill(text, 100) for text in heading), HEADER, rows)
+        title = "\n".join(textwrap.fill(text, 100) for text in heading)
+        print_table(title, ("preset", "BLEU", "M", "defined in", "trained here"), rows)
         print()
     print("BLEU and millions of parameters (M) are the paper's; `nmtkit models NAME` shows one with ours.")
     print("Each has a form for 10,000 to 200,000 pairs, of 5 to 16 M parameters: `nmtkit models NAME-small`.")

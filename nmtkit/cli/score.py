@@ -10,8 +10,6 @@ from nmtkit.workflow.score import ScoreOptions, score_systems
 if TYPE_CHECKING:
     from nmtkit.evaluation.comparison import Comparison
 
-TESTS = {"bs": "paired bootstrap", "ar": "approximate randomisation"}
-
 
 def score(options: ScoreOptions, as_json: Annotated[bool, replace(AS_JSON, before="data")] = False) -> None:
     """Score translations with tokenised BLEU (as in the papers), sacreBLEU, chrF and TER.
@@ -72,7 +70,8 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
     rows = [[name, *cells] for name, *cells in zip(names, *columns.values(), strict=True)] if columns else []
     _print_more("unknown words, and names that also occur in a reference", ["system", *columns], rows)
     if options.paired:
-        title = f"{TESTS[options.paired]} against {names[0]}; p: a difference as large by chance"
+        test = {"bs": "paired bootstrap", "ar": "approximate randomisation"}[options.paired]
+        title = f"{test} against {names[0]}; p: a difference as large by chance"
         header = ["metric", "system", "score", "mean", "± 95 %", "p"]
         _print_more(title, header, difference_rows(comparison, ""))
     for system in comparison.systems:

@@ -4,6 +4,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -97,7 +98,5 @@ def shortest_names(folders: Sequence[Path]) -> list[str]:
     for number, path in enumerate(paths):
         if path in paths[:number]:
             raise UserError(f"`model`: {folders[number]} is given twice; leave it out once")
-    depth = 1
-    while len({path.parts[-depth:] for path in paths}) < len(paths):
-        depth += 1
+    depth = next(n for n in count(1) if len({path.parts[-n:] for path in paths}) == len(paths))
     return ["/".join(path.parts[-depth:]) for path in paths]

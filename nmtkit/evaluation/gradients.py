@@ -110,16 +110,14 @@ def flow_page(flows: Mapping[str, Sequence[Layer]]) -> str:
         raise UserError(f"nothing to draw: no stack of two or more layers in {', '.join(flows)}")
     charts = []
     for stack in stacks:
-        for title in ("output, |h|", "gradient, |dL/dh|"):
-            series, depth = list[Series](), 0
-            for colour, (name, layers) in enumerate(flows.items()):
-                of_stack = [layer for layer in layers if layer.stack == stack]
-                depth = max(depth, len(of_stack))
-                norms = [layer.activation if title.startswith("output") else layer.gradient for layer in of_stack]
+        of_stack = {name: [layer for layer in layers if layer.stack == stack] for name, layers in flows.items()}
+        numbers = [str(1 + i) for i in range(max(map(len, of_stack.values())))]
+        for title, field in (("output, |h|", "activation"), ("gradient, |dL/dh|", "gradient")):
+            series = []
+            for colour, (name, layers) in enumerate(of_stack.items()):
+                norms = enumerate(getattr(layer, field) for layer in layers)
                 # Logarithms, because vanishing gradients shrink exponentially with depth; 0 has none.
-                points = [(float(i), math.log10(norm)) for i, norm in enumerate(norms) if norm]
-                series.append(Series(name, points, colour))
-            numbers = [str(1 + i) for i in range(depth)]
+                series.append(Series(name, [(float(i), math.log10(norm)) for i, norm in norms if norm], colour))
             labels = "layer, from the bottom", "log10 of the norm over the batch"
             charts.append(line_chart(f"{stack}: {title}", *labels, series, x_names=numbers, from_zero=False))
     return page("Gradient flow", ", ".join(flows), [("Norms by layer", f'<div class="charts">{"".join(charts)}</div>')])

@@ -32,14 +32,9 @@ class DevelopmentSet:
     vocabulary: Vocabulary
     pipeline: TextPipeline
 
-    @property
-    def lowercase(self) -> bool:
-        """True if the target side is lower-cased, so that BLEU ignores case."""
-        return self.pipeline.side.lowercase
-
     def describe_bleu(self) -> str:
         """For example "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
-        case = ", without case" if self.lowercase else ""
+        case = ", without case" if self.pipeline.side.lowercase else ""
         number = len(self.references)
         return f"BLEU of the development set: sacreBLEU 13a{case}, {number} reference{'s' if number > 1 else ''}"
 
@@ -84,5 +79,5 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     translations = distributed.gather([beam[0].ids for _, beam in found])
     # Detokenised, so that BLEU does not depend on the segmentation.
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
-    bleu = detokenized_bleu(texts, development.references, lowercase=development.lowercase)
+    bleu = detokenized_bleu(texts, development.references, lowercase=development.pipeline.side.lowercase)
     return Validation(cross_entropy, errors, bleu, train_errors)

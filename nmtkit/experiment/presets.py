@@ -84,8 +84,8 @@ def describe_preset(name: str) -> str:
         for key, place in configs.places(text).items()
         if small and key.startswith("small.")
     }
-    for path, name, value, _ in _additions(preset.changes, preset.base):
-        key = path + name
+    for path, last, value, _ in _additions(preset.changes, preset.base):
+        key = path + last
         text = _insert(text, key, value, next((c for k, c in comments.items() if f"{k}.".startswith(f"{key}.")), ""))
     changes = {k: v for k, v in configs.flatten(preset.changes).items() if k in configs.flatten(preset.base)}
     places = {key.removeprefix("base."): place for key, place in configs.places(text).items() if key[:5] == "base."}

@@ -14,9 +14,6 @@ from nmtkit.translation.request import Request
 from nmtkit.workflow.shared import models_at
 from nmtkit.workflow.translate import BEST, TranslateOptions, models_of, translate_windows
 
-# The fields of a request that are for lines only.
-_FOR_LINES = ("n_best", "prefixes", "references", "alignment", "attention", "tokenized")
-
 
 @dataclass(frozen=True)
 class DocumentOptions(TranslateOptions):
@@ -33,7 +30,7 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     On an error, nothing is written. Raises UserError for a file that cannot be read as a document, for a request that
     is for lines, and as ``translate_windows`` does.
     """
-    for name in _FOR_LINES:
+    for name in ("n_best", "prefixes", "references", "alignment", "attention", "tokenized"):
         if getattr(request, name):
             raise UserError(f"`{name}`: is for lines of text, and {input} is a document; leave it out")
     try:
@@ -51,9 +48,8 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     src, tgt = translator.sources[0].pipeline.side.language, translator.tgt_pipeline.side.language
     document = read_document(str(input), data, options.columns, tgt)
     planned = plan(document.segments, src, tgt, stand_ins(translator), keep)
-    windows = translate_windows(
-        planned.sentences, replace(request, attention=planned.aligned, quality=True), options
-    )  # fmt: skip
+    request = replace(request, attention=planned.aligned, quality=True)
+    windows = translate_windows(planned.sentences, request, options)
     found = zip(planned.sentences, chain.from_iterable(windows), strict=True)
     content = document.write(planned.finish(align(translator, line, best) for line, [best] in found))
     if str(output) == "-":
