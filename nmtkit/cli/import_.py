@@ -17,6 +17,7 @@ def import_(options: ImportOptions) -> None:
     MarianMTModel: its folder. fairseq's fconv: the folder with the checkpoint (.pt), dict.*.txt of both languages and
     any bpecodes. A model that nmtkit cannot represent exactly is refused, and nothing is written.
     """
-    log.info(write_import(options))
+    imported = write_import(options)
+    log.info(imported)
     log.info(f"{options.output}: written")
     say_next_of_model(Path(options.output))

@@ -61,10 +61,7 @@ def inspect(
 
 
 def _print_parts(found: Inspection, shapes: bool) -> None:
-    """Print the number of parameters of each part, with the user's vocabularies and with the paper's.
-
-    shapes: also print the shape of every parameter.
-    """
+    """Print the number of parameters of each part, and with ``shapes`` the shape of every parameter."""
     paper, ours, theirs = found.experiment.paper, found.parameters, found.parameters_of_paper
     rows = [[part, f"{ours[part] / 1e6:.3f}", f"{theirs[part] / 1e6:.3f}", ""] for part in ours]
     # Papers report the total only.
@@ -86,7 +83,7 @@ def _json(found: Inspection, shapes: bool) -> dict[str, Any]:
         "parameters_with_words_of_paper": found.parameters_of_paper,
         "millions_in_paper": found.experiment.paper.parameters,
         "shapes": found.shapes if shapes else {},
-        "training": {"device": found.device, **found.training._asdict()},
+        "training": {"device": str(found.device), **found.training._asdict()},
     }
 
 

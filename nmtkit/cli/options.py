@@ -33,9 +33,11 @@ def print_json(value: Any) -> None:
             value = value._asdict()
         if isinstance(value, Mapping):
             return {key: plain(each) for key, each in value.items()}
-        return list(map(plain, value)) if isinstance(value, list | tuple) else value
+        if isinstance(value, list | tuple):
+            return list(map(plain, value))
+        return str(value) if isinstance(value, Path) else value
 
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False, default=str))
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
 def say_next(command: str, *options: tuple[str, Path, str]) -> None:
