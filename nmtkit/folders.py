@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any, Literal
 
 from nmtkit.config import dump_yaml
 from nmtkit.errors import UserError
-from nmtkit.lines import FULL, atomic_write, real_path, report_write_errors, sync
+from nmtkit.lines import FULL, real_path, report_write_errors, sync, write_file
 
 # Increased when an older nmtkit would misread a new folder without an error; nmtkit then reads both formats. A new
 # configuration key is no reason, because older versions reject unknown keys.
@@ -69,18 +68,14 @@ class TextFiles:
         """The models that ``nmtkit prep`` may learn from the text of a side."""
         return self.merges(side), self.sentencepieces(side), self.truecasing(side)
 
-    def prepared(self) -> Iterator[Path]:
-        """The files that ``nmtkit prep`` may write."""
-        yield self.settings
-        yield from map(self.merges, SIDES)
-        yield from map(self.sentencepieces, SIDES)
-        yield from map(self.truecasing, SIDES)
+    def prepared(self) -> list[Path]:
+        """The settings and models that ``nmtkit prep`` may write."""
+        kinds = (self.merges, self.sentencepieces, self.truecasing)
+        return [self.settings, *(path(side) for path in kinds for side in SIDES)]
 
-    def all(self) -> Iterator[Path]:
+    def all(self) -> list[Path]:
         """All files of text processing, existing or not."""
-        yield from self.prepared()
-        yield from map(self.vocabulary, SIDES)
-        yield self.lexicon
+        return [*self.prepared(), *map(self.vocabulary, SIDES), self.lexicon]
 
 
 # Written by ``nmtkit align``; prep deletes them because they belong to one text.
@@ -143,13 +138,11 @@ class ModelFolder:
         """``update`` if it has a checkpoint; otherwise raises a UserError that begins with ``wanted``."""
         updates = self.updates()
         best = self.best_update()
-        if update is None or update not in updates:
-            shown = ", ".join(map(str, updates[-_SHOWN:]))
-            more = "..., " if len(updates) > _SHOWN else ""
-            raise UserError(
-                f"{wanted}: does not exist; the checkpoints of {self.path} are {more}{shown}, the best is {best}"
-            )
-        return update
+        if update in updates:
+            return update
+        names = list(map(str, updates))
+        shown = ", ".join(names if len(names) <= _SHOWN else ["...", *names[-_SHOWN:]])
+        raise UserError(f"{wanted}: does not exist; the checkpoints of {self.path} are {shown}, the best is {best}")
 
     config = _File("config.yaml")  # the experiment with every value resolved
     format_version = _File("format_version")
@@ -211,7 +204,7 @@ class ModelFolder:
         # An average has one checkpoint and no ranking.
         updates = self.best_updates() or self.updates()[::-1]
         if not updates:
-            raise UserError(f"{self.path}: no checkpoint yet; nmtkit train makes one")
+            raise UserError(f"{self.path}: has no checkpoint yet; nmtkit train makes one")
         return updates[0]
 
     def chosen_weights(self) -> Path:
@@ -225,7 +218,7 @@ class ModelFolder:
         Weights are verified when they are loaded.
         """
         if self.members.is_dir():
-            raise UserError(f"{self.path}: an ensemble, where one model is needed; its members are in {self.members}")
+            raise UserError(f"{self.path}: an ensemble, not a single model; its members are in {self.members}")
         if not self.config.exists():
             raise UserError(f"{self.path}: not a model folder (no {self.config.name}); `nmtkit train` makes one")
         version = read_text(self.format_version).strip()[:20]
@@ -244,7 +237,7 @@ class ModelFolder:
             )
 
     def check_replaceable(self) -> None:
-        """Raise UserError if this folder holds a run or other files, so that no model may be written in its place."""
+        """Raise UserError if this folder holds a run or files of something else, which must not be replaced."""
         foreign = any(self.path.glob("*")) and not self.config.exists()
         if foreign or any(self.checkpoints.glob(f"*/{self.trainer(0).name}")):
             raise UserError(
@@ -268,15 +261,12 @@ class ModelFolder:
         """Write the resolved configuration and the format version; call ``seal`` afterwards."""
         # The old checksums would be wrong between the two writes.
         self.unseal()
-        with atomic_write(self.config) as file:
-            file.write(dump_yaml(values))
-        with atomic_write(self.format_version) as file:
-            file.write(FORMAT_VERSION + "\n")
+        write_file(self.config, dump_yaml(values))
+        write_file(self.format_version, FORMAT_VERSION + "\n")
 
     def write_ranking(self, best: Sequence[Sequence[float]]) -> None:
         """Write the ranking; ``best`` has the update and metric of each checkpoint, best first."""
-        with atomic_write(self.ranking) as file:
-            file.writelines(f"step-{int(update)}\t{metric:.6g}\n" for update, metric, *_ in best)
+        write_file(self.ranking, "".join(f"step-{int(update)}\t{metric:.6g}\n" for update, metric, *_ in best))
 
     def copy_settings(self, output: "ModelFolder") -> None:
         """Copy every file but weights and history to ``output``. Raises UserError if a file cannot be copied."""
@@ -285,8 +275,7 @@ class ModelFolder:
         left_out = {CHECKSUMS, *(path.name for path in history)}
         output.path.mkdir(parents=True, exist_ok=True)
         for file in self.path.iterdir():
-            # A blacklist, so that the user's own files are copied too. No subfolder but checkpoints belongs to a model:
-            # it may be TensorBoard's, or ``output`` itself.
+            # The user's own files are copied too, but no folders: they may be TensorBoard's, or ``output`` itself.
             if file.name in left_out or file.is_dir():
                 continue
             try:
@@ -357,26 +346,20 @@ def crc32(path: Path) -> int:
 
 def write_checksums(folder: Path, sums: Mapping[str, int]) -> None:
     """Write the CRC-32 of files in ``folder``, by name."""
-    with atomic_write(folder / CHECKSUMS) as file:
-        file.write(json.dumps({name: f"{crc:08x}" for name, crc in sums.items()}, indent=1) + "\n")
+    write_file(folder / CHECKSUMS, json.dumps({name: f"{crc:08x}" for name, crc in sums.items()}, indent=1) + "\n")
 
 
 def check_regular(folder: Path) -> None:
-    """Raise UserError if a file of ``folder`` is a pipe or a device, or a link to one: reading it might never end."""
+    """Raise UserError if ``folder`` has a pipe, a device or a link to one: reading it might never end."""
     try:
         paths = list(folder.iterdir()) if folder.is_dir() else []
-        endless = next((path for path in paths if _endless(path.stat().st_mode if path.exists() else 0)), None)
+        endless = next(
+            (path for path in paths if path.is_fifo() or path.is_char_device() or path.is_block_device()), None
+        )
     except OSError as error:
         raise UserError(f"{folder}: cannot be read: {error.strerror}") from None
     if endless:
-        raise UserError(
-            f"{endless}: a pipe or a device, where only files are read; replace it with a file, or delete it"
-        )
-
-
-def _endless(mode: int) -> bool:
-    """Whether reading from what has this mode can block or go on for ever."""
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+        raise UserError(f"{endless}: a pipe or a device, not a file; replace it with a file, or delete it")
 
 
 def changed_file(folder: Path) -> Path | None:

@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ import zstandard
 from nmtkit.errors import UserError
 
 _BLOCK = 1 << 17
+_OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".zst": zstandard.open}  # by suffix
 _COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
@@ -68,15 +69,14 @@ def _column(path: Path, column: int) -> Iterator[bytes]:
 
 def _lines_of_file(path: Path) -> Iterator[bytes]:
     """The lines of a file, decompressed by suffix. Raises UserError if it cannot be read or is damaged."""
-    suffix = path.suffix
     try:
         if str(path) == "-":
             if sys.stdin is None:
                 raise UserError("standard input is closed; name a file")
             yield from sys.stdin.buffer
-        elif suffix == ".zst":
+        elif path.suffix == ".zst":
             yield from _zstd_lines(path)
-        elif suffix == ".gz":
+        elif path.suffix == ".gz":
             with gzip.open(path) as unpacked, io.BufferedReader(cast(io.RawIOBase, unpacked), _BLOCK) as file:
                 yield from file
         else:
@@ -143,13 +143,12 @@ def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T
 
     place: the name of ``lines`` in messages.
     """
-    # Not zip(strict=True): the message names the file and the line, and the input may be a dialogue without an end.
+    # Not zip(strict=True): the message names file and line, and a dialogue is answered line by line.
     others, number = read_lines(path), 0
-    # One line ahead of neither: what comes from a dialogue is answered before the next line is read.
     for line in lines:
         other = next(others, None)
         if other is None:
-            raise UserError(f"{path}: ends after {number} lines, but {place} goes on; make them correspond")
+            raise UserError(f"{path}: has only {number} lines, fewer than {place}; make them correspond")
         number += 1
         yield line, other
     if next(others, None) is not None:
@@ -192,10 +191,16 @@ def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractCo
     return _stream(path, mode) if streams else _atomic_write(real_path(path) if path.is_symlink() else path, mode)
 
 
+def write_file(path: Path, content: str | bytes | memoryview) -> None:
+    """Write a file with ``atomic_write``. Raises UserError if it cannot be written."""
+    mode: Any = "w" if isinstance(content, str) else "wb"
+    with atomic_write(path, mode) as file:
+        file.write(content)
+
+
 def copy_file(source: Path, copy: Path) -> None:
     """Copy a file with ``atomic_write``. Raises UserError if it cannot be written."""
-    with atomic_write(copy, "wb") as file:
-        file.write(source.read_bytes())
+    write_file(copy, source.read_bytes())
 
 
 def real_path(path: Path) -> Path:
@@ -235,11 +240,7 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
 
 def _open_text(path: Path, suffix: str, mode: Literal["wt", "at"]) -> TextIO:
     """A UTF-8 text file with \\n, compressed according to ``suffix``, the suffix of the final name."""
-    if suffix == ".gz":
-        return cast(TextIO, gzip.open(path, mode, encoding="utf-8", newline="\n"))
-    if suffix == ".zst":
-        return cast(TextIO, zstandard.open(path, mode, encoding="utf-8", newline="\n"))
-    return open(path, mode, encoding="utf-8", newline="\n")
+    return cast(TextIO, _OPEN.get(suffix, open)(path, mode, encoding="utf-8", newline="\n"))
 
 
 def sync(path: Path) -> None:

@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +16,12 @@ import numpy as np
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS
-from nmtkit.lines import conversion, decode_line, file_of, parse_line, raw_lines
+from nmtkit.lines import conversion, file_of, parse_line, raw_lines
 from nmtkit.symbols import UNK
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
-from nmtkit.text.raw import NO_WORDS, Files, has_words
+from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import wrong_script
 from nmtkit.text.settings import Cleaning, load_prep
@@ -85,7 +85,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
                 heldout.setdefault(hashed, (raw[split].src, number))
     if "dev" in raw and not has_words(raw["dev"]):
         findings.all[raw["dev"].src, NO_WORDS] = Finding(raw["dev"].src, NO_WORDS, fatal=True)
-    if not _is_trainable(raw["train"]):
+    pairs = pairs_of(raw["train"])
+    if not any(src.split() and tgt.split() and not CONTROL.search(src + tgt) for src, tgt in pairs):
         findings.all[raw["train"].src, _NOTHING] = Finding(raw["train"].src, _NOTHING, fatal=True)
     # The hashes of training pairs may not fit into memory, so they go to a file.
     with tempfile.TemporaryDirectory() as folder:
@@ -110,13 +111,6 @@ def _has_columns(files: Files, findings: _Findings) -> bool:
                 findings.add(file, number, f"has {columns} columns, not {column}", fatal=True)
                 sound = False
     return sound
-
-
-def _is_trainable(files: Files) -> bool:
-    """True if ``prep`` would keep any pair."""
-    sides = (map(decode_line, raw_lines(path), count(1)) for path in files)
-    pairs = zip(*sides, strict=False)
-    return any(src.split() and tgt.split() and not CONTROL.search(src + tgt) for src, tgt in pairs)
 
 
 def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -> Iterator[bytes]:
@@ -179,7 +173,7 @@ class _Languages:
             return
         for side, words in enumerate((src, tgt)):
             if wrong_script(words, self._names[side]):
-                yield side, f"letters that {self._names[side]} is not written in"
+                yield side, f"not in the script of {self._names[side]}"
             elif self._evidence(words, side) < -_SURE:
                 yield side, f"looks like {self._names[1 - side]}, not {self._names[side]}"
         short, long = sorted((len(src), len(tgt)))

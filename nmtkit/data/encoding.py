@@ -18,7 +18,7 @@ from nmtkit.data.foreign import read_words
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import move_into_place, parse_line, staging_folder
+from nmtkit.lines import move_into_place, staging_folder
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.symbols import UNK
@@ -96,9 +96,7 @@ def encode(
     if (src_from or tgt_from) and (joint or min_count > 1):
         what = "`joint`" if joint else f"`min_count` {min_count}"
         raise UserError(f"{what}: the words come from {src_from or tgt_from}; use only one of the two")
-    lists = {
-        side: None if path is None else read_words(path) for side, path in zip(SIDES, (src_from, tgt_from), strict=True)
-    }
+    lists = [None if path is None else read_words(path) for path in (src_from, tgt_from)]
     if unkpos:
         check_annotation(folder, tgt_size)
     vocabularies: dict[SideName, Vocabulary] = {}
@@ -110,10 +108,10 @@ def encode(
         runs = {side: _count_words(folder / f"train.{side}", manifest, staging, pool) for side in SIDES}
         if joint:  # merging adds up the counts of both sides
             runs = dict.fromkeys(SIDES, runs["src"] + runs["tgt"])
-        for side, size in zip(SIDES, (src_size, tgt_size), strict=True):
+        for side, size, words in zip(SIDES, (src_size, tgt_size), lists, strict=True):
             # Only target words are annotated, but a joint vocabulary has the symbols on both sides.
             annotated = unkpos and (joint or side == "tgt")
-            vocabulary = _make_vocabulary(folder / f"train.{side}", runs[side], lists[side], size, min_count, annotated)
+            vocabulary = _make_vocabulary(folder / f"train.{side}", runs[side], words, size, min_count, annotated)
             vocabulary.save(TextFiles(staging).vocabulary(side))
             vocabularies[side] = vocabulary
             types[side] = sum(word not in ALL_SYMBOLS for word, _ in merged(runs[side]))
@@ -165,12 +163,7 @@ def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: W
 
 def _count_chunk(path: Path, chunk: Chunk) -> tuple[int, Counter[str]]:
     """The number of lines of a chunk, and its word counts."""
-    return len(chunk.lines), Counter(chain.from_iterable(_sentences(path, chunk)))
-
-
-def _sentences(path: Path, chunk: Chunk) -> list[list[str]]:
-    """The tokens of each line of a chunk; raises UserError for a line that is not UTF-8."""
-    return [parse_line(line, path, number).split() for number, line in enumerate(chunk.lines, chunk.first)]
+    return len(chunk.lines), Counter(chain.from_iterable(map(str.split, chunk.text(path))))
 
 
 def _encode_file(
@@ -210,9 +203,9 @@ def _hashed(parts: Iterable[Chunk], digest: "hashlib._Hash") -> Iterator[Chunk]:
 
 def _encode_chunk(path: Path, vocabulary: Path, dtype: str, chunk: Chunk) -> tuple[Ids, NDArray[np.int64]]:
     """The concatenated ids of a chunk, and its sentence lengths."""
-    sentences = _sentences(path, chunk)
+    sentences = list(map(str.split, chunk.text(path)))
     ids = _vocabulary(vocabulary).ids(chain.from_iterable(sentences))
-    return np.array(ids, np.dtype(dtype)), np.array([len(sentence) for sentence in sentences])
+    return np.array(ids, np.dtype(dtype)), np.array(list(map(len, sentences)))
 
 
 # Cached per process and side; staging folders have unique names.

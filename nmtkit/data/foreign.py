@@ -33,7 +33,7 @@ def read_words(path: Path) -> list[str]:
         if _SYMBOL.fullmatch(word) or (numbered and number < 2 and word in _NEMATUS):
             continue
         if word.split() != [word]:
-            raise UserError(f"{path}: {word!r} is no token, because of its white space; remove it from the vocabulary")
+            raise UserError(f"{path}: {word!r} contains white space, so it is no token; remove it from the vocabulary")
         if word in seen:
             raise UserError(f"{path}: has the word {word!r} twice; remove one of them")
         seen.add(word)

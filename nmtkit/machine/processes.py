@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from nmtkit.errors import UserError
-from nmtkit.lines import raw_lines
+from nmtkit.lines import parse_line, raw_lines
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -38,6 +38,10 @@ class Chunk(NamedTuple):
 
     first: int
     lines: list[bytes]
+
+    def text(self, path: Path) -> list[str]:
+        """The lines as text; raises UserError with ``path`` and the line number for one that is not UTF-8."""
+        return [parse_line(line, path, number) for number, line in enumerate(self.lines, self.first)]
 
 
 def chunks(path: Path, size: int) -> Iterator[Chunk]:
@@ -160,7 +164,9 @@ class Workers:
             result, error, where = connection.recv()
         except (EOFError, ConnectionError):
             connection = self._replaced(connection)
-            raise WorkerLost("a worker process was killed, perhaps for lack of memory; use fewer processes") from None
+            raise WorkerLost(
+                "a worker process was killed, perhaps because memory ran out; use fewer processes"
+            ) from None
         finally:
             self._idle.put(connection)
         if error is not None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from nmtkit.errors import UserError
 from nmtkit.folders import SPLITS
-from nmtkit.lines import atomic_write, parse_line, raw_lines
+from nmtkit.lines import atomic_write, raw_lines, read_lines, write_file
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import load_hashes, pair_hash
@@ -58,8 +58,7 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
                         file.write(content)
                     lost += chunk.lost
                     advance(chunk.pairs)
-            with atomic_write(work.shard_file(shard, "lost")) as note:
-                note.write(json.dumps(lost))
+            write_file(work.shard_file(shard, "lost"), json.dumps(lost))
 
 
 def _paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chunk, Chunk]]:
@@ -92,8 +91,8 @@ def _clean(prep: Prep, files: Files, heldout: Path, chunk: tuple[Chunk, Chunk]) 
     """Tokenise the pairs of a chunk and apply every rule that looks at one pair alone."""
     src_kept, tgt_kept, lost = [], [], []
     known = _heldout_hashes(heldout) if "overlap" in prep.cleaning.drop else frozenset[bytes]()
-    for number, (src_raw, tgt_raw) in enumerate(zip(chunk[0].lines, chunk[1].lines, strict=True), chunk[0].first):
-        src_line, tgt_line = parse_line(src_raw, files.src, number), parse_line(tgt_raw, files.tgt, number)
+    sides = (lines.text(path) for path, lines in zip(files, chunk, strict=True))
+    for number, (src_line, tgt_line) in enumerate(zip(*sides, strict=True), chunk[0].first):
         src, tgt = _tokenized(prep, src_line, tgt_line)
         if rule := broken_rule(src_line + tgt_line, src, tgt, prep, known):
             lost.append((number, rule))
@@ -116,10 +115,7 @@ def _write_heldout_hashes(work: Work, path: Path, pool: Workers) -> None:
 
 def _hash(prep: Prep, files: Files, chunk: tuple[Chunk, Chunk]) -> bytes:
     """The concatenated hashes of the pairs of a chunk of development or test text."""
-    sides = (
-        [parse_line(raw, path, number) for number, raw in enumerate(lines.lines, lines.first)]
-        for path, lines in zip(files, chunk, strict=True)
-    )
+    sides = (lines.text(path) for path, lines in zip(files, chunk, strict=True))
     return b"".join(pair_hash(*_tokenized(prep, src, tgt)) for src, tgt in zip(*sides, strict=True))
 
 
@@ -153,12 +149,10 @@ def report_lost(work: Work) -> dict[str, dict[str, Any]]:
 
 def write_rejected(work: Work, path: Path) -> None:
     """Write line number, rule and both raw sides of every pair left out, separated by tabs."""
-    files = work.raw["train"]
-    pairs = enumerate(zip(raw_lines(files.src), raw_lines(files.tgt), strict=True), 1)
+    pairs = enumerate(zip(*map(read_lines, work.raw["train"]), strict=True), 1)
     with progress(f"writing {path}"), atomic_write(path) as file:
         for number, rule in chain.from_iterable(map(work.lost, work.shards)):
-            src, tgt = next(pair for line, pair in pairs if line == number)
-            texts = (parse_line(side, name, number) for side, name in zip((src, tgt), files, strict=True))
+            texts = next(pair for line, pair in pairs if line == number)
             file.write("\t".join([str(number), rule, *(text.replace("\t", " ") for text in texts)]) + "\n")
 
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Mapping
 
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, parse_line, raw_lines, read_lines
+from nmtkit.lines import read_lines, write_file
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import pair_hash
 from nmtkit.text.pipeline import TextPipeline
@@ -28,11 +28,8 @@ def sample_dev(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep:
     numbers = random.Random(seed).sample(range(1, lines + 1), min(lines, 4 * size + 1000))
     wanted = set(numbers)
     with progress(f"sampling {size:,} pairs of train for dev", lines):
-        candidates = {
-            number: (parse_line(src, train.src, number), parse_line(tgt, train.tgt, number))
-            for number, (src, tgt) in enumerate(zip(raw_lines(train.src), raw_lines(train.tgt), strict=True), 1)
-            if number in wanted
-        }
+        pairs = enumerate(zip(*map(read_lines, train), strict=True), 1)
+        candidates = {number: pair for number, pair in pairs if number in wanted}
     pipelines = TextPipeline(prep.src), TextPipeline(prep.tgt)
 
     def tokenize(pair: Iterable[str]) -> list[list[str]]:
@@ -57,5 +54,4 @@ def sample_dev(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep:
             "are distinct and pass the cleaning rules; use fewer"
         )
     for side, path in enumerate(dev):
-        with atomic_write(path) as file:
-            file.writelines(candidates[number][side] + "\n" for number in sorted(chosen))
+        write_file(path, "".join(candidates[number][side] + "\n" for number in sorted(chosen)))

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from nmtkit.folders import SIDES, SideName, TextFiles
-from nmtkit.lines import atomic_write
+from nmtkit.lines import write_file
 from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.bpe import learn_merges
@@ -49,8 +49,7 @@ def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
         model = TextFiles(work.folder).truecasing(side)
         if settings.truecase and not model.exists():
             runs = _count(work, side, "cases", _cases, kept, pool)
-            with atomic_write(model) as file:
-                file.write(learn_truecaser(Counter(dict(most_frequent(runs, _LEARNT_FROM)))))
+            write_file(model, learn_truecaser(Counter(dict(most_frequent(runs, _LEARNT_FROM)))))
 
 
 def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
@@ -84,8 +83,7 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
             learnt = list(learners.map(function, tasks))
         for group, model in zip(groups, learnt, strict=True):
             for side in group:
-                with atomic_write(path(side), "wb") as file:
-                    file.write(model)
+                write_file(path(side), model)
 
 
 def _learn_merges(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> bytes:

@@ -53,9 +53,10 @@ class PrepReport:
                     if entry["count"]:
                         reason = describe_rule(rule, self.prep.cleaning)
                         lines.append(f"    left out {entry['count']:,} for {reason}: {line_numbers(entry)}")
-        lines += map(
-            describe_round_trip, (self.prep.src.language, self.prep.tgt.language), self.manifest["round_trip"].values()
-        )
+        for side, trip in zip((self.prep.src, self.prep.tgt), self.manifest["round_trip"].values(), strict=True):
+            loss = "" if trip["line"] is None else f"; {describe_loss(trip)}"
+            same = f"{trip['same']:,} of {trip['lines']:,} sampled lines detokenise exactly"
+            lines.append(f"  {side.language}: {same}{loss}")
         return "\n".join(lines)
 
     def _units(self) -> str:
@@ -70,14 +71,6 @@ class PrepReport:
         if not merges:
             return "words"
         return f"joint BPE of {merges[0]} merges" if self.prep.joint else f"BPE of {' + '.join(merges)} merges"
-
-
-def describe_round_trip(language: str, trip: Mapping[str, Any]) -> str:
-    """The share of a sample that survives tokenisation and detokenisation, and the first line that does not."""
-    shares = f"  {language}: {trip['same']:,} of {trip['lines']:,} sampled lines detokenise exactly"
-    if trip["line"] is None:
-        return shares
-    return f"{shares}; {describe_loss(trip)}"
 
 
 def line_numbers(rule: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from sacremoses import MosesDetokenizer, MosesDetruecaser
 
 from nmtkit.errors import UserError
-from nmtkit.folders import SIDES, SideName, TextFiles
+from nmtkit.folders import SideName, TextFiles
 from nmtkit.lines import copy_file
 from nmtkit.text import reversible
 from nmtkit.text.bpe import Segmenter
@@ -163,18 +163,10 @@ def letters(token: str) -> str:
     return token.removesuffix("@@").removeprefix(MARK).strip(reversible.JOINER)
 
 
-def copy_learnt(source: Path, target: Path) -> None:
-    """Copy the learnt models (BPE, SentencePiece, truecasing) of one folder to another."""
-    for side in SIDES:
-        for path in TextFiles(source).learnt(side):
-            if path.is_file():
-                copy_file(path, target / path.name)
-
-
-def copy_prep(data_folder: Path, model_folder: Path) -> None:
-    """Copy prep.yaml and the learnt models to a model folder, so that it can read raw text by itself."""
-    for source, copy in zip(TextFiles(data_folder).prepared(), TextFiles(model_folder).prepared(), strict=True):
-        if source.is_file():
-            copy_file(source, copy)
+def copy_prep(source: Path, target: Path) -> None:
+    """Copy prep.yaml and the learnt models (BPE, SentencePiece, truecasing) of one folder to another."""
+    for path in TextFiles(source).prepared():
+        if path.is_file():
+            copy_file(path, target / path.name)
         else:
-            copy.unlink(missing_ok=True)
+            (target / path.name).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """How much of a text survives tokenisation and detokenisation."""
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,8 +49,6 @@ def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
 def describe_loss(trip: Mapping[str, Any]) -> str:
     """The first changed line of ``RoundTrip._asdict()`` around the difference."""
     line, becomes = (" ".join(trip[name].split()) for name in ("line", "becomes"))
-    same = next(
-        (i for i, (a, b) in enumerate(zip(line, becomes, strict=False)) if a != b), min(len(line), len(becomes))
-    )
+    same = next((i for i, (a, b) in enumerate(zip_longest(line, becomes)) if a != b), 0)
     start = max(0, same - _BEFORE)
     return f"{line[start : same + _AFTER]!r} becomes {becomes[start : same + _AFTER]!r}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from nmtkit.config import build, load_yaml
+from nmtkit.config import build, load_yaml, require_counts
 from nmtkit.errors import UserError
 from nmtkit.folders import TextFiles, check_regular
 
@@ -78,10 +78,7 @@ class Prep:
     cleaning: Cleaning = field(default_factory=Cleaning)
 
     def __post_init__(self) -> None:
-        if self.merges is not None and self.merges < 1:
-            raise ValueError(f"merges must be at least 1, not {self.merges}")
-        if self.pieces < 1:
-            raise ValueError(f"pieces must be at least 1, not {self.pieces}")
+        require_counts(1, self, "merges", "pieces")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
-"""The loss that training minimises and validation measures: the only place that excludes padding and applies the output
-layer.
+"""The loss of training and validation. Only here is padding excluded and the output layer applied.
 
 Letters: B sentences, S source words, T target words, R target words of a batch without padding, H hidden.
 """
@@ -16,22 +15,21 @@ from nmtkit.symbols import BOS
 
 
 class Gradient(NamedTuple):
-    """The figures of a batch whose gradient is in the parameters."""
+    """Figures of a batch whose gradient has been computed."""
 
     loss: float  # the objective: per word or per sentence, with label smoothing
     nll: float  # negative log-likelihood in nats, summed over the words
     tokens: int  # target words, end-of-sentence marks included
-    halvings: int  # how often memory ran out, so that the batch was repeated in twice as many micro-batches
+    halvings: int  # how often memory ran out and the batch was repeated with twice as many micro-batches
 
 
 def summed_loss(
     model: Seq2Seq, batch: Batch, label_smoothing: float, dtype: torch.dtype, word_dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Loss and negative log-likelihood (nats) of a batch's target words, summed: two scalars of shape ().
+    """Loss and negative log-likelihood () in nats, summed over a batch's target words; only the loss has a gradient.
 
-    Only the loss carries a gradient. They differ by label smoothing, which gives a target word the probability
-    1 - ``label_smoothing`` and all other words together the rest. Each source word and each previous target word is
-    dropped with probability ``word_dropout``; the words to predict stay.
+    They differ by label smoothing: the target word has probability 1 - ``label_smoothing``, all other words together
+    have the rest. Source words and previous target words are dropped with probability ``word_dropout``.
     """
     batch = batch.to(model.output.weight.device)
     src, previous = drop_words(batch.src, word_dropout), drop_words(batch.tgt, word_dropout)

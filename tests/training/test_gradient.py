@@ -177,7 +177,8 @@ def test_a_batch_that_memory_does_not_hold_is_done_in_halves_with_the_same_gradi
     assert halved == pytest.approx([*whole[:3], 2])
     torch.testing.assert_close(others, gradients)
     assert caplog.messages == [
-        f"out of memory in {n} passes; again in halves: training.pass_tokens is too high" for n in (1, 2)
+        f"out of memory in {n} passes; repeating the update in half-size passes; training.pass_tokens is too high"
+        for n in (1, 2)
     ]
 
 
