@@ -15,11 +15,11 @@ from nmtkit.config import dump_yaml
 from nmtkit.errors import UserError
 from nmtkit.lines import FULL, real_path, report_write_errors, sync, write_file
 
-# Increased when an older nmtkit would misread a new folder without an error; nmtkit then reads both formats. A new
-# configuration key is no reason, because older versions reject unknown keys.
+# Increased when an older nmtkit would misread a new folder without an error. A new configuration key is no reason,
+# because older versions reject unknown keys.
 FORMAT_VERSION = "1"
 
-# CRC-32 of every file is verified when it is loaded. It protects against bad disks and truncated copies, not attacks.
+# CRC-32s, verified when files are loaded, against bad disks and truncated copies, not attacks.
 CHECKSUMS = "checksums.json"
 _BLOCK = 1 << 20  # bytes; a block that fits into the core's cache is four times as fast
 
@@ -34,7 +34,7 @@ SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Paths of the files of text processing, the same in data folders and model folders."""
+    """Paths of the text processing files of data folders and model folders."""
 
     folder: Path
 
@@ -94,7 +94,7 @@ class _File:
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The file names of a model folder, and what can be read from it without loading weights.
+    """The files of a model folder, and everything that needs no loaded weights.
 
     A run, an average and a member of an ensemble have ``config``, ``text`` and ``checkpoint``; a run also has its
     history. An ensemble has ``bundle`` and ``members`` instead.
@@ -110,8 +110,7 @@ class ModelFolder:
     def at(cls, path: Path, checkpoint: str | None = None) -> "ModelFolder":
         """The model at ``path``: a model folder, or a checkpoint's folder in it such as run/checkpoints/step-876.
 
-        checkpoint: best, last or the number of an update. Raises UserError listing the existing checkpoints if it does
-        not exist.
+        checkpoint: best, last or an update. Raises UserError with the existing checkpoints if it does not exist.
         """
         real = real_path(path)  # resolves links and a relative step-876
         folder = cls(path)
@@ -213,7 +212,7 @@ class ModelFolder:
         return self.weights(self.best_update() if self.update is None else self.update)
 
     def check(self) -> None:
-        """Raise UserError unless this is an undamaged folder of a single model in a format that this version reads.
+        """Raise UserError unless this is an undamaged folder of a single model in the format of this version.
 
         Weights are verified when they are loaded.
         """
@@ -223,33 +222,27 @@ class ModelFolder:
             raise UserError(f"{self.path}: not a model folder (no {self.config.name}); `nmtkit train` makes one")
         version = read_text(self.format_version).strip()[:20]
         if version != FORMAT_VERSION:
-            raise UserError(
-                f"{self.path}: format_version is {version or 'missing'}, this nmtkit reads {FORMAT_VERSION}"
-            )
+            raise UserError(f"{self.path}: format_version is {version or 'missing'}, but nmtkit reads {FORMAT_VERSION}")
         self.check_sums()
 
     def check_sums(self) -> None:
         """Raise UserError if a file has changed since its checksum was written."""
         if changed := changed_file(self.path):
-            raise UserError(
-                f"{changed}: does not match its checksum: damaged, changed or missing; copy it again, or, if the "
-                f"change is intended, delete {self.path / CHECKSUMS}"
-            )
+            remedy = f"copy it again or, if the change is intended, delete {self.path / CHECKSUMS}"
+            raise UserError(f"{changed}: does not match its checksum: damaged, changed or missing; {remedy}")
 
     def check_replaceable(self) -> None:
-        """Raise UserError if this folder holds a run or files of something else, which must not be replaced."""
+        """Raise UserError if this folder holds a run or other files, which must not be replaced by a model."""
         foreign = any(self.path.glob("*")) and not self.config.exists()
         if foreign or any(self.checkpoints.glob(f"*/{self.trainer(0).name}")):
-            raise UserError(
-                f"{self}: holds a run or other files, which would be replaced; give another `output` folder"
-            )
+            raise UserError(f"{self}: holds a run or other files; give another `output` folder")
 
     def seal(self) -> None:
         """Write the checksums of all files except weights that translation or resuming depends on."""
         write_checksums(self.path, self._sums())
 
     def unseal(self) -> None:
-        """Delete the checksums before files are rewritten, so that a killed process leaves no wrong ones."""
+        """Delete the checksums, before files are rewritten, so that a killed process leaves no wrong ones."""
         (self.path / CHECKSUMS).unlink(missing_ok=True)
 
     def _sums(self) -> dict[str, int]:
@@ -259,7 +252,6 @@ class ModelFolder:
 
     def write_config(self, values: Any) -> None:
         """Write the resolved configuration and the format version; call ``seal`` afterwards."""
-        # The old checksums would be wrong between the two writes.
         self.unseal()
         write_file(self.config, dump_yaml(values))
         write_file(self.format_version, FORMAT_VERSION + "\n")
@@ -285,7 +277,7 @@ class ModelFolder:
         write_checksums(output.path, self._sums())  # of the source, so that a damaged copy is detected
 
     def copy_model(self, output: "ModelFolder") -> None:
-        """Copy all files needed for translation to ``output``, with the weights of the selected checkpoint only."""
+        """Copy all files that translation needs to ``output``, with the weights of the selected checkpoint only."""
         weights = self.chosen_weights()
         self.copy_settings(output)
         target = output.checkpoints / weights.parent.name
@@ -295,18 +287,17 @@ class ModelFolder:
 
     @contextmanager
     def replaced(self) -> Iterator["ModelFolder"]:
-        """A temporary folder to write a model to; it replaces this model folder when the block ends.
+        """A temporary folder for a model, which replaces this model when the block ends.
 
-        Files that are no part of a model stay. On an error the old model is unchanged and the new one is deleted.
-        Raises UserError if the disk is full.
+        Other files stay. After an error the old model is unchanged. Raises UserError if the disk is full.
         """
-        # Follow links: the rename must stay on one disk, and a link to the model must survive.
+        # Links are followed, because a link must stay and a rename must not change disks.
         final = real_path(self.path)
         new = ModelFolder(final.with_name(f".{final.name}.{os.getpid()}.tmp"))
         with report_write_errors(self.path):
             new.path.mkdir(parents=True)
         try:
-            # Other errors than a full disk may come from files that the caller reads.
+            # Other errors may be of files that the caller reads.
             with report_write_errors(self.path, only=FULL):
                 yield new
             with report_write_errors(self.path):
@@ -317,7 +308,7 @@ class ModelFolder:
                     shutil.rmtree(old, ignore_errors=True)
                 for file in self.text.all():
                     file.unlink(missing_ok=True)
-                # Weights last: if the process is killed here, the folder has no checkpoint.
+                # Weights last, so that a killed process leaves no checkpoint without its other files.
                 for entry in sorted(new.path.iterdir(), key=lambda entry: entry.name == self.checkpoints.name):
                     os.replace(entry, final / entry.name)
                 sync(final)
@@ -363,10 +354,9 @@ def check_regular(folder: Path) -> None:
 
 
 def changed_file(folder: Path) -> Path | None:
-    """The first file of ``folder`` that is missing or differs from its checksum; None if all match.
+    """The first file of ``folder`` that is missing or differs from its checksum, or None; nmtkit 0.1 wrote none.
 
-    Folders without checksums (nmtkit 0.1) pass. Raises UserError if the checksums cannot be read, and for a pipe or
-    device among the files.
+    Raises UserError if the checksums cannot be read, and for a pipe or device among the files.
     """
     check_regular(folder)
     path = folder / CHECKSUMS

@@ -39,8 +39,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full
 def raw_lines(path: Path | str) -> Iterator[bytes]:
     """The lines of a file as bytes, \\n included. "-" is standard input; .gz and .zst files are decompressed.
 
-    FILE.tsv:2, or FILE.tsv.gz:2, is the second column of FILE.tsv. Raises UserError if the file cannot be read, is
-    damaged, or has a line without that column.
+    FILE.tsv:2 is the second column of FILE.tsv. Raises UserError if the file cannot be read, is damaged, or lacks the
+    column in a line.
     """
     file, column = file_of(path)
     return _lines_of_file(file) if column is None else _column(file, column)
@@ -107,10 +107,9 @@ def _zstd_lines(path: Path) -> Iterator[bytes]:
 
 
 def read_lines(path: Path | str) -> Iterator[str]:
-    """The lines of a UTF-8 file without \\n or \\r\\n, and without a byte order mark at the start of the file.
+    """The lines of a UTF-8 file, without \\n or \\r\\n, and without a byte order mark; a last line needs no \\n.
 
-    A last line without \\n counts. Raises UserError if the file cannot be read, and with file and line if it is not
-    UTF-8.
+    Raises UserError if the file cannot be read or is not UTF-8.
     """
     for number, raw in enumerate(raw_lines(path), 1):
         yield parse_line(raw, path, number)
@@ -123,26 +122,22 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
         line = content.decode("utf-8")
     except UnicodeDecodeError as error:
         place = "standard input" if str(path) == "-" else path
-        raise UserError(
-            f"{place}:{number}: byte 0x{content[error.start]:02X} is not UTF-8; {conversion(content)}"
-        ) from None
+        problem = f"byte 0x{content[error.start]:02X} is not UTF-8"
+        raise UserError(f"{place}:{number}: {problem}; {conversion(content)}") from None
     return _without_mark(line, number)
 
 
 def conversion(line: bytes) -> str:
-    """How to convert a file to UTF-8, judged by a line of it, preferably the first.
+    """Advice how to convert a file to UTF-8, from a line of it, preferably the first.
 
-    A byte order mark, or zeros in more than a quarter of the bytes, means UTF-16; anything else is taken for Latin-1.
+    UTF-16 has a byte order mark or more than a quarter of zeros; anything else is taken for Latin-1.
     """
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
     return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'latin1'} -t utf-8"
 
 
 def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T, str]]:
-    """Each line with the corresponding line of ``path``; raises UserError where either ends first.
-
-    place: the name of ``lines`` in messages.
-    """
+    """Each of ``lines`` (``place`` in messages) with its line of ``path``. Raises UserError if either has more."""
     # Not zip(strict=True): the message names file and line, and a dialogue is answered line by line.
     others, number = read_lines(path), 0
     for line in lines:
@@ -180,13 +175,13 @@ def atomic_write(path: Path | str, mode: Literal["w"] = "w") -> AbstractContextM
 @overload
 def atomic_write(path: Path | str, mode: Literal["wb"]) -> AbstractContextManager[BinaryIO]: ...
 def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractContextManager[IO[Any]]:
-    """A file that appears under its name when it is complete and on disk; an error leaves nothing behind.
+    """A temporary file that is renamed to ``path`` when it is complete and on disk, or deleted after an error.
 
-    Text is UTF-8 with \\n; .gz and .zst are compressed. The target of a symbolic link is replaced, the mode of an
-    existing file kept. Devices and named pipes are written directly. Raises UserError if the file cannot be written.
+    Text is UTF-8 with \\n; .gz and .zst are compressed. The target of a symbolic link is replaced, and the mode of an
+    existing file is kept. Devices and named pipes are written directly. Raises UserError if it cannot be written.
     """
     path = Path(path)
-    # /dev/stdout may be redirected to a file, which must not be replaced.
+    # /dev/stdout may be a file, which must not be replaced.
     streams = path.parent in _DEVICES or (path.exists() and not path.is_file() and not path.is_dir())
     return _stream(path, mode) if streams else _atomic_write(real_path(path) if path.is_symlink() else path, mode)
 
@@ -224,12 +219,12 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     with report_write_errors(path):
         opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix, "wt")  # noqa: SIM115
     try:
-        if path.exists():  # before writing, so that the new file is never readable by more users than the old one
+        if path.exists():  # before writing: no user may read the new file who could not read the old one
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         with report_write_errors(path, only=FULL), opened as file:
             yield file
         with report_write_errors(path):
-            # Content before name: a power failure must not leave an empty file.
+            # Content before name, so that a power failure leaves no empty file.
             sync(temporary)
             os.replace(temporary, path)
             sync(path.parent)
@@ -267,7 +262,7 @@ def report_write_errors(path: Path, only: tuple[int, ...] = ()) -> Iterator[None
 
 @contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """A new temporary folder inside ``folder``, which is created if needed; folders of killed processes are deleted."""
+    """A temporary folder in ``folder``, which is created if needed; those of killed processes are deleted."""
     with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(".new-*") if POSIX else ():
@@ -279,10 +274,9 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 
 
 def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
-    """Move the finished files ``names`` from ``staging`` to ``folder``; names missing from ``staging`` are deleted.
+    """Move the files ``names`` from ``staging`` to ``folder``, and delete those that ``staging`` lacks.
 
-    The last name marks a complete folder: it is deleted first and moved last, so that an interrupted move leaves an
-    unfinished folder, not a mixture.
+    The last name marks a complete folder: it is deleted first and moved last, so an interrupted move is recognised.
     """
     (folder / names[-1]).unlink(missing_ok=True)
     for name in names:
@@ -298,9 +292,9 @@ def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
 def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
     """Lock ``folder``, which is created if needed, against other programs that write there.
 
-    shared: other processes may hold the lock too if they share it. The lock is an flock on the file ``.lock``; its
-    holder may delete it with the folder, and the system releases it when a process dies. Raises UserError with
-    ``program`` and its process id if the lock is taken.
+    shared: processes that share the lock may hold it together. It is an flock on the file ``.lock``, which the holder
+    may delete with the folder, and which ends with the process. Raises UserError with ``program`` and its process id if
+    the lock is taken.
     """
     path = folder / ".lock"
     with report_write_errors(folder):
@@ -315,7 +309,7 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-            # The previous holder may have deleted the file after it was opened here.
+            # The previous holder may have deleted the file that was opened here.
             free = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
         except BlockingIOError:
             free = False
@@ -324,10 +318,8 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
             free = True
         if not free:
             file.seek(0)
-            raise UserError(
-                f"{folder}: another {program} (process {file.read().decode() or '?'}) is writing there; wait until it "
-                "ends, stop it, or choose another folder"
-            )
+            other = f"another {program} (process {file.read().decode() or '?'})"
+            raise UserError(f"{folder}: {other} is writing there; wait, stop it or choose another folder")
         with suppress(OSError):  # the process id is for the message only, and the disk may be full
             file.truncate(0)
             file.write(str(os.getpid()).encode())

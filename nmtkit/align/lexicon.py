@@ -51,10 +51,8 @@ def load_translations(path: Path, most: int) -> dict[str, dict[str, float]]:
             if [src, tgt] != f"{src} {tgt}".split() or not 0 < float(probability) <= 1 or int(count) < 1:
                 raise ValueError
         except ValueError:
-            raise UserError(
-                f"{path}:{number}: expected source word, target word, probability and count with tabs between, "
-                f"as nmtkit align writes them; found {line!r}"
-            ) from None
+            expected = "expected source word, target word, probability and count, separated by tabs"
+            raise UserError(f"{path}:{number}: {expected}; found {line!r}") from None
         entries.setdefault(src, []).append((float(probability), tgt))
     return {
         src: {tgt: probability for probability, tgt in heapq.nlargest(most, translations, key=itemgetter(0))}

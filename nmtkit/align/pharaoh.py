@@ -45,10 +45,8 @@ def check_links(links: Iterable[Link], src: int, tgt: int, path: Path | str, num
     """Raise UserError for a link outside a sentence pair of ``src`` and ``tgt`` words."""
     for s, t in links:
         if s >= src or t >= tgt:
-            raise UserError(
-                f"{path}:{number}: the link {s}-{t} is outside its pair of {src} and {tgt} words; "
-                "align the same words, and count from 0"
-            )
+            link = f"the link {s}-{t} is outside its pair of {src} and {tgt} words"
+            raise UserError(f"{path}:{number}: {link}; align the same words, and count from 0")
 
 
 def read_alignment(path: Path) -> Iterator[list[Link]]:

@@ -1,7 +1,7 @@
 """Encoded text of a data folder as memory-mapped arrays of ids.
 
-encoding.py writes the files: SPLIT.SIDE.ids has the concatenated sentences, SPLIT.SIDE.offsets their starts and the end
-of the last. Numbers are little-endian; ids.json has sizes and hashes.
+encoding.py writes SPLIT.SIDE.ids (the concatenated sentences), SPLIT.SIDE.offsets (their starts, and the end of the
+last), both little-endian, and ids.json with sizes and hashes.
 """
 
 import json
@@ -32,7 +32,7 @@ Ids = NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class Encoded:
-    """The entry of ids.json for a file: its form, and hashes of what it was made from."""
+    """The entry of ids.json for a file: its format, and hashes of its sources."""
 
     dtype: Literal["<u2", "<u4"]  # of ids
     lines: int
@@ -63,10 +63,9 @@ class Corpus:
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
         """Memory-map a corpus.
 
-        Raises UserError if files are missing or truncated, or were made from another text or vocabulary than the
-        folder's.
+        Raises UserError if files are missing, truncated or not made from the folder's text and vocabulary; hashes are
+        compared with the manifest, without reading the text.
         """
-        # Compares hashes with the manifest, without reading the text.
         header, manifest = read_header(folder), read_manifest(folder)
         if f"{split}.src" not in header or f"{split}.tgt" not in header:
             hint = " (`dev_size` samples it from the training text)" if split == "dev" else ""
@@ -136,7 +135,7 @@ def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
     found = path.stat().st_size if path.is_file() else 0
     if found != size * dtype.itemsize:
         raise UserError(f"{path}: has {found} bytes instead of {size * dtype.itemsize}; run nmtkit vocab again")
-    # An empty file cannot be mapped. asarray, because slicing an np.memmap is slow.
+    # Empty files cannot be mapped. asarray, because slicing an np.memmap is slow.
     return np.asarray(np.memmap(path, dtype, "r")) if size else np.empty(0, dtype)
 
 

@@ -82,10 +82,10 @@ def encode(
 ) -> VocabReport:
     """Make the vocabularies of a data folder from its training text, and encode its text.
 
-    Sizes count rows, symbols included; None is everything. ``joint``: one word list for both sides. ``unkpos``:
-    annotate unknown target words with their source position, by the folder's alignment. ``src_from``, ``tgt_from``:
-    vocabulary files of other toolkits (foreign.py) to use instead. Raises UserError if prep did not make the folder, if
-    its text has changed, or if it cannot be annotated.
+    src_size, tgt_size: rows including symbols; None: no limit. joint: one word list for both sides. unkpos: annotate
+    unknown target words with their source position, from the folder's alignment. src_from, tgt_from: vocabulary files
+    of other toolkits (foreign.py) to use instead. Raises UserError if prep did not make the folder, its text has
+    changed, or it cannot be annotated.
     """
     manifest = read_manifest(folder)
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
@@ -103,7 +103,7 @@ def encode(
     types: dict[SideName, int] = {}
     texts: dict[str, Encoded] = {}
     coverage: dict[str, Coverage] = {}
-    # Staged and moved into place at the end, because training may be reading the old files.
+    # Moved into place at the end, because training may be reading the old files.
     with Workers(workers) as pool, staging_folder(folder) as staging:
         runs = {side: _count_words(folder / f"train.{side}", manifest, staging, pool) for side in SIDES}
         if joint:  # merging adds up the counts of both sides
@@ -131,7 +131,7 @@ def _make_vocabulary(
 ) -> Vocabulary:
     """The vocabulary of a side: the given ``words``, or else the most frequent ones by the counts in ``runs``.
 
-    Raises UserError, naming the ``text``, if there are none.
+    Raises UserError with ``text`` if there are none.
     """
     if words is not None:
         return Vocabulary.take(words, merged(runs), size, annotated)
@@ -142,7 +142,7 @@ def _make_vocabulary(
 
 
 def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: Workers) -> list[Path]:
-    """Runs (counts.py) of the word counts of a file, each with a bounded number of word types."""
+    """Runs (counts.py) of the word counts of a file, each of a limited number of word types."""
     runs: list[Path] = []
     counts: Counter[str] = Counter()
 

@@ -24,8 +24,6 @@ DATA_FILES = (
     *(f"{split}.raw.{side}" for split in SPLITS[1:] for side in SIDES),
     "manifest.json",
 )
-
-
 _REFERENCE = re.compile(r"dev\.raw\.tgt[1-9][0-9]*")
 
 
@@ -36,7 +34,7 @@ def is_data_file(name: str) -> bool:
 
 @dataclass(frozen=True)
 class PrepReport:
-    """The result of ``prepare`` with the manifest; ``str`` formats it for people."""
+    """The result of ``prepare``; ``str`` formats it for people."""
 
     folder: Path
     prep: Prep
@@ -120,7 +118,7 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     check_regular(folder)
     path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
     files = read_json(path, remedy).get("files")
-    # Only the keys that are used: later versions may write more.
+    # Only the keys that are used; later versions may write more.
     if not isinstance(files, dict) or not all(
         isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
         for entry in files.values()

@@ -54,18 +54,16 @@ class TextPipeline:
 
     @classmethod
     def load(cls, folder: Path, side: SideName, trusted: bool = False) -> "TextPipeline":
-        """The pipeline of a data or model folder.
+        """The pipeline of a data or model folder. Raises UserError if prep.yaml or a file that it needs is missing.
 
-        Raises UserError if prep.yaml, or a file that it needs, is missing. A command in prep.yaml is run only if the
-        folder is ``trusted`` or NMTKIT_RUN_COMMANDS=1 is set: a downloaded folder could name any program.
+        A command in prep.yaml runs only if the folder is ``trusted`` or NMTKIT_RUN_COMMANDS=1 is set: in a downloaded
+        folder it could be any program.
         """
         prep, files = load_prep(folder), TextFiles(folder)
         settings = prep.src if side == "src" else prep.tgt
         if settings.command and not trusted and os.environ.get(RUN_COMMANDS) != "1":
-            raise UserError(
-                f"{files.settings}: would run {settings.command!r}; "
-                f"if you trust this command, set {RUN_COMMANDS}=1 in the environment"
-            )
+            remedy = f"if you trust this command, set {RUN_COMMANDS}=1 in the environment"
+            raise UserError(f"{files.settings}: would run {settings.command!r}; {remedy}")
         segmenter: Segmenter | SentencePieces | None = None
         if settings.segmentation == "bpe":
             segmenter = Segmenter.load(files.merges(side))
@@ -90,8 +88,8 @@ class TextPipeline:
         return [word.lower() for word in words] if self.side.lowercase else words
 
     def surface_words(self, line: str) -> list[str]:
-        """The words of a raw line as the user spelt them, before lower-casing, truecasing and segmentation."""
-        if not line.isprintable():  # a fast test that most lines pass
+        """The words of a raw line before lower-casing, truecasing and segmentation."""
+        if not line.isprintable():  # a fast test for most lines
             line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")
         if self._normalizations:
             line += "\n"  # some rules match it
@@ -107,7 +105,7 @@ class TextPipeline:
     def _moses(self, tokenizer: Any, line: str) -> list[str]:
         """Words by Moses' rules, except protected text."""
         kept = []
-        # Nothing is protected in a line that contains the placeholder.
+        # A line that contains the placeholder has no protected text.
         if self._protected and _PLACE not in line:
             end = 0
             parts = []

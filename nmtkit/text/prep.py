@@ -1,8 +1,7 @@
-"""``nmtkit prep``: raw parallel text to a data folder that training, translation and scoring read.
+"""``nmtkit prep``: raw parallel text to a data folder for training, translation and scoring.
 
 Training text is tokenised and cleaned, truecasing and subword models are learnt from it, and it is written as tokens.
-Development and test text keep every line, as tokens and, for scoring, raw. An interrupted run can be resumed; see
-work.py.
+Development and test text keep every line, as tokens and, for scoring, raw. work.py resumes interrupted runs.
 """
 
 import json
@@ -124,20 +123,17 @@ def _warn_of_languages(prep: Prep) -> None:
             continue
         language = moses_language(side.language)
         if language in _WITHOUT_SPACES and (side.tokenizer == "moses" or language not in _CHARACTERS):
-            remedy = "reversible" if language in _CHARACTERS else "none` with `sentencepiece"
-            log.warning(
-                f"language {side.language}: written without spaces, and this tokenizer does not find its words; "
-                f"use `tokenizer` {side.language}={remedy}, or a segmenter as `tokenizer_command`"
-            )
+            tokenizer = "reversible" if language in _CHARACTERS else "none` with `sentencepiece"
+            remedy = f"use `tokenizer` {side.language}={tokenizer}, or a segmenter as `tokenizer_command`"
+            problem = "written without spaces, and this tokenizer does not find its words"
+            log.warning(f"language {side.language}: {problem}; {remedy}")
         elif side.tokenizer == "moses" and not has_moses_rules(side.language):
-            log.warning(
-                f"language {side.language}: not supported by Moses, which applies its English rules; use `tokenizer` "
-                "reversible"
-            )
+            problem = "has no rules in Moses, which applies its English ones"
+            log.warning(f"language {side.language}: {problem}; use `tokenizer` reversible")
 
 
 def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport:
-    """Make the data folder from clean shards; the old one is unchanged until every new file is on disk."""
+    """Make the data folder from clean shards; the old one is unchanged until all new files are on disk."""
     if keep_rejected is not None:
         write_rejected(work, keep_rejected)
     # The manifest is written last: if it exists, an earlier run was killed after it had written all files.
@@ -147,7 +143,7 @@ def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport
     manifest = json.loads(path.read_text(encoding="utf-8"))
     made = [*manifest["files"], path.name]
     with report_write_errors(work.output):
-        # Without a manifest, a half-finished folder is not taken for a data folder.
+        # First, because without a manifest it is no data folder.
         (work.output / path.name).unlink(missing_ok=True)
         for path in [*work.output.iterdir()]:
             old = is_data_file(path.name) or path.name in ALIGN_FILES
@@ -168,7 +164,6 @@ def _make_files(work: Work, pool: Workers) -> None:
     if work.like is not None:
         copy_prep(work.like, work.folder)
     write_file(TextFiles(work.folder).settings, dump_yaml(to_dict(work.prep)))
-    # Subwords are learnt on truecased words, and text is written with both models.
     learn_truecasers(work, kept, pool)
     learn_segmenters(work, kept, pool)
     for side in SIDES:
@@ -206,7 +201,7 @@ def _with_merges(work: Work) -> Work:
 
 
 def _origins(work: Work) -> dict[str, list[Path]]:
-    """The files that each split was made from; for a sampled development set, those of the training text."""
+    """The files that each split was made from; a sampled development set has those of the training text."""
     origins = {split: [*files] for split, files in work.raw.items()}
     if work.development.size:
         origins["dev"] = origins["train"]
@@ -216,7 +211,7 @@ def _origins(work: Work) -> dict[str, list[Path]]:
 
 
 def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
-    """Write train.src or train.tgt shard by shard; train.*.done says how far, so that it can be resumed."""
+    """Write train.src or train.tgt shard by shard; train.*.done has the progress, to be resumed from."""
     path, note = work.folder / f"train.{side}", work.folder / f"train.{side}.done"
     done = {"shards": 0, "bytes": 0}
     if note.exists() and path.exists():
@@ -264,5 +259,5 @@ def _apply(folder: Path, side: SideName, path: Path, chunk: Chunk) -> tuple[int,
     return len(lines), join_lines(map(pipeline.tokens, lines)), "".join(line + "\n" for line in lines).encode()
 
 
-# Cached per process and side; a work folder is named after its settings.
+# Per process and side; a work folder is named after its settings.
 _pipeline = lru_cache(maxsize=2)(partial(TextPipeline.load, trusted=True))

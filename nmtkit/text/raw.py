@@ -1,4 +1,4 @@
-"""Raw parallel text: finding the files, and checking that both sides are UTF-8 and equally long."""
+"""Raw parallel text: its files, and checks that both sides are UTF-8 and equally long."""
 
 import hashlib
 import logging
@@ -90,8 +90,8 @@ def find_raw(
     """The raw files of each split in a folder, and the source and target language.
 
     Names are {train,dev,test}.LANGUAGE, or {train,dev,test}.SRC-TGT.tsv with the sides in the first two columns, also
-    with .gz or .zst. A language may be None if the folder has only two. sampled: dev may be missing, because it is
-    sampled from train. Raises UserError that says what to type if files are missing or the languages are ambiguous.
+    with .gz or .zst. A language may be None if the folder has only two. sampled: dev is sampled from train, so do not
+    warn if it is missing. Raises UserError if files are missing or the languages are ambiguous.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name two files as `train`")
@@ -136,9 +136,7 @@ def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | N
     """Source and target language; one may be None if it is unambiguous. Raises UserError if it is not."""
     others = [language for language in languages if language not in (src, tgt)]
     if src and src == tgt:
-        raise UserError(
-            f"{folder}/: source and target language are both {src}; name two languages, or the files of each side"
-        )
+        raise UserError(f"{folder}/: source and target language are both {src}; name two languages or two files")
     if src and tgt:
         return src, tgt
     if (src or tgt) and len(others) == 1:

@@ -10,12 +10,12 @@ from nmtkit.text.pipeline import TextPipeline
 
 SAMPLE = 1_000  # lines
 _BEFORE, _AFTER = 30, 30  # characters shown around a difference
-_READ = 100_000  # the sample is spread over so many lines at the start of a text
+_READ = 100_000  # the sample is spread over these first lines of a text
 ENOUGH = 0.99  # warn if fewer lines are unchanged
 
 
 class RoundTrip(NamedTuple):
-    """How many lines of a sample are unchanged, except for white space, by tokenising and detokenising."""
+    """How many lines of a sample tokenisation and detokenisation leave unchanged, except for white space."""
 
     lines: int
     same: int

@@ -1,7 +1,7 @@
 """The work folder of an unfinished run of ``nmtkit prep``, from which the run can be resumed.
 
-Training text is processed in shards of consecutive lines. The folder lies in the data folder and is named after a hash
-of text and settings, so that the same command finds it again, on any machine.
+Training text is processed in shards of consecutive lines. The folder is in the data folder, and its name is a hash of
+text and settings, so the same command finds it again on any machine.
 """
 
 import hashlib
@@ -92,7 +92,7 @@ class Work:
         if development.size and "dev" in raw:
             raise UserError(f"`dev_size` {development.size}: there is already {raw['dev'].src}; use only one of them")
         contents = read_all(raw, development.references, pool)
-        # With versions, because another version may tokenise differently.
+        # With versions, because other versions may tokenise differently.
         key: dict[str, Any] = {
             "settings": to_dict(prep), "text": contents, "dev_size": development.size, "seed": development.seed,
             "nmtkit": __version__, "versions": versions(prep), "lines of a shard": SHARD_LINES,
@@ -132,14 +132,10 @@ class Work:
         for path in self.with_shards:
             if (path / _PARTS).is_file():
                 theirs, ours = read_json(path / _PARTS, f"delete {path}"), self.made_from
-                names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-                changed = "; ".join(
-                    f"{each} {theirs.get(each, 'none')}, now {ours.get(each, 'none')}" for each in names
-                )
-                raise UserError(
-                    f"{path}: has shards made by `shard` with other settings or another text ({changed}); "
-                    "use the same ones, or delete this folder"
-                )
+                changed = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+                changes = "; ".join(f"{n} {theirs.get(n, 'none')}, now {ours.get(n, 'none')}" for n in changed)
+                shards = f"has shards made by `shard` with other settings or another text ({changes})"
+                raise UserError(f"{path}: {shards}; use the same ones, or delete this folder")
 
     def remove_others(self) -> None:
         """Delete the work folders of other runs. Raises UserError if one of them is in use."""

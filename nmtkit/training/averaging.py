@@ -25,7 +25,7 @@ def average(
         raise UserError("`checkpoints`, `best` and `last` exclude each other; give one")
     folder.check()
     if real_path(output.path) == real_path(folder.path):
-        raise UserError(f"{output}: the average would overwrite its own run; give another `output` folder")
+        raise UserError(f"{output}: the average would overwrite the run; give another `output` folder")
     output.check_replaceable()
     for path in named:
         if real_path(path).parent.parent != real_path(folder.path):
@@ -55,15 +55,11 @@ def _kept(folder: ModelFolder, best: int | None, last: int | None) -> list[Path]
     """The ``best`` or ``last`` N checkpoint folders; all ranked ones without either."""
     updates = folder.updates()[::-1] if last is not None else folder.best_updates()
     if not updates:
-        raise UserError(
-            f"{folder}: has no validated checkpoint yet; `last` averages the newest ones without validation"
-        )
+        raise UserError(f"{folder}: has no validated checkpoint; `last` averages the newest without validation")
     wanted = last or best or len(updates)
     if wanted > len(updates):
-        raise UserError(
-            f"{folder}: has {len(updates)} such checkpoints, not {wanted}; "
-            "training.keep_best and training.keep_last are the numbers that a run keeps"
-        )
+        keeps = "a run keeps training.keep_best and training.keep_last of them"
+        raise UserError(f"{folder}: has {len(updates)} such checkpoints, not {wanted}; {keeps}")
     return [folder.checkpoint(update) for update in updates[:wanted]]
 
 

@@ -76,10 +76,8 @@ def load_weights(path: Path) -> dict[str, Tensor]:
             raise OSError("changed since it was written")
         return safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError) as error:
-        raise UserError(
-            f"{path}: not a usable weights file ({error}); copy it again from where it came, "
-            f"or delete {path.parent} to use another checkpoint"
-        ) from None
+        remedy = f"copy it again, or delete {path.parent} to use another checkpoint"
+        raise UserError(f"{path}: not a usable weights file ({error}); {remedy}") from None
 
 
 def load_into(model: nn.Module, path: Path) -> None:
@@ -151,9 +149,7 @@ def _report_damage(path: Path) -> Iterator[None]:
         yield
     except Exception as error:  # torch raises many kinds for a damaged file
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(
-            f"{path}: cannot be used ({reason}); delete {path.parent} to resume from another checkpoint"
-        ) from None
+        raise UserError(f"{path}: cannot be used ({reason}); delete {path.parent} to use another checkpoint") from None
 
 
 def prune(folder: ModelFolder, keep: set[int]) -> None:

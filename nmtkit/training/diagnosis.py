@@ -29,10 +29,9 @@ def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) 
     if not math.isfinite(norm) or not math.isfinite(gradient.loss):
         run.seed_dropout()  # to repeat the update with the same dropout
         origin = first_offender(run.model, lambda: accumulate(run, rows, micro_batches(run, rows)))
-        raise UserError(
-            f"{place}: loss {gradient.loss:g}, gradient norm {norm:g}, first in {origin}; {lines}; "
-            "start again in another folder with a lower learning rate or training.clip_norm"
-        )
+        remedy = "start again in another folder with a lower learning rate or training.clip_norm"
+        found = f"loss {gradient.loss:g}, gradient norm {norm:g}, first in {origin}"
+        raise UserError(f"{place}: {found}; {lines}; {remedy}")
     if progress.window.exploded(norm):
         log.warning("%s: gradient norm %.3g, mean so far %.3g; %s", place, norm, progress.window.mean_norm, lines)
 

@@ -77,17 +77,12 @@ def _parts(run: Run, rows: np.ndarray) -> list[np.ndarray]:
 
 def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
     """``parts`` that did not fit into memory in halves. Raises UserError if they are single pairs."""
-    log.warning(
-        "out of memory in %d passes; repeating the update in half-size passes; training.pass_tokens is too high",
-        len(parts),
-    )
+    log.warning("out of memory in %d passes; repeating in halves: training.pass_tokens is too high", len(parts))
     if max(map(len, parts)) == 1:
         # The longest sides, because the user can limit them.
         src, tgt = (int(lengths.max()) for lengths in run.corpus.lengths(np.concatenate(parts)))
-        raise UserError(
-            f"a pair of {src} and {tgt} tokens does not fit into the memory of {run.device}; use a smaller "
-            "training.max_length or a smaller model"
-        )
+        pair = f"a pair of {src} and {tgt} tokens does not fit into the memory of {run.device}"
+        raise UserError(f"{pair}; use a smaller training.max_length or a smaller model")
     return [half for part in parts for half in np.array_split(part, 2) if len(half)]
 
 

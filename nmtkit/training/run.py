@@ -73,7 +73,7 @@ def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
     pairs = batches.within(corpus, max_length)
     if not len(pairs):
         raise UserError(
-            f"no pair to train on: all {len(corpus)} are empty or longer than training.max_length {max_length}"
+            f"no training pair: all {len(corpus)} are empty or longer than training.max_length {max_length}"
         )
     return pairs
 

@@ -103,7 +103,7 @@ def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no checkpoint yet"):
         ModelFolder(tmp_path).chosen_weights()
     (tmp_path / "format_version").write_text("99\n")
-    with pytest.raises(UserError, match="format_version is 99, this nmtkit reads 1"):
+    with pytest.raises(UserError, match="format_version is 99, but nmtkit reads 1"):
         ModelFolder(tmp_path).chosen_weights()
 
 
@@ -137,7 +137,7 @@ def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"best": 4}, "has 1 such checkpoints, not 4; training.keep_best"),
+        ({"best": 4}, "has 1 such checkpoints, not 4; a run keeps training.keep_best"),
         ({"last": 4}, "has 1 such checkpoints, not 4"),
         ({"best": 1, "last": 1}, "`checkpoints`, `best` and `last` exclude each other; give one"),
     ],
@@ -221,11 +221,11 @@ def test_only_checkpoints_of_one_shape_are_averaged_and_never_over_the_run(tmp_p
     a, b, c, mean = (ModelFolder(tmp_path / name) for name in ("a", "b", "c", "mean"))
     with pytest.raises(UserError, match="has other parameters than"):
         averaging.average(c, mean, [], last=2)
-    with pytest.raises(UserError, match=r"b/checkpoints/step-1: not a checkpoint of .*a; name its run as `model`"):
+    with pytest.raises(UserError, match=r"b/checkpoints/step-1: not a checkpoint of .*a; give its run as `model`"):
         averaging.average(a, mean, [b.checkpoint(1)])
     with pytest.raises(UserError, match="b: holds a run or other files"):
         averaging.average(a, b, [], last=1)
-    with pytest.raises(UserError, match="has no validated checkpoint yet; `last` takes"):
+    with pytest.raises(UserError, match="has no validated checkpoint; `last` averages"):
         averaging.average(a, mean, [])
     with pytest.raises(UserError, match="would overwrite the run"):
         averaging.average(a, a, [])

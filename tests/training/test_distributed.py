@@ -167,7 +167,7 @@ def test_a_process_that_fails_ends_all_and_says_why(data: Path, tmp_path: Path) 
     assert train(2, tmp_path, data) == [7, 7]
     assert "process 0 of 2: " in (tmp_path / "error.0").read_text()
     assert "format_version is 99" in (tmp_path / "error.0").read_text()
-    assert "process 1 of 2: another process has ended" in (tmp_path / "error.1").read_text()
+    assert "process 1 of 2: another process has failed" in (tmp_path / "error.1").read_text()
 
 
 @pytest.mark.parametrize(
