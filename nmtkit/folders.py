@@ -15,8 +15,8 @@ from nmtkit.config import dump_yaml
 from nmtkit.errors import UserError
 from nmtkit.lines import FULL, real_path, report_write_errors, sync, write_file
 
-# Increased when an older nmtkit would misread a new folder without an error. A new configuration key is no reason,
-# because older versions reject unknown keys.
+# Increased when an older nmtkit would misread a new folder without an error; the new nmtkit then reads both formats. A
+# new configuration key is no reason, because older versions reject unknown keys.
 FORMAT_VERSION = "1"
 
 # CRC-32s, verified when files are loaded, against bad disks and truncated copies, not attacks.
@@ -354,9 +354,9 @@ def check_regular(folder: Path) -> None:
 
 
 def changed_file(folder: Path) -> Path | None:
-    """The first file of ``folder`` that is missing or differs from its checksum, or None; nmtkit 0.1 wrote none.
+    """The first file of ``folder`` that is missing or differs from its checksum, or None.
 
-    Raises UserError if the checksums cannot be read, and for a pipe or device among the files.
+    nmtkit 0.1 wrote no checksums. Raises UserError if they cannot be read, and for a pipe or device among the files.
     """
     check_regular(folder)
     path = folder / CHECKSUMS

@@ -130,7 +130,7 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
 def conversion(line: bytes) -> str:
     """Advice how to convert a file to UTF-8, from a line of it, preferably the first.
 
-    UTF-16 has a byte order mark or more than a quarter of zeros; anything else is taken for Latin-1.
+    A byte order mark, or more than a quarter of zeros, means UTF-16; anything else is taken for Latin-1.
     """
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
     return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'latin1'} -t utf-8"

@@ -77,7 +77,7 @@ def in_halves(batches: Iterable[B], too_large: Callable[[B], str]) -> Iterator[t
 
 
 def free_memory(device: torch.device) -> int:
-    """The free memory of a device in bytes; of a CPU Linux' MemAvailable, elsewhere all installed memory."""
+    """The free memory of a device in bytes; on a CPU MemAvailable of Linux, elsewhere all installed memory."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     available = re.search(r"MemAvailable: *(\d+) kB", _MEMINFO.read_text("utf-8") if _MEMINFO.exists() else "")

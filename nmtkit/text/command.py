@@ -60,7 +60,7 @@ class Command:
         """Raise UserError if the program writes anything within ``seconds``."""
         assert process.stdout is not None
         readable, _, _ = select.select([process.stdout], [], [], seconds)
-        # End of file is no error here, but for the next line.
+        # End of file is an error only at the next line.
         if readable and os.read(process.stdout.fileno(), 1 << 16):
             raise self._too_many_lines()
 

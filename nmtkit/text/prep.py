@@ -211,7 +211,7 @@ def _origins(work: Work) -> dict[str, list[Path]]:
 
 
 def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
-    """Write train.src or train.tgt shard by shard; train.*.done has the progress, to be resumed from."""
+    """Write train.src or train.tgt shard by shard; train.*.done has the progress, for resuming."""
     path, note = work.folder / f"train.{side}", work.folder / f"train.{side}.done"
     done = {"shards": 0, "bytes": 0}
     if note.exists() and path.exists():

@@ -19,7 +19,7 @@ def average(
 
     The default is all ranked checkpoints. Returns the checkpoint folders used. The average is written to a temporary
     folder and replaces an older model at ``output`` when complete. Raises UserError if checkpoints are missing or have
-    different parameters, or if ``output`` is not a model without a training state.
+    different parameters, or if ``output`` holds a run or other files.
     """
     if bool(named) + (best is not None) + (last is not None) > 1:
         raise UserError("`checkpoints`, `best` and `last` exclude each other; give one")

@@ -1,4 +1,4 @@
-"""The loss of training and validation. Only here is padding excluded and the output layer applied.
+"""The loss of training and validation. No other module excludes padding or applies the output layer.
 
 Letters: B sentences, S source words, T target words, R target words of a batch without padding, H hidden.
 """

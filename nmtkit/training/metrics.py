@@ -21,17 +21,13 @@ RECORDS.propagate = False
 
 def epoch_record(progress: Progress, epoch: Epoch) -> dict[str, Any]:
     """Figures of the batches of the epoch that has just ended."""
-    figures = {"batches": len(epoch), "padding": round(epoch.padding, 4)}
-    return {"kind": "epoch", "update": progress.update, "epoch": progress.epoch, **figures}
+    return _record("epoch", progress) | {"batches": len(epoch), "padding": round(epoch.padding, 4)}
 
 
 def train_record(progress: Progress, rate: float) -> dict[str, Any]:
     """Figures of training since the last validation; ``rate`` is the factor of the learning rates."""
     window = progress.window
-    return {
-        "kind": "train",
-        "update": progress.update,
-        "epoch": progress.current_epoch,
+    return _record("train", progress) | {
         "loss": window.loss,
         "gradient_norm": window.mean_norm,
         "gradient_norm_max": window.norm_max,
@@ -44,10 +40,7 @@ def train_record(progress: Progress, rate: float) -> dict[str, Any]:
 
 def validation_record(progress: Progress, validation: Validation, seconds: float) -> dict[str, Any]:
     """The measurements of a validation, and its duration."""
-    return {
-        "kind": "valid",
-        "update": progress.update,
-        "epoch": progress.current_epoch,
+    return _record("valid", progress) | {
         "cross_entropy": validation.cross_entropy,
         "perplexity": math.exp(min(validation.cross_entropy, 700.0)),  # a float overflows above
         "token_error_rate": validation.errors,
@@ -55,6 +48,11 @@ def validation_record(progress: Progress, validation: Validation, seconds: float
         "bleu": validation.bleu,
         "seconds": round(seconds, 1),
     }
+
+
+def _record(kind: str, progress: Progress) -> dict[str, Any]:
+    """The keys of every record."""
+    return {"kind": kind, "update": progress.update, "epoch": progress.current_epoch}
 
 
 def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
