@@ -81,8 +81,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
                 heldout.setdefault(hashed, (raw[split].src, number))
     if "dev" in raw and not has_words(raw["dev"]):
         findings[raw["dev"].src, NO_WORDS] = Finding(raw["dev"].src, NO_WORDS, fatal=True)
-    pairs = pairs_of(raw["train"])
-    if not any(src.split() and tgt.split() and not CONTROL.search(src + tgt) for src, tgt in pairs):
+    if not any(a.split() and b.split() and not CONTROL.search(a + b) for a, b in pairs_of(raw["train"])):
         findings[raw["train"].src, _NOTHING] = Finding(raw["train"].src, _NOTHING, fatal=True)
     # The hashes of training pairs may not fit into memory, so they go to a file.
     with tempfile.TemporaryDirectory() as folder:
