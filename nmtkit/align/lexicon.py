@@ -39,10 +39,7 @@ def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
 
 
 def load_translations(path: Path, most: int) -> dict[str, dict[str, float]]:
-    """The ``most`` most probable translations of each source word with their probabilities, best first.
-
-    Raises UserError for any other line.
-    """
+    """The ``most`` best translations of each source word with their probabilities. Raises UserError for other lines."""
     entries: dict[str, list[tuple[float, str]]] = {}
     for number, line in enumerate(read_lines(path), 1):
         try:

@@ -13,8 +13,7 @@ import torch
 
 from nmtkit.errors import UserError
 
-# Out-of-memory messages of the CPU allocators, cuBLAS and oneDNN, and of sizes that overflow 64 bits; only the CUDA
-# allocator raises a class of its own.
+# Messages of CPU allocators, cuBLAS, oneDNN, and sizes that overflow 64 bits; only CUDA's allocator has an exception.
 _SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
 
 _MEMINFO = Path("/proc/meminfo")  # Linux only

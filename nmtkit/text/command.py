@@ -27,8 +27,7 @@ class Command:
         assert process.stdout is not None
         self._check_silence(process, 0.0)
         rest, answer = memoryview(line.encode() + b"\n"), bytearray()
-        # Reads while it writes, because a program may answer a long line before it has read all of it. readline has no
-        # timeout for programs that buffer their output.
+        # Reads while it writes: a program may answer a long line before its end. readline would have no timeout.
         while rest or not answer.endswith(b"\n"):
             readable, writable, _ = select.select([process.stdout], [process.stdin] if rest else [], [], _SECONDS)
             if not readable and not writable:

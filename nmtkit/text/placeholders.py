@@ -23,10 +23,7 @@ _SEPARATE = re.compile(rf"(?<!\w)(?:{PLACEHOLDERS.pattern})+(?!\w)")
 
 
 def masked(src: str, tgt: str) -> tuple[str, str]:
-    """A training pair with ``MASKS``, in source order, for the placeholders that both sides have equally often.
-
-    Placeholders after the ninth stay.
-    """
+    """A training pair with ``MASKS`` for the first nine placeholders that both sides have equally often."""
     found = _SEPARATE.findall(src)
     often, in_target = Counter(found), Counter(_SEPARATE.findall(tgt))
     of_text = defaultdict[str, list[str]](list)

@@ -8,8 +8,7 @@ from nmtkit.text.moses import moses_language
 from nmtkit.text.pipeline import CONTROL
 from nmtkit.text.settings import Cleaning, Prep
 
-# In order of application. The first four are always active; the others are options, because the published systems were
-# trained without them.
+# In order of application. The first four are always active; the published systems were trained without the others.
 RULES = {
     "control": "control characters",
     "empty": "an empty side",

@@ -51,8 +51,7 @@ def processes(device: torch.device) -> Iterator[torch.device]:
         yield device
     except UserError as error:
         raise UserError(f"process {rank} of {count}: {error}") from None
-    # PyTorch 2.6 deadlocks if the group has the last reference to its backend: gloo's threads may need the GIL, which
-    # the group's destructor does not release.
+    # PyTorch 2.6 deadlocks if the group's destructor frees the backend: it holds the GIL, which gloo's threads need.
     backend = dist.distributed_c10d._get_default_group()._get_backend(device)
     dist.destroy_process_group()
     del backend

@@ -78,10 +78,7 @@ def _parse_init(init: str) -> tuple[str, float]:
 
 @torch.no_grad()
 def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
-    """Initialise the parameters of every group with torch's current random state.
-
-    Raises UserError for a group without parameters.
-    """
+    """Initialise every group with torch's random state. Raises UserError for a group without parameters."""
     found = base.groups(model, settings)
     for group, parameters in found.items():
         # The parameters of a misspelled group would silently be in ``other``.
