@@ -83,7 +83,7 @@ def test_a_checkpoint_whose_parts_do_not_belong_together_says_so(tmp_path: Path)
     with pytest.raises(UserError, match=r"step-10/trainer\.pt: .*exp_avg has shape \(5,\) instead of \(3, 2\)"):
         checkpoint.restore(ModelFolder(tmp_path), 10, model, torch.optim.Adam(model.parameters()))
     (ModelFolder(tmp_path).checkpoint(7) / "trainer.pt").unlink()
-    with pytest.raises(UserError, match=r"step-7: has weights but no trainer\.pt, so training cannot resume from it"):
+    with pytest.raises(UserError, match=r"step-7: has no trainer\.pt, like an average, so training cannot"):
         checkpoint.restore(ModelFolder(tmp_path), 7, model, optimizer)
 
 
