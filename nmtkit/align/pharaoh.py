@@ -10,8 +10,9 @@ from nmtkit.lines import read_lines
 
 Link = tuple[int, int]  # source word, target word
 
-# At most nine digits: Python refuses to parse numbers of thousands of digits. "p" in gold links only.
-_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
+# At most nine digits: Python refuses to parse numbers of thousands of digits.
+_LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_GOLD_LINK = re.compile(r"([0-9]{1,9})[-p]([0-9]{1,9})")
 
 
 class Gold(NamedTuple):
@@ -28,17 +29,18 @@ def format_links(links: Iterable[Link]) -> str:
 
 def parse_links(line: str, path: Path | str, number: int) -> list[Link]:
     """The links of line ``number`` of ``path``. Raises UserError for anything else."""
-    expected = "links source-target counted from 0, as 0-0 1-2"
-    return [link for link, _ in _marked(line, "-", path, number, expected)]
+    return _parsed(_LINK, line.split(), path, number, "links source-target counted from 0, as 0-0 1-2")
 
 
-def _marked(line: str, marks: str, path: Path | str, number: int, expected: str) -> Iterator[tuple[Link, str]]:
-    """The links of a line, each with its mark, one of ``marks``. Raises UserError for anything else."""
-    for text in line.split():
-        match = _LINK.fullmatch(text)
-        if not match or match[2] not in marks:
+def _parsed(link: re.Pattern[str], texts: list[str], path: Path | str, number: int, expected: str) -> list[Link]:
+    """The links in ``texts``. Raises UserError for anything else."""
+    links = []
+    for text in texts:
+        match = link.fullmatch(text)
+        if not match:
             raise UserError(f"{path}:{number}: expected {expected}; found {text!r}")
-        yield (int(match[1]), int(match[3])), match[2]
+        links.append((int(match[1]), int(match[2])))
+    return links
 
 
 def check_links(links: Iterable[Link], src: int, tgt: int, path: Path | str, number: int) -> None:
@@ -58,5 +60,6 @@ def read_alignment(path: Path) -> Iterator[list[Link]]:
 def read_gold(path: Path) -> Iterator[Gold]:
     """The gold links of each pair: ``1-2`` is sure, ``1p2`` possible. Raises UserError for anything else."""
     for number, line in enumerate(read_lines(path), 1):
-        links = list(_marked(line, "-p", path, number, "sure links as 1-2 and possible ones as 1p2"))
-        yield Gold({link for link, mark in links if mark == "-"}, {link for link, _ in links})
+        texts = line.split()
+        links = _parsed(_GOLD_LINK, texts, path, number, "sure links as 1-2 and possible ones as 1p2")
+        yield Gold({link for link, text in zip(links, texts, strict=True) if "-" in text}, set(links))
