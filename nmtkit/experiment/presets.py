@@ -27,7 +27,8 @@ _FILE = ("paper", "tasks", "base", "small", "systems")
 _BASE = ("task", "architecture", *_PARTS)
 
 SMALL = "-small"  # suffix of a small form's name
-DEFAULT = "nematus-low-resource-small"  # what `nmtkit train` trains, also by the name "small"
+DEFAULT = "nematus-low-resource-small"  # what `nmtkit train` trains on little text, also by the name "small"
+DEFAULT_FROM_250K = "nematus-low-resource-250k-small"  # and on more text than that
 # ``paper.task`` of a small form. Its score is ours, and null if it was not trained.
 TRAINED = (
     "Multi30k English-German, 29,000 pairs, trained here (recipes/multi30k/README.md); test2016, sacreBLEU 13a, cased"
@@ -51,8 +52,16 @@ def preset_names() -> list[str]:
     return list(_presets())
 
 
+def default_preset(tokens: int) -> str:
+    """The name of the preset that `nmtkit train` trains by default on this many target tokens."""
+    return DEFAULT if tokens < 250_000 else DEFAULT_FROM_250K
+
+
 def find_preset(name: str) -> Preset:
-    """The preset of this name; ``small`` is the default. Raises UserError with similar names if there is none."""
+    """The preset of this name; ``small`` is the default for little text.
+
+    Raises UserError with similar names if there is none.
+    """
     presets = _presets()
     name = DEFAULT if name == "small" else name
     system = presets.get(name.removesuffix(SMALL))
