@@ -139,6 +139,11 @@ def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
     return np.asarray(np.memmap(path, dtype, "r")) if size else np.empty(0, dtype)
 
 
+def training_tokens(folder: Path) -> int:
+    """The number of target tokens of the training text, without EOS; 0 if it is not encoded yet."""
+    return read_header(folder)["train.tgt"].tokens if (folder / HEADER).exists() else 0
+
+
 def read_header(folder: Path) -> dict[str, Encoded]:
     """The entries of all encoded files. Raises UserError if ids.json is missing or invalid."""
     values = read_json(folder / HEADER, "make it with nmtkit vocab")

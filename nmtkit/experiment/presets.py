@@ -24,7 +24,8 @@ _FILE = ("paper", "tasks", "base", "small", "systems")
 _BASE = ("task", "architecture", *_PARTS)
 
 SMALL = "-small"  # suffix of small forms
-DEFAULT = "nematus-low-resource-small"  # the default of `nmtkit train`, also called "small"
+DEFAULT = "nematus-low-resource-small"  # the default of `nmtkit train` for little text, also called "small"
+DEFAULT_FROM_250K = "nematus-low-resource-250k-small"  # the default for more text
 # ``paper.task`` of a small form. Its score was measured here, and is null if it was not trained.
 TRAINED = (
     "Multi30k English-German, 29,000 pairs, trained here (recipes/multi30k/README.md); test2016, sacreBLEU 13a, cased"
@@ -48,8 +49,13 @@ def preset_names() -> list[str]:
     return list(_presets())
 
 
+def default_preset(tokens: int) -> str:
+    """The name of the preset that `nmtkit train` trains by default on this many target tokens."""
+    return DEFAULT if tokens < 250_000 else DEFAULT_FROM_250K
+
+
 def find_preset(name: str) -> Preset:
-    """The preset of this name, or the default for "small". Raises UserError with similar names if there is none."""
+    """The preset of this name, or ``DEFAULT`` for "small". Raises UserError with similar names if there is none."""
     presets = _presets()
     name = DEFAULT if name == "small" else name
     system = presets.get(name.removesuffix(SMALL))

@@ -28,7 +28,8 @@ class TrainOptions:
     """The options of ``train``, in the order of its help. Those that are also settings override the configuration."""
 
     model: str | None = option(None, Option(
-        "Preset to train; nmtkit models lists them.  [default: small, which is nematus-low-resource-small]",
+        "Preset to train; nmtkit models lists them.  [default: small, which is nematus-low-resource-small or, from "
+        "250,000 target tokens on, nematus-low-resource-250k-small]",
         names="--model -m", complete=presets))
     _: KW_ONLY
     start: Path | str | None = option(None, Option(
@@ -107,7 +108,8 @@ def _remedy(model: str | None) -> str:
 
 def plan(options: TrainOptions) -> "Experiment":
     """The experiment that ``run`` would train with these options. Raises UserError if it is invalid."""
-    from nmtkit.experiment.presets import DEFAULT
+    from nmtkit.data.corpus import training_tokens
+    from nmtkit.experiment.presets import default_preset
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.training.settings import Training
 
@@ -115,15 +117,16 @@ def plan(options: TrainOptions) -> "Experiment":
     names = [field.name for field in fields(Training)]
     given = {name: value for name, value in vars(options).items() if name in names and value is not None}
     if options.max_tokens is not None:
-        tokens = parse_yaml(str(options.max_tokens), "`max_tokens`")  # the command line has text
-        if tokens is None:
+        budget = parse_yaml(str(options.max_tokens), "`max_tokens`")  # the command line has text
+        if budget is None:
             raise UserError(f"`max_tokens` {options.max_tokens!r}: neither a number of tokens nor auto")
-        given |= {"batch_tokens": tokens, "batch_sentences": None}  # a batch has one limit only
+        given |= {"batch_tokens": budget, "batch_sentences": None}  # a batch has one limit only
     begin, file = (None if path is None else Path(path) for path in (options.start, options.config))
     output, model = Path(options.output), options.model
-    if not (model or begin or file or ModelFolder(output).config.exists()):
-        model = DEFAULT
-        log.info("model: %s, the default; `nmtkit models` lists the others", model)
+    if model == "small" or not (model or begin or file or ModelFolder(output).config.exists()):
+        tokens = training_tokens(Path(options.data))
+        model = default_preset(tokens)
+        log.info("model: %s, the default for %s target tokens; `nmtkit models` lists the others", model, f"{tokens:,}")
     values = merge(_base(model, file, output, begin), nested_settings(options.settings))
     values = merge(values, {"training": given}) if given else values
     sources = [name for name in (model or (begin and str(begin)), file and str(file)) if name]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from nmtkit.config import load_yaml
-from nmtkit.experiment.presets import DEFAULT
+from nmtkit.experiment.presets import DEFAULT, default_preset, load_preset
 
 Nmtkit = Callable[..., Any]
 
@@ -254,12 +254,17 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(folder
     assert not (folder / "run").exists()
 
 
+def test_more_text_has_a_default_with_less_dropout() -> None:
+    dropout = {tokens: load_preset(default_preset(tokens))["model"]["dropout"] for tokens in (0, 249_999, 250_000)}
+    assert dropout == {0: 0.5, 249_999: 0.5, 250_000: 0.35}
+
+
 def test_without_a_model_the_default_is_trained_and_named(prepared: Path, nmtkit: Nmtkit) -> None:
     sizes = ["--set", "model.embedding=8", "--set", "model.hidden=8", "--max-updates", 1]
     for name, given in (("plain", []), ("small", ["--model", "small"])):
         done = nmtkit("train", *given, *sizes, "--output", name)
         assert done.status == 0
-        assert (f"model: {DEFAULT}, the default" in done.err) == (not given)
+        assert f"model: {DEFAULT}, the default for " in done.err
     plain, small = (load_yaml(prepared / name / "config.yaml") for name in ("plain", "small"))
     assert plain == small
     assert plain["training"]["word_dropout"] == 0.2

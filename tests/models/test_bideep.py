@@ -253,6 +253,7 @@ SIZES = {
     "bideep-large": 150_547_969,
     "nematus-alt8-rgru8": 210_381_313,
     "nematus-low-resource": 33_897_985,  # the baseline
+    "nematus-low-resource-250k": 33_897_985,
 }
 
 
