@@ -3,7 +3,6 @@
 ``Paragraphs`` does the work for any tree of elements that have HTML's names, as those of EPUB have.
 """
 
-import codecs
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Literal
 from lxml import etree, html
 
 from nmtkit.documents.segment import Mark, Segment
+from nmtkit.documents.text import guessed
 from nmtkit.errors import UserError
 
 Node = Any  # an element, comment or processing instruction of lxml
@@ -447,7 +447,9 @@ def _page(content: bytes) -> _Page:
         except etree.XMLSyntaxError as error:
             raise UserError(f"not well-formed XML: {error}") from None
         return _Page(root, "xml", root.getroottree().docinfo.encoding or "UTF-8")
-    text, encoding = _decoded(content)
+    # An encoding that the page declares is used if it can decode the page.
+    declared = (name.decode("ascii") for name in _DECLARED.findall(content[:_HEAD]))
+    text, encoding = guessed(content, *declared, "ascii", "utf-8", otherwise="windows-1252")
     text = _NOT_XML.sub(" ", text)
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, default_doctype=False)
     is_page = _PAGE.search(text) is not None
@@ -466,16 +468,6 @@ def _page(content: bytes) -> _Page:
     body.tail = None
     body.extend(root[root.index(body) + 1 :])  # what is behind a stray end tag
     return _Page(body, "fragment", "utf-8")
-
-
-def _decoded(content: bytes) -> tuple[str, str]:
-    """The text of a page, and its encoding: the declared one if it can be read in that, else the first that fits."""
-    for encoding in (*_DECLARED.findall(content[:_HEAD]), b"ascii", b"utf-8"):
-        try:
-            return content.decode(encoding.decode("ascii")), codecs.lookup(encoding.decode("ascii")).name
-        except (LookupError, UnicodeDecodeError):
-            pass
-    return content.decode("windows-1252", "replace"), "windows-1252"
 
 
 def _empty(node: Node) -> None:

@@ -1,5 +1,6 @@
 """What holds for every format."""
 
+import contextlib
 import random
 import sys
 import zipfile
@@ -91,7 +92,13 @@ def test_damaged_files_are_refused_in_a_line_or_read(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "remedy"),
-    [("a.pdf", "what it was made from"), ("a.DOC", "docx"), ("a.docm", "docx"), ("a.pptm", "pptx"), ("a.ods", "csv")],
+    [
+        ("a.pdf", "it was made from"),
+        ("a.DOC", "docx"),
+        ("a.docm", "docx"),
+        ("a.pptm", "pptx"),
+        ("a.ods", "csv"),
+    ],
 )
 def test_what_cannot_be_translated_is_refused_with_a_remedy(name: str, remedy: str) -> None:
     assert is_document(name)
@@ -103,8 +110,14 @@ def test_other_files_are_no_documents() -> None:
     assert not is_document("text.txt")
     assert not is_document("docx")
     assert all(is_document(f"a{suffix}") for suffix in SUFFIXES)
-    with pytest.raises(UserError, match=r"^text\.txt: is no document that can be translated; these can: \.html"):
+    with pytest.raises(UserError, match=r"^text\.txt: is not a supported document; supported are \.html"):
         read_document("text.txt", b"", [], "")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_suffix_has_a_reader(suffix: str) -> None:
+    with contextlib.suppress(UserError):
+        read_document(f"a{suffix}", b"", [], "fr")
 
 
 def test_columns_are_of_tables() -> None:

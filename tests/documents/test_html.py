@@ -140,7 +140,8 @@ def test_a_page_in_ascii_that_declares_no_encoding_stays_one() -> None:
 
 
 def test_bytes_that_are_not_utf_8_are_read_as_browsers_read_them() -> None:
-    assert [segment.text for segment in Html(b"<p>caf\xe9").segments] == ["café"]
+    for declared in (b"", b"<meta charset=undefined>"):
+        assert [segment.text for segment in Html(declared + b"<p>caf\xe9").segments] == ["café"]
 
 
 @pytest.mark.parametrize(

@@ -36,5 +36,5 @@ def test_what_is_not_said_or_not_there_is_refused() -> None:
         translated(b'a,"b\n', "1")
     with pytest.raises(UserError, match=r"^a\.csv: byte 0xE9 is not utf-8; convert the file"):
         translated(b"caf\xe9,b\n", "1")
-    with pytest.raises(UserError, match=r"^a\.csv: has zero bytes, and so is no text"):
+    with pytest.raises(UserError, match=r"^a\.csv: contains zero bytes, so it is not text"):
         translated(b"a\0,b\n", "1")
