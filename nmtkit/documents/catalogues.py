@@ -15,7 +15,7 @@ import javaproperties
 import polib
 from lxml import etree
 
-from nmtkit.documents.archive import parse
+from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import Role, read_markup, write_markup
 from nmtkit.documents.places import Places
 from nmtkit.documents.segment import Segment
@@ -129,7 +129,7 @@ def read_json(data: bytes) -> Places:
 
 def read_xliff(data: bytes) -> Places:
     """Read an XLIFF file, version 1.2 or 2.0. Raises UserError if it is not valid or names no target language."""
-    file = parse(data)
+    file = Xml(data)
     root = file.tree.getroot()
     version = root.get("version", "")
     if etree.QName(root).localname != "xliff" or version not in ("1.0", "1.1", "1.2", "2.0", "2.1", "2.2"):
@@ -190,7 +190,7 @@ def read_tmx(data: bytes, language: str) -> Places:
     If ``language`` is "", it is the only target language of the file. Raises UserError if the file is not TMX or has
     several target languages.
     """
-    file = parse(data)
+    file = Xml(data)
     root = file.tree.getroot()
     header = root.find("header")
     if root.tag != "tmx" or header is None:

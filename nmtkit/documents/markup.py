@@ -14,7 +14,7 @@ from nmtkit.documents.segment import Segment
 # words; one that the translation does without; or one of two that stand before and after words.
 Role = Literal["whole", "splits", "kept", "layout", "dropped", "opens", "closes"]
 
-_ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # characters (XML 1.0, 2.2)
 SPACE = re.compile("[ \t\r\n]+")
 
 
@@ -34,7 +34,7 @@ class Pair(NamedTuple):
 
 def legal(text: str) -> str:
     """A text without the characters that XML cannot have."""
-    return _ILLEGAL.sub("", text)
+    return NOT_XML.sub("", text)
 
 
 def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], collapse: bool) -> Segment:

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Literal, NamedTuple
@@ -103,29 +103,30 @@ def paired(kinds: Sequence[str]) -> dict[int, int]:
     return pairs
 
 
+def part(segment: Segment, marks: Iterable[Mark], start: int, end: int) -> Segment:
+    """The characters from ``start`` to ``end`` of a segment, with those of its marks that are given."""
+
+    def within(place: int) -> int:
+        return min(max(place, start), end) - start
+
+    return Segment(
+        segment.text[start:end],
+        tuple(mark._replace(start=within(mark.start), end=within(mark.end)) for mark in marks),
+        tuple((within(first), within(last)) for first, last in segment.keep if first < end and start < last),
+    )
+
+
 def trimmed(segment: Segment) -> tuple[Segment, Segment, Segment]:
-    """A segment without the white space and the empty elements at its edges, between these two."""
+    """A segment in three parts: white space and empty elements at its start, the text, and those at its end."""
     text, marks = segment.text, segment.marks
     first = len(text) - len(text.lstrip())
     last = max(first, len(text.rstrip()))
     before = list(itertools.takewhile(lambda mark: mark.start == mark.end <= first, marks))
-    rest, end = list(marks[len(before) :]), max((mark.end for mark in marks if mark.start < mark.end), default=0)
-    after = list[Mark]()
-    while rest and rest[-1].start == rest[-1].end >= max(last, end):
+    rest, after = list(marks[len(before) :]), list[Mark]()
+    end = max(last, *(mark.end for mark in marks if mark.start < mark.end), 0)
+    while rest and rest[-1].start == rest[-1].end >= end:
         after.insert(0, rest.pop())
-    inner = Segment(
-        text[first:last],
-        tuple(
-            mark._replace(start=min(max(mark.start, first), last) - first, end=min(max(mark.end, first), last) - first)
-            for mark in rest
-        ),
-        tuple((max(start, first) - first, min(end, last) - first) for start, end in segment.keep if start < last),
-    )
-    return (
-        Segment(text[:first], tuple(before)),
-        inner,
-        Segment(text[last:], tuple(mark._replace(start=mark.start - last, end=mark.end - last) for mark in after)),
-    )
+    return part(segment, before, 0, first), part(segment, rest, first, last), part(segment, after, last, len(text))
 
 
 def joined(parts: Sequence[Segment]) -> Segment:
@@ -151,12 +152,12 @@ def divided(segment: Segment, cuts: Sequence[int]) -> list[Segment]:
         first = low + len(text) - len(text.lstrip())
         last = max(first, low + len(text.rstrip()))
         most = high + (len(parts) == len(cuts))  # an empty element at the end of the text is in the last part
-        marks = [
-            mark._replace(start=min(max(mark.start, first), last) - first, end=min(max(mark.end, first), last) - first)
+        marks = (
+            mark
             for mark in segment.marks
             if (low <= mark.start < most if mark.start == mark.end else max(mark.start, first) < min(mark.end, last))
-        ]
-        parts.append(Segment(segment.text[first:last], tuple(marks)))
+        )
+        parts.append(part(segment, marks, first, last))
     return parts
 
 

@@ -83,12 +83,12 @@ def test_files_that_are_no_xliff_are_refused() -> None:
         read("a.xlf", b"<html/>")
     with pytest.raises(UserError, match=r"^a\.xlf: has no trgLang, which XLIFF 2\.0 requires; add the target language"):
         read("a.xlf", XLIFF2.replace(' trgLang="fr"', "").encode())
-    with pytest.raises(UserError, match=r"^a\.xlf: is no well-formed XML"):
+    with pytest.raises(UserError, match=r"^a\.xlf: is not well-formed XML"):
         read("a.xlf", XLIFF.replace("</g>", "").encode())
 
 
 def test_files_that_are_too_large_for_a_tree_are_refused() -> None:
-    with pytest.raises(UserError, match=r"^a\.xlf: has 51 MiB; at most 50 MiB are read$"):
+    with pytest.raises(UserError, match=r"^a\.xlf: has 51 MiB; the limit is 50 MiB$"):
         read("a.xlf", b" " * (51 << 20))
 
 

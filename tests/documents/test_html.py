@@ -147,9 +147,9 @@ def test_bytes_that_are_not_utf_8_are_read_as_browsers_read_them() -> None:
 @pytest.mark.parametrize(
     ("page", "complaint"),
     [
-        ("<b>" * 3_000 + "a", "elements are nested more than 2000 deep"),
-        ("<?xml version='1.0'?><p>a", "not well-formed XML: "),
-        ("<?xml version='1.0'?><p>&x;</p>", "not well-formed XML: "),
+        ("<b>" * 3_000 + "a", "has elements nested more than 2000 deep"),
+        ("<?xml version='1.0'?><p>a", "is not well-formed XML: "),
+        ("<?xml version='1.0'?><p>&x;</p>", "is not well-formed XML: "),
     ],
 )
 def test_a_page_whose_text_would_be_lost_is_refused(page: str, complaint: str) -> None:
