@@ -65,7 +65,7 @@ def place(marks: Sequence[Mark], source: str, target: str, parts: Sequence[Part]
         if copy.element is not root:
             found.append(copy.element.mark._replace(start=copy.span.start, end=copy.span.end))
         # Empty ones come first, if they start together.
-        left += sorted(copy.inside, key=lambda each: each.span, reverse=True)
+        left += sorted(copy.inside, key=lambda each: each.span)[::-1]
     return tuple(found)
 
 

@@ -66,6 +66,7 @@ def test_code_and_what_is_not_to_be_translated_are_kept_within_a_text() -> None:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>é</title></head><body>a</body></html>',
         '<p>an <img src="i"> image, a <br> b</p>',
         '<p>a<br>b<br><br><i>c</i> <br>d<br> e</p><p>f <span class="notranslate">g</span><br>h</p>',
+        '<p>a<br><img src="i">b</p>',
         "<td>a</td>",
         "",
     ],

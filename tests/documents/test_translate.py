@@ -73,6 +73,7 @@ def marked(segment: Segment) -> str:
         ([Mark(8, 8, 0, False)], "la fille<0/> boit de l'eau"),
         ([Mark(9, 9, 0, False)], "la fille <0/>boit de l'eau"),
         ([Mark(0, 0, 0, False), Mark(21, 21, 1, False)], "<0/>la fille boit de l'eau<1/>"),
+        ([Mark(8, 8, 0, False), Mark(8, 8, 1, False)], "la fille<0/><1/> boit de l'eau"),
     ],
 )
 def test_marks_are_around_the_words_that_look_at_theirs(marks: list[Mark], written: str) -> None:
