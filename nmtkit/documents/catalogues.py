@@ -16,7 +16,7 @@ import polib
 from lxml import etree
 
 from nmtkit.documents.archive import Xml
-from nmtkit.documents.markup import Role, read_markup, write_markup
+from nmtkit.documents.markup import XML_SPACE, Role, local_name, read_markup, write_markup
 from nmtkit.documents.places import Places
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import decoded, encoded, guessed
@@ -25,7 +25,6 @@ from nmtkit.errors import UserError
 Element: TypeAlias = etree._Element
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _COMMENT = "nmtkit: a doubtful translation"
 # A string of a valid JSON file; group 1 is the colon behind a key.
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
@@ -132,7 +131,7 @@ def read_xliff(data: bytes) -> Places:
     file = Xml(data)
     root = file.tree.getroot()
     version = root.get("version", "")
-    if etree.QName(root).localname != "xliff" or version not in ("1.0", "1.1", "1.2", "2.0", "2.1", "2.2"):
+    if local_name(root) != "xliff" or version not in ("1.0", "1.1", "1.2", "2.0", "2.1", "2.2"):
         raise UserError("is not XLIFF 1.2 or 2.0")
     if version >= "2" and not root.get("trgLang"):
         raise UserError("has no trgLang, which XLIFF 2.0 requires; add the target language to <xliff>")
@@ -176,10 +175,10 @@ def _add_xliff(places: Places, unit: Element, source: Element) -> None:
 
 def _read_inline(source: Element) -> Segment:
     """The content of a source element of XLIFF or TMX; its markup is a copy."""
-    spaces = next((node.get(_SPACE) for node in (source, *source.iterancestors()) if node.get(_SPACE)), "default")
+    spaces = next((node.get(XML_SPACE) for node in (source, *source.iterancestors()) if node.get(XML_SPACE)), "default")
     return read_markup(
         copy.deepcopy(source),
-        lambda element: _INLINE.get(etree.QName(element).localname, "kept"),
+        lambda element: _INLINE.get(local_name(element), "kept"),
         collapse=spaces != "preserve",
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 from lxml import etree, html
 
 from nmtkit.documents.archive import Xml
-from nmtkit.documents.markup import NOT_XML
+from nmtkit.documents.markup import NOT_XML, append_text, last_child, local_name
 from nmtkit.documents.places import Builder, part, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import guessed
@@ -120,8 +120,8 @@ class Paragraphs:
 
 
 def _name(node: Node) -> str:
-    """The name of an element without its namespace; "" for a comment or processing instruction."""
-    return node.tag.rpartition("}")[2].lower() if isinstance(node.tag, str) else ""
+    """The name of an element; "" for a comment or processing instruction."""
+    return local_name(node).lower()
 
 
 def _is_kept(node: Node) -> bool:
@@ -263,7 +263,7 @@ class _Line:
             node = inside[-1]
             if kind == "text":
                 if text.strip() != copied:
-                    _append(node, text[breaks and text[0] == " " :])
+                    append_text(node, text[breaks and text[0] == " " :])
                     breaks = False
                 continue
             inline = self._inlines[number]
@@ -292,9 +292,9 @@ class _Line:
                 inside.pop()
                 left[number] -= 1
                 if not left[number]:
-                    last = _last(node)
+                    last = last_child(node)
                     if not ((node.text if last is None else last.tail) or "").endswith(" "):
-                        _append(node, inline.gap)
+                        append_text(node, inline.gap)
                     node.extend(inline.last)
                     node.tail = " " if element in self._spaced else None
                     breaks |= inline.breaks
@@ -305,7 +305,7 @@ class _Line:
         for node in self._nodes:
             if node.getparent() is self._parent:
                 self._parent.remove(node)
-        _append(root, self._trail)
+        append_text(root, self._trail)
         text = self._lead + (root.text or "")
         if self._before is None:
             self._parent.text, index = text, 0
@@ -317,20 +317,6 @@ class _Line:
 def _reversed(nodes: Sequence[Node]) -> list[Node | str]:
     """Nodes and the texts behind them, in reverse."""
     return [each for node in reversed(nodes) for each in (node.tail or "", node)]
-
-
-def _append(node: Node, text: str) -> None:
-    """Add text at the end of an element."""
-    last = _last(node)
-    if last is None:
-        node.text = (node.text or "") + text
-    else:
-        last.tail = (last.tail or "") + text
-
-
-def _last(node: Node) -> Node | None:
-    """The last child of an element; ``node[-1]`` would take longer, because lxml counts the children."""
-    return next(node.iterchildren(reversed=True), None)
 
 
 def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
@@ -402,7 +388,7 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
     if is_page:
         return root, page
     body = root.find("body")
-    _append(body, body.tail or "")
+    append_text(body, body.tail or "")
     body.tail = None
     body.extend(root[root.index(body) + 1 :])  # what follows a stray end tag
 
