@@ -160,7 +160,7 @@ def test_placeholders_are_found_with_what_is_joined_to_them(text: str, found: li
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
-    with pytest.raises(UserError, match=r"`keep`: '\(' is no regular expression: "):
+    with pytest.raises(UserError, match=r"`keep`: '\(' is not a regular expression: "):
         patterns(["a", "("])
 
 

@@ -62,7 +62,7 @@ def test_a_document_takes_every_option_of_lines(folder: Path) -> None:
         (("broken.html",), "broken.html: not well-formed XML: "),
         (("page.pdf",), "page.pdf: cannot be translated: a PDF has no paragraphs"),
         (("page.html", "-m", "blind"), "this model cannot align words: it has no attention"),
-        (("page.html", "--keep", "("), "--keep: '(' is no regular expression: "),
+        (("page.html", "--keep", "("), "--keep: '(' is not a regular expression: "),
         (("page.html", "--columns", "2"), "page.html: --columns is for tables (csv, tsv)"),
         (("--columns", "2", "lines.txt"), "--columns: is for tables (csv, tsv) that are documents, not for lines"),
         (("--keep", "a", "--tokenized", "lines.txt"), "--keep: does not go with --tokenized; leave one of them out"),
