@@ -60,7 +60,7 @@ def test_a_document_takes_every_option_of_lines(folder: Path) -> None:
         (("page.html", "-i", "other"), "--input other: page.html is given as the file to translate"),
         (("missing.html",), "missing.html: cannot be read: No such file"),
         (("broken.html",), "broken.html: is not well-formed XML: "),
-        (("page.pdf",), "page.pdf: cannot be translated: a PDF has no paragraphs"),
+        (("page.pdf",), "page.pdf: cannot be translated: a PDF stores positions of letters"),
         (("page.html", "-m", "blind"), "this model cannot align words: it has no attention"),
         (("page.html", "--keep", "("), "--keep: '(' is not a regular expression: "),
         (("page.html", "--columns", "2"), "page.html: --columns is for tables (csv, tsv)"),
