@@ -1,4 +1,4 @@
-"""Arrays of an ``.npz`` file (a zip of NumPy's ``.npy`` files), read without pickle and with bounds."""
+"""Arrays of an ``.npz`` file (a zip of NumPy's ``.npy`` files), read without pickle and within limits."""
 
 import zipfile
 import zlib
@@ -21,7 +21,7 @@ _BROKEN = (OSError, ValueError, EOFError, SyntaxError, OverflowError, RuntimeErr
 
 
 def names(path: Path) -> list[str]:
-    """The names of the arrays in a file; [] if it is no ``.npz`` file."""
+    """The names of the arrays in a file; [] if it is not an ``.npz`` file."""
     try:
         if path.is_file() and zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as file:
@@ -34,24 +34,24 @@ def names(path: Path) -> list[str]:
 def read_npz(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, Array]:
     """The ``wanted`` arrays of a file by name.
 
-    Raises UserError for a damaged file, for arrays of Python objects, and for what does not fit into the memory or is
-    far larger than the file.
+    Raises UserError for a damaged file, for arrays of Python objects, and for arrays that do not fit into memory or
+    are far larger than the file.
     """
     try:
         with zipfile.ZipFile(path) as file:
             entries = {each.filename.removesuffix(".npy"): each for each in file.infolist()}
             if len(entries) < len(file.infolist()):
-                raise ValueError("an array is there twice")
+                raise ValueError("two arrays have the same name")
             wanted_ones = {name: entry for name, entry in entries.items() if wanted(name)}
             size = sum(entry.file_size for entry in wanted_ones.values())
             if size > _MOST * path.stat().st_size:
-                raise UserError(f"{path}: its arrays are more than {_MOST} times as large as the file: refused")
+                raise UserError(f"{path}: its arrays are more than {_MOST} times as large as the file; refused")
             if size > (free := free_memory(torch.device("cpu"))):
                 raise UserError(f"{path}: its arrays need {size >> 20:,} MiB of memory, {free >> 20:,} are free")
             return {name: _array(file, entry, name) for name, entry in wanted_ones.items()}
     except _BROKEN as error:
         reason = str(error).partition("\n")[0][:100] or type(error).__name__
-        raise UserError(f"{path}: not a whole .npz file ({reason}); download it again") from None
+        raise UserError(f"{path}: is damaged or not an .npz file ({reason}); download it again") from None
 
 
 def _array(file: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> Array:
