@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
-from nmtkit.importing.found import Found, experiment, only
+from nmtkit.importing.found import Found, Options, experiment, only
 from nmtkit.importing.tensors import Tensors, load_pickle
 from nmtkit.importing.words import Words, with_symbols
 from nmtkit.lines import read_lines
@@ -60,26 +60,20 @@ def read(path: Path) -> Found:
     model = weights.model(options, stacks, src, tgt)
     count = sum(tensor.numel() for tensor in state.values())
     prep, text_files, notes = _text(file.parent, languages)
+    if options["share_input_output_embed"]:
+        notes.append("embeddings and output layer no longer share their weights")
     return Found(
         toolkit="fairseq",
-        notes=(
-            *notes,
-            *src.notes,
-            *tgt.notes,
-            *(["embeddings and output layer no longer share their weights"]
-              if options["share_input_output_embed"] else []),
-            f"values in {file.name}: {count:,}",
-        ),
+        notes=(*notes, *src.notes, *tgt.notes, f"values in {file.name}: {count:,}"),
         experiment=experiment(
-            f"{file.name} of fairseq", "convs2s-wmt15", model, prep,
-            (len(src), len(tgt)), _SEARCH, str(file),
+            f"{file.name} of fairseq", "convs2s-wmt15", model, prep, (len(src), len(tgt)), _SEARCH, str(file)
         ),
         parameters=weights.found,
         src=src.vocabulary,
         tgt=tgt.vocabulary,
         prep=prep,
         files=text_files,
-    )  # fmt: skip
+    )
 
 
 def _checkpoints(folder: Path) -> list[Path]:
@@ -113,36 +107,24 @@ def _plain(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _evaluated(file: Path, name: str, text: object) -> Any:
+def _listed(file: Path, name: str, text: str) -> list[Any]:
     """The value of a list expression such as ``[(512, 3)] * 9 + [(1024, 3)] * 4``, for which fairseq uses eval."""
-
-    def value(node: ast.expr) -> Any:
-        match node:
-            case ast.BinOp(op=ast.Add()):
-                found = [*value(node.left), *value(node.right)]
-            case ast.BinOp(op=ast.Mult()):
-                items, times = value(node.left), value(node.right)
-                if type(items) is not list or type(times) is not int or times > _LAYERS:
-                    raise ValueError
-                found = items * times
-            case _:
-                return ast.literal_eval(node)
-        if len(found) > _LAYERS:
-            raise ValueError
-        return found
-
+    found = list[Any]()
     try:
-        if not isinstance(text, str) or len(text) > 10_000:
-            raise ValueError
-        return value(ast.parse(text, mode="eval").body)
+        for term in text[:10_000].split("+"):
+            items, _, times = term.partition("*")
+            found += ast.literal_eval(items.strip()) * min(int(times or 1), _LAYERS)
+            if len(found) > _LAYERS:
+                raise ValueError
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        raise UserError(f"{file}: {name} {str(text)[:80]!r}: expected lists, joined by + and repeated by *") from None
+        raise UserError(f"{file}: {name} {text[:80]!r}: expected lists, joined by + and repeated by *") from None
+    return found
 
 
-def _layers(file: Path, name: str, text: object) -> Layers:
+def _layers(file: Path, name: str, text: str) -> Layers:
     """The layers that an option lists. Raises UserError for layers that ConvS2S does not have."""
-    layers = _evaluated(file, name, text)
-    if not isinstance(layers, list) or not layers:
+    layers = _listed(file, name, text)
+    if not layers:
         raise UserError(f"{file}: {name}: expected a list of (width, kernel)")
     for layer in layers:
         sizes = isinstance(layer, tuple) and len(layer) in (2, 3) and all(type(n) is int and n > 0 for n in layer[:2])
@@ -157,22 +139,16 @@ def _layers(file: Path, name: str, text: object) -> Layers:
 
 def _stacks(file: Path, options: Mapping[str, Any]) -> tuple[Layers, Layers]:
     """The layers of encoder and decoder. Raises UserError for models that are not ConvS2S."""
-    encoder, decoder = (_layers(file, name, options[name]) for name in ("encoder_layers", "decoder_layers"))
+    encoder, decoder = (_layers(file, name, str(options[name])) for name in ("encoder_layers", "decoder_layers"))
     if decoder[0][0] != encoder[0][0]:
         raise UserError(
             f"{file}: decoder_layers {str(options['decoder_layers'])[:80]}: cannot be imported; the "
             f"first layer must have the encoder's width, {encoder[0][0]}"
         )
-    attention = _evaluated(file, "decoder_attention", str(options["decoder_attention"]))
-    if attention is not True and attention != [True] * len(decoder):
-        raise UserError(
-            f"{file}: decoder_attention {str(options['decoder_attention'])[:80]}: cannot be imported; only True can"
-        )
-    if options["encoder_embed_dim"] != options["decoder_embed_dim"]:
-        raise UserError(
-            f"{file}: decoder_embed_dim {options['decoder_embed_dim']}: cannot be imported; only "
-            f"encoder_embed_dim, {options['encoder_embed_dim']}, can"
-        )
+    attention = str(options["decoder_attention"])
+    if attention != "True" and _listed(file, "decoder_attention", attention) != [True] * len(decoder):
+        raise UserError(f"{file}: decoder_attention {attention[:80]}: cannot be imported; only True can")
+    Options(f"{file}:", options).require("decoder_embed_dim", options["encoder_embed_dim"])
     return encoder, decoder
 
 
@@ -286,20 +262,18 @@ class Weights(Tensors):
         }  # fmt: skip
 
 
-def _text(folder: Path, languages: tuple[str, str]) -> tuple[Prep, dict[str, bytes], tuple[str, ...]]:
+def _text(folder: Path, languages: tuple[str, str]) -> tuple[Prep, dict[str, bytes], list[str]]:
     """The settings and files for text processing, and notes on them."""
     codes = folder / "bpecodes"
     subwords = codes.is_file()
     if subwords:
         Segmenter.load(codes)  # raises UserError for other files
+        notes = ["tokenisation: Moses' with aggressive hyphens", "segmentation: BPE, bpecodes for both sides"]
+    else:
+        notes = ["segmentation: none, because there is no bpecodes: translate tokens"]
     src, tgt = (
         Side(language, normalize=False, tokenizer="moses" if subwords else "none", aggressive_hyphens=subwords,
              escape=subwords, segmentation="bpe" if subwords else "words")
         for language in languages
     )  # fmt: skip
-    notes = (
-        ("tokenisation: Moses' with aggressive hyphens", "segmentation: BPE, bpecodes for both sides")
-        if subwords
-        else ("segmentation: none, because there is no bpecodes: translate tokens",)
-    )
     return Prep(src, tgt, joint=True), {f"bpe.{side}": codes.read_bytes() for side in SIDES if subwords}, notes

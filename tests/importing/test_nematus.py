@@ -209,8 +209,8 @@ def damaged(file: Path, kind: str) -> None:
     [
         ("truncated", "not a model that nmtkit can import"),
         ("bomb", "its arrays are more than 100 times as large as the file"),
-        ("shape", "huge should have the shape"),
-        ("pickle", "bad holds Python objects|Object arrays"),
+        ("shape", r"\(huge\.npy: negative dimensions"),
+        ("pickle", r"\(bad\.npy: Object arrays"),
         ("missing", "tensor decoder_U: missing"),
         ("left", "tensor ff_extra_W: has no place"),
         ("nan", "output.bias: contains values that are not finite"),
