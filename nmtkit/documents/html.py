@@ -15,7 +15,7 @@ from typing import Any
 from lxml import etree, html
 
 from nmtkit.documents.archive import Xml
-from nmtkit.documents.markup import NOT_XML, append_text, last_child, local_name
+from nmtkit.documents.markup import NOT_XML, append_text, last_child
 from nmtkit.documents.places import Builder, part, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import guessed
@@ -116,12 +116,13 @@ class Paragraphs:
     def replace(self, segments: Sequence[Segment]) -> None:
         """Write segments, one for each of ``segments``, into the tree; this works only once."""
         for line, segment in zip(self._lines, segments, strict=True):
-            line.replace(segment)
+            line.write(segment)
 
 
 def _name(node: Node) -> str:
     """The name of an element; "" for a comment or processing instruction."""
-    return local_name(node).lower()
+    tag = node.tag
+    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
 
 
 def _is_kept(node: Node) -> bool:
@@ -186,8 +187,9 @@ class _Line:
                 self._copy(each)
             else:
                 waiting += self._open(each)
-        segment = self._builder.segment()
-        self.segment = part(segment, segment.marks, 0, len(segment.text.rstrip(" ")))
+        self.segment = self._builder.segment()
+        if self._end == " ":
+            self.segment = part(self.segment, self.segment.marks, 0, len(self.segment.text) - 1)
         # White space in an element at the edge of the line separates the text from an image or button beside it.
         self._lead = start[: len(start) - len(start.lstrip(_BLANK))] or " " * self._begins_blank
         self._trail = end[len(end.rstrip(_BLANK)) :] or " " * (self._end == " ")
@@ -251,7 +253,7 @@ class _Line:
         self._end, self._behind = " ", None
         return (tail or "x")[0] not in _BLANK
 
-    def replace(self, segment: Segment) -> None:
+    def write(self, segment: Segment) -> None:
         """Put a segment in the place of the line."""
         segment = _copied_once(replace(segment, text=NOT_XML.sub(" ", segment.text)), self._inlines)
         root = self._parent.makeelement("line")

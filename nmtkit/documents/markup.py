@@ -35,7 +35,8 @@ class Pair(NamedTuple):
 
 def local_name(node: etree._Element) -> str:
     """The name of an element without its namespace; "" for a comment or processing instruction."""
-    return node.tag.rpartition("}")[2] if isinstance(node.tag, str) else ""
+    tag = node.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def alone(element: etree._Element) -> etree._Element:

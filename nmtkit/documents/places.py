@@ -75,7 +75,8 @@ class Builder:
     def end(self) -> None:
         """End the element that was started last."""
         number = self.inside.pop()
-        self._marks[number] = self._marks[number]._replace(end=self._length)
+        start, _, element, splits = self._marks[number]
+        self._marks[number] = Mark(start, self._length, element, splits)
 
     def empty(self, element: Hashable) -> None:
         """Add an element without text."""

@@ -37,28 +37,26 @@ def read(path: Path) -> Found:
     [file], vocabularies = decoder.files("models", 1), decoder.files("vocabs", 2)
     weights = Weights(file)
     src, tgt = map(read_words, vocabularies)
-    name, model = _architecture(weights, src, tgt)
+    preset, model = _architecture(weights, src, tgt)
     prep, files, notes = segmentation(decoder.path.parent, vocabularies)
     if penalty := decoder.number("word-penalty", 0):
         notes.append(f"word-penalty {penalty} of {decoder.path.name} is not applied")
     return Found(
-        toolkit=f"Marian {weights.version}".strip(),
+        toolkit=f"Marian {str(weights.options.values.get('version', '')).partition(' ')[0]}".strip(),  # Marian v1.12.43
         notes=tuple(notes),
         experiment=experiment(
-            f"{file.name} of Marian",
-            {"transformer": "transformer-base", "bideep": "bideep"}[name],
-            model, prep, (len(src), len(tgt)), decoder.search(), str(decoder.path),
+            f"{file.name} of Marian", preset, model, prep, (len(src), len(tgt)), decoder.search(), str(decoder.path)
         ),
         parameters=weights.found,
         src=src.vocabulary,
         tgt=tgt.vocabulary,
         prep=prep,
         files=files,
-    )  # fmt: skip
+    )
 
 
 def _architecture(weights: Weights, src: Words, tgt: Words) -> tuple[str, dict[str, Any]]:
-    """The architecture and its Config as plain values; the parameters are added to ``weights.found``."""
+    """The preset of the model, and its Config as plain values; the parameters are added to ``weights.found``."""
     options = weights.options
     kind = options.require("type", "transformer", "s2s", "nematus")
     for option, value in _ALWAYS.items():
@@ -72,9 +70,10 @@ def _architecture(weights: Weights, src: Words, tgt: Words) -> tuple[str, dict[s
     tied = next((t for t, option in _TIED.items() if options.require(option, True, False, default=False)), "none")
     if tied == "all" and src.theirs != tgt.theirs:
         raise UserError(f"{tgt.path}: differs from {src.path}, but the model has tied-embeddings-all")
-    model = transformer(weights, tied, src, tgt) if kind == "transformer" else recurrent(weights, tied, src, tgt)
+    preset, read_model = ("transformer-base", transformer) if kind == "transformer" else ("bideep", recurrent)
+    model = read_model(weights, tied, src, tgt)
     weights.check_all_used()
-    return "transformer" if kind == "transformer" else "bideep", model
+    return preset, model
 
 
 class Decoder(Options):

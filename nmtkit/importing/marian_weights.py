@@ -30,11 +30,6 @@ class Weights(Tensors):
         self.left = {name: torch.atleast_2d(tensor) for name, tensor in self.left.items()}  # Nematus has vectors
         self.options = Options(f"{path}: option", options)
 
-    @property
-    def version(self) -> str:
-        """The version of Marian, v1.12.43; "" if it is not known."""
-        return str(self.options.values.get("version", "")).partition(" ")[0]
-
     def take(self, name: str, *shape: int) -> Tensor:
         """As in ``Tensors``; the file has vectors (E,) as matrices (1, E)."""
         return super().take(name, *shape) if len(shape) > 1 else super().take(name, 1, *shape)[0]

@@ -36,15 +36,11 @@ _HISTORY = re.compile("history_errs|uidx|zipped_params|adam.*|adadelta.*|rmsprop
 
 # Options, with their defaults for files that lack them (``compat.py``).
 _DEFAULTS: dict[str, Any] = {
-    "encoder": "gru", "decoder": "gru_cond", "decoder_deep": "gru", "factors": 1, "enc_depth": 1,
-    "output_hidden_activation": "tanh",
-    "enc_depth_bidirectional": None, "enc_recurrence_transition_depth": 1,
-    "enc_recurrence_transition_deep_input": False, "dec_depth": 1, "dec_base_recurrence_transition_depth": 2,
-    "dec_base_recurrence_transition_deep_context": False, "dec_high_recurrence_transition_depth": None,
-    "dec_high_recurrence_transition_deep_input": False, "dec_deep_context": False, "output_depth": 1,
-    "layer_normalisation": False, "weight_normalisation": False, "tie_encoder_decoder_embeddings": False,
-    "tie_decoder_embeddings": False, "use_dropout": False, "model_version": 0, "dim_word": None, "dim": None,
-    "dictionaries": None, "n_words_src": None, "n_words": None,
+    "decoder_deep": "gru", "enc_depth": 1, "enc_depth_bidirectional": None, "enc_recurrence_transition_depth": 1,
+    "dec_depth": 1, "dec_base_recurrence_transition_depth": 2, "dec_high_recurrence_transition_depth": None,
+    "dec_deep_context": False, "output_depth": 1, "layer_normalisation": False, "weight_normalisation": False,
+    "tie_encoder_decoder_embeddings": False, "tie_decoder_embeddings": False, "use_dropout": False, "model_version": 0,
+    "dim_word": None, "dim": None, "dictionaries": None, "n_words_src": None, "n_words": None,
 }  # fmt: skip
 # Their names in the TensorFlow version, whose dropout is that of model_version 0.1.
 _IN_TENSORFLOW = {
@@ -55,7 +51,7 @@ _SIZES = (
     "dim_word", "dim", "enc_depth", "enc_depth_bidirectional", "enc_recurrence_transition_depth", "dec_depth",
     "dec_base_recurrence_transition_depth", "dec_high_recurrence_transition_depth", "output_depth",
 )  # fmt: skip
-# Options with one value that can be imported.
+# Options with one value that can be imported, which is the default.
 _ONLY = {
     "encoder": "gru", "decoder": "gru_cond", "factors": 1, "output_hidden_activation": "tanh",
     "enc_recurrence_transition_deep_input": False, "dec_base_recurrence_transition_deep_context": False,
@@ -114,9 +110,9 @@ def _options(file: Path) -> Options:
         given = {"model_version": 0.1} | {_IN_TENSORFLOW.get(name, name): value for name, value in given.items()}
     if "deep_include_ctx" in given:  # the older name
         given.setdefault("dec_deep_context", given["deep_include_ctx"])
-    options = Options(f"{path}:", {name: given.get(name, default) for name, default in _DEFAULTS.items()})
+    options = Options(f"{path}:", _DEFAULTS | given)
     for name, value in _ONLY.items():
-        options.require(name, value)
+        options.require(name, value, default=value)
     for name, default in _DEFAULTS.items():
         if isinstance(default, bool):
             options.require(name, True, False)
