@@ -23,7 +23,7 @@ _SLACK = 6  # characters by which the tokenizer may change the text between two 
 
 
 class Aligned(NamedTuple):
-    """An aligned translation: T target words, S source words; none of both if the model has no attention."""
+    """An aligned translation: T target words and S source words, 0 and 0 if the model has no attention."""
 
     text: str  # the translation
     source: list[Span]  # (S,) words in the sentence

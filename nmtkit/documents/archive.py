@@ -95,9 +95,8 @@ class Xml:
         """The file, with its declaration as it was."""
         encoding = self.tree.docinfo.encoding or "UTF-8"
         undeclared = not self._before and encoding.lower() != "utf-8"
-        return (
-            self._before + bytes(etree.tostring(self.tree, xml_declaration=undeclared, encoding=encoding)) + self._after
-        )
+        content: bytes = etree.tostring(self.tree, xml_declaration=undeclared, encoding=encoding)
+        return self._before + content + self._after
 
 
 def _check_size(size: int, name: str) -> None:

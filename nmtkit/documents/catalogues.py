@@ -99,7 +99,7 @@ def read_properties(data: bytes) -> Places:
         file = javaproperties.PropertiesFile.loads(text)
     except ValueError as error:
         raise UserError(f"is not a valid properties file: {error}") from None
-    # Other encodings than UTF-8 escape what is not ASCII as \uXXXX.
+    # Except in UTF-8, characters outside ASCII are escaped as \uXXXX.
     places = Places(lambda: file.dumps(ensure_ascii=encoding != "utf-8").encode(encoding))
     for key, value in file.items():
         places.add_string(value, partial(file.__setitem__, key))
@@ -144,7 +144,7 @@ def read_xliff(data: bytes) -> Places:
 
 
 def _is_locked(unit: Element) -> bool:
-    """Whether a unit is approved, or it or the nearest ancestor with ``translate`` says no."""
+    """Whether a unit is approved, or excluded by ``translate="no"`` of itself or its nearest ancestor that has one."""
     said = [node.get("translate") for node in (unit, *unit.iterancestors()) if node.get("translate")]
     return said[:1] == ["no"] or unit.get("approved") == "yes"
 

@@ -41,7 +41,7 @@ _HEAD = 1_024  # bytes in which a page declares its encoding (HTML Standard, 13.
 _DECLARED = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)")
 _BLANK = " \t\n\r\f"
 _SPACE = re.compile(f"[{_BLANK}]+")
-_DEEPEST = 2_000  # libxml2 loses what is nested more than 2,048 deep
+_DEEPEST = 2_000  # libxml2 drops elements nested more than 2,048 deep
 _PAGE = re.compile(r"<(?:!doctype|html|head|body|frameset)\b", re.IGNORECASE)
 
 
@@ -171,7 +171,7 @@ class _Line:
         self._parent, self._before, self._nodes, self._with_text = parent, before, nodes, with_text
         self._builder, self._end = Builder(), ""  # the last character of the text
         self._inlines = dict[Hashable, _Inline]()  # by number
-        self._spaced = set[Node]()  # nodes behind which the page has the space that the text has before them
+        self._spaced = set[Node]()  # nodes whose space in the text is before them, but behind them in the page
         self._behind: Node | None = None  # the node without text at the end of the text, if any
         self._begins_blank = False  # whether white space before the first word was left out
         start = (parent.text if before is None else before.tail) or ""
@@ -211,7 +211,7 @@ class _Line:
         return text
 
     def _open(self, node: Node) -> list[Node | str | _Inline]:
-        """Start an element; returns what it contains, in reverse, and before that its end."""
+        """Start an element; returns its end and its content, in reverse order."""
         number, inside = len(self._inlines), [*node]
         inline = self._inlines[number] = _Inline(node)
         if not (node.text or "").strip(_BLANK):
@@ -236,7 +236,7 @@ class _Line:
         inline.breaks = self._break(inline.last, inline.node.tail)
 
     def _copy(self, node: Node) -> None:
-        """Add a node that is written as it is, with its text if it has some to copy."""
+        """Add a node that is written unchanged, with its text if that is to be copied."""
         number, text = len(self._inlines), ""
         self._builder.start(number, splits=False)
         if node in self._with_text and _is_kept(node) and _name(node) not in _LEFT:
@@ -246,7 +246,7 @@ class _Line:
         self._inlines[number] = _Inline(node, text, breaks=self._break([node], node.tail))
 
     def _break(self, nodes: Sequence[Node], tail: str | None) -> bool:
-        """Add a space if a line break is among ``nodes``; returns whether the page has none in its place."""
+        """Add a space if one of ``nodes`` is a line break; returns whether the page has no white space there."""
         if self._end in ("", " ") or not any(_name(node) == "br" for node in nodes):
             return False
         self._builder.text(" ")
@@ -260,7 +260,7 @@ class _Line:
         left = Counter(mark.element for mark in segment.marks)
         inside, empty = [root], dict[Hashable, Node]()
         copied: str | None = None  # the text of the copied element around the place
-        breaks = False  # whether the page has a line break here instead of the text's space
+        breaks = False  # whether the page has a line break here in place of the text's space
         for kind, number, text in walk(segment):
             node = inside[-1]
             if kind == "text":
@@ -324,7 +324,7 @@ def _reversed(nodes: Sequence[Node]) -> list[Node | str]:
 def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
     """The segment without the text of copied elements that stand elsewhere: they are written with their text."""
     text, apart, seen = segment.text, list[str](), dict[str, int]()
-    free, left = (bytearray(b"\1") * len(text) for _ in range(2))  # 1 for characters outside them; 1 for those to write
+    free, left = (bytearray(b"\1") * len(text) for _ in range(2))  # 1: is outside them; 1: is to be written
     for mark in segment.marks:
         copied = (inlines[mark.element].text or "").strip()
         if copied and copied == text[mark.start : mark.end].strip():

@@ -5,7 +5,7 @@ Code, HTML blocks, images, front matter and the addresses of links are not chang
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
@@ -163,15 +163,14 @@ def _link(token: Token) -> tuple[str, str]:
 
 
 def _paragraph(segment: Segment, place: _Paragraph, parser: MarkdownIt, env: dict[str, Any]) -> str:
-    """A segment as Markdown, without escapes if it has the same meaning without them."""
+    """A segment as Markdown, with escapes only if it needs them to keep its meaning."""
+
+    def content(segment: Segment) -> tuple[str, list[Hashable]]:
+        return "".join(segment.text.split()), [mark.element for mark in segment.marks]
 
     def is_same(candidate: str) -> bool:
-        read = _segment(
-            parser.parseInline(candidate, {**env, "footnotes": dict(env.get("footnotes", {}))})[0].children or []
-        )
-        return "".join(read.text.split()) == "".join(segment.text.split()) and [
-            mark.element for mark in read.marks
-        ] == [mark.element for mark in segment.marks]
+        own = {**env, "footnotes": dict(env.get("footnotes", {}))}  # the parser counts footnotes in it
+        return content(_segment(parser.parseInline(candidate, own)[0].children or [])) == content(segment)
 
     candidates = (_markdown(segment, escape, html=False) for escape in (False, True))
     text = next(filter(is_same, candidates), None)

@@ -11,7 +11,7 @@ from nmtkit.documents.sentences import Span
 from nmtkit.search.beam import Floats
 
 _MOST = 0.5  # a target word belongs to the element that has more than this share of its attention
-_LEAST = 0.1  # an element without such a word gets its best one, if that gives it this share
+_LEAST = 0.1  # an element without such a word gets its best word, if that has at least this share
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ def _tree(marks: Sequence[Mark], length: int) -> _Element:
     root = _Element(Mark(0, length, None, False), is_root=True)
     every, path = [root], [root]
     for mark in marks:
-        while not path[-1].is_root and not _contains(path[-1].mark, mark):
+        # An empty mark contains no other, and one at the end of another is after it.
+        while not path[-1].is_root and not (mark.start < path[-1].mark.end and mark.end <= path[-1].mark.end):
             path.pop()
         element = _Element(mark, splits=mark.splits)
         path[-1].children.append(element)
@@ -93,13 +94,6 @@ def _tree(marks: Sequence[Mark], length: int) -> _Element:
     for element in reversed(every):  # an element does not split around one that does not
         element.splits &= all(child.splits or child.mark.start == child.mark.end for child in element.children)
     return root
-
-
-def _contains(outer: Mark, inner: Mark) -> bool:
-    """Whether ``outer`` contains ``inner``. An empty mark contains none, and one at the end of another is after it."""
-    if outer.start == outer.end:
-        return False
-    return inner.end <= outer.end and inner.start < outer.end
 
 
 class _Words:

@@ -35,7 +35,12 @@ _PARAGRAPHS = [
     )
 ]
 _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
-_DROPPED = {"rPr", "proofErr", "lastRenderedPageBreak", "softHyphen"}  # properties, and what belongs to the source
+_DROPPED = {
+    "rPr",
+    "proofErr",
+    "lastRenderedPageBreak",
+    "softHyphen",
+}  # properties, spelling checks, page breaks and hyphens
 _LAYOUT = {"tab", "br", "cr", "ptab"}  # white space between words
 _UNSEEN = {"lang", "altLang", "noProof", "dirty", "err", "smtClean"}  # properties of runs that one cannot see
 
@@ -197,7 +202,7 @@ def _node(node: Element, run: Element | None, properties: Element | None) -> Ite
 
 
 def _fields(content: Iterable[Element]) -> Iterator[list[Element]]:
-    """The nodes one by one, but those of a whole field together."""
+    """Lists of single nodes, and of the nodes of each whole field."""
     field, depth = list[Element](), 0
     for node in content:
         kinds = _field_characters(node)

@@ -101,7 +101,7 @@ def paired(kinds: Sequence[str]) -> dict[int, int]:
 
 
 def part(segment: Segment, marks: Iterable[Mark], start: int, end: int) -> Segment:
-    """The characters from ``start`` to ``end`` of a segment, with those of its marks that are given."""
+    """The characters from ``start`` to ``end`` of a segment with ``marks``, which are cut to fit."""
 
     def within(place: int) -> int:
         return min(max(place, start), end) - start

@@ -36,7 +36,7 @@ class Options:
         self.where, self.values = where, values
 
     def require(self, name: str, *values: Any, default: Any = None) -> Any:
-        """The value of an option, or ``default``. Raises UserError if it is none of ``values``."""
+        """The value of an option, or ``default``. Raises UserError unless it is one of ``values``."""
         value = self.values.get(name, default)
         if not any(type(value) is type(each) and value == each for each in values):  # 1 is not True
             only = " or ".join(map(repr, values))

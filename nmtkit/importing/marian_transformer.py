@@ -15,7 +15,7 @@ _ALWAYS: dict[str, Any] = {
     "transformer-train-position-embeddings": False, "transformer-train-positions": False,
 }  # fmt: skip
 
-_ATTENTIONS = {  # on each side: Marian's name, ours, and that of the normalisation around it
+_ATTENTIONS = {  # of each side: their names in Marian and nmtkit, and that of the normalisation in nmtkit
     "encoder": [("self", "self_attention", "around_self")],
     "decoder": [("self", "self_attention", "around_self"), ("context", "attention", "around_source")],
 }

@@ -45,7 +45,7 @@ class Tensors:
             self.left[name] = tensor
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Use up a tensor, of this shape (R, C, ...), in float32. Raises UserError if there is none."""
+        """Take a tensor of this shape (R, C, ...) out of those left, in float32. Raises UserError if there is none."""
         if name not in self.left:
             raise UserError(f"{self.path}: tensor {name}: missing")
         tensor = self.left.pop(name)

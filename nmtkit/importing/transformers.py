@@ -37,7 +37,7 @@ _IN_DECODER = {
     "attention.value": "encoder_attn.v_proj", "attention.out": "encoder_attn.out_proj",
     "around_source.norm": "encoder_attn_layer_norm",
 }  # fmt: skip
-# By what is tied: the parameters, and the modules that a file may have them in, once or several times.
+# For each kind of tying, the parameters and the modules whose weights they are in a file, which may repeat them.
 _TABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "all": {"embedding.tgt": ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")},
     "target": {
@@ -51,7 +51,7 @@ _TABLES: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def finds(path: Path) -> bool:
-    """Whether a folder, or the folder of a file with such a name, has weights of transformers and a config.json."""
+    """Whether a folder has a config.json and weights of transformers, or a file has their name and is in one."""
     folder = path if path.is_dir() else path.parent
     named = path.is_dir() or path.name in _WEIGHTS
     return named and (folder / "config.json").is_file() and any((folder / name).is_file() for name in _WEIGHTS)
@@ -176,7 +176,7 @@ class Weights(Tensors):
 
 
 def _tied(config: Config) -> str:
-    """Which tables are tied, as nmtkit says it."""
+    """Which tables are tied: "all", "target" or "none"."""
     shared = config.flag("share_encoder_decoder_embeddings")
     if config.require("tie_word_embeddings", *([True] if shared else [True, False]), default=True):
         return "all" if shared else "target"
