@@ -35,12 +35,7 @@ _PARAGRAPHS = [
     )
 ]
 _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
-_DROPPED = {
-    "rPr",
-    "proofErr",
-    "lastRenderedPageBreak",
-    "softHyphen",
-}  # properties, spelling checks, page breaks and hyphens
+_DROPPED = {"rPr", "proofErr", "lastRenderedPageBreak", "softHyphen"}  # properties, spelling checks, breaks
 _LAYOUT = {"tab", "br", "cr", "ptab"}  # white space between words
 _UNSEEN = {"lang", "altLang", "noProof", "dirty", "err", "smtClean"}  # properties of runs that one cannot see
 

@@ -194,7 +194,7 @@ class Weights(Tensors):
         self.found[f"{ours}.g"], self.found[f"{ours}.bias"] = length, bias
 
     def conv(self, ours: str, theirs: str, rows: int, columns: int, kernel: int, *, old: bool) -> None:
-        """A convolution (k, D, E). In ``old`` decoders g has a length for each of the k matrices, else for each output."""
+        """A convolution (k, D, E). In ``old`` decoders g has a length for each of k matrices, else for each output."""
         v = self.take(f"{theirs}.weight_v", kernel, rows, columns)
         g = self.take(f"{theirs}.weight_g", *((kernel, 1, 1) if old else (1, 1, columns)))
         bias = self.take(f"{theirs}.bias", columns)
