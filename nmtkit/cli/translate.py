@@ -64,13 +64,13 @@ def translate(
 
       nmtkit translate --score-reference out.txt --scores token < in.txt
 
-    Search options default to those of the model's configuration. The score of a translation is its
-    log-probability (base e) under the length and coverage penalties. The score of a token is its log-probability;
-    the last one is that of the end-of-sentence mark. Word alignments are numbered from 0, in tokenised words (in tokens
-    with --tokenized); a target word without attention has no pair. In an n-best list, lines are numbered from 0, and
-    the alignment is a fourth field. A line gets the same sample anywhere in a text, unless rounding of probabilities
-    leads to another word. The arrays of --attention are N.attention (target tokens x source tokens), N.source and
-    N.target for line N, numbered from 0, and include end-of-sentence marks.
+    Search options default to those of the model's configuration. The score of a translation is its log-probability
+    (base e) under the length and coverage penalties; with --mbr it is its chrF2, from 0 to 1. The score of a token is
+    its log-probability; the last one is that of the end-of-sentence mark. Word alignments are numbered from 0, in
+    tokenised words (in tokens with --tokenized); a target word without attention has no pair. In an n-best list, lines
+    are numbered from 0, and the alignment is a fourth field. A line gets the same sample anywhere in a text, unless
+    rounding of probabilities leads to another word. The arrays of --attention are N.attention (target tokens x source
+    tokens), N.source and N.target for line N, numbered from 0, and include end-of-sentence marks.
 
     With --replace-unk, an unknown word in the output is replaced by the translation that the lexicon has for a source
     word, or else by the source word as it was typed. Among the source words whose translation is not in the target

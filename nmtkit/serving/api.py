@@ -122,8 +122,8 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
     if len(terms) > TERMS:
         raise UserError(f"`terms`: they have {len(terms)} characters, and may have {TERMS}")
     most = {
-        "n_best": limits.beam, "beam_size": limits.beam, "max_input_length": default.limit, "max_len_a": LENGTH,
-        "max_len_b": 100,
+        "n_best": limits.beam, "mbr": limits.beam, "beam_size": limits.beam, "max_input_length": default.limit,
+        "max_len_a": LENGTH, "max_len_b": 100,
     }  # fmt: skip
     for name, bound in most.items():
         value = getattr(request, name)
@@ -139,6 +139,8 @@ def _defaults(default: Request, options: dict[str, Any]) -> dict[str, Any]:
         excluded.update(WITHOUT_SEARCH)
     if options.get("seed") is not None:
         excluded.update(WITHOUT_BEAM)
+    if options["prefixes"]:
+        excluded.add("mbr")
     if options.get("replace_unk") is False or "replace_unk" in excluded:
         excluded.add("unk_origin")
     if options.get("length_penalty") in ("none", "avg"):

@@ -1,6 +1,6 @@
 """Translations as text: columns, Moses' n-best lists, JSON lines; and attention weights as arrays.
 
-A function of text takes the number of a line, from 0, and one of its translations, and gives a line without its end.
+The functions for text take a line number, from 0, and a translation, and return a line without its end.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from nmtkit.translation.translation import Translation
 
 
 def columns(scores: str, number: int, translation: Translation) -> str:
-    """[score TAB] text [TAB token scores] [TAB alignment]: the text may have tabs of its own, no other column has."""
+    """[score TAB] text [TAB token scores] [TAB alignment]; only the text may contain tabs."""
     score = "" if scores == "none" else f"{translation.score:.6f}\t"
     tokens = "\t" + " ".join(f"{each:.6f}" for each in translation.log_probs) if scores == "token" else ""
     pairs = "" if translation.alignment is None else f"\t{format_links(translation.alignment)}"
@@ -34,7 +34,7 @@ def moses(number: int, translation: Translation) -> str:
 
 
 def json_object(number: int, translation: Translation) -> str:
-    """Everything about a translation but its attention weights. JSON has no infinity: an endless score is null."""
+    """Everything about a translation but its attention weights. JSON has no infinity, so an infinite score is null."""
     values: dict[str, Any] = {
         "line": number,
         "text": translation.text,
@@ -45,7 +45,7 @@ def json_object(number: int, translation: Translation) -> str:
         "token_log_probs": [_finite(each) for each in translation.log_probs],
     }
     if translation.alignment is not None:
-        # A key that was not asked for is not there; null would look like a line without links.
+        # Not requested: no key, because null would look like a line without links.
         values["alignment"] = translation.alignment
     if translation.unknown is not None:
         values["unknown"] = translation.unknown._asdict()
@@ -61,10 +61,10 @@ def _finite(score: float) -> float | None:
 
 @contextlib.contextmanager
 def attention_arrays(path: Path | None) -> Iterator[Callable[[int, Translation], None]]:
-    """A function that adds a translation's attention weights (T + 1, S + 1) and tokens to an .npz file, or to none.
+    """A function that adds a translation's attention weights (T + 1, S + 1) and tokens to an .npz file, if any.
 
-    One line is held in memory at a time. The file appears when it is complete. The function takes the number of the
-    line, from 0; a translation without attention weights, as that of a blank line, has zeros.
+    It takes a line number, from 0, and a translation. A translation without weights (of a blank line) has zeros. Lines
+    are written one by one, and the file appears when it is complete.
     """
     if path is None:
         yield lambda number, translation: None
@@ -74,7 +74,7 @@ def attention_arrays(path: Path | None) -> Iterator[Callable[[int, Translation],
 
         def keep(number: int, translation: Translation) -> None:
             source, target = [*translation.source, SPELLINGS[EOS]], [*translation.tokens, SPELLINGS[EOS]]
-            weights = translation.attention  # which is made anew each time that it is asked for
+            weights = translation.attention  # computed at each access
             arrays = {
                 "attention": np.zeros((len(target), len(source)), np.float32) if weights is None else weights,
                 "source": np.array(source, np.str_),

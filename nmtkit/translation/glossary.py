@@ -1,4 +1,4 @@
-"""The terms of a line: which of a glossary's it has, the forms that they may have, and which its translation has."""
+"""Terminology: the glossary's terms in a line, their allowed translations, and those that a translation has."""
 
 import re
 from collections import defaultdict
@@ -20,27 +20,27 @@ from nmtkit.translation.request import FORMS, Terms
 class Spelled(NamedTuple):
     """A form of a term in the target language."""
 
-    text: str  # as the glossary has it
+    text: str  # as in the glossary
     tokens: list[str]
-    form: Form  # the ids of the tokens, UNK for those that the vocabulary lacks
+    form: Form  # ids of the tokens; UNK for unknown ones
 
 
 class Occurrence(NamedTuple):
     """A term in a line."""
 
-    source: str  # as the glossary has it
-    start: int  # its first token in the line
+    source: str  # as in the glossary
+    start: int  # position of its first token in the line
     forms: list[Spelled]
 
     @property
     def term(self) -> Term:
-        """What search has to find one of."""
+        """Its forms, one of which the translation must contain."""
         return [each.form for each in self.forms]
 
 
 @dataclass(frozen=True)
 class Glossary:
-    """Terms as a model reads and writes them."""
+    """Terms in the tokens of a model."""
 
     reader: TextPipeline
     writer: TextPipeline
@@ -49,9 +49,9 @@ class Glossary:
     tokenized: bool
 
     def found(self, tokens: list[str]) -> list[Occurrence]:
-        """The terms of a line, each once: the longest where several begin, from left to right without overlap.
+        """The terms of a line, each once, left to right without overlap; of several that begin together, the longest.
 
-        A word at the beginning of a sentence may have a capital that the glossary's does not have.
+        The first word of a sentence may have a capital that the glossary lacks.
         """
         words, numbers = self.reader.words(tokens), self.reader.word_numbers(tokens)
         found, place = dict[str, Occurrence](), 0
@@ -63,7 +63,7 @@ class Glossary:
         return list(found.values())
 
     def _longest(self, words: list[str], place: int) -> tuple[str | None, int]:
-        """The longest term that begins at this word, and its number of words; None and 1 if there is none."""
+        """The longest term that begins at this word and its number of words, or None and 1."""
         firsts = [words[place]]
         if place == 0 or SENTENCE_END.search(letters(words[place - 1])):
             firsts.append(_with_first(words[place], str.lower))
@@ -88,7 +88,7 @@ class Glossary:
 
     @cached_property
     def _beginning(self) -> dict[str, list[tuple[int, str]]]:
-        """The terms that begin with a word, and their numbers of words, the longest first."""
+        """By first word, the terms with their numbers of words, longest first."""
         beginning = defaultdict[str, list[tuple[int, str]]](list)
         for source, words in self._words.items():
             if words:
@@ -96,11 +96,11 @@ class Glossary:
         return {first: sorted(terms, reverse=True) for first, terms in beginning.items()}
 
     def _encoded(self, text: str, pipeline: TextPipeline) -> list[str]:
-        """The words of a term as they are in the text that a model reads or writes."""
+        """The words of a term as the pipeline makes them."""
         return pipeline.words(text.split() if self.tokenized else pipeline.tokens(text))
 
     def _forms(self, source: str) -> list[Spelled]:
-        """The forms of a term, and at the beginning of a sentence each with a capital."""
+        """The forms of a term, also with a capital for the beginning of a sentence."""
         forms = []
         for text in self._targets[source]:
             usual, capital = (
@@ -126,9 +126,9 @@ def edges_of(writer: TextPipeline, vocab: Vocabulary) -> Edges:
 
 
 def met(occurrences: Sequence[Occurrence], ids: Sequence[int], edges: Edges) -> Iterator[tuple[Met, int, list[str]]]:
-    """Which form of each term the words of a translation have, where it begins, and its tokens; none has no tokens.
+    """For each term: its form in the translation, the position and the tokens of that form (none if it is missing).
 
-    No two terms share a word that the vocabulary lacks, because it is to be spelled as that of one of them.
+    Two terms never share an unknown word, because each spells it differently.
     """
     taken = set[int]()
     for occurrence in occurrences:

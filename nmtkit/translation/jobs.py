@@ -1,8 +1,8 @@
-"""Windows of lines translated by this process or by several.
+"""Windows of lines, translated by this process or by several.
 
-Each process has one thread, since several small products at once are faster than one after the other with several
-threads each. This process is one of them. On Linux the others are copies of it, with the models that it has loaded;
-elsewhere they load them for themselves, which takes seconds, so that a short text is done before they have begun.
+Each process has one thread, because several small products in parallel are faster than one product with several
+threads. This process is one of them. On Linux the others are forked and share the loaded models; elsewhere each loads
+the models, which takes seconds, so that a short text is translated by this process alone.
 """
 
 import itertools
@@ -67,7 +67,7 @@ class Job:
     request: Request
 
     def __call__(self, window: Window) -> list[list[Translation]]:
-        """The translations of every line of a window, best first; raises UserError as ``Translator.answer`` does."""
+        """The translations of every line of a window, best first. Raises UserError like ``Translator.answer``."""
         lines, others = [line for line, _ in window], [other for _, other in window]
         targets = others if self.request.prefixes or self.request.references else None
         return translator_of(self.models).answer(lines, self.request, targets)
@@ -84,20 +84,20 @@ def translator_of(models: Models) -> Translator:
 
 
 def processes_for(translator: Translator) -> int:
-    """The fastest number of processes: one on a GPU, else one per core, if half the memory holds their models."""
+    """The fastest number of processes: one on a GPU, else one per core if half the memory can hold their models."""
     if translator.device.type != "cpu":
         return 1
-    # Each process has its own weights, unless it is forked, and needs about as much working memory again.
+    # A process that is not forked has its own weights; search needs about as much memory again.
     return max(1, min(available_cores(), memory.installed_memory() // 2 // max(1, translator.model_bytes)))
 
 
 def answers(
     job: Job, windows: Iterator[Window], jobs: int, ready: Callable[[], bool], start: float, *, copies: bool
 ) -> Iterator[list[list[Translation]]]:
-    """The translations of each window, from this process until there is enough to do for ``jobs`` of them.
+    """The translations of each window, by ``jobs`` processes once there is enough to do for them.
 
     ready: whether the next line can be read without blocking; if not, all answers so far are yielded first. start:
-    the seconds that a process takes to start; others are started when they save more than that.
+    seconds to start a process; processes are started when they save more than that.
     """
     seen = 0
     for window in windows:
@@ -110,7 +110,7 @@ def answers(
             began = time.perf_counter()
             parts.put(job(parts.next()))
             pace = (time.perf_counter() - began) / parts.done
-            # The length of a stream is unknown: assume that as much is still to come as has been read.
+            # The length of a stream is unknown: assume that half of it has been read.
             left = parts.left + (seen if len(window) == LARGEST_WINDOW else 0)
             if saved(pace * left, jobs) < start:
                 parts.put(job(parts.rest()))
@@ -122,7 +122,7 @@ def answers(
 
 
 def saved(seconds: float, jobs: int) -> float:
-    """How many of the ``seconds`` that this process needs with ``jobs`` threads are saved by as many processes."""
+    """How many of the ``seconds`` of one process with ``jobs`` threads are saved by as many processes."""
     return seconds * (1 - 1 / (ALONE * jobs + 1 - ALONE))
 
 
@@ -138,7 +138,7 @@ def shared(
             while window.left:
                 yield window.next()
 
-    # Within a window the next part is always ready, whatever the input does.
+    # Within a window, the next part is ready even if the input is not.
     for found in workers.map(job, parts(), lambda: bool(begun[-1].left) or ready()):
         begun[0].put(found)
         if begun[0].done == begun[0].size:
@@ -146,11 +146,10 @@ def shared(
 
 
 class Parts:
-    """A window in parts for ``jobs`` processes: lines of about the same length, the longest first; and their answers.
+    """A window in parts for ``jobs`` processes, each of lines of similar length, the longest first; and their answers.
 
-    In text order a part would mix all lengths, and it is too small to sort: a fifth of its batches would be padding.
-    All parts are about the same amount of work, and as many for each process. Amounts are counted in characters, and
-    one for each line.
+    In text order, a fifth of the batches of a part would be padding. All parts are about the same amount of work, and
+    their number is a multiple of ``jobs``. The amount of work is the number of characters plus one per line.
     """
 
     def __init__(self, window: Window, jobs: int) -> None:
@@ -166,11 +165,11 @@ class Parts:
         self.answers = [list[Translation]() for _ in window]  # in the order of the window, complete when all is done
 
     def next(self) -> Window:
-        """The next part, to be translated."""
+        """The next part."""
         return self._take(self._todo.popleft())
 
     def rest(self) -> Window:
-        """All that is left, as one part."""
+        """All remaining lines, as one part."""
         rest = list(itertools.chain.from_iterable(self._todo))
         self._todo.clear()
         return self._take(rest)

@@ -1,7 +1,7 @@
-"""Long lines in pieces: where to cut their tokens, and how to choose among the translations of the pieces.
+"""Long lines in pieces: where to cut them, and how to combine the translations of the pieces.
 
-A step of search costs as much as the source is long, and a source that is twice as long takes twice as many steps. In
-pieces, the cost of a line is in proportion to its length, and the model sees lengths that it may have seen in training.
+The cost of search is quadratic in the length of the source. In pieces it is linear, and the model sees sentences as
+long as those of its training text.
 """
 
 import heapq
@@ -19,39 +19,39 @@ from nmtkit.text.pipeline import TextPipeline, letters
 
 T = TypeVar("T")
 
-_CLOSING = "[\"'»”’)\\]}」』）]"  # what may stand between a mark and the next word
+_CLOSING = "[\"'»”’)\\]}」』）]"  # may follow a mark before the next word
 SENTENCE_END = re.compile(f"[.!?…。！？؟।]{_CLOSING}*$")
 _PUNCTUATION = re.compile(f"[,;:–—、，；：]$|{_CLOSING}$")
 _CLOSER = re.compile(f"{_CLOSING}+")
 
 
 class Met(NamedTuple):
-    """A term in a line, and the form of it that the translation has; None if it has none."""
+    """A term of a line, and the form of it in the translation; None if it is missing."""
 
     source: str
     form: str | None
 
 
 class Part(NamedTuple):
-    """The translation of a line, or of one piece of a longer one. T tokens, S source tokens."""
+    """The translation of a line or of a piece of it. T tokens, S source tokens."""
 
     tokens: list[str]  # (T,) as the model produced them
-    written: list[str]  # (T,) the same with unknown words replaced, if that is asked for
+    written: list[str]  # (T,) the same with unknown words replaced, if requested
     replaced: list[Replacement] | None  # how each was replaced
     score: float
     log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark
     links: list[tuple[int, int]]  # (source token, target token), if there are attention weights
     attention: Floats | None  # (T + 1, S + 1) with the end-of-sentence marks
-    terms: list[Met]  # those of its source
-    seen: float | None  # the sum over its source tokens of the highest attention weight that each has, if asked for
+    terms: list[Met]  # of its source
+    seen: float | None  # sum over source tokens of the highest attention weight on each, if requested
 
 
 def cuts(tokens: Sequence[str], limit: int, pipeline: TextPipeline) -> list[int]:
-    """Cut ``tokens`` into pieces of at most ``limit``; returns the place of the first token of each piece.
+    """Cut ``tokens`` into pieces of at most ``limit``; returns the position of the first token of each piece.
 
-    A cut is after the end of a sentence if there is one where it could be, else after other punctuation, else between
-    words, else anywhere; among equally good places, the one that makes the most equal pieces. All pieces but the
-    last have at least half of ``limit`` tokens, so that their number is in proportion to that of the tokens.
+    Cuts are at the end of a sentence if possible, else after other punctuation, else between words, else anywhere;
+    among equally good positions, where the pieces become most equal. All pieces but the last have at least half of
+    ``limit`` tokens.
     """
     starts, end = [0], end_of_piece(tokens, 0, limit, pipeline)
     while end < len(tokens):
@@ -65,8 +65,8 @@ def end_of_piece(tokens: Sequence[str], start: int, limit: int, pipeline: TextPi
     left = len(tokens) - start
     if left <= limit:
         return len(tokens)
-    # A window of half the limit bounds both the number of pieces and the work of looking for a place.
-    equal = start + left / -(-left // limit)  # where the next of the fewest possible pieces would begin
+    # Looking at half the limit only bounds the number of pieces and the work.
+    equal = start + left / -(-left // limit)  # the end of this piece if all were equal and as few as possible
     places = range(start + max(1, limit // 2), start + limit + 1)
     return max(places, key=lambda i: (_goodness(tokens, i, pipeline), -abs(i - equal)))
 
@@ -76,17 +76,17 @@ def _goodness(tokens: Sequence[str], i: int, pipeline: TextPipeline) -> int:
     if pipeline.word_numbers([tokens[i - 1], tokens[i]])[-1] == 0:
         return 0
     before = "".join(map(letters, tokens[max(0, i - 3) : i]))  # a closing quote may follow the mark
-    # A quote that closes a sentence belongs to it.
+    # A closing quote belongs to its sentence.
     if _CLOSER.fullmatch(letters(tokens[i])):
         return 1
     return 3 if SENTENCE_END.search(before) else 2 if _PUNCTUATION.search(before) else 1
 
 
 def same_cuts(starts: Sequence[int], tokens: Sequence[str], others: Sequence[str]) -> list[int]:
-    """The places in ``others``, the same line in other tokens, that correspond to ``starts`` in ``tokens``.
+    """The positions in ``others``, the same line in other tokens, that correspond to ``starts`` in ``tokens``.
 
-    Both sides have the same share of their characters before such a place, or nearly so where they spell the line
-    differently: lower-cased, say, or with other punctuation.
+    These are the positions with the nearest share of characters before them, because the spelling may differ (in
+    punctuation, for example).
     """
     read, read_by_other = (np.cumsum([0, *(len(letters(t)) for t in side)]) for side in (tokens, others))
     shares = read_by_other / max(1, read_by_other[-1])
@@ -94,14 +94,14 @@ def same_cuts(starts: Sequence[int], tokens: Sequence[str], others: Sequence[str
 
 
 def slices(tokens: list[T], starts: Sequence[int]) -> list[list[T]]:
-    """The pieces of ``tokens`` that begin at ``starts``."""
+    """Split ``tokens`` at ``starts``."""
     return [tokens[a:b] for a, b in itertools.pairwise([*starts, len(tokens)])]
 
 
 def best_combinations(pieces: Sequence[Sequence[Part]], n: int) -> list[tuple[Part, ...]]:
-    """The n ways to choose one part for each piece that have the highest sums of scores, the highest first.
+    """The n combinations of one part for each piece with the highest sums of scores, best first.
 
-    The best combinations of k pieces begin with one of the n best of the first k - 1, so only these are extended.
+    The n best for k pieces extend the n best for the first k - 1.
     """
     best: list[tuple[float, tuple[Part, ...]]] = [(0.0, ())]
     for parts in pieces:

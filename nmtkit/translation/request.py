@@ -1,7 +1,7 @@
-"""Request: all options of a translation, and the rules between them.
+"""Request: the options of a translation, and which of them exclude each other.
 
-The rules name fields between backquotes. From Python these are the names of arguments; the command line writes its
-options instead. Torch is not imported here, so that a wrong request is refused at once.
+Messages name fields between backquotes; the command line replaces these by its options. Torch is not imported here, so
+that an invalid request is refused at once.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,23 @@ from nmtkit.search.settings import SEARCH, LengthPenalty, Search, Stop
 UnkOrigin = Literal["matched", "papers"]
 Terms: TypeAlias = tuple[tuple[str, str], ...]  # each a term of the source and its translation
 
-FORMS = "|"  # between the forms that a translation may have
+FORMS = "|"  # separates alternative translations of a term
 
-MOST = 10_000  # translations of a line; as many as the widest beam of Search has
-MAX_INPUT_LENGTH = 250  # tokens; the longest sentence, in words, that nmtkit prep leaves in a training text by default
+MOST = 10_000  # maximum translations of a line, which is the maximum beam size
+MBR_SEED = 1
+MAX_INPUT_LENGTH = 250  # tokens; by default nmtkit prep removes longer sentences from training text
 
-# The fields of a Request that have no effect when references are scored, and when translations are sampled.
+# Fields that scoring references, and sampling, do not support.
 WITHOUT_SEARCH = (
-    "n_best", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length", "beam_size",
-    "max_len_a", "max_len_b", "stop", "terms",
+    "n_best", "mbr", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length",
+    "beam_size", "max_len_a", "max_len_b", "stop", "terms",
 )  # fmt: skip
-WITHOUT_BEAM = ("prefixes", "alignment", "attention", "replace_unk", "beam_size", "coverage_penalty", "stop", "terms")
+WITHOUT_BEAM = (
+    "mbr", "prefixes", "alignment", "attention", "replace_unk", "beam_size", "coverage_penalty", "stop", "terms",
+)  # fmt: skip
 
 
-# Of the help, and what another command has, too.
+# Headings of the help, and options shared with other commands.
 OUTPUT, UNKNOWN, SPEED = "Output", "Unknown words and large vocabularies", "Speed and memory"
 SEED = Option("Random seed of --sample.  [default: 1]", SEARCH, at_least=0)
 REPLACE_UNK = Option("Replace unknown words by their translation in the lexicon, or else by a copy of the source word.")
@@ -37,13 +40,12 @@ REPLACE_UNK = Option("Replace unknown words by their translation in the lexicon,
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The options of a translation, for all lines. ``Request()`` asks for the best translation.
+    """The options of a translation, the same for all lines. ``Request()`` gives the best translation of each.
 
-    Raises UserError for a value that is out of range and for fields that exclude each other, so that none is ever
-    ignored. Search settings that are None are the model's.
+    Raises UserError for values out of range and for fields that exclude each other, so that none is ignored.
     """
 
-    # The settings of search, with the model's as their defaults.
+    # Search settings; None: the model's.
     beam_size: int | None = as_in(Search, "beam_size")
     length_penalty: LengthPenalty | None = as_in(Search, "length_penalty")
     alpha: float | None = as_in(Search, "alpha")
@@ -54,19 +56,22 @@ class Request:
     unk: bool | None = as_in(Search, "unk")
     narrowing: bool | None = as_in(Search, "narrowing")
 
-    # As far as the beam has them; None: the best one, as text.
+    # Fewer if the beam has fewer; None: the best one, as text.
     n_best: int | None = option(None, Option(
         "Write the N best translations of each line as 'line ||| text ||| score'.", at_least=1))
-    seed: int | None = option(None, SEED)  # translations are sampled, the same ones for the same seed
-    prefixes: bool = False  # each line comes with a text that its translation must begin with
+    mbr: int | None = option(None, Option(
+        "Minimum Bayes risk decoding: choose the hypothesis of the beam with the highest chrF2 against N samples from "
+        "the model.", SEARCH, metavar="N", at_least=1))
+    seed: int | None = option(None, SEED)  # translations are sampled with this seed
+    prefixes: bool = False  # each line comes with a prefix of its translation
     references: bool = False  # each line comes with its translation, which is scored
-    # A term that occurs in a line must be in its translation, in one of the forms that "|" separates.
+    # Terms that must be in the translation of a line that has them, in one of the forms separated by "|".
     terms: Terms | None = None
-    # For each target word the source word that has the most attention.
+    # For each target word, the source word with the highest attention weight.
     alignment: bool = option(False, Option(
         "Write the word alignment after each translation: a tab and source-target pairs.", OUTPUT))
     attention: bool = False  # the attention weights of each translation
-    quality: bool = False  # how sure the model is of each translation, by its attention, too
+    quality: bool = False  # the model's confidence, which uses attention
     tokenized: bool = option(False, Option(
         "Read and write tokens, segmented as in the data folder, instead of plain text.", OUTPUT))
     replace_unk: bool = option(False, REPLACE_UNK.within(UNKNOWN))
@@ -85,23 +90,25 @@ class Request:
         if wrong := mistake(self):
             name, complaint = wrong
             raise UserError(f"`{name}`{complaint}")
-        if self.n_best is not None and self.n_best > MOST:
-            raise UserError(f"`n_best`: {self.n_best} is not between 1 and {MOST}")
+        for name, number in (("n_best", self.n_best), ("mbr", self.mbr)):
+            if number is not None and number > MOST:
+                raise UserError(f"`{name}`: {number} is not between 1 and {MOST}")
         if self.terms is not None:
             object.__setattr__(self, "terms", tuple(map(tuple, self.terms)))  # JSON has lists
         for pair in self.terms or ():
             if len(pair) != 2 or not all(text.strip() for text in (pair[0], *pair[-1].split(FORMS))):
                 raise UserError(f"`terms`: {list(pair)} is not a source term and its translation")
-        # Fields that exclude each other are refused: ignoring one silently would mislead.
         if self.unk_origin is not None and not self.replace_unk:
             raise UserError("`unk_origin`: has no effect without `replace_unk`; add it")
         if self.references:
             self._exclude(WITHOUT_SEARCH, "`references`: these are scored without a search")
         if self.seed is not None:
             self._exclude(WITHOUT_BEAM, "`seed`: sampling does not support prefixes, beam settings or attention")
+        if self.mbr is not None and self.prefixes:
+            raise UserError("`mbr`: sampling does not support `prefixes`; leave one of them out")
 
     def _exclude(self, names: Sequence[str], reason: str) -> None:
-        """Raise UserError if one of the fields ``names`` is asked for. A coverage penalty of 0 is none."""
+        """Raise UserError if one of the fields ``names`` is set. A coverage penalty of 0 counts as not set."""
         asked = [name for name in names if getattr(self, name) is not None and getattr(self, name) is not False]
         if self.coverage_penalty == 0 and "coverage_penalty" in asked:
             asked.remove("coverage_penalty")
@@ -110,13 +117,21 @@ class Request:
 
     @property
     def limit(self) -> int:
-        """The most tokens that a line may have to be translated in one piece."""
+        """The maximum tokens of a line that is translated in one piece."""
         return self.max_input_length or MAX_INPUT_LENGTH
 
-    def search(self, own: Search) -> Search:
-        """The search settings of a model, ``own``, overridden by those of the request.
+    def samples(self) -> "Request":
+        """The request for the samples of minimum Bayes risk decoding."""
+        return Request(
+            n_best=self.mbr, seed=MBR_SEED, tokenized=self.tokenized, max_len_a=self.max_len_a,
+            max_len_b=self.max_len_b, unk=self.unk, shortlist=self.shortlist, max_input_length=self.max_input_length,
+            max_tokens=self.max_tokens,
+        )  # fmt: skip
 
-        Raises UserError for an alpha where no penalty has one.
+    def search(self, own: Search) -> Search:
+        """The search settings ``own`` of a model, overridden by those of the request.
+
+        Raises UserError for ``alpha`` with a length penalty that has none.
         """
         asked = {each.name: getattr(self, each.name) for each in fields(Search)}
         settings = replace(own, **{name: value for name, value in asked.items() if value is not None})

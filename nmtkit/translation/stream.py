@@ -1,7 +1,6 @@
 """Lines of a stream: read as they arrive, decoded, and grouped into windows that end where the input pauses.
 
-The lines of a window are translated together: sorted by length, they make full batches. Filling one must not delay
-the answers.
+The lines of a window are translated together, sorted by length into full batches, without delaying answers.
 """
 
 import os
@@ -25,8 +24,8 @@ WARNINGS = 5  # about lines that are not UTF-8
 def windows(lines: Iterable[T], ready: Callable[[], bool], first: int) -> Iterator[list[T]]:
     """The lines in windows of ``first`` lines, twice as many, ... ``LARGEST_WINDOW``.
 
-    A window also ends when ``ready`` says that reading the next line would block. A caller that can tell begins with
-    the largest size, since a pause ends the window anyway; one that cannot begins with a small one, which soon grows.
+    A window also ends when ``ready()`` is False: reading the next line would block. Callers without such a test begin
+    with a small window.
     """
     size, window = first, list[T]()
     for line in lines:
@@ -49,7 +48,7 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
     """Every line as text, without its end and a byte order mark; bytes that are not UTF-8 become U+FFFD.
 
     ``warn`` gets a message for each of the first few lines that are not UTF-8, with ``place`` and line number, and at
-    the end their total. Every line is translated, so none is an error.
+    the end their total.
     """
     bad = 0
     for number, line in enumerate(raw, 1):
@@ -77,7 +76,7 @@ class Stream:
 
     @cached_property
     def _descriptor(self) -> int:
-        """The descriptor; that of standard input is looked for when the first line is read."""
+        """The descriptor, by default that of standard input, which is opened when the first line is read."""
         return standard_input() if self._given is None else self._given
 
     def __iter__(self) -> Iterator[bytes]:
@@ -95,14 +94,14 @@ class Stream:
         return bool(self._lines)
 
     def _read(self) -> None:
-        """Take what there is, at least a byte unless it is the end. Raises UserError for what cannot be read."""
+        """Read what is available, blocking until there is something. Raises UserError if reading fails."""
         try:
             if POSIX:  # the descriptor may be non-blocking, if another process that shares it made it so
                 select.select([self._descriptor], [], [])
             block = os.read(self._descriptor, 1 << 20)
         except OSError as error:
             raise UserError(f"standard input: cannot be read: {error.strerror}") from None
-        # The pieces of a line are joined once, when its end is there: a line of a gigabyte stays linear.
+        # The pieces of a line are joined once, at its end, so that a very long line takes linear time.
         first, *others = block.split(b"\n")
         self._tail.append(first)
         for other in others:

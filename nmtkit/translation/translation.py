@@ -25,20 +25,20 @@ DOUBTFUL = 0.3  # a translation of less quality deserves a look; recipes/terms/R
 
 @dataclass(frozen=True, repr=False)
 class Translation:
-    """A translation of one line: T tokens, from S source tokens. ``str`` of it is the text."""
+    """A translation of one line: T tokens, from S source tokens. ``str`` gives the text."""
 
     text: str  # one line, without its end
-    score: float  # log-probability (base e) under the penalties: what translations are ranked by
-    tokens: list[str]  # (T,) as the model produced them, those of a prefix as they were given
-    written: list[str]  # (T,) the same with unknown words replaced, if asked for; "" where a name stands for several
-    log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark; of a line in pieces, all its marks
-    source: list[str]  # (S,) as the model read them; an ensemble's are those of its first member
+    score: float  # log-probability (base e) with penalties, or the utility of minimum Bayes risk decoding
+    tokens: list[str]  # (T,) as the model produced them; those of a prefix as given
+    written: list[str]  # (T,) the same with unknown words replaced, if requested; "" where one name replaces several
+    log_probs: list[float]  # (T + 1,) of the tokens and EOS; for a line in pieces, the last is the sum over all EOS
+    source: list[str]  # (S,) as the model read them; of an ensemble, as its first member did
     alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
     looks: tuple[Floats, ...] | None  # attention weights of each piece, (tokens + 1, source tokens + 1) of that piece
-    pieces: int  # in which the line was translated
+    pieces: int  # number of pieces in which the line was translated
     replaced: list[Replacement] | None  # how each unknown word was replaced, if requested
-    terms: list[Met] | None  # those of the line, in the order of the source, if some were given
-    seen: float | None  # the mean over the source tokens of the highest attention weight that each has, if asked for
+    terms: list[Met] | None  # those of the line in source order, if requested
+    seen: float | None  # mean over source tokens of the highest attention weight on each, if requested
 
     def __str__(self) -> str:
         return self.text
@@ -53,11 +53,11 @@ class Translation:
 
     @property
     def quality(self) -> float:
-        """How sure the model is, from 0 to 1: exp(mean log P of a token - (1 - ``seen``) / 2).
+        """The model's confidence from 0 to 1: exp(mean log P of a token - (1 - ``seen``) / 2).
 
-        It ranks translations by their quality, slightly better than their mean log-probability alone
-        (recipes/terms/README.md), which it is for a model without attention. Fomicheva et al. 2020 (TACL, Unsupervised
-        quality estimation) compare the mean with others; Rikters and Fishel 2017 take attention for confidence.
+        Without attention it is exp(mean log P). It correlates with quality slightly better than the mean alone
+        (recipes/terms/README.md). Fomicheva et al. 2020 (TACL, Unsupervised quality estimation) compare the mean with
+        other measures; Rikters and Fishel 2017 derive confidence from attention.
         """
         return math.exp(self.log_prob / len(self.log_probs) - (0.0 if self.seen is None else (1 - self.seen) / 2))
 
@@ -68,9 +68,9 @@ class Translation:
 
     @property
     def attention(self) -> Floats | None:
-        """Attention weights (T + 1, S + 1), end-of-sentence marks last, if they were asked for; every row sums to 1.
+        """Attention weights (T + 1, S + 1), EOS last, if requested; every row sums to 1.
 
-        A token of a line in pieces looks at the tokens of its own piece, and at the end-of-sentence mark.
+        In a line in pieces, a token has weights on the tokens of its own piece and on EOS.
         """
         if self.looks is None:
             return None
@@ -79,18 +79,18 @@ class Translation:
         whole = np.zeros((len(self.tokens) + 1, len(self.source) + 1), np.float32)
         t = s = 0
         for look in self.looks:
-            # The end-of-sentence marks of the pieces before the last are no tokens of the line; all share one column.
+            # The EOS of all pieces share a column; only the last piece's has a row.
             rows, columns = look.shape[0] - 1, look.shape[1] - 1
             whole[t : t + rows, s : s + columns] = look[:-1, :-1]
             whole[t : t + rows, -1] = look[:-1, -1]
             t, s = t + rows, s + columns
-        whole[-1, s - columns :] = look[-1]  # the end of the whole is that of its last piece
+        whole[-1, s - columns :] = look[-1]
         return whole
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Turns hypotheses into the parts of a translation, one for each piece of a line, and joins these."""
+    """Converts the hypotheses of the pieces of a line to parts of its translation, and joins these."""
 
     src_pipeline: TextPipeline  # over whose tokens attention is
     tgt_pipeline: TextPipeline
@@ -100,7 +100,7 @@ class Writer:
 
     @cached_property
     def unknown_words(self) -> UnknownWords:
-        """What replaces those of translations."""
+        """Replaces unknown words."""
         return UnknownWords(self.src_pipeline, self.tgt_pipeline, self.tgt_vocab, self.lexicon)
 
     def part(
@@ -112,13 +112,12 @@ class Writer:
         given: list[str],
         terms: Sequence[Occurrence],
     ) -> Part:
-        """A hypothesis as a translation.
+        """The part of a translation that a hypothesis makes.
 
-        source: the tokens that it translates; written: the spelling of its words; given: the tokens that it begins
-        with, which stay as they are, also those that the vocabulary does not have; terms: those of the source, whose
-        tokens stay as they are, too.
+        source: tokens of the piece; written: its surface words; given: tokens of the prefix, which keep their spelling
+        even if they are unknown; terms: those of the piece, which keep their spelling too.
         """
-        given = given[: len(hypothesis.ids)]  # the translation of a blank line is blank, whatever its prefix
+        given = given[: len(hypothesis.ids)]  # a blank line has a blank translation, with any prefix
         tokens = words = [*given, *self.tgt_vocab.tokens(hypothesis.ids[len(given) :])]
         fixed, found = set(range(len(given))), list[Met]()
         for term, place, spelling in met(terms, hypothesis.ids, self.edges):
@@ -148,13 +147,13 @@ class Writer:
     def whole(
         self, parts: Sequence[Part], request: Request, search: Search, sources: Sequence[list[str]]
     ) -> Translation:
-        """A line's translation, made of those of its pieces, whose source tokens are ``sources``."""
+        """A line's translation from those of its pieces, whose source tokens are ``sources``."""
         tokens, source = ([token for side in sides for token in side] for sides in ([p.tokens for p in parts], sources))
         score, log_probs = parts[0].score, parts[0].log_probs
-        if len(parts) > 1:  # what a single part has to the last bit, is worked out for several
+        if len(parts) > 1:  # a single part keeps its exact score
             log_probs = [log_prob for part in parts for log_prob in part.log_probs[:-1]]
             log_probs.append(sum(part.log_probs[-1] for part in parts))
-            # What is left of a part's score without its length penalty is its coverage penalty.
+            # A part's score minus its length-penalised log-probability is its coverage penalty.
             coverage = sum(p.score - search.score(sum(p.log_probs), len(p.log_probs)) for p in parts)
             score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
         written = [token for part in parts for token in part.written]
@@ -182,7 +181,7 @@ class Writer:
         tokens: list[str],
         request: Request,
     ) -> list[tuple[int, int]]:
-        """The links of the parts, counted over the whole line: in tokens if it came as such, else in words."""
+        """The links of the parts, numbered over the whole line: in tokens of tokenised input, else in words."""
         pairs, s, t = list[tuple[int, int]](), 0, 0
         for part, read in zip(parts, sources, strict=True):
             pairs += [(s + i, t + j) for i, j in part.links]
@@ -197,14 +196,14 @@ class Writer:
         return sorted(links, key=lambda pair: pair[::-1])
 
     def _text(self, tokens: list[str], tokenized: bool) -> str:
-        """The tokens of a translation as one line of text, whatever the words of a vocabulary or lexicon contain."""
-        tokens = [token for token in tokens if token]  # the place of what a copy of a name replaced is empty
+        """The tokens of a translation as one line of text; line ends in vocabulary or lexicon entries become spaces."""
+        tokens = [token for token in tokens if token]  # "" where a copied name replaced several tokens
         text = " ".join(tokens) if tokenized or not tokens else self.tgt_pipeline.text(tokens)
         return text.replace("\r", " ").replace("\n", " ")
 
 
 def _renumbered(parts: Sequence[Part], sources: Sequence[list[str]]) -> list[Replacement]:
-    """How the unknown words of the parts were replaced, with positions counted over the whole line."""
+    """The replacements of all parts, with positions in the whole line."""
     if len(parts) == 1:
         return list(parts[0].replaced or ())
     replaced, t, s = list[Replacement](), 0, 0
@@ -218,9 +217,9 @@ def _renumbered(parts: Sequence[Part], sources: Sequence[list[str]]) -> list[Rep
 
 
 def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
-    """The target tokens, each with the source token of the highest attention weight.
+    """Each target token with the source token of the highest attention weight, unless that is EOS.
 
-    There are none where that was the end-of-sentence mark, and none of a model that does not look.
+    Empty for a model without attention.
     """
     if hypothesis.attention is None or not hypothesis.ids:
         return []

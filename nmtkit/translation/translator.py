@@ -1,6 +1,6 @@
-"""Translator: lines and a Request in, translations out; the object that Python users work with.
+"""Translator: the object that Python users work with. It takes lines and a Request, and returns translations.
 
-Lines become tokens and ids, long ones in pieces; search finds hypotheses for the ids; hypotheses become translations.
+Lines are tokenised and converted to ids, long ones in pieces; search finds hypotheses, which become translations.
 """
 
 import itertools
@@ -25,6 +25,7 @@ from nmtkit.search.settings import LengthPenalty, Search
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import EOS
 from nmtkit.text.pipeline import TextPipeline
+from nmtkit.translation import mbr
 from nmtkit.translation.glossary import Glossary, Occurrence, edges_of
 from nmtkit.translation.pieces import Part, best_combinations, cuts, end_of_piece, same_cuts, slices
 from nmtkit.translation.request import Request, Terms
@@ -34,34 +35,34 @@ from nmtkit.translation.translation import Translation, Writer
 
 @dataclass(frozen=True)
 class Source:
-    """How a model reads its source: its segmentation and vocabulary."""
+    """The segmentation and vocabulary of a model's source side."""
 
     pipeline: TextPipeline
     vocab: Vocabulary
 
 
 class _Piece(NamedTuple):
-    """A line, or a piece of one that is longer than allowed, as the sources of the model read it."""
+    """A line, or a piece of a line that is longer than allowed, in the tokens of each source."""
 
     line: int
-    start: int  # its first token, counted in the line as the first source reads it
+    start: int  # position of its first token in the line, for the first source
     tokens: list[list[str]]  # of each source
 
 
 @dataclass(frozen=True, repr=False)
 class Translator:
-    """A model, or an ensemble, with everything that surrounds it. See ``nmtkit.load``.
+    """A model or an ensemble with its text processing. See ``nmtkit.load``.
 
     To change its search settings, ``dataclasses.replace`` its ``search``; for a single call, use a ``Request``.
     """
 
     name: str  # the folders of its models
-    model: Scorer  # searches, in the precision that was asked for
-    given: Scorer  # scores translations that are given: in float32, unless another precision was asked for by name
-    model_bytes: int  # of its weights
+    model: Scorer  # for search, in the requested precision
+    given: Scorer  # for scoring references: in float32, unless a precision was requested by name
+    model_bytes: int  # of the weights
     search: Search
     device: torch.device
-    sources: Sequence[Source]  # those of an ensemble that differ; attention is over the first
+    sources: Sequence[Source]  # the different ones of an ensemble; attention is over the first
     tgt_pipeline: TextPipeline
     tgt_vocab: Vocabulary
     lexicon: Lexicon | None  # for unknown words and shortlists
@@ -113,11 +114,11 @@ class Translator:
         replace_unk: bool | None = None,
         tokenized: bool | None = None,
     ) -> Iterator[str] | Iterator[list[Translation]]:
-        """The best translation of every line, in order and as the lines come; blank for blank.
+        """The best translation of every line, in order; an iterator, which reads lines as it needs them.
 
-        With ``n_best``, the n best of each line, with their scores. The other arguments are common fields of
-        ``Request``; where one is given, False included, it replaces that of ``request``. Raises UserError where
-        ``answer`` does.
+        With ``n_best``, the n best translations of each line, with scores. The other arguments are common fields of
+        ``Request`` and override those of ``request``. A blank line has a blank translation. Raises UserError like
+        ``answer``.
         """
         _refuse_string(lines)
         wishes: dict[str, Any] = {
@@ -125,8 +126,8 @@ class Translator:
             "replace_unk": replace_unk, "tokenized": tokenized,
         }  # fmt: skip
         asked = replace(request or Request(), **{name: wish for name, wish in wishes.items() if wish is not None})
-        self.check(asked)  # here, and not where the first line is asked for
-        # A generator may produce its next line only after the answers so far, so its windows begin small.
+        self.check(asked)  # now, not when the first translation is taken
+        # A generator may need the previous answer to produce its next line, so its windows begin small.
         grouped = windows(lines, lambda: True, LARGEST_WINDOW if isinstance(lines, Sequence) else FIRST_WINDOW)
         answers = (best for window in grouped for best in self.answer(window, asked))
         return answers if asked.n_best is not None else (best[0].text for best in answers)
@@ -136,29 +137,31 @@ class Translator:
     ) -> list[list[Translation]]:
         """The translations of every line, up to ``request.n_best`` of each, best first. A blank line has one.
 
-        targets: a prefix for each line, empty for none, or a reference, if the request says that there are some.
+        targets: the prefix (possibly empty) or the reference of each line, if ``request`` announces them.
 
         A line of more tokens than ``request.limit`` is translated in pieces. Its tokens and their log-probabilities are
-        those of its pieces, the last one that of all end-of-sentence marks; its score is found from them as that of any
-        other. Its n best are the best combinations of those of its pieces. A prefix that is longer than the first piece
-        goes on into the next. References are scored whole.
+        those of its pieces; the last log-probability is the sum over all end-of-sentence marks. Its score is computed
+        from these, and its n best translations are the best combinations of those of its pieces. A prefix that is
+        longer than the first piece continues in the next. References are scored whole.
 
-        Words that the model does not know are scored as its unknown word. The reference of a blank line is certain if
-        it is blank, too, and else impossible.
+        Unknown words are scored as ``<unk>``. The reference of a blank line has probability 1 if it is blank, else 0.
 
-        Raises UserError for lines that are not text, a wrong number of targets, and for what the model cannot do.
+        Raises UserError for lines that are not text, a wrong number of targets, and requests that the model does not
+        support.
         """
         self.check(request)
         lines = _texts("lines", lines)
-        # The request says whether to expect targets, so that a file that would go unused is noticed.
+        # The request announces targets, so that none is ignored.
         name = "references" if request.references else "prefixes"
         if (targets is None) == (request.references or request.prefixes):
-            raise UserError(f"`{name}`: {'missing' if targets is None else 'given, but not asked for'}")
+            raise UserError(f"`{name}`: {'missing' if targets is None else 'given, but not requested'}")
         others = None if targets is None else _texts(name, targets)
         if others is not None and len(others) != len(lines):
             raise UserError(f"`{name}`: {len(others)} of them for {len(lines)} lines; give one for each")
-        # Each source of an ensemble preprocesses the raw lines for itself. The surface words are kept, because unknown
-        # words may be copied from them and tokenising a line twice would cost more than the whole replacement.
+        if request.mbr is not None:
+            return self._by_utility(lines, request)
+        # Each source of an ensemble tokenises the lines. Surface words are kept for the replacement of unknown words,
+        # because tokenising twice would cost more than the replacement itself.
         written = [[_written(line, source.pipeline, request.tokenized) for line in lines] for source in self.sources]
         read = written
         if not request.tokenized:
@@ -170,15 +173,23 @@ class Translator:
             return [[replace(best, text=text)] for best, text in zip(scored, others, strict=True)]
         return self._searched(written[0], read, wanted or [[] for _ in lines], request)
 
+    def _by_utility(self, lines: list[str], request: Request) -> list[list[Translation]]:
+        """The hypotheses of the beam for every line by descending utility (minimum Bayes risk decoding)."""
+        n = request.n_best or 1
+        width = max(n, request.search(self.search).beam_size)
+        found = self.answer(lines, replace(request, mbr=None, n_best=width))
+        samples = self.answer(lines, request.samples())
+        return [mbr.ranked(best, list(map(str, drawn)))[:n] for best, drawn in zip(found, samples, strict=True)]
+
     @cached_property
     def _writer(self) -> Writer:
-        """What makes translations of hypotheses."""
+        """Converts hypotheses to translations."""
         edges = edges_of(self.tgt_pipeline, self.tgt_vocab)
         return Writer(self.sources[0].pipeline, self.tgt_pipeline, self.tgt_vocab, self.lexicon, edges)
 
     @cached_property
     def _glossary(self) -> Callable[[Terms, bool], Glossary]:
-        """Terms as the model reads and writes them; the last ones are kept, because many windows have the same."""
+        """Terms in the model's tokens; cached, because many windows have the same terms."""
         return lru_cache(maxsize=8)(
             lambda terms, tokenized: Glossary(
                 self.sources[0].pipeline, self.tgt_pipeline, self.tgt_vocab, terms, tokenized
@@ -186,14 +197,13 @@ class Translator:
         )
 
     def check(self, request: Request) -> None:
-        """Raise UserError for search settings that no search has, and for a lexicon or shortlist that cannot be had.
+        """Raise UserError for invalid search settings, an unreadable lexicon, and a shortlist without a lexicon.
 
-        A shortlist takes a lexicon of whole words, as that of nmtkit align is, whatever the segmentation.
+        A shortlist needs a lexicon of whole words, such as nmtkit align makes, with any segmentation.
         """
         request.search(self.search)
         if self.lexicon is not None and (request.replace_unk or request.shortlist is not None):
-            # Read now, and not at the first word that needs it: it may be no lexicon, or a pipe, which only one process
-            # can read, and the others are copies of it.
+            # Read before processes are forked: the file may be invalid, or a pipe, which only one process can read.
             _ = self.lexicon.translations
         if request.shortlist is None:
             return
@@ -212,9 +222,9 @@ class Translator:
         return score_candidates(self.given, sources, targets, device=self.device, max_tokens=self.search.max_tokens)
 
     def _scored(self, read: list[list[list[str]]], targets: list[list[int]], request: Request) -> list[Translation]:
-        """The targets, ids of each line, as if they had been found."""
+        """The given targets, ids of each line, as translations."""
         ids = [list(map(source.vocab.ids, tokens)) for source, tokens in zip(self.sources, read, strict=True)]
-        # Every word is forced, so there is nothing to choose between; and every word is in reach of the model.
+        # Every word is forced, so a beam of 1 suffices.
         search = replace(request.search(self.search), beam_size=1)
         hypotheses = dict(
             translate_each(
@@ -234,26 +244,26 @@ class Translator:
     def _searched(
         self, written: list[list[str]], read: list[list[list[str]]], prefixes: list[list[str]], request: Request
     ) -> list[list[Translation]]:
-        """The translations of every line, which the sources have read as these tokens.
+        """The translations of every line.
 
-        written: the words of each line as the user spelled them, or its tokens if they are what was given. prefixes:
-        the tokens that the translation of each line begins with.
+        written: the surface words of each line, or its tokens if the input is tokenised. read: the tokens of each line
+        for each source. prefixes: the tokens with which each translation begins.
         """
         search, n = request.search(self.search), request.n_best or 1
-        # From here on a piece is what a sentence is for search; a line that is short enough is its own only piece.
+        # Search treats each piece as a sentence. A line that is short enough has one piece.
         of_line = [self._pieces(i, list(tokens), request.limit) for i, tokens in enumerate(zip(*read, strict=True))]
         pieces = list(itertools.chain.from_iterable(of_line))
         ids = [[source.vocab.ids(piece.tokens[d]) for piece in pieces] for d, source in enumerate(self.sources)]
         shares = list(itertools.starmap(self._shared, zip(prefixes, of_line, strict=True)))
         given = list(itertools.chain.from_iterable(shares))
-        # A piece whose translation is all prefix, since that goes on in the next, is closed with EOS.
+        # If the prefix continues in the next piece, it is the whole translation of this one, so EOS is forced.
         pairs = itertools.chain.from_iterable(itertools.pairwise([*of_one, []]) for of_one in shares)
         forced = [[*self.tgt_vocab.ids(share), *([EOS] if after else [])] for share, after in pairs]
         terms = [each for i, own in enumerate(of_line) for each in self._occurrences(read[0][i], own, request)]
         edges = self._writer.edges
         constraints = Constraints([[each.term for each in own] for own in terms], edges) if any(terms) else None
-        # Attention weights are copied at every step, so they are only asked for where they are needed.
-        # An annotated model says itself where its unknown words come from.
+        # Attention weights are copied at every step, so only if they are needed. A model with annotated unknown words
+        # does not need them.
         unknown = request.replace_unk and not self.tgt_vocab.annotated
         look = request.alignment or request.attention or request.quality or unknown
         each = translate_each(
@@ -261,14 +271,14 @@ class Translator:
             others=ids[1:],
             targets=Targets(self._shortlists([piece.tokens[0] for piece in pieces], request), constraints),
         )  # fmt: skip
-        # Attention weights, unless they are asked for, go as soon as it is known what they say.
+        # Unless requested, attention weights are dropped after use.
         parts: dict[int, list[Part]] = {}
         for i, hypotheses in each:
             source = pieces[i].tokens[0]
             line = pieces[i].line
             spelled = self._spelled(pieces[i], written[line], read[0][line], request) if request.replace_unk else source
             parts[i] = [self._writer.part(each, request, source, spelled, given[i], terms[i]) for each in hypotheses]
-        # The other way round: translations of pieces become those of lines.
+        # Join the translations of pieces.
         found, numbers = [], iter(range(len(pieces)))
         for group in of_line:
             sources = [piece.tokens[0] for piece in group]
@@ -278,7 +288,7 @@ class Translator:
         return found
 
     def _pieces(self, line: int, tokens: list[list[str]], limit: int) -> list[_Piece]:
-        """The pieces of a line, of which a blank one has one, too. tokens: as each source has read it."""
+        """The pieces of a line, at least one. tokens: those of each source."""
         if len(tokens[0]) <= limit:
             return [_Piece(line, 0, tokens)]
         starts = cuts(tokens[0], limit, self.sources[0].pipeline)
@@ -286,26 +296,26 @@ class Translator:
         return [_Piece(line, start, list(part)) for start, part in zip(starts, zip(*parts, strict=True), strict=True)]
 
     def _occurrences(self, tokens: list[str], pieces: list[_Piece], request: Request) -> list[list[Occurrence]]:
-        """The terms of each piece of a line, in whose tokens they begin."""
+        """The terms that begin in each piece of a line."""
         found = self._glossary(request.terms, request.tokenized).found(tokens) if request.terms else []
         ends = [*(piece.start for piece in pieces[1:]), len(tokens)]
         return [[each for each in found if p.start <= each.start < end] for p, end in zip(pieces, ends, strict=True)]
 
     def _shared(self, prefix: list[str], pieces: list[_Piece]) -> list[list[str]]:
-        """The tokens that each piece's translation must begin with, so that the line's begins with ``prefix``."""
+        """The part of ``prefix`` that each piece's translation must begin with."""
         shares, start = [], 0
         for piece in pieces[:-1]:
-            # About as many tokens as the piece has are all that it can have become.
+            # Assume that a piece's translation is as long as the piece.
             end = end_of_piece(prefix, start, len(piece.tokens[0]), self.tgt_pipeline)
             shares.append(prefix[start:end])
             start = end
         return [*shares, prefix[start:]]
 
     def _shortlists(self, sentences: Sequence[list[str]], request: Request) -> Shortlists | None:
-        """The target words allowed for each sentence by its tokens: their words, and the lexicon's translations."""
+        """The shortlist of each sentence, given its tokens: its words, and their translations in the lexicon."""
         if request.shortlist is None or self.lexicon is None:
             return None
-        # Words that are written alike in both languages, as names are, belong to the list, too.
+        # Source words are included because names are often spelled alike in both languages.
         asked = list[list[int]]()
         for tokens in sentences:
             words = set(self.sources[0].pipeline.words(tokens))
@@ -319,13 +329,13 @@ class Translator:
         return words if tokenized else self.tgt_pipeline.encode(words)
 
     def _spelled(self, piece: _Piece, written: list[str], read: list[str], request: Request) -> list[str]:
-        """The words of a piece of a line as the user spelled them. written: those of the line; read: its tokens."""
+        """The surface words of a piece of a line. written: those of the line; read: its tokens."""
         pipeline, source = self.sources[0].pipeline, piece.tokens[0]
         if pipeline.segmenter is None:
             return written[piece.start :][: len(source)]
         words, first = pipeline.words(source), len(pipeline.words(read[: piece.start]))
         spelled = written[first:][: len(words)]
-        # What was given as pieces has no other spelling, and what was cut within a word has lost its place.
+        # Tokenised input has no other spelling, and a cut within a word makes positions differ.
         same = not request.tokenized and list(map(str.lower, spelled)) == list(map(str.lower, words))
         return spelled if same else words
 
@@ -336,14 +346,14 @@ def _chosen(pieces: list[list[Part]], n: int, seed: int | None) -> Sequence[Sequ
         return [[part] for part in pieces[0]]
     if seed is None:
         return best_combinations(pieces, n)
-    # Those of a piece are sorted by their scores. They are shuffled, so that what is drawn is independent.
+    # The samples of a piece are sorted by score; shuffling makes them independent of those of other pieces.
     generator = np.random.default_rng([seed, len(pieces)])
     shuffled = [[parts[i] for i in generator.permutation(len(parts))] for parts in pieces]
     return list(zip(*shuffled, strict=True))
 
 
 def _texts(name: str, texts: Iterable[str]) -> list[str]:
-    """The texts as a list. Raises UserError unless these are several texts."""
+    """The texts as a list. Raises UserError for anything but strings."""
     _refuse_string(texts, name)
     every = list(texts)
     for number, text in enumerate(every, 1):
@@ -353,11 +363,11 @@ def _texts(name: str, texts: Iterable[str]) -> list[str]:
 
 
 def _refuse_string(texts: Iterable[str], name: str = "lines") -> None:
-    """Raise UserError for a single text: it is an iterable of letters, each of which would be translated."""
+    """Raise UserError for a string: it is an iterable of letters, each of which would be translated."""
     if isinstance(texts, str):
         raise UserError(f"`{name}`: a single text, where several are expected; put it into a list")
 
 
 def _written(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
-    """The words of a line as they are spelled there; the tokens, if it is ``tokenized``."""
+    """The surface words of a line, or its tokens if it is ``tokenized``."""
     return [token for token in line.split(" ") if token] if tokenized else pipeline.surface_words(line)

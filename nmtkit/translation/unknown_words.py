@@ -37,11 +37,10 @@ class UnknownWords:
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with the unknown words replaced, and what became of each.
 
-        fixed: the tokens of prefixes and terms, to which no name is copied. attention: (T + 1, S + 1), of a model that
-        looks. source: the tokens (S,) that are translated; written: their words as the user spelled them. origin: as
-        ``Request.unk_origin``.
+        fixed: positions of prefixes and terms, which no name replaces. attention: (T + 1, S + 1), if the model has it.
+        source: tokens (S,); written: surface words. origin: as ``Request.unk_origin``.
 
-        A copied name stands in the place of the first token that it replaces; the places of the others are empty.
+        A copied name takes the position of the first token that it replaces; the others become "".
         """
         unknown = [t for t, token in enumerate(tokens) if token in UNKNOWN]
         words, replaced = tokens, list[Replacement]()
@@ -110,13 +109,13 @@ class UnknownWords:
 
     @cached_property
     def _marks(self) -> tuple[str, str]:
-        """The marks with which a whole word begins, as a token of the source and of the target."""
+        """The prefix of a whole word as a source token and as a target token."""
         src, tgt = (MARK if each.side.segmentation == "sentencepiece" else "" for each in (self.reader, self.writer))
         return src, tgt
 
     @cached_property
     def _lexicon_of_tokens(self) -> Lexicon:
-        """The lexicon with the tokens that its words are as a whole."""
+        """The lexicon with its words as tokens."""
         own, (src, tgt) = self.lexicon or NO_LEXICON, self._marks
         if not (src or tgt):
             return own
@@ -125,8 +124,8 @@ class UnknownWords:
 
     @cached_property
     def _matcher(self) -> Matcher:
-        """What replaces unknown words, unless the papers' rule is asked for."""
-        # Truecased text gets its capitals when it becomes plain text.
+        """Replaces unknown words unless the papers' rule is requested."""
+        # Truecased text gets its capitals in postprocessing.
         return Matcher(
             self._lexicon_of_tokens, self.vocab.known, capitals=not self.writer.side.truecase and self.vocab.capitals
         )

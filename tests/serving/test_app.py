@@ -30,7 +30,7 @@ def test_a_text_beyond_a_limit_is_refused(start: Start, monkeypatch: pytest.Monk
     assert client.get("/v1/models").json()["limits"] == told
     assert refusal(client, text="a" * 100_240) == (413, "the request has more than 100240 bytes")
     assert refusal(client, text="a " * 21) == (413, "the text has 42 characters and may have 40")
-    many = "the text has 22 characters, 2 times for `n_best`, and may have 40"
+    many = "the text has 22 characters, 2 times for `n_best` or `mbr`, and may have 40"
     assert refusal(client, text="a " * 11, n_best=2) == (413, many)
     assert refusal(client, lines=["a"] * 4) == (413, "the text has 4 lines or sentences, more than 3")
     assert refusal(client, text="a\n" * 4) == (413, "the text has 4 lines or sentences, more than 3")

@@ -420,7 +420,7 @@ def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(tm
         (lambda t: t.answer(["a", "b"], PREFIXED, ["a"]), "`prefixes`: 1 of them for 2 lines; give one for each"),
         (lambda t: t.answer(["a"], PREFIXED, ["a", "b"]), "`prefixes`: 2 of them for 1 lines; give one for each"),
         (lambda t: forced(t, ["a"], []), "`references`: 0 of them for 1 lines; give one for each"),
-        (lambda t: t.answer(["a"], Request(), ["b"]), "`prefixes`: given, but not asked for"),
+        (lambda t: t.answer(["a"], Request(), ["b"]), "`prefixes`: given, but not requested"),
         (lambda t: t.answer(["a"], Request(references=True)), "`references`: missing"),
         (lambda t: t.translate(["a"], beam_size=0), "`beam_size`: 0 is not between 1 and"),
         (lambda t: t.translate(["a"], Request(seed=1), beam_size=2), "`seed`: sampling does not support prefixes"),

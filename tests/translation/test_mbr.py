@@ -1,0 +1,68 @@
+"""Minimum Bayes risk decoding."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics import CHRF
+
+import nmtkit
+from nmtkit.errors import UserError
+from nmtkit.translation import mbr
+from nmtkit.translation.request import Request
+from nmtkit.translation.translator import Translator
+from tests.echo import write_model
+
+TEXT = st.text("abÿ '+\u0303", max_size=12)
+
+
+@given(TEXT, TEXT)
+def test_the_utility_is_sacrebleus_chrf2_of_a_sentence(hypothesis: str, reference: str) -> None:
+    ours = mbr.chrf(mbr.mean_counts([hypothesis]), mbr.mean_counts([reference]))
+    assert ours == pytest.approx(CHRF().sentence_score(hypothesis, [reference]).score / 100, abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return nmtkit.load(write_model(tmp_path_factory.mktemp("mbr") / "run", "rnnsearch"), device="cpu")
+
+
+LINES = ["a b c d", "b", "", "d c b a d"]
+
+
+def test_the_hypotheses_are_those_of_the_beam_by_their_agreement_with_the_samples(
+    translator: Translator,
+) -> None:
+    request = Request(mbr=7, n_best=4, beam_size=6)
+    beam = translator.answer(LINES, Request(n_best=6, beam_size=6))
+    samples = translator.answer(LINES, request.samples())
+    for found, hypotheses, drawn in zip(translator.answer(LINES, request), beam, samples, strict=True):
+        counts = mbr.mean_counts([each.text for each in drawn])
+        scores = {each.text: mbr.chrf(mbr.mean_counts([each.text]), counts) for each in hypotheses}
+        assert [each.score for each in found] == sorted(scores.values(), reverse=True)[:4] or len(found) < 4
+        assert all(each.score == scores[each.text] for each in found)
+
+
+def test_a_line_has_the_same_translation_whatever_the_others(translator: Translator) -> None:
+    alone = [next(translator.translate([line], Request(mbr=3))) for line in LINES]
+    assert list(translator.translate(LINES, Request(mbr=3))) == alone
+
+
+def test_the_translation_keeps_what_else_is_asked_for(translator: Translator) -> None:
+    [[best], *_] = translator.answer(LINES, Request(mbr=3, alignment=True, attention=True))
+    assert best.alignment is not None
+    assert best.attention is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"mbr": 0}, "`mbr`: 0 is less than 1"),
+        ({"mbr": 10_001}, "`mbr`: 10001 is not between 1 and 10000"),
+        ({"mbr": 2, "seed": 1}, "leave `mbr` out"),
+        ({"mbr": 2, "references": True}, "leave `mbr` out"),
+        ({"mbr": 2, "prefixes": True}, "`mbr`: sampling does not support `prefixes`; leave one of them out"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(options: dict[str, int], complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        Request(**options)  # type: ignore[arg-type]
