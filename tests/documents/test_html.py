@@ -124,8 +124,7 @@ def test_text_that_looks_like_markup_is_escaped() -> None:
 
 def test_xhtml_stays_xhtml() -> None:
     page = b'<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><p>a <i>b</i><br/></p></html>'
-    written = Html(page).write(Html(page).segments)
-    assert written.endswith(b'<html xmlns="http://www.w3.org/1999/xhtml"><p>a <i>b</i><br/></p></html>')
+    assert Html(page).write(Html(page).segments) == page
 
 
 def test_a_page_is_written_in_the_encoding_that_it_declares() -> None:
