@@ -1,7 +1,7 @@
-"""YAML to frozen dataclasses and back. The dataclass is the schema; every mistake is reported at once.
+"""YAML to frozen dataclasses and back. The dataclass is the schema; all mistakes are reported together.
 
-The traps of YAML 1.1 are closed: ``5e-4`` is a number, ``1:30`` and ``010`` are not, and ``no``, ``yes``, ``on`` and
-``off`` are words, so that Norwegian stays a language. A file cannot construct Python objects.
+Without the surprises of YAML 1.1: ``5e-4`` is a number, ``1:30`` and ``010`` are not, and ``no`` (Norwegian), ``yes``,
+``on`` and ``off`` are words. A file cannot construct Python objects.
 """
 
 import dataclasses
@@ -21,12 +21,11 @@ from nmtkit.errors import UserError
 
 T = TypeVar("T")
 
-
 _MOST_VALUES = 10_000  # in a YAML text with aliases; a configuration has a hundred
 
 Resume = Literal["free", "hyperparameter", "fixed"]
-# Of a field, whether it may change when a run is resumed: it may if it ends the run or bounds its memory (free), and a
-# hyperparameter may that affects neither the order of the data nor any shape.
+# Whether a field may change when a run is resumed. free: it may, because it only ends the run or limits its memory.
+# hyperparameter: it may, because it affects neither the order of the data nor any shape. fixed: it may not.
 FREE, HYPERPARAMETER, FIXED = {"resume": "free"}, {"resume": "hyperparameter"}, {"resume": "fixed"}
 
 
@@ -37,27 +36,27 @@ def free(default: T) -> T:
 
 
 def hyperparameter(default: T) -> T:
-    """A field of a dataclass that may change when a run is resumed, and applies from then on."""
+    """A field of a dataclass that may change when a run is resumed, and then applies to later updates."""
     made: T = dataclasses.field(default=default, metadata=HYPERPARAMETER)
     return made
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML whose only booleans are true and false, and whose numbers are the decimal ones.
+    """Safe YAML with true and false as the only booleans and only decimal numbers.
 
-    Aliases of aliases can make a short text stand for billions of values, so their number is bounded.
+    The number of values is limited, because aliases of aliases can make billions of them.
     """
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._values = 0  # composed so far, those that aliases stand for included
+        self._values = 0  # composed so far, including those of aliases
         self._sizes: dict[yaml.Node | None, int] = {}  # values in each complete node
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         before, node = self._values, super().compose_node(parent, index)
         if isinstance(event, yaml.AliasEvent):
-            self._values += self._sizes.get(node, _MOST_VALUES + 1)  # within its own anchor it has no end
+            self._values += self._sizes.get(node, _MOST_VALUES + 1)  # infinite within its own anchor
             if self._values > _MOST_VALUES:
                 mark: Any = event.start_mark
                 problem = f"aliases make more than {_MOST_VALUES:,} values of it"
@@ -69,17 +68,17 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what ``_Loader`` reads back as the same value: text that it would take for another type is quoted."""
+    """Writes YAML that ``_Loader`` reads back as the same value: it quotes text that looks like another type."""
 
 
-# PyYAML looks up the type of a plain scalar by its first character; these are the ones that a number can start with.
+# PyYAML looks up the type of a plain scalar by its first character; a number can start with these.
 _NUMBER = list("-+.0123456789")
 _RESOLVERS = {
     "bool": (r"^(true|false|True|False)$", list("tfTF")),
     "int": (r"^[-+]?(0|[1-9]\d*)$", _NUMBER),
     "float": (r"^[-+]?(\d+\.\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$", _NUMBER),
 }
-for _side in (_Loader, _Dumper):  # each gets its own table: PyYAML's is shared by all loaders of the process
+for _side in (_Loader, _Dumper):  # each with its own table, because all loaders of the process share PyYAML's
     _side.yaml_implicit_resolvers = {
         letter: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in _RESOLVERS]
         for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -89,15 +88,15 @@ for _side in (_Loader, _Dumper):  # each gets its own table: PyYAML's is shared 
 
 
 def _unique_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    """The mapping in a node; YAML itself would silently keep the last value of a key that is given twice.
+    """The mapping in a node. Raises MarkedYAMLError for a duplicate key, of which YAML would keep the last value.
 
-    Raises MarkedYAMLError with the place of such a key, and of a value that cannot be a key.
+    Also raises it for a key that is not hashable.
     """
     seen = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, Hashable) or key in seen:
-            problem = f"key {_repr(key)} is {'given twice' if isinstance(key, Hashable) else 'not text'}"
+            problem = f"key {_SHORT.repr(key)} is {'given twice' if isinstance(key, Hashable) else 'not text'}"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
         seen.add(key)
     return loader.construct_mapping(node, deep=True)
@@ -145,8 +144,8 @@ def dump_yaml(value: Any) -> str:
 
 
 def inline_yaml(value: Any) -> str:
-    """``value`` as YAML on one line, as it can follow a key."""
-    # In a list, because PyYAML ends a bare scalar with the end-of-document marker.
+    """``value`` as YAML on one line, to follow a key."""
+    # In a list, because PyYAML adds an end-of-document marker to a bare scalar.
     listed = yaml.dump([_plain(value)], Dumper=_Dumper, default_flow_style=True, sort_keys=False, width=10_000)
     return listed.strip().removeprefix("[").removesuffix("]")
 
@@ -160,23 +159,20 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def nested(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """What ``flatten`` makes flat: ``("training.lr", 5e-4)`` as ``{"training": {"lr": 5e-4}}``; the last one counts."""
+    """The inverse of ``flatten``: ``("training.lr", 5e-4)`` as ``{"training": {"lr": 5e-4}}``; the last one counts."""
     result: dict[str, Any] = {}
     for dotted, value in values:
-        for key in reversed(dotted.split(".")):  # from the innermost one outwards
+        for key in reversed(dotted.split(".")):  # innermost first
             value = {key: value}
         result = merge(result, value)
     return result
 
 
 def places(text: str) -> dict[str, slice]:
-    """Where each value of a YAML text, whose root is a mapping, stands in it, by the dotted keys of ``flatten``.
-
-    A list has one place, whatever is in it.
-    """
+    """The position of each value in a YAML text whose root is a mapping, by dotted key; a list is one value."""
     slices: dict[str, slice] = {}
     waiting: list[tuple[str, Any]] = [("", yaml.compose(text, _Loader))]
-    for prefix, node in waiting:  # which grows while it is read
+    for prefix, node in waiting:  # grows in the loop
         for key, value in node.value:
             if isinstance(value, yaml.MappingNode):
                 waiting.append((f"{prefix}{key.value}.", value))
@@ -186,10 +182,7 @@ def places(text: str) -> dict[str, slice]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` updated with the values of ``over``, mapping by mapping; lists are replaced, not joined.
-
-    Neither argument is changed, but the result shares their values.
-    """
+    """A copy of ``base`` updated with the values of ``over``, mapping by mapping; lists are replaced, not joined."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
@@ -212,10 +205,10 @@ def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
 
 
 def build(schema: type[T], values: Any, where: str, parts: Mapping[str, type] = MappingProxyType({})) -> T:
-    """An instance of the dataclass ``schema`` from plain values, nested dataclasses included.
+    """An instance of the dataclass ``schema`` from plain values, including nested dataclasses.
 
-    Unknown and missing keys, wrong types and impossible values raise a single UserError that names all of them by their
-    dotted keys and begins with ``where``. ``parts`` gives the schemas of fields that are annotated as Any.
+    Raises a single UserError for all unknown and missing keys, wrong types and invalid values, with their dotted keys;
+    it begins with ``where``. parts: the schemas of fields annotated as Any.
     """
     problems: list[str] = []
     result = _build(schema, values, "", problems, parts)
@@ -225,10 +218,9 @@ def build(schema: type[T], values: Any, where: str, parts: Mapping[str, type] = 
 
 
 def require_counts(least: int, config: Any, *names: str) -> None:
-    """For the ``__post_init__`` of a dataclass: raises ValueError for the first of these fields that is not a count.
+    """For ``__post_init__``: raises ValueError for the first of these fields that is neither None nor a count.
 
-    A count is at least ``least`` and at most 10^12, which leaves room for products with it in 64 bits. None, in a field
-    that may be None, is accepted.
+    A count is at least ``least`` and at most 10^12, so that products with it do not overflow 64 bits.
     """
     for name in names:
         value = getattr(config, name)
@@ -239,7 +231,7 @@ def require_counts(least: int, config: Any, *names: str) -> None:
 
 
 def require_fraction(config: Any, *names: str) -> None:
-    """For the ``__post_init__`` of a dataclass: raises ValueError for the first of these fields not in [0, 1)."""
+    """For ``__post_init__``: raises ValueError for the first of these fields that is not in [0, 1)."""
     for name in names:
         value = getattr(config, name)
         if not 0 <= value < 1:
@@ -247,7 +239,7 @@ def require_fraction(config: Any, *names: str) -> None:
 
 
 def unknown_key(prefix: str, key: object, known: Iterable[str]) -> str:
-    """The message about a key that is not one of ``known``: its place, and the nearest known key or all of them."""
+    """The message about an unknown key: its place, and the most similar known key or all of them."""
     known = list(known)
     near = difflib.get_close_matches(str(key), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
@@ -257,7 +249,7 @@ def unknown_key(prefix: str, key: object, known: Iterable[str]) -> str:
 def _build(
     schema: Any, values: Any, path: str, problems: list[str], parts: Mapping[str, type] = MappingProxyType({})
 ) -> Any:
-    """``build`` for the part at ``path``. Where something is wrong, adds it to ``problems`` and returns None."""
+    """``build`` for the part at ``path``; on errors, adds them to ``problems`` and returns None."""
     if not isinstance(values, Mapping):
         problems.append(f"{path or 'the file'}: expected 'key: value' pairs, found {_describe(values)}")
         return None
@@ -274,21 +266,21 @@ def _build(
             made[name] = convert(hints[name], values[name], prefix + name, problems)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             problems.append(f"{prefix}{name}: missing")
-    if len(problems) > before:  # its checks of values would only stumble over what is missing
+    if len(problems) > before:  # __post_init__ needs valid fields
         return None
     try:
         return schema(**made)
-    except ValueError as error:  # raised by the dataclass's own __post_init__: an impossible value
-        # Its message may name several fields as `this`; within a part it has no backquotes, and begins with the part.
+    except ValueError as error:  # raised by __post_init__
+        # The message may have fields in backquotes; within a part they are removed, and the part is its prefix.
         problems.append(prefix + re.sub(r"`(\w+)`", r"\1", str(error)) if prefix else str(error))
         return None
 
 
 def convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
-    """``value`` as the type ``hint``; where it cannot be one, that is added to ``problems`` and None returned.
+    """Convert ``value`` to the type ``hint``; on errors, adds them to ``problems`` and returns None.
 
-    The types are those of configurations: bool, int, float, str, dataclasses, tuples and lists of one type, dict,
-    Literal, and a union of one of these with None or a Literal.
+    Types may be bool, int, float, str, dataclasses, tuples and lists of one type, dict, Literal, and a union of one of
+    these with None or a Literal.
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -297,13 +289,13 @@ def convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
         kind, *literal = (a for a in arguments if a is not type(None))
         if not literal or not isinstance(value, str):
             return convert(kind, value, path, problems)
-        words = typing.get_args(literal[0])  # a number, say, or one of these: int | Literal["auto"]
+        words = typing.get_args(literal[0])  # as in int | Literal["auto"]
         if value in words:
             return value
         problems.append(f"{path}: expected {_NAMES[kind]} or {', '.join(words)}; found {_describe(value)}")
         return None
     if origin is Literal:
-        if value in arguments and not isinstance(value, bool):  # True equals 1, but is not meant by it
+        if value in arguments and not isinstance(value, bool):  # True equals 1
             return value
         problems.append(f"{path}: expected one of {', '.join(map(str, arguments))}; found {_describe(value)}")
     elif dataclasses.is_dataclass(hint):
@@ -332,22 +324,17 @@ _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 def _describe(value: Any) -> str:
-    """A description of a value that is not what was expected, for an error."""
-    return "nothing" if value is None else f"{type(value).__name__} {_repr(value)}"
+    """A description of a value with an unexpected type, for an error."""
+    return "nothing" if value is None else f"{type(value).__name__} {_SHORT.repr(value)}"
 
 
-def _repr(value: Any) -> str:
-    """A short repr of any value: with aliases, a few lines of YAML can stand for billions of items."""
-    return _SHORT.repr(value)
-
-
-_SHORT = reprlib.Repr()
+_SHORT = reprlib.Repr()  # short even if aliases stand for billions of items
 _SHORT.maxlevel = 2
 _SHORT.maxstring = _SHORT.maxother = 200
 
 
 def _plain(value: Any) -> Any:
-    """``value`` with tuples as lists and every mapping as a dict, which are all that a safe dumper knows."""
+    """``value`` with tuples as lists and mappings as dicts, because a safe dumper has no other types."""
     if isinstance(value, Mapping):
         return {key: _plain(v) for key, v in value.items()}
     return [_plain(v) for v in value] if isinstance(value, list | tuple) else value

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,13 +13,13 @@ from typing import Any, Literal
 
 from nmtkit.config import dump_yaml
 from nmtkit.errors import UserError
-from nmtkit.lines import FULL, atomic_write, real_path, report_write_errors, sync
+from nmtkit.lines import FULL, real_path, report_write_errors, sync, write_file
 
-# Increased when an older nmtkit would misread a new folder without an error; nmtkit then reads both formats. A new
-# configuration key is no reason, because older versions reject unknown keys.
+# Increased when an older nmtkit would misread a new folder without an error; the new nmtkit then reads both formats. A
+# new configuration key is no reason, because older versions reject unknown keys.
 FORMAT_VERSION = "1"
 
-# CRC-32 of every file is verified when it is loaded. It protects against bad disks and truncated copies, not attacks.
+# CRC-32s, verified when files are loaded, against bad disks and truncated copies, not attacks.
 CHECKSUMS = "checksums.json"
 _BLOCK = 1 << 20  # bytes; a block that fits into the core's cache is four times as fast
 
@@ -35,7 +34,7 @@ SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Paths of the files of text processing, the same in data folders and model folders."""
+    """Paths of the text processing files of data folders and model folders."""
 
     folder: Path
 
@@ -69,18 +68,14 @@ class TextFiles:
         """The models that ``nmtkit prep`` may learn from the text of a side."""
         return self.merges(side), self.sentencepieces(side), self.truecasing(side)
 
-    def prepared(self) -> Iterator[Path]:
-        """The files that ``nmtkit prep`` may write."""
-        yield self.settings
-        yield from map(self.merges, SIDES)
-        yield from map(self.sentencepieces, SIDES)
-        yield from map(self.truecasing, SIDES)
+    def prepared(self) -> list[Path]:
+        """The settings and models that ``nmtkit prep`` may write."""
+        kinds = (self.merges, self.sentencepieces, self.truecasing)
+        return [self.settings, *(path(side) for path in kinds for side in SIDES)]
 
-    def all(self) -> Iterator[Path]:
+    def all(self) -> list[Path]:
         """All files of text processing, existing or not."""
-        yield from self.prepared()
-        yield from map(self.vocabulary, SIDES)
-        yield self.lexicon
+        return [*self.prepared(), *map(self.vocabulary, SIDES), self.lexicon]
 
 
 # Written by ``nmtkit align``; prep deletes them because they belong to one text.
@@ -99,7 +94,7 @@ class _File:
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The file names of a model folder, and what can be read from it without loading weights.
+    """The files of a model folder, and everything that needs no loaded weights.
 
     A run, an average and a member of an ensemble have ``config``, ``text`` and ``checkpoint``; a run also has its
     history. An ensemble has ``bundle`` and ``members`` instead.
@@ -115,8 +110,7 @@ class ModelFolder:
     def at(cls, path: Path, checkpoint: str | None = None) -> "ModelFolder":
         """The model at ``path``: a model folder, or a checkpoint's folder in it such as run/checkpoints/step-876.
 
-        checkpoint: best, last or the number of an update. Raises UserError listing the existing checkpoints if it does
-        not exist.
+        checkpoint: best, last or an update. Raises UserError with the existing checkpoints if it does not exist.
         """
         real = real_path(path)  # resolves links and a relative step-876
         folder = cls(path)
@@ -143,13 +137,11 @@ class ModelFolder:
         """``update`` if it has a checkpoint; otherwise raises a UserError that begins with ``wanted``."""
         updates = self.updates()
         best = self.best_update()
-        if update is None or update not in updates:
-            shown = ", ".join(map(str, updates[-_SHOWN:]))
-            more = "..., " if len(updates) > _SHOWN else ""
-            raise UserError(
-                f"{wanted}: does not exist; the checkpoints of {self.path} are {more}{shown}, the best is {best}"
-            )
-        return update
+        if update in updates:
+            return update
+        names = list(map(str, updates))
+        shown = ", ".join(names if len(names) <= _SHOWN else ["...", *names[-_SHOWN:]])
+        raise UserError(f"{wanted}: does not exist; the checkpoints of {self.path} are {shown}, the best is {best}")
 
     config = _File("config.yaml")  # the experiment with every value resolved
     format_version = _File("format_version")
@@ -211,7 +203,7 @@ class ModelFolder:
         # An average has one checkpoint and no ranking.
         updates = self.best_updates() or self.updates()[::-1]
         if not updates:
-            raise UserError(f"{self.path}: no checkpoint yet; nmtkit train makes one")
+            raise UserError(f"{self.path}: has no checkpoint yet; nmtkit train makes one")
         return updates[0]
 
     def chosen_weights(self) -> Path:
@@ -220,43 +212,37 @@ class ModelFolder:
         return self.weights(self.best_update() if self.update is None else self.update)
 
     def check(self) -> None:
-        """Raise UserError unless this is an undamaged folder of a single model in a format that this version reads.
+        """Raise UserError unless this is an undamaged folder of a single model in the format of this version.
 
         Weights are verified when they are loaded.
         """
         if self.members.is_dir():
-            raise UserError(f"{self.path}: an ensemble, where one model is needed; its members are in {self.members}")
+            raise UserError(f"{self.path}: an ensemble, not a single model; its members are in {self.members}")
         if not self.config.exists():
             raise UserError(f"{self.path}: not a model folder (no {self.config.name}); `nmtkit train` makes one")
         version = read_text(self.format_version).strip()[:20]
         if version != FORMAT_VERSION:
-            raise UserError(
-                f"{self.path}: format_version is {version or 'missing'}, this nmtkit reads {FORMAT_VERSION}"
-            )
+            raise UserError(f"{self.path}: format_version is {version or 'missing'}, but nmtkit reads {FORMAT_VERSION}")
         self.check_sums()
 
     def check_sums(self) -> None:
         """Raise UserError if a file has changed since its checksum was written."""
         if changed := changed_file(self.path):
-            raise UserError(
-                f"{changed}: does not match its checksum: damaged, changed or missing; copy it again, or, if the "
-                f"change is intended, delete {self.path / CHECKSUMS}"
-            )
+            remedy = f"copy it again or, if the change is intended, delete {self.path / CHECKSUMS}"
+            raise UserError(f"{changed}: does not match its checksum: damaged, changed or missing; {remedy}")
 
     def check_replaceable(self) -> None:
-        """Raise UserError if this folder holds a run or other files, so that no model may be written in its place."""
+        """Raise UserError if this folder holds a run or other files, which must not be replaced by a model."""
         foreign = any(self.path.glob("*")) and not self.config.exists()
         if foreign or any(self.checkpoints.glob(f"*/{self.trainer(0).name}")):
-            raise UserError(
-                f"{self}: holds a run or other files, which would be replaced; give another `output` folder"
-            )
+            raise UserError(f"{self}: holds a run or other files; give another `output` folder")
 
     def seal(self) -> None:
         """Write the checksums of all files except weights that translation or resuming depends on."""
         write_checksums(self.path, self._sums())
 
     def unseal(self) -> None:
-        """Delete the checksums before files are rewritten, so that a killed process leaves no wrong ones."""
+        """Delete the checksums, before files are rewritten, so that a killed process leaves no wrong ones."""
         (self.path / CHECKSUMS).unlink(missing_ok=True)
 
     def _sums(self) -> dict[str, int]:
@@ -266,17 +252,13 @@ class ModelFolder:
 
     def write_config(self, values: Any) -> None:
         """Write the resolved configuration and the format version; call ``seal`` afterwards."""
-        # The old checksums would be wrong between the two writes.
         self.unseal()
-        with atomic_write(self.config) as file:
-            file.write(dump_yaml(values))
-        with atomic_write(self.format_version) as file:
-            file.write(FORMAT_VERSION + "\n")
+        write_file(self.config, dump_yaml(values))
+        write_file(self.format_version, FORMAT_VERSION + "\n")
 
     def write_ranking(self, best: Sequence[Sequence[float]]) -> None:
         """Write the ranking; ``best`` has the update and metric of each checkpoint, best first."""
-        with atomic_write(self.ranking) as file:
-            file.writelines(f"step-{int(update)}\t{metric:.6g}\n" for update, metric, *_ in best)
+        write_file(self.ranking, "".join(f"step-{int(update)}\t{metric:.6g}\n" for update, metric, *_ in best))
 
     def copy_settings(self, output: "ModelFolder") -> None:
         """Copy every file but weights and history to ``output``. Raises UserError if a file cannot be copied."""
@@ -285,8 +267,7 @@ class ModelFolder:
         left_out = {CHECKSUMS, *(path.name for path in history)}
         output.path.mkdir(parents=True, exist_ok=True)
         for file in self.path.iterdir():
-            # A blacklist, so that the user's own files are copied too. No subfolder but checkpoints belongs to a model:
-            # it may be TensorBoard's, or ``output`` itself.
+            # The user's own files are copied too, but no folders: they may be TensorBoard's, or ``output`` itself.
             if file.name in left_out or file.is_dir():
                 continue
             try:
@@ -296,7 +277,7 @@ class ModelFolder:
         write_checksums(output.path, self._sums())  # of the source, so that a damaged copy is detected
 
     def copy_model(self, output: "ModelFolder") -> None:
-        """Copy all files needed for translation to ``output``, with the weights of the selected checkpoint only."""
+        """Copy all files that translation needs to ``output``, with the weights of the selected checkpoint only."""
         weights = self.chosen_weights()
         self.copy_settings(output)
         target = output.checkpoints / weights.parent.name
@@ -306,18 +287,17 @@ class ModelFolder:
 
     @contextmanager
     def replaced(self) -> Iterator["ModelFolder"]:
-        """A temporary folder to write a model to; it replaces this model folder when the block ends.
+        """A temporary folder for a model, which replaces this model when the block ends.
 
-        Files that are no part of a model stay. On an error the old model is unchanged and the new one is deleted.
-        Raises UserError if the disk is full.
+        Other files stay. After an error the old model is unchanged. Raises UserError if the disk is full.
         """
-        # Follow links: the rename must stay on one disk, and a link to the model must survive.
+        # Links are followed, because a link must stay and a rename must not change disks.
         final = real_path(self.path)
         new = ModelFolder(final.with_name(f".{final.name}.{os.getpid()}.tmp"))
         with report_write_errors(self.path):
             new.path.mkdir(parents=True)
         try:
-            # Other errors than a full disk may come from files that the caller reads.
+            # Other errors may be of files that the caller reads.
             with report_write_errors(self.path, only=FULL):
                 yield new
             with report_write_errors(self.path):
@@ -328,7 +308,7 @@ class ModelFolder:
                     shutil.rmtree(old, ignore_errors=True)
                 for file in self.text.all():
                     file.unlink(missing_ok=True)
-                # Weights last: if the process is killed here, the folder has no checkpoint.
+                # Weights last, so that a killed process leaves no checkpoint without its other files.
                 for entry in sorted(new.path.iterdir(), key=lambda entry: entry.name == self.checkpoints.name):
                     os.replace(entry, final / entry.name)
                 sync(final)
@@ -357,33 +337,26 @@ def crc32(path: Path) -> int:
 
 def write_checksums(folder: Path, sums: Mapping[str, int]) -> None:
     """Write the CRC-32 of files in ``folder``, by name."""
-    with atomic_write(folder / CHECKSUMS) as file:
-        file.write(json.dumps({name: f"{crc:08x}" for name, crc in sums.items()}, indent=1) + "\n")
+    write_file(folder / CHECKSUMS, json.dumps({name: f"{crc:08x}" for name, crc in sums.items()}, indent=1) + "\n")
 
 
 def check_regular(folder: Path) -> None:
-    """Raise UserError if a file of ``folder`` is a pipe or a device, or a link to one: reading it might never end."""
+    """Raise UserError if ``folder`` has a pipe, a device or a link to one: reading it might never end."""
     try:
         paths = list(folder.iterdir()) if folder.is_dir() else []
-        endless = next((path for path in paths if _endless(path.stat().st_mode if path.exists() else 0)), None)
+        endless = next(
+            (path for path in paths if path.is_fifo() or path.is_char_device() or path.is_block_device()), None
+        )
     except OSError as error:
         raise UserError(f"{folder}: cannot be read: {error.strerror}") from None
     if endless:
-        raise UserError(
-            f"{endless}: a pipe or a device, where only files are read; replace it with a file, or delete it"
-        )
-
-
-def _endless(mode: int) -> bool:
-    """Whether reading from what has this mode can block or go on for ever."""
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+        raise UserError(f"{endless}: a pipe or a device, not a file; replace it with a file, or delete it")
 
 
 def changed_file(folder: Path) -> Path | None:
-    """The first file of ``folder`` that is missing or differs from its checksum; None if all match.
+    """The first file of ``folder`` that is missing or differs from its checksum, or None.
 
-    Folders without checksums (nmtkit 0.1) pass. Raises UserError if the checksums cannot be read, and for a pipe or
-    device among the files.
+    nmtkit 0.1 wrote no checksums. Raises UserError if they cannot be read, and for a pipe or device among the files.
     """
     check_regular(folder)
     path = folder / CHECKSUMS

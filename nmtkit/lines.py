@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ import zstandard
 from nmtkit.errors import UserError
 
 _BLOCK = 1 << 17
+_OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".zst": zstandard.open}  # by suffix
 _COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
@@ -38,8 +39,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full
 def raw_lines(path: Path | str) -> Iterator[bytes]:
     """The lines of a file as bytes, \\n included. "-" is standard input; .gz and .zst files are decompressed.
 
-    FILE.tsv:2, or FILE.tsv.gz:2, is the second column of FILE.tsv. Raises UserError if the file cannot be read, is
-    damaged, or has a line without that column.
+    FILE.tsv:2 is the second column of FILE.tsv. Raises UserError if the file cannot be read, is damaged, or lacks the
+    column in a line.
     """
     file, column = file_of(path)
     return _lines_of_file(file) if column is None else _column(file, column)
@@ -68,15 +69,14 @@ def _column(path: Path, column: int) -> Iterator[bytes]:
 
 def _lines_of_file(path: Path) -> Iterator[bytes]:
     """The lines of a file, decompressed by suffix. Raises UserError if it cannot be read or is damaged."""
-    suffix = path.suffix
     try:
         if str(path) == "-":
             if sys.stdin is None:
                 raise UserError("standard input is closed; name a file")
             yield from sys.stdin.buffer
-        elif suffix == ".zst":
+        elif path.suffix == ".zst":
             yield from _zstd_lines(path)
-        elif suffix == ".gz":
+        elif path.suffix == ".gz":
             with gzip.open(path) as unpacked, io.BufferedReader(cast(io.RawIOBase, unpacked), _BLOCK) as file:
                 yield from file
         else:
@@ -107,10 +107,9 @@ def _zstd_lines(path: Path) -> Iterator[bytes]:
 
 
 def read_lines(path: Path | str) -> Iterator[str]:
-    """The lines of a UTF-8 file without \\n or \\r\\n, and without a byte order mark at the start of the file.
+    """The lines of a UTF-8 file, without \\n or \\r\\n, and without a byte order mark; a last line needs no \\n.
 
-    A last line without \\n counts. Raises UserError if the file cannot be read, and with file and line if it is not
-    UTF-8.
+    Raises UserError if the file cannot be read or is not UTF-8.
     """
     for number, raw in enumerate(raw_lines(path), 1):
         yield parse_line(raw, path, number)
@@ -123,33 +122,28 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
         line = content.decode("utf-8")
     except UnicodeDecodeError as error:
         place = "standard input" if str(path) == "-" else path
-        raise UserError(
-            f"{place}:{number}: byte 0x{content[error.start]:02X} is not UTF-8; {conversion(content)}"
-        ) from None
+        problem = f"byte 0x{content[error.start]:02X} is not UTF-8"
+        raise UserError(f"{place}:{number}: {problem}; {conversion(content)}") from None
     return _without_mark(line, number)
 
 
 def conversion(line: bytes) -> str:
-    """How to convert a file to UTF-8, judged by a line of it, preferably the first.
+    """Advice how to convert a file to UTF-8, from a line of it, preferably the first.
 
-    A byte order mark, or zeros in more than a quarter of the bytes, means UTF-16; anything else is taken for Latin-1.
+    A byte order mark, or more than a quarter of zeros, means UTF-16; anything else is taken for Latin-1.
     """
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
     return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'latin1'} -t utf-8"
 
 
 def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T, str]]:
-    """Each line with the corresponding line of ``path``; raises UserError where either ends first.
-
-    place: the name of ``lines`` in messages.
-    """
-    # Not zip(strict=True): the message names the file and the line, and the input may be a dialogue without an end.
+    """Each of ``lines`` (``place`` in messages) with its line of ``path``. Raises UserError if either has more."""
+    # Not zip(strict=True): the message names file and line, and a dialogue is answered line by line.
     others, number = read_lines(path), 0
-    # One line ahead of neither: what comes from a dialogue is answered before the next line is read.
     for line in lines:
         other = next(others, None)
         if other is None:
-            raise UserError(f"{path}: ends after {number} lines, but {place} goes on; make them correspond")
+            raise UserError(f"{path}: has only {number} lines, fewer than {place}; make them correspond")
         number += 1
         yield line, other
     if next(others, None) is not None:
@@ -181,21 +175,27 @@ def atomic_write(path: Path | str, mode: Literal["w"] = "w") -> AbstractContextM
 @overload
 def atomic_write(path: Path | str, mode: Literal["wb"]) -> AbstractContextManager[BinaryIO]: ...
 def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractContextManager[IO[Any]]:
-    """A file that appears under its name when it is complete and on disk; an error leaves nothing behind.
+    """A temporary file that is renamed to ``path`` when it is complete and on disk, or deleted after an error.
 
-    Text is UTF-8 with \\n; .gz and .zst are compressed. The target of a symbolic link is replaced, the mode of an
-    existing file kept. Devices and named pipes are written directly. Raises UserError if the file cannot be written.
+    Text is UTF-8 with \\n; .gz and .zst are compressed. The target of a symbolic link is replaced, and the mode of an
+    existing file is kept. Devices and named pipes are written directly. Raises UserError if it cannot be written.
     """
     path = Path(path)
-    # /dev/stdout may be redirected to a file, which must not be replaced.
+    # /dev/stdout may be a file, which must not be replaced.
     streams = path.parent in _DEVICES or (path.exists() and not path.is_file() and not path.is_dir())
     return _stream(path, mode) if streams else _atomic_write(real_path(path) if path.is_symlink() else path, mode)
 
 
+def write_file(path: Path, content: str | bytes | memoryview) -> None:
+    """Write a file with ``atomic_write``. Raises UserError if it cannot be written."""
+    mode: Any = "w" if isinstance(content, str) else "wb"
+    with atomic_write(path, mode) as file:
+        file.write(content)
+
+
 def copy_file(source: Path, copy: Path) -> None:
     """Copy a file with ``atomic_write``. Raises UserError if it cannot be written."""
-    with atomic_write(copy, "wb") as file:
-        file.write(source.read_bytes())
+    write_file(copy, source.read_bytes())
 
 
 def real_path(path: Path) -> Path:
@@ -219,12 +219,12 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     with report_write_errors(path):
         opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix, "wt")  # noqa: SIM115
     try:
-        if path.exists():  # before writing, so that the new file is never readable by more users than the old one
+        if path.exists():  # before writing: no user may read the new file who could not read the old one
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         with report_write_errors(path, only=FULL), opened as file:
             yield file
         with report_write_errors(path):
-            # Content before name: a power failure must not leave an empty file.
+            # Content before name, so that a power failure leaves no empty file.
             sync(temporary)
             os.replace(temporary, path)
             sync(path.parent)
@@ -235,11 +235,7 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
 
 def _open_text(path: Path, suffix: str, mode: Literal["wt", "at"]) -> TextIO:
     """A UTF-8 text file with \\n, compressed according to ``suffix``, the suffix of the final name."""
-    if suffix == ".gz":
-        return cast(TextIO, gzip.open(path, mode, encoding="utf-8", newline="\n"))
-    if suffix == ".zst":
-        return cast(TextIO, zstandard.open(path, mode, encoding="utf-8", newline="\n"))
-    return open(path, mode, encoding="utf-8", newline="\n")
+    return cast(TextIO, _OPEN.get(suffix, open)(path, mode, encoding="utf-8", newline="\n"))
 
 
 def sync(path: Path) -> None:
@@ -266,7 +262,7 @@ def report_write_errors(path: Path, only: tuple[int, ...] = ()) -> Iterator[None
 
 @contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """A new temporary folder inside ``folder``, which is created if needed; folders of killed processes are deleted."""
+    """A temporary folder in ``folder``, which is created if needed; those of killed processes are deleted."""
     with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(".new-*") if POSIX else ():
@@ -278,10 +274,9 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 
 
 def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
-    """Move the finished files ``names`` from ``staging`` to ``folder``; names missing from ``staging`` are deleted.
+    """Move the files ``names`` from ``staging`` to ``folder``, and delete those that ``staging`` lacks.
 
-    The last name marks a complete folder: it is deleted first and moved last, so that an interrupted move leaves an
-    unfinished folder, not a mixture.
+    The last name marks a complete folder: it is deleted first and moved last, so an interrupted move is recognised.
     """
     (folder / names[-1]).unlink(missing_ok=True)
     for name in names:
@@ -297,9 +292,9 @@ def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
 def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
     """Lock ``folder``, which is created if needed, against other programs that write there.
 
-    shared: other processes may hold the lock too if they share it. The lock is an flock on the file ``.lock``; its
-    holder may delete it with the folder, and the system releases it when a process dies. Raises UserError with
-    ``program`` and its process id if the lock is taken.
+    shared: processes that share the lock may hold it together. It is an flock on the file ``.lock``, which the holder
+    may delete with the folder, and which ends with the process. Raises UserError with ``program`` and its process id if
+    the lock is taken.
     """
     path = folder / ".lock"
     with report_write_errors(folder):
@@ -314,7 +309,7 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-            # The previous holder may have deleted the file after it was opened here.
+            # The previous holder may have deleted the file that was opened here.
             free = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
         except BlockingIOError:
             free = False
@@ -323,10 +318,8 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
             free = True
         if not free:
             file.seek(0)
-            raise UserError(
-                f"{folder}: another {program} (process {file.read().decode() or '?'}) is writing there; wait until it "
-                "ends, stop it, or choose another folder"
-            )
+            other = f"another {program} (process {file.read().decode() or '?'})"
+            raise UserError(f"{folder}: {other} is writing there; wait, stop it or choose another folder")
         with suppress(OSError):  # the process id is for the message only, and the disk may be full
             file.truncate(0)
             file.write(str(os.getpid()).encode())

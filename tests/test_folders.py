@@ -83,7 +83,7 @@ def test_what_has_no_checkpoint_to_choose_says_so(run: ModelFolder) -> None:
         ModelFolder.at(Path("empty"), "last")
     ModelFolder(Path("empty")).write_config({})
     for path, checkpoint in (("empty", "last"), ("empty", "10"), ("empty/checkpoints/step-10", None)):
-        with pytest.raises(UserError, match=r"^empty: no checkpoint yet; nmtkit train makes one$"):
+        with pytest.raises(UserError, match=r"^empty: has no checkpoint yet; nmtkit train makes one$"):
             ModelFolder.at(Path(path), checkpoint)
     (Path("empty") / "ensemble.yaml").touch()
     with pytest.raises(

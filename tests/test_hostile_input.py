@@ -226,7 +226,7 @@ def test_a_model_folder_with_a_pipe_or_a_device_is_refused(
     endless(model / name)
     assert ModelFolder(model).best_update() == 1  # reads the ranking before the folder is checked
     for selected in (None, "best"):
-        with pytest.raises(UserError, match=f"model/{name}: a pipe or a device, where only files are read") as refused:
+        with pytest.raises(UserError, match=f"model/{name}: a pipe or a device, not a file") as refused:
             nmtkit.load(model, "cpu", checkpoint=selected)
         assert "\n" not in str(refused.value)
 
@@ -244,7 +244,7 @@ def test_a_data_folder_with_a_pipe_is_refused(name: str, folder: Path, tmp_path:
         lambda: verify(data),
     ]
     for read in readers:
-        with pytest.raises(UserError, match=f"data/{name}: a pipe or a device, where only files are read"):
+        with pytest.raises(UserError, match=f"data/{name}: a pipe or a device, not a file"):
             read()
 
 

@@ -21,16 +21,12 @@ def align_with_eflomal(src: Path, tgt: Path, forward: Path, reverse: Path) -> No
     beside_python = str(Path(sys.executable).parent)  # pip's folder, even if the environment is not activated
     program = shutil.which(_PROGRAM, path=os.pathsep.join([beside_python, os.environ.get("PATH", os.defpath)]))
     if program is None:
-        raise UserError(
-            f"the aligner {_PROGRAM} is not installed; install it with `pip install 'nmtkit[align]'` (it needs a C "
-            "compiler), or use any other aligner and pass its output as `pharaoh`"
-        )
+        remedy = "pip install 'nmtkit[align]' (needs a C compiler), or pass another aligner's output as `pharaoh`"
+        raise UserError(f"the aligner {_PROGRAM} is not installed; {remedy}")
     command = [program, "--overwrite", *map(str, ("-s", src, "-t", tgt, "-f", forward, "-r", reverse))]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     lines = count_lines(src)
     if done.returncode or any(not path.exists() or count_lines(path) != lines for path in (forward, reverse)):
         last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
-        raise UserError(
-            f"{program} failed with status {done.returncode}: {last or 'no message'}; "
-            "fix that, or pass another aligner's output as `pharaoh`"
-        )
+        reason = f"status {done.returncode}: {last or 'no message'}"
+        raise UserError(f"{program} failed with {reason}; fix that, or pass another aligner's output as `pharaoh`")

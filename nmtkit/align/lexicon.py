@@ -39,10 +39,7 @@ def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
 
 
 def load_translations(path: Path, most: int) -> dict[str, dict[str, float]]:
-    """The ``most`` most probable translations of each source word with their probabilities, best first.
-
-    Raises UserError for any other line.
-    """
+    """The ``most`` best translations of each source word with their probabilities. Raises UserError for other lines."""
     entries: dict[str, list[tuple[float, str]]] = {}
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -51,10 +48,8 @@ def load_translations(path: Path, most: int) -> dict[str, dict[str, float]]:
             if [src, tgt] != f"{src} {tgt}".split() or not 0 < float(probability) <= 1 or int(count) < 1:
                 raise ValueError
         except ValueError:
-            raise UserError(
-                f"{path}:{number}: expected source word, target word, probability and count with tabs between, "
-                f"as nmtkit align writes them; found {line!r}"
-            ) from None
+            expected = "expected source word, target word, probability and count, separated by tabs"
+            raise UserError(f"{path}:{number}: {expected}; found {line!r}") from None
         entries.setdefault(src, []).append((float(probability), tgt))
     return {
         src: {tgt: probability for probability, tgt in heapq.nlargest(most, translations, key=itemgetter(0))}

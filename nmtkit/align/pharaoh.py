@@ -12,7 +12,7 @@ Link = tuple[int, int]  # source word, target word
 
 # At most nine digits: Python refuses to parse numbers of thousands of digits.
 _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
-_GOLD_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
+_GOLD_LINK = re.compile(r"([0-9]{1,9})[-p]([0-9]{1,9})")
 
 
 class Gold(NamedTuple):
@@ -29,11 +29,16 @@ def format_links(links: Iterable[Link]) -> str:
 
 def parse_links(line: str, path: Path | str, number: int) -> list[Link]:
     """The links of line ``number`` of ``path``. Raises UserError for anything else."""
+    return _parsed(_LINK, line.split(), path, number, "links source-target counted from 0, as 0-0 1-2")
+
+
+def _parsed(link: re.Pattern[str], texts: list[str], path: Path | str, number: int, expected: str) -> list[Link]:
+    """The links in ``texts``. Raises UserError for anything else."""
     links = []
-    for text in line.split():
-        match = _LINK.fullmatch(text)
+    for text in texts:
+        match = link.fullmatch(text)
         if not match:
-            raise UserError(f"{path}:{number}: expected links source-target counted from 0, as 0-0 1-2; found {text!r}")
+            raise UserError(f"{path}:{number}: expected {expected}; found {text!r}")
         links.append((int(match[1]), int(match[2])))
     return links
 
@@ -42,10 +47,8 @@ def check_links(links: Iterable[Link], src: int, tgt: int, path: Path | str, num
     """Raise UserError for a link outside a sentence pair of ``src`` and ``tgt`` words."""
     for s, t in links:
         if s >= src or t >= tgt:
-            raise UserError(
-                f"{path}:{number}: the link {s}-{t} is outside its pair of {src} and {tgt} words; "
-                "align the same words, and count from 0"
-            )
+            link = f"the link {s}-{t} is outside its pair of {src} and {tgt} words"
+            raise UserError(f"{path}:{number}: {link}; align the same words, and count from 0")
 
 
 def read_alignment(path: Path) -> Iterator[list[Link]]:
@@ -57,13 +60,6 @@ def read_alignment(path: Path) -> Iterator[list[Link]]:
 def read_gold(path: Path) -> Iterator[Gold]:
     """The gold links of each pair: ``1-2`` is sure, ``1p2`` possible. Raises UserError for anything else."""
     for number, line in enumerate(read_lines(path), 1):
-        gold = Gold(set(), set())
-        for text in line.split():
-            match = _GOLD_LINK.fullmatch(text)
-            if not match:
-                raise UserError(f"{path}:{number}: expected sure links as 1-2 and possible ones as 1p2; found {text!r}")
-            link = int(match[1]), int(match[3])
-            gold.possible.add(link)
-            if match[2] == "-":
-                gold.sure.add(link)
-        yield gold
+        texts = line.split()
+        links = _parsed(_GOLD_LINK, texts, path, number, "sure links as 1-2 and possible ones as 1p2")
+        yield Gold({link for link, text in zip(links, texts, strict=True) if "-" in text}, set(links))

@@ -1,7 +1,7 @@
 """Unknown words: their source positions and replacements (PosUnk, Luong et al. 2015).
 
 An unknown target word at position j aligned to the source word at i is ``unkpos_d`` with d = j - i if |d| <= 7, else
-``unkpos_null``. Positions count words of the sentence.
+``unkpos_null``. Positions are in words.
 """
 
 import math
@@ -24,7 +24,7 @@ _DISTANCES = {spelling: d for d, spelling in enumerate(UNKPOS[:-1], -FARTHEST)}
 _NULL = UNKPOS[-1]
 
 LEAST = 0.02  # minimum attention weight for a source word to be a candidate
-_LEAST_WEIGHT = 0.055  # minimum weight of a source word; even if it is linked to known words only, links may be wrong
+_LEAST_WEIGHT = 0.055  # minimum weight of a source word, because links to known words only may be wrong
 _NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance from an explicit position
 
 _SENTENCE_END = frozenset(".?!")
@@ -79,8 +79,8 @@ def replace_unknown(
 ) -> tuple[list[str], list[Replacement]]:
     """Replace each unknown word of ``target`` by the lexicon's translation of its source word, else by a copy of it.
 
-    The papers' rule: ``unkpos_d`` gives the source position, a plain ``<unk>`` takes it from ``links``; without one,
-    ``<unk>`` stays. ``read``: source words as in the lexicon; ``written``: as the user typed them.
+    The papers' rule: the source position is that of ``unkpos_d``, or of a link for ``<unk>``, which stays if it has
+    none. read: source words as in the lexicon; written: as the user typed them.
     """
     named = _named(target, links, len(read))
     entries = {s: lexicon[read[s]] for s in named.values() if read[s] in lexicon}
@@ -90,13 +90,12 @@ def replace_unknown(
 
 @dataclass(frozen=True)
 class Matcher:
-    """Replaces unknown words like ``replace_unknown``, but matches them to source words that they can come from.
+    """Replaces unknown words like ``replace_unknown``, but matches them to plausible source words.
 
-    An unknown target word cannot come from a source word whose translation is a known target word: the model would have
-    written that. With a recurrent encoder, attention is often off by one word. If no other source word is left, one
-    whose best translation is known may have others that are unknown; it is weighted by the share of its links that go
-    to unknown words. Numbers and addresses are copied. The first word of a source sentence is looked up in lower case
-    if the lexicon lacks it.
+    A source word whose translation is a known target word is not plausible: the model would have written that. (The
+    attention of a recurrent encoder is often off by one word.) Only if no other source word is left, it is matched too,
+    weighted by the share of its links to unknown words. Numbers and addresses are copied. The first word of a source
+    sentence is looked up in lower case if the lexicon lacks it.
     """
 
     lexicon: Lexicon
@@ -112,7 +111,7 @@ class Matcher:
     def weights(self) -> Mapping[str, float]:
         """The weight of each source word of the lexicon: the square root of the share of its links to unknown words.
 
-        The square root, because attention is more reliable; chosen on development text.
+        The square root, chosen on development text, because attention is more reliable.
         """
         shares = {
             word: 1 - sum(probability for translation, probability in translations.items() if translation in self.known)
@@ -130,8 +129,8 @@ class Matcher:
     ) -> tuple[list[str], list[Replacement]]:
         """``target`` with its unknown words replaced. links, read and written: as in ``replace_unknown``.
 
-        looks: attention weights (S + 1,) of unknown words by target position, the end-of-sentence mark last. The
-        positions of other unknown words come from symbols of ``UNKPOS`` or from ``links``.
+        looks: attention weights (S + 1,) of unknown words by target position, the end-of-sentence mark last. Other
+        unknown words have positions from symbols of ``UNKPOS`` or ``links``.
         """
         # Runs for every line, so most words cost one set or dictionary lookup.
         best, explained, known = self.lexicon.best, self._explained, self.known
@@ -168,10 +167,9 @@ class Matcher:
 
 
 def match(looks: Mapping[int, Sequence[float]], weights: Mapping[int, float]) -> dict[int, int]:
-    """The source position of each unknown target word, as far as there are enough candidates.
+    """The source positions of unknown target words, matched greedily by attention weight times ``weights``.
 
-    Greedy matching by decreasing attention weight times ``weights``; each source word is used at most once, and only
-    with an attention weight of at least ``LEAST``.
+    Each source word is used at most once, and only with an attention weight of at least ``LEAST``.
     """
     pairs = [(-row[s] * w, t, s) for t, row in looks.items() for s, w in weights.items() if row[s] >= LEAST]
     origins, used = dict[int, int](), set[int]()
@@ -197,14 +195,12 @@ def respelled(
     split: Sequence[bool],
     lexicon: Lexicon,
 ) -> dict[int, tuple[int, int]]:
-    """Names of a source (S words) misspelled by a subword model, with the target range (end excluded) to copy them to.
+    """Names of a source (S words) that a subword model may misspell, with the target range (end excluded) to copy to.
 
-    A name is a capitalised word that is ``split`` (S,) into subwords and not in the lexicon: the model has hardly seen
-    it and guesses its spelling. Its copy replaces the target word with the highest attention weight on it, and the
-    neighbours that attend to it too. Words that are lexicon translations of other source words stay, and names that are
-    already in the target are skipped.
-
-    looks (T, S): attention weights. read, written (S,): as in ``replace_unknown``.
+    A name is a capitalised word that is ``split`` (S,) into subwords and not in the lexicon: the model has rarely seen
+    it and guesses its spelling. Its copy replaces the target word with the highest attention weight on it and the
+    neighbours that attend to it too, but no lexicon translations of other source words. Names that are already in the
+    target are skipped. looks (T, S): attention weights. read, written (S,): as in ``replace_unknown``.
     """
     best = lexicon.best
     names = [s for s, word in enumerate(written) if split[s] and word[0].isupper() and word not in target]
@@ -229,15 +225,15 @@ def respelled(
 
 
 def most_looked_at(looks: Mapping[int, Sequence[float]]) -> list[Link]:
-    """Links from target words to their source words of highest attention weight; ``looks`` has the weights (S + 1,).
+    """Links of target words to the source words of highest attention weight; ``looks`` has the weights (S + 1,).
 
-    There is no link if the highest weight is on the end-of-sentence mark, which comes last.
+    There is none if the highest weight is on the end-of-sentence mark, the last.
     """
     return [(s, t) for t, row in looks.items() if (s := row.index(max(row))) < len(row) - 1]
 
 
 def nearness(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, list[float]]:
-    """Pseudo-attention (S,) of unknown words with an explicit position: 1 there, less beside it."""
+    """Pseudo-attention (S,) of unknown words with an explicit position: 1 there, less near it."""
     places = [(t, s) for s, t in links if target[t] == SPELLINGS[UNK]]
     places += [(t, _place(word, t)) for t, word in enumerate(target) if word in _DISTANCES]
     looks = dict[int, list[float]]()
@@ -266,9 +262,9 @@ def _replaced(
     written: Sequence[str],
     capitals: bool,
 ) -> tuple[list[str], list[Replacement]]:
-    """``target`` with every unknown word replaced by the lexicon's entry of its origin, else by the word as typed.
+    """``target`` with every unknown word replaced by the lexicon's entry of its origin, else by a copy.
 
-    entries: by source position. capitals: an entry gets a capital at the start of a sentence.
+    entries: by source position. capitals: an entry at the start of a sentence gets a capital.
     """
     words, replacements = list(target), list[Replacement]()
     for t, s in origins.items():

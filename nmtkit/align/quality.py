@@ -7,10 +7,7 @@ from nmtkit.align.pharaoh import Gold, Link
 
 
 class Quality(NamedTuple):
-    """Figures over all sentence pairs: A are the links of the alignment, S the sure gold links, P the possible ones.
-
-    S is a subset of P.
-    """
+    """Figures over all sentence pairs: A are alignment links, S sure gold links, P possible ones, which include S."""
 
     precision: float  # |A & P| / |A|
     recall: float  # |A & S| / |S|

@@ -56,7 +56,7 @@ class AlignmentReport:
 
 
 def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> AlignmentReport:
-    """Align the training and development text of a data folder with eflomal, and count a lexicon from the links.
+    """Align training and development text of a data folder with eflomal, and count a lexicon from the links.
 
     The lexicon has the pairs linked more than ``threshold`` times. Raises UserError if eflomal is missing or fails.
     """
@@ -87,19 +87,14 @@ def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentRepo
         raise UserError(f"{pharaoh}: no such file")
     aligned, pairs = count_lines(pharaoh), count_lines(folder / "train.src")
     if aligned != pairs:
-        raise UserError(
-            f"{pharaoh} has {aligned} lines but {folder / 'train.src'} has {pairs}; align the text of that folder, "
-            "which excludes the pairs that nmtkit prep left out"
-        )
+        lines = f"{pharaoh} has {aligned} lines but {folder / 'train.src'} has {pairs}"
+        raise UserError(f"{lines}; align the text of that folder, without the pairs that nmtkit prep left out")
     with staging_folder(folder) as staging:
         return _write(folder, staging, prep, ["train"], read_alignment(pharaoh), pharaoh, threshold)
 
 
 def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str], list[str]]]:
-    """The pairs of a split as whole words, for aligners and lexicons.
-
-    Raises UserError if the two files have different lengths.
-    """
+    """The pairs of a split as whole words. Raises UserError if the two files have different lengths."""
     paths = [folder / f"{split}.{side}" for side in ("src", "tgt")]
     lines = [count_lines(path) for path in paths]
     if lines[0] != lines[1]:
@@ -118,7 +113,7 @@ def _write(
     origin: Path,
     threshold: int,
 ) -> AlignmentReport:
-    """Write SPLIT.align and the lexicon to the folder; ``links`` are those of all splits in order.
+    """Write SPLIT.align and the lexicon to the folder from the ``links`` of all splits in order.
 
     origin: their file, for messages. Raises UserError for a link outside its sentence pair.
     """

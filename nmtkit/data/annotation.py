@@ -1,4 +1,4 @@
-"""Encoded target text with the source positions of unknown words (PosUnk, Luong et al. 2015)."""
+"""Annotation of unknown words in encoded target text with their source positions (PosUnk, Luong et al. 2015)."""
 
 import hashlib
 from itertools import repeat
@@ -29,10 +29,10 @@ def check_annotation(folder: Path, tgt_size: int | None) -> None:
 
 
 def annotate_file(path: Path, text: Encoded, alignment: Path) -> str:
-    """Replace every UNK in encoded text by a symbol of UNKPOS, in place, and return the SHA-256 of the alignment.
+    """Replace every UNK in encoded text by a symbol of UNKPOS, in place; returns the SHA-256 of the alignment.
 
-    path: the ids without their suffix. alignment: a Pharaoh file; without it, every unknown word gets the symbol
-    without a position. Raises UserError for an alignment with another number of lines.
+    path: the ids without their suffix. alignment: a Pharaoh file; without one, unknown words get the symbol without
+    position. Raises UserError if its number of lines differs.
     """
     lines = text.lines
     if alignment.is_file() and count_lines(alignment) != lines:

@@ -1,7 +1,7 @@
 """Encoded text of a data folder as memory-mapped arrays of ids.
 
-encoding.py writes the files: SPLIT.SIDE.ids has the concatenated sentences, SPLIT.SIDE.offsets their starts and the end
-of the last. Numbers are little-endian; ids.json has sizes and hashes.
+encoding.py writes SPLIT.SIDE.ids (the concatenated sentences), SPLIT.SIDE.offsets (their starts, and the end of the
+last), both little-endian, and ids.json with sizes and hashes.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nmtkit.config import build
+from nmtkit.config import build, require_counts
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
@@ -32,7 +32,7 @@ Ids = NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class Encoded:
-    """The entry of ids.json for a file: its form, and hashes of what it was made from."""
+    """The entry of ids.json for a file: its format, and hashes of its sources."""
 
     dtype: Literal["<u2", "<u4"]  # of ids
     lines: int
@@ -42,8 +42,7 @@ class Encoded:
     alignment: str | None = None  # SHA-256 of the alignment used to annotate unknown words
 
     def __post_init__(self) -> None:
-        if min(self.lines, self.tokens) < 0:
-            raise ValueError("lines, tokens: not below 0")
+        require_counts(0, self, "lines", "tokens")
 
 
 @dataclass(frozen=True)
@@ -64,10 +63,9 @@ class Corpus:
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
         """Memory-map a corpus.
 
-        Raises UserError if files are missing or truncated, or were made from another text or vocabulary than the
-        folder's.
+        Raises UserError if files are missing, truncated or not made from the folder's text and vocabulary; hashes are
+        compared with the manifest, without reading the text.
         """
-        # Compares hashes with the manifest, without reading the text.
         header, manifest = read_header(folder), read_manifest(folder)
         if f"{split}.src" not in header or f"{split}.tgt" not in header:
             hint = " (`dev_size` samples it from the training text)" if split == "dev" else ""
@@ -75,7 +73,7 @@ class Corpus:
         for side in SIDES:
             if header[f"{split}.{side}"].text != manifest.get(f"{split}.{side}", {}).get("sha256"):
                 raise UserError(f"{folder}/{split}.{side}: changed since it was encoded; run nmtkit vocab again")
-        src, tgt = (_Sentences.open(folder, split, side, header[f"{split}.{side}"]) for side in SIDES)
+        src, tgt = (_Sentences(folder, split, side, header[f"{split}.{side}"]) for side in SIDES)
         if len(src) != len(tgt):
             raise UserError(f"{folder / HEADER}: {split} has sides of different lengths; run nmtkit vocab again")
         return cls(src, tgt)
@@ -98,27 +96,22 @@ class Corpus:
 
 
 class _Sentences:
-    """One side of a corpus: concatenated ids (N,) and the offsets of sentences (sentences + 1,).
+    """One side of a split: concatenated ids (N,) and the offsets of sentences (sentences + 1,).
 
-    Ids are checked against the vocabulary size ``words`` when a sentence is read, because checking all of them would
-    read the whole file.
+    Ids are checked against the size of the vocabulary when a sentence is read; checking all would read the whole file.
     """
 
-    def __init__(self, path: Path, ids: Ids, offsets: Ids, words: int) -> None:
-        self._path, self._ids, self._offsets, self._words = path, ids, offsets, words
-        if offsets[0] != 0 or offsets[-1] != len(ids) or (offsets[1:] < offsets[:-1]).any():
-            raise UserError(f"{path}.offsets: damaged; run nmtkit vocab again")
-
-    @classmethod
-    def open(cls, folder: Path, split: str, side: SideName, entry: Encoded) -> "_Sentences":
-        """Map one side of a split. Raises UserError if the vocabulary has changed."""
+    def __init__(self, folder: Path, split: str, side: SideName, entry: Encoded) -> None:
+        """Map the files. Raises UserError if they are damaged or the vocabulary has changed."""
         vocabulary_path = TextFiles(folder).vocabulary(side)
         vocabulary = Vocabulary.load(vocabulary_path)
         if entry.vocab != vocabulary.fingerprint:
             raise UserError(f"{vocabulary_path}: the text was encoded with another vocabulary; run nmtkit vocab")
-        path = folder / f"{split}.{side}"
-        ids = _map(Path(f"{path}.ids"), np.dtype(entry.dtype), entry.tokens)
-        return cls(path, ids, _map(Path(f"{path}.offsets"), OFFSET, entry.lines + 1), len(vocabulary))
+        self._path, self._words = folder / f"{split}.{side}", len(vocabulary)
+        self._ids = _map(Path(f"{self._path}.ids"), np.dtype(entry.dtype), entry.tokens)
+        self._offsets = offsets = _map(Path(f"{self._path}.offsets"), OFFSET, entry.lines + 1)
+        if offsets[0] != 0 or offsets[-1] != len(self._ids) or (offsets[1:] < offsets[:-1]).any():
+            raise UserError(f"{self._path}.offsets: damaged; run nmtkit vocab again")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -131,10 +124,9 @@ class _Sentences:
     def __getitem__(self, number: int) -> Ids:
         ids = self._ids[self._offsets[number] : self._offsets[number + 1]]
         # On a GPU, an id out of range would crash without a useful message.
-        if len(ids) and ids.max() >= self._words:
-            raise UserError(
-                f"{self._path}.ids: sentence {number + 1}: id {ids.max()} is out of range; run nmtkit vocab again"
-            )
+        if len(ids) and (largest := ids.max()) >= self._words:
+            place = f"{self._path}.ids: sentence {number + 1}"
+            raise UserError(f"{place}: id {largest} is out of range; run nmtkit vocab again")
         return ids
 
 
@@ -143,7 +135,7 @@ def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
     found = path.stat().st_size if path.is_file() else 0
     if found != size * dtype.itemsize:
         raise UserError(f"{path}: has {found} bytes instead of {size * dtype.itemsize}; run nmtkit vocab again")
-    # An empty file cannot be mapped. asarray, because slicing an np.memmap is slow.
+    # Empty files cannot be mapped. asarray, because slicing an np.memmap is slow.
     return np.asarray(np.memmap(path, dtype, "r")) if size else np.empty(0, dtype)
 
 

@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +16,12 @@ import numpy as np
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS
-from nmtkit.lines import conversion, decode_line, file_of, parse_line, raw_lines
+from nmtkit.lines import conversion, file_of, parse_line, raw_lines
 from nmtkit.symbols import UNK
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
-from nmtkit.text.raw import NO_WORDS, Files, has_words
+from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import wrong_script
 from nmtkit.text.settings import Cleaning, load_prep
@@ -36,7 +36,7 @@ _NOTHING = "nothing to train on: no pair has words on both sides and no control 
 
 @dataclass
 class Finding:
-    """One kind of fault in one file, with the first line numbers. fatal: prep would reject the file."""
+    """A kind of fault in a file, with the first line numbers. fatal: prep would reject the file."""
 
     path: Path
     what: str
@@ -57,26 +57,22 @@ class Finding:
         return f"{self.path}:{self.lines[0]}: {self.what}{such}"
 
 
-class _Findings:
+class _Findings(dict[tuple[Path, str], Finding]):
     """Findings by file and kind, in order of first occurrence."""
 
-    def __init__(self) -> None:
-        self.all: dict[tuple[Path, str], Finding] = {}
-
     def add(self, path: Path, line: int, what: str, fatal: bool = False) -> None:
-        self.all.setdefault((path, what), Finding(path, what, fatal)).add(line)
+        self.setdefault((path, what), Finding(path, what, fatal)).add(line)
 
 
 def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
-    """Check raw text in the languages ``src`` and ``tgt``.
+    """Check raw text in the languages ``src`` and ``tgt``; text that prep would reject is a fatal finding.
 
-    raw: the files of train and, if there are any, dev and test. Text that prep would reject is a fatal finding, not an
-    error. Raises UserError for files that cannot be read.
+    raw: the files of train and, if given, dev and test. Raises UserError for files that cannot be read.
     """
     findings = _Findings()
     raw = {split: files for split, files in raw.items() if _has_columns(files, findings)}
     if "train" not in raw:
-        return list(findings.all.values())
+        return list(findings.values())
     languages = _Languages(raw["train"], src, tgt)
     heldout: dict[bytes, tuple[Path, int]] = {}
     for split in SPLITS[1:]:
@@ -84,9 +80,9 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
             for number, hashed in enumerate(_examine_pairs(raw[split], languages, findings), 1):
                 heldout.setdefault(hashed, (raw[split].src, number))
     if "dev" in raw and not has_words(raw["dev"]):
-        findings.all[raw["dev"].src, NO_WORDS] = Finding(raw["dev"].src, NO_WORDS, fatal=True)
-    if not _is_trainable(raw["train"]):
-        findings.all[raw["train"].src, _NOTHING] = Finding(raw["train"].src, _NOTHING, fatal=True)
+        findings[raw["dev"].src, NO_WORDS] = Finding(raw["dev"].src, NO_WORDS, fatal=True)
+    if not any(a.split() and b.split() and not CONTROL.search(a + b) for a, b in pairs_of(raw["train"])):
+        findings[raw["train"].src, _NOTHING] = Finding(raw["train"].src, _NOTHING, fatal=True)
     # The hashes of training pairs may not fit into memory, so they go to a file.
     with tempfile.TemporaryDirectory() as folder:
         hashes = Path(folder, "hashes")
@@ -98,11 +94,11 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
         (marks,) = repeated([hashes], Path(folder, "marks"))
         for number in np.flatnonzero(marks).tolist():
             findings.add(raw["train"].src, number + 1, "the same pair as on an earlier line")
-    return list(findings.all.values())
+    return list(findings.values())
 
 
 def _has_columns(files: Files, findings: _Findings) -> bool:
-    """True if every line of a table has the columns of both sides; reports those that have not."""
+    """True if every line of a table has the columns of both sides; reports lines that have not."""
     sound = True
     for file, column in map(file_of, files):
         for number, line in enumerate(raw_lines(file) if column else (), 1):
@@ -112,15 +108,8 @@ def _has_columns(files: Files, findings: _Findings) -> bool:
     return sound
 
 
-def _is_trainable(files: Files) -> bool:
-    """True if ``prep`` would keep any pair."""
-    sides = (map(decode_line, raw_lines(path), count(1)) for path in files)
-    pairs = zip(*sides, strict=False)
-    return any(src.split() and tgt.split() and not CONTROL.search(src + tgt) for src, tgt in pairs)
-
-
 def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -> Iterator[bytes]:
-    """Report the faults of each pair and yield its hash; an unusable pair gets a hash of its own."""
+    """Report the faults of each pair and yield its hash, which is unique for an unusable pair."""
     ended = set[Path]()
     advice = {path: conversion(next(raw_lines(path), b"")) for path in files}
     for number, pair in enumerate(zip_longest(*map(raw_lines, files)), 1):
@@ -161,10 +150,7 @@ def _line_faults(text: str, advice: str) -> Iterator[str]:
 
 
 class _Languages:
-    """Detects lines in the wrong language from word counts of the text itself, assuming that most lines are right.
-
-    Works for any pair of languages, without language models.
-    """
+    """Detects lines in the wrong language from word counts of the text itself, assuming that most lines are right."""
 
     def __init__(self, train: Files, src: str, tgt: str) -> None:
         self._names = src, tgt
@@ -179,7 +165,7 @@ class _Languages:
             return
         for side, words in enumerate((src, tgt)):
             if wrong_script(words, self._names[side]):
-                yield side, f"letters that {self._names[side]} is not written in"
+                yield side, f"not in the script of {self._names[side]}"
             elif self._evidence(words, side) < -_SURE:
                 yield side, f"looks like {self._names[1 - side]}, not {self._names[side]}"
         short, long = sorted((len(src), len(tgt)))
@@ -221,17 +207,16 @@ def examine_round_trip(folder: Path) -> list[Finding]:
 
 
 def examine_ids(folder: Path) -> list[Finding]:
-    """Splits with many unknown words, and lines that are mostly unknown words.
+    """Splits with many unknown words, and lines with mostly unknown words.
 
-    Raises UserError for a folder whose ids do not match its text and vocabularies.
+    Raises UserError if the folder's ids do not match its text and vocabularies.
     """
     findings = []
     for split in SPLITS:
         if not (folder / f"{split}.src.ids").exists():
             continue
         corpus = Corpus.open(folder, split)
-        for side in SIDES:
-            sentence = corpus.src if side == "src" else corpus.tgt
+        for side, sentence in zip(SIDES, (corpus.src, corpus.tgt), strict=True):
             mostly = Finding(folder / f"{split}.{side}", "more than half of the words are unknown")
             tokens = unknown = 0
             for number in range(len(corpus)):

@@ -18,7 +18,7 @@ from nmtkit.data.foreign import read_words
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import move_into_place, parse_line, staging_folder
+from nmtkit.lines import move_into_place, staging_folder
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.symbols import UNK
@@ -82,10 +82,10 @@ def encode(
 ) -> VocabReport:
     """Make the vocabularies of a data folder from its training text, and encode its text.
 
-    Sizes count rows, symbols included; None is everything. ``joint``: one word list for both sides. ``unkpos``:
-    annotate unknown target words with their source position, by the folder's alignment. ``src_from``, ``tgt_from``:
-    vocabulary files of other toolkits (foreign.py) to use instead. Raises UserError if prep did not make the folder, if
-    its text has changed, or if it cannot be annotated.
+    src_size, tgt_size: rows including symbols; None: no limit. joint: one word list for both sides. unkpos: annotate
+    unknown target words with their source position, from the folder's alignment. src_from, tgt_from: vocabulary files
+    of other toolkits (foreign.py) to use instead. Raises UserError if prep did not make the folder, its text has
+    changed, or it cannot be annotated.
     """
     manifest = read_manifest(folder)
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
@@ -96,24 +96,22 @@ def encode(
     if (src_from or tgt_from) and (joint or min_count > 1):
         what = "`joint`" if joint else f"`min_count` {min_count}"
         raise UserError(f"{what}: the words come from {src_from or tgt_from}; use only one of the two")
-    lists = {
-        side: None if path is None else read_words(path) for side, path in zip(SIDES, (src_from, tgt_from), strict=True)
-    }
+    lists = [None if path is None else read_words(path) for path in (src_from, tgt_from)]
     if unkpos:
         check_annotation(folder, tgt_size)
     vocabularies: dict[SideName, Vocabulary] = {}
     types: dict[SideName, int] = {}
     texts: dict[str, Encoded] = {}
     coverage: dict[str, Coverage] = {}
-    # Staged and moved into place at the end, because training may be reading the old files.
+    # Moved into place at the end, because training may be reading the old files.
     with Workers(workers) as pool, staging_folder(folder) as staging:
         runs = {side: _count_words(folder / f"train.{side}", manifest, staging, pool) for side in SIDES}
         if joint:  # merging adds up the counts of both sides
             runs = dict.fromkeys(SIDES, runs["src"] + runs["tgt"])
-        for side, size in zip(SIDES, (src_size, tgt_size), strict=True):
+        for side, size, words in zip(SIDES, (src_size, tgt_size), lists, strict=True):
             # Only target words are annotated, but a joint vocabulary has the symbols on both sides.
             annotated = unkpos and (joint or side == "tgt")
-            vocabulary = _make_vocabulary(folder / f"train.{side}", runs[side], lists[side], size, min_count, annotated)
+            vocabulary = _make_vocabulary(folder / f"train.{side}", runs[side], words, size, min_count, annotated)
             vocabulary.save(TextFiles(staging).vocabulary(side))
             vocabularies[side] = vocabulary
             types[side] = sum(word not in ALL_SYMBOLS for word, _ in merged(runs[side]))
@@ -133,7 +131,7 @@ def _make_vocabulary(
 ) -> Vocabulary:
     """The vocabulary of a side: the given ``words``, or else the most frequent ones by the counts in ``runs``.
 
-    Raises UserError, naming the ``text``, if there are none.
+    Raises UserError with ``text`` if there are none.
     """
     if words is not None:
         return Vocabulary.take(words, merged(runs), size, annotated)
@@ -144,7 +142,7 @@ def _make_vocabulary(
 
 
 def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: Workers) -> list[Path]:
-    """Runs (counts.py) of the word counts of a file, each with a bounded number of word types."""
+    """Runs (counts.py) of the word counts of a file, each of a limited number of word types."""
     runs: list[Path] = []
     counts: Counter[str] = Counter()
 
@@ -165,12 +163,7 @@ def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: W
 
 def _count_chunk(path: Path, chunk: Chunk) -> tuple[int, Counter[str]]:
     """The number of lines of a chunk, and its word counts."""
-    return len(chunk.lines), Counter(chain.from_iterable(_sentences(path, chunk)))
-
-
-def _sentences(path: Path, chunk: Chunk) -> list[list[str]]:
-    """The tokens of each line of a chunk; raises UserError for a line that is not UTF-8."""
-    return [parse_line(line, path, number).split() for number, line in enumerate(chunk.lines, chunk.first)]
+    return len(chunk.lines), Counter(chain.from_iterable(map(str.split, chunk.text(path))))
 
 
 def _encode_file(
@@ -210,9 +203,9 @@ def _hashed(parts: Iterable[Chunk], digest: "hashlib._Hash") -> Iterator[Chunk]:
 
 def _encode_chunk(path: Path, vocabulary: Path, dtype: str, chunk: Chunk) -> tuple[Ids, NDArray[np.int64]]:
     """The concatenated ids of a chunk, and its sentence lengths."""
-    sentences = _sentences(path, chunk)
+    sentences = list(map(str.split, chunk.text(path)))
     ids = _vocabulary(vocabulary).ids(chain.from_iterable(sentences))
-    return np.array(ids, np.dtype(dtype)), np.array([len(sentence) for sentence in sentences])
+    return np.array(ids, np.dtype(dtype)), np.array(list(map(len, sentences)))
 
 
 # Cached per process and side; staging folders have unique names.

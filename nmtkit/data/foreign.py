@@ -1,7 +1,7 @@
 """Vocabulary files of other toolkits, as word lists in the order of ids, without special symbols.
 
-fairseq's dict.txt has a word and a count per line, OpenNMT's the same with a tab; OpenNMT-tf and JoeyNMT have a word
-per line; Marian's .yml and Nematus' and Sockeye's .json map words to ids.
+A line of fairseq's dict.txt is a word and a count, of OpenNMT's file the same with a tab, of OpenNMT-tf's and JoeyNMT's
+a word. Marian's .yml and Nematus' and Sockeye's .json map words to ids.
 """
 
 import json
@@ -22,25 +22,20 @@ _FLAG = "#fairseq:overwrite"  # at the end of a line that replaces an earlier on
 
 
 def read_words(path: Path) -> list[str]:
-    """The words of a vocabulary file in order, without symbols.
-
-    Raises UserError for a file of another kind, or with a duplicate word.
-    """
+    """The words of a vocabulary file in order, without symbols. Raises UserError if it is invalid or has duplicates."""
     numbered = path.suffix in (".json", ".yml", ".yaml")
-    words: list[str] = []
-    seen = set[str]()
+    words = dict[str, None]()
     for number, word in numbered_words(path) if numbered else _listed_words(path):
         if _SYMBOL.fullmatch(word) or (numbered and number < 2 and word in _NEMATUS):
             continue
         if word.split() != [word]:
-            raise UserError(f"{path}: {word!r} is no token, because of its white space; remove it from the vocabulary")
-        if word in seen:
+            raise UserError(f"{path}: {word!r} contains white space, so it is no token; remove it from the vocabulary")
+        if word in words:
             raise UserError(f"{path}: has the word {word!r} twice; remove one of them")
-        seen.add(word)
-        words.append(word)
+        words[word] = None
     if not words:
         raise UserError(f"{path}: has no words; give a vocabulary of fairseq, OpenNMT, JoeyNMT, Marian or Nematus")
-    return words
+    return list(words)
 
 
 def _listed_words(path: Path) -> Iterator[tuple[int, str]]:

@@ -16,11 +16,10 @@ ALL_SYMBOLS = frozenset((*SPELLINGS, *UNKPOS))
 
 
 class Vocabulary:
-    """Words by id: the four special symbols, then words by descending frequency. Its size counts the symbols.
+    """Words by id: the four special symbols, the sixteen of ``UNKPOS`` if it is annotated, then words by frequency.
 
-    An annotated target vocabulary has the sixteen symbols of ``UNKPOS`` after the four. On disk a row is
-    ``word<TAB>count``, and line n has the id n - 1. A word of a text that is spelled like a symbol is unknown: text
-    cannot contain ``</s>``.
+    On disk a row is ``word<TAB>count``, and line n has the id n - 1. A word of a text that is spelled like a symbol is
+    unknown: text cannot contain ``</s>``.
     """
 
     def __init__(self, words: Sequence[str], counts: Sequence[int]) -> None:
@@ -40,7 +39,7 @@ class Vocabulary:
     ) -> "Vocabulary":
         """The most frequent words with at least ``min_count`` occurrences, at most ``size`` rows with the symbols.
 
-        Ties go to the alphabetically first word. No more words are held in memory than the result has.
+        Ties are in alphabetical order. Memory holds no more words than the result.
         """
         symbols = (*SPELLINGS, *UNKPOS) if annotated else SPELLINGS
         enough = ((word, n) for word, n in counts if n >= min_count and word not in ALL_SYMBOLS)
@@ -57,30 +56,29 @@ class Vocabulary:
         kept = [word for word in words if word not in ALL_SYMBOLS][: None if size is None else size - len(symbols)]
         in_text = dict.fromkeys(kept, 0)
         in_text |= {word: n for word, n in counts if word in in_text}
-        return cls([*symbols, *kept], [*(0 for _ in symbols), *in_text.values()])
+        return cls([*symbols, *kept], [0] * len(symbols) + [*in_text.values()])
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
         """The vocabulary of a file. Raises UserError with file and line if it is malformed."""
         if not path.exists():  # it may be a pipe
             raise UserError(f"{path}: not found; make it with nmtkit vocab")
-        words: list[str] = []
         counts: list[int] = []
-        seen: dict[str, int] = {}
+        lines: dict[str, int] = {}  # of words
         for number, line in enumerate(read_lines(path), 1):
             word, tab, count = line.partition("\t")
             if not tab or word.split() != [word] or not re.fullmatch("[0-9]{1,18}", count):
                 raise UserError(f"{path}:{number}: expected a word, a tab and a count, found {line!r}")
             if number <= len(SPELLINGS) and word != SPELLINGS[number - 1]:
                 raise UserError(f"{path}:{number}: expected the symbol {SPELLINGS[number - 1]}, found {word!r}")
-            if word in seen:
-                raise UserError(f"{path}:{number}: the word {word!r} is in line {seen[word]} already")
-            seen[word] = number
-            words.append(word)
+            if word in lines:
+                raise UserError(f"{path}:{number}: the word {word!r} is in line {lines[word]} already")
+            lines[word] = number
             counts.append(int(count))
+        words = list(lines)
         if len(words) < len(SPELLINGS):
             raise UserError(f"{path}: ends before the last of the symbols {' '.join(SPELLINGS)}")
-        if not set(UNKPOS).isdisjoint(seen) and tuple(words[len(SPELLINGS) :][: len(UNKPOS)]) != UNKPOS:
+        if not lines.keys().isdisjoint(UNKPOS) and tuple(words[len(SPELLINGS) :][: len(UNKPOS)]) != UNKPOS:
             raise UserError(f"{path}: the symbols {UNKPOS[0]} to {UNKPOS[-1]} must be its lines 5 to 20, or missing")
         return cls(words, counts)
 

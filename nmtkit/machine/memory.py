@@ -1,4 +1,4 @@
-"""Free memory, recovering from out-of-memory errors, and keeping freed memory in the process."""
+"""Free memory, recovery from out-of-memory errors, and keeping freed memory in the process."""
 
 import ctypes
 import os
@@ -13,8 +13,7 @@ import torch
 
 from nmtkit.errors import UserError
 
-# Out-of-memory messages of the CPU allocators, cuBLAS and oneDNN, and of sizes that overflow 64 bits; only the CUDA
-# allocator raises a class of its own.
+# Messages of CPU allocators, cuBLAS, oneDNN, and sizes that overflow 64 bits; only CUDA's allocator has an exception.
 _SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
 
 _MEMINFO = Path("/proc/meminfo")  # Linux only
@@ -43,7 +42,7 @@ def is_full(error: BaseException) -> bool:
 
 
 class Attempt:
-    """A context whose body may run out of memory, which ``failed`` then says instead of an error."""
+    """A context that catches out-of-memory errors; ``failed`` says whether there was one."""
 
     failed = False
 
@@ -56,7 +55,7 @@ class Attempt:
 
 
 def in_halves(batches: Iterable[B], too_large: Callable[[B], str]) -> Iterator[tuple[B, Attempt]]:
-    """Each batch with an ``Attempt`` for its work; one that does not fit into memory comes again in halves.
+    """Each batch with an ``Attempt`` for its work; a batch that does not fit into memory is repeated in halves.
 
         for batch, attempt in in_halves(batches, too_large):
             with attempt:
@@ -77,10 +76,7 @@ def in_halves(batches: Iterable[B], too_large: Callable[[B], str]) -> Iterator[t
 
 
 def free_memory(device: torch.device) -> int:
-    """The memory in bytes that can still be allocated on a device.
-
-    On a CPU this is MemAvailable of Linux, which counts the page cache as free; elsewhere all installed memory.
-    """
+    """The free memory of a device in bytes; on a CPU MemAvailable of Linux, elsewhere all installed memory."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     available = re.search(r"MemAvailable: *(\d+) kB", _MEMINFO.read_text("utf-8") if _MEMINFO.exists() else "")
@@ -98,7 +94,7 @@ def installed_memory() -> int:
 def keep() -> None:
     """With glibc, keep freed memory in this process and its forks instead of returning it to the system.
 
-    Search allocates the same few megabytes in every step, and mapping new pages takes longer than a small product.
+    Every step of search allocates a few megabytes, and mapping new pages takes longer than a small product.
     """
     if platform.libc_ver()[0] == "glibc":
         mallopt = ctypes.CDLL(None).mallopt
@@ -107,13 +103,11 @@ def keep() -> None:
 
 
 def bound_caches() -> None:
-    """Bound what the libraries below PyTorch keep, and let it ask for huge pages, before their first use.
+    """Limit the caches of PyTorch's libraries and allow huge pages; call it before the first tensor.
 
-    oneDNN, which multiplies for PyTorch, caches a program of a megabyte or two for each shape of a product in bfloat16:
-    up to 1,024 in each of two caches, and hardly two batches have the same shape. With a limit of 128, the programs of
-    one update are still compiled only once, and memory stays flat. With huge pages for tensors of 2 MB and more there
-    are fewer page faults and TLB misses. The libraries read these variables at their first product or tensor. A value
-    that the user has set is kept.
+    oneDNN compiles a program of one or two megabytes for each shape of a bfloat16 product and caches up to 1,024 in
+    each of two caches, but batches rarely have equal shapes. 128 are enough for one update, and memory stays constant.
+    Huge pages for tensors of at least 2 MB reduce page faults and TLB misses. Values set by the user are kept.
     """
     of_user = os.environ.get("DNNL_PRIMITIVE_CACHE_CAPACITY", "128")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", of_user)

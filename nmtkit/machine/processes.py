@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from nmtkit.errors import UserError
-from nmtkit.lines import raw_lines
+from nmtkit.lines import parse_line, raw_lines
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -39,6 +39,10 @@ class Chunk(NamedTuple):
     first: int
     lines: list[bytes]
 
+    def text(self, path: Path) -> list[str]:
+        """The lines as text; raises UserError with ``path`` and the line number for one that is not UTF-8."""
+        return [parse_line(line, path, number) for number, line in enumerate(self.lines, self.first)]
+
 
 def chunks(path: Path, size: int) -> Iterator[Chunk]:
     """The lines of a file in chunks of ``size``; the last one may be shorter."""
@@ -52,16 +56,15 @@ def chunks(path: Path, size: int) -> Iterator[Chunk]:
 class Workers:
     """A pool of processes, by default one per core; a count of 1 runs everything in the calling process.
 
-    Functions must be importable. Each process has a pipe of its own and one item at a time, sent by a thread that then
-    waits for the result. Processes share no queue or semaphore, so any of them may be killed at any time;
-    ``multiprocessing.Pool`` would then hang and leak semaphores.
+    Functions must be importable. A thread per process sends an item through a pipe and waits for the result. Without
+    shared queues and semaphores, processes may be killed at any time; ``multiprocessing.Pool`` would then hang.
     """
 
     def __init__(self, count: int | None, *, helping: bool = False, fork: bool = False) -> None:
         """helping: the calling process is one of the ``count`` and computes items of ``map`` while it waits.
 
-        fork: fork instead of spawn where that is safe (``CAN_FORK``): workers start at once with everything loaded.
-        No other thread may hold a lock that they need, and PyTorch must be set to one thread.
+        fork: fork where that is safe (``CAN_FORK``), so that workers start at once with everything loaded. No other
+        thread may hold a lock that they need, and PyTorch must have one thread.
         """
         count = available_cores() if count is None else count
         if count < 1:
@@ -73,7 +76,7 @@ class Workers:
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()  # pipes to idle processes
 
     def __enter__(self) -> "Workers":
-        """Start the processes. If the system cannot start them all, stops those it has started and raises UserError."""
+        """Start the processes. If the system cannot start them all, stops those started and raises UserError."""
         if self.count > 1:
             wanted = self.count - self._helping
             pipes: list[Connection] = []
@@ -114,15 +117,15 @@ class Workers:
     def map(
         self, function: Callable[[A], B], items: Iterable[A], ready: Callable[[], bool] = lambda: True
     ) -> Iterator[B]:
-        """The results in the order of the items, with a few items read ahead. Raises UserError if a process dies.
+        """The results in the order of the items; a few items are read ahead. Raises UserError if a process dies.
 
-        If ``ready()`` is False, reading the next item would block, so all pending results are yielded first.
+        If not ``ready()``, reading an item would block, so all pending results are yielded first.
         """
         if self._threads is None:
             yield from map(function, items)
             return
         pending: deque[tuple[Future[B], A]] = deque()
-        # Four items per process keep all of them busy while one item is slow, and bound memory.
+        # Four items per process keep all busy during a slow item, and limit memory.
         for item in items:
             pending.append((self._threads.submit(self.call, function, item), item))
             while len(pending) > 4 * self.count or (pending and not ready()):
@@ -131,7 +134,7 @@ class Workers:
             yield self._next(function, pending)
 
     def _next(self, function: Callable[[A], B], pending: deque[tuple[Future[B], A]]) -> B:
-        """Remove the first item and return its result. With ``helping``, compute other items until it is there."""
+        """Remove the first item and return its result; with ``helping``, compute other items meanwhile."""
         while self._helping and not pending[0][0].done():
             # A future that can be cancelled has not started.
             place = next((place for place, (future, _) in enumerate(pending) if future.cancel()), None)
@@ -143,10 +146,7 @@ class Workers:
         return pending.popleft()[0].result()
 
     def call(self, function: Callable[[A], B], item: A) -> B:
-        """``function(item)``, computed by the next idle process; thread-safe.
-
-        Raises WorkerLost if that process dies; it is replaced.
-        """
+        """``function(item)`` in the next idle process; thread-safe. Raises WorkerLost if that process dies."""
         if self._threads is None:
             return function(item)
         connection = self._idle.get()
@@ -160,7 +160,9 @@ class Workers:
             result, error, where = connection.recv()
         except (EOFError, ConnectionError):
             connection = self._replaced(connection)
-            raise WorkerLost("a worker process was killed, perhaps for lack of memory; use fewer processes") from None
+            raise WorkerLost(
+                "a worker process was killed, perhaps because memory ran out; use fewer processes"
+            ) from None
         finally:
             self._idle.put(connection)
         if error is not None:
@@ -188,10 +190,9 @@ class Workers:
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
         with theirs, warnings.catch_warnings():
-            # It warns of other threads: PyTorch's, unused by a process with one thread, and the progress bar's, whose
-            # locks a fork never takes.
+            # It warns of other threads, but PyTorch's are unused here, and the progress bar's locks are not taken.
             warnings.simplefilter("ignore", DeprecationWarning)
-            # Blocked until the fork has reset this process's signal handler.
+            # Blocked until the fork has reset the signal handler.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
                 self._start(context.Process(target=_work, args=(theirs, [*pipes, ours])))
@@ -207,7 +208,7 @@ class Workers:
 def _work(connection: Connection, others: list[Connection]) -> None:
     """Main loop of a worker: answers each (function, item) with (result, exception or None, traceback).
 
-    others: inherited ends of the parent's pipes, which a fork must close.
+    others: the parent's ends of pipes, which a fork inherits and must close.
     """
     for other in others:
         other.close()
@@ -230,19 +231,18 @@ def _work(connection: Connection, others: list[Connection]) -> None:
 
 
 def _follow_parent() -> None:
-    """Exit when the parent process is gone, for whatever reason."""
+    """Exit when the parent process ends for any reason."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
-    # No cleanup: other threads may be blocked forever.
-    os._exit(1)
+    os._exit(1)  # without cleanup, because other threads may be blocked forever
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Pause the garbage collector while modules and models are loaded, and restore its previous state.
+    """Pause the garbage collector while modules and models are loaded.
 
-    Loading creates a million objects that all stay; collecting takes a quarter of the loading time.
+    Loading creates a million objects that stay, and collecting takes a quarter of its time.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -255,9 +255,9 @@ def loading() -> Iterator[None]:
 
 @contextmanager
 def _signals_later() -> Iterator[None]:
-    """Defer SIGTERM and ignore Ctrl-C: a worker interrupted while it starts would print a traceback.
+    """Defer SIGTERM and ignore Ctrl-C, because a worker interrupted while it starts would print a traceback.
 
-    Workers started meanwhile inherit the ignored SIGINT, so that only this process handles Ctrl-C; SIGTERM kills them.
+    Workers inherit the ignored SIGINT, so that only this process handles Ctrl-C; SIGTERM kills them.
     """
     if threading.current_thread() is not threading.main_thread():  # no other may set signal handlers
         yield
@@ -275,5 +275,5 @@ def _signals_later() -> Iterator[None]:
 
 
 def available_cores() -> int:
-    """The number of cores this process may use; in a container often fewer than the machine has."""
+    """The number of cores this process may use, in a container often fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

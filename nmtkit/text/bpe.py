@@ -1,4 +1,4 @@
-"""Byte-pair encoding (Sennrich et al. 2016) with subword-nmt, such that subwords join back exactly."""
+"""Byte-pair encoding (Sennrich et al. 2016) with subword-nmt; subwords join back to the exact words."""
 
 import contextlib
 import io
@@ -20,10 +20,7 @@ _CACHED_WORDS = 200_000  # about 100 MB
 
 
 class Segmenter:
-    """Splits words by BPE merges exactly as subword-nmt does, such that they can be joined again.
-
-    Masks of placeholders stay whole.
-    """
+    """Splits words by BPE merges exactly as subword-nmt does; masks of placeholders stay whole."""
 
     def __init__(self, merges: str) -> None:
         self._bpe = BPE(io.StringIO(merges, newline="\n"), glossaries=[MASK.pattern])
@@ -31,10 +28,7 @@ class Segmenter:
 
     @classmethod
     def load(cls, path: Path) -> "Segmenter":
-        """The segmenter of a merges file of subword-nmt.
-
-        Raises UserError for an unknown version, or a line that is not two symbols.
-        """
+        """The segmenter of a merges file of subword-nmt. Raises UserError if it is invalid."""
         lines = list(read_lines(path))
         versioned = bool(lines) and lines[0].startswith("#version:")
         if versioned and lines[0].split(" ") not in (["#version:", "0.1"], ["#version:", "0.2"]):
@@ -77,7 +71,7 @@ class Segmenter:
 
 
 class _Merges(io.StringIO):
-    """The output file of subword-nmt, which writes merge by merge; ``found`` is called for each."""
+    """The output file of subword-nmt; calls ``found`` for each merge."""
 
     def __init__(self, found: Callable[[], object]) -> None:
         super().__init__()
@@ -90,12 +84,11 @@ class _Merges(io.StringIO):
 
 
 def learn_merges(counts: Counter[str], merges: int, found: Callable[[], object]) -> str:
-    """BPE merges learnt from word counts, in subword-nmt's format.
+    """BPE merges learnt from word counts, in subword-nmt's format; ``found`` is called for each merge.
 
-    ``found`` is called after each merge. There are fewer than ``merges`` if no pair of symbols occurs twice any more.
-    Raises UserError if there are none.
+    There are fewer than ``merges`` if no pair of symbols occurs twice any more. Raises UserError if there are none.
     """
-    # Sorted, so that the result does not depend on the order of the counts.
+    # Sorted, so that the order of the counts does not matter.
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     lines = [f"{word} {count}" for word, count in ordered if len(word) > 1 and not MASK.search(word)]
     output = _Merges(found)

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from nmtkit.errors import UserError
 from nmtkit.folders import SPLITS
-from nmtkit.lines import atomic_write, parse_line, raw_lines
+from nmtkit.lines import atomic_write, raw_lines, read_lines, write_file
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import load_hashes, pair_hash
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
-    """Clean part i of n of the training text (every n-th shard), skipping shards that are done.
+    """Clean part i of n of the training text (every n-th shard), except shards that are done.
 
     Writes the tokens of each shard's remaining pairs, then the lines and rules of the others.
     """
@@ -53,21 +53,17 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
                 # Atomic writes, and "lost" comes last: a shard that has it is complete.
                 files = [stack.enter_context(atomic_write(work.shard_file(shard, name), "wb")) for name in names]
                 # ``_paired_chunks`` ends a chunk at the end of each shard.
-                for chunk in islice(cleaned, -(-shard.lines // CHUNK_LINES)):
-                    for file, content in zip(files, (chunk.src, chunk.tgt, chunk.hashes), strict=False):
+                for pairs, contents, lost_of_chunk in islice(cleaned, -(-shard.lines // CHUNK_LINES)):
+                    for file, content in zip(files, contents, strict=False):
                         file.write(content)
-                    lost += chunk.lost
-                    advance(chunk.pairs)
-            with atomic_write(work.shard_file(shard, "lost")) as note:
-                note.write(json.dumps(lost))
+                    lost += lost_of_chunk
+                    advance(pairs)
+            write_file(work.shard_file(shard, "lost"), json.dumps(lost))
 
 
 def _paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chunk, Chunk]]:
-    """The raw lines of some shards in order; no chunk crosses the end of a shard.
-
-    Reads the files from the beginning, because compressed files cannot be seeked.
-    """
-    src, tgt = raw_lines(files.src), raw_lines(files.tgt)
+    """The raw lines of some shards in order; no chunk crosses the end of a shard."""
+    src, tgt = raw_lines(files.src), raw_lines(files.tgt)  # from the start: compressed files have no seek
     line = 1
     for shard in shards:
         for side in (src, tgt):
@@ -78,22 +74,18 @@ def _paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chun
             yield Chunk(first, list(islice(src, size))), Chunk(first, list(islice(tgt, size)))
 
 
-class _Pairs(NamedTuple):
-    """A cleaned chunk of training text."""
+def _clean(
+    prep: Prep, files: Files, heldout: Path, chunk: tuple[Chunk, Chunk]
+) -> tuple[int, tuple[bytes, bytes, bytes], list[tuple[int, str]]]:
+    """Tokenise the pairs of a chunk and apply every rule for single pairs.
 
-    pairs: int  # in the chunk
-    src: bytes  # tokens of the remaining pairs
-    tgt: bytes
-    hashes: bytes  # of the remaining pairs, 8 bytes each, if duplicates are dropped
-    lost: list[tuple[int, str]]  # line number and rule of the other pairs
-
-
-def _clean(prep: Prep, files: Files, heldout: Path, chunk: tuple[Chunk, Chunk]) -> _Pairs:
-    """Tokenise the pairs of a chunk and apply every rule that looks at one pair alone."""
+    Returns the number of pairs; of the remaining ones the tokens of both sides and, if duplicates are dropped, 8-byte
+    hashes; and line number and rule of the others.
+    """
     src_kept, tgt_kept, lost = [], [], []
     known = _heldout_hashes(heldout) if "overlap" in prep.cleaning.drop else frozenset[bytes]()
-    for number, (src_raw, tgt_raw) in enumerate(zip(chunk[0].lines, chunk[1].lines, strict=True), chunk[0].first):
-        src_line, tgt_line = parse_line(src_raw, files.src, number), parse_line(tgt_raw, files.tgt, number)
+    sides = (lines.text(path) for path, lines in zip(files, chunk, strict=True))
+    for number, (src_line, tgt_line) in enumerate(zip(*sides, strict=True), chunk[0].first):
         src, tgt = _tokenized(prep, src_line, tgt_line)
         if rule := broken_rule(src_line + tgt_line, src, tgt, prep, known):
             lost.append((number, rule))
@@ -102,7 +94,7 @@ def _clean(prep: Prep, files: Files, heldout: Path, chunk: tuple[Chunk, Chunk]) 
             tgt_kept.append(tgt)
     # Of the remaining pairs only: a pair that is left out makes no other a duplicate.
     hashes = map(pair_hash, src_kept, tgt_kept) if "duplicate" in prep.cleaning.drop else ()
-    return _Pairs(len(chunk[0].lines), join_lines(src_kept), join_lines(tgt_kept), b"".join(hashes), lost)
+    return len(chunk[0].lines), (join_lines(src_kept), join_lines(tgt_kept), b"".join(hashes)), lost
 
 
 def _write_heldout_hashes(work: Work, path: Path, pool: Workers) -> None:
@@ -116,10 +108,7 @@ def _write_heldout_hashes(work: Work, path: Path, pool: Workers) -> None:
 
 def _hash(prep: Prep, files: Files, chunk: tuple[Chunk, Chunk]) -> bytes:
     """The concatenated hashes of the pairs of a chunk of development or test text."""
-    sides = (
-        [parse_line(raw, path, number) for number, raw in enumerate(lines.lines, lines.first)]
-        for path, lines in zip(files, chunk, strict=True)
-    )
+    sides = (lines.text(path) for path, lines in zip(files, chunk, strict=True))
     return b"".join(pair_hash(*_tokenized(prep, src, tgt)) for src, tgt in zip(*sides, strict=True))
 
 
@@ -153,12 +142,10 @@ def report_lost(work: Work) -> dict[str, dict[str, Any]]:
 
 def write_rejected(work: Work, path: Path) -> None:
     """Write line number, rule and both raw sides of every pair left out, separated by tabs."""
-    files = work.raw["train"]
-    pairs = enumerate(zip(raw_lines(files.src), raw_lines(files.tgt), strict=True), 1)
+    pairs = enumerate(zip(*map(read_lines, work.raw["train"]), strict=True), 1)
     with progress(f"writing {path}"), atomic_write(path) as file:
         for number, rule in chain.from_iterable(map(work.lost, work.shards)):
-            src, tgt = next(pair for line, pair in pairs if line == number)
-            texts = (parse_line(side, name, number) for side, name in zip((src, tgt), files, strict=True))
+            texts = next(pair for line, pair in pairs if line == number)
             file.write("\t".join([str(number), rule, *(text.replace("\t", " ") for text in texts)]) + "\n")
 
 

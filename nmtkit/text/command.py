@@ -27,8 +27,7 @@ class Command:
         assert process.stdout is not None
         self._check_silence(process, 0.0)
         rest, answer = memoryview(line.encode() + b"\n"), bytearray()
-        # Reads while it writes, because a program may answer a long line before it has read all of it; and without
-        # readline, which has no timeout for programs that buffer their output.
+        # Reads while it writes: a program may answer a long line before its end. readline would have no timeout.
         while rest or not answer.endswith(b"\n"):
             readable, writable, _ = select.select([process.stdout], [process.stdin] if rest else [], [], _SECONDS)
             if not readable and not writable:
@@ -51,7 +50,7 @@ class Command:
         if "\n" in text:
             raise self._too_many_lines()
         self._answers += 1
-        # Only after lines 1, 2, 4, 8, ..., because waiting after each would take longer than the program.
+        # Only after lines 1, 2, 4, 8, ..., because the wait takes longer than an answer.
         if self._answers.bit_count() == 1 or self._answers % 4096 == 0:
             self._check_silence(process, _PAUSE)
         return text
@@ -60,7 +59,7 @@ class Command:
         """Raise UserError if the program writes anything within ``seconds``."""
         assert process.stdout is not None
         readable, _, _ = select.select([process.stdout], [], [], seconds)
-        # End of file is no error here; the next line will raise one.
+        # End of file is an error only at the next line.
         if readable and os.read(process.stdout.fileno(), 1 << 16):
             raise self._too_many_lines()
 

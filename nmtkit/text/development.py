@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Mapping
 
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, parse_line, raw_lines, read_lines
+from nmtkit.lines import read_lines, write_file
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import pair_hash
 from nmtkit.text.pipeline import TextPipeline
@@ -16,23 +16,17 @@ from nmtkit.text.settings import Prep
 def sample_dev(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep: Prep, dev: Files) -> None:
     """Sample ``size`` of the ``lines`` training pairs of ``raw`` and write them, in corpus order, to the files ``dev``.
 
-    Only distinct pairs that pass the cleaning rules and are not in the test set are sampled. The rule "overlap", which
-    ``prep`` must have, removes them and their duplicates from training. Raises UserError if there are too few.
+    They are distinct, pass the cleaning rules and are not in the test set. The rule "overlap", which ``prep`` must
+    have, removes them and their duplicates from training. Raises UserError if there are too few.
     """
-    train = raw["train"]
     if 2 * size > lines:
-        raise UserError(
-            f"`dev_size` {size}: more than half of the {lines} pairs of {train.src} and {train.tgt}; use fewer"
-        )
+        raise UserError(f"`dev_size` {size}: more than half of the {lines} pairs of the training text; use fewer")
     # More than needed, because some are rejected; few enough to fit into memory.
     numbers = random.Random(seed).sample(range(1, lines + 1), min(lines, 4 * size + 1000))
     wanted = set(numbers)
     with progress(f"sampling {size:,} pairs of train for dev", lines):
-        candidates = {
-            number: (parse_line(src, train.src, number), parse_line(tgt, train.tgt, number))
-            for number, (src, tgt) in enumerate(zip(raw_lines(train.src), raw_lines(train.tgt), strict=True), 1)
-            if number in wanted
-        }
+        pairs = enumerate(zip(*map(read_lines, raw["train"]), strict=True), 1)
+        candidates = {number: pair for number, pair in pairs if number in wanted}
     pipelines = TextPipeline(prep.src), TextPipeline(prep.tgt)
 
     def tokenize(pair: Iterable[str]) -> list[list[str]]:
@@ -41,7 +35,7 @@ def sample_dev(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep:
     test = zip(*map(read_lines, raw["test"]), strict=True) if "test" in raw else ()
     tested = frozenset(pair_hash(*tokenize(pair)) for pair in test)
     seen, chosen = set[bytes](), set[int]()
-    # In random order, so that the first ``size`` usable ones are a random sample.
+    # In random order, so that the first ``size`` are a random sample.
     for number in numbers:
         pair = candidates[number]
         src_words, tgt_words = tokenize(pair)
@@ -52,10 +46,7 @@ def sample_dev(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep:
         if len(chosen) == size:
             break
     if len(chosen) < size:
-        raise UserError(
-            f"`dev_size` {size}: only {len(chosen)} of {len(numbers)} pairs sampled from {train.src} and {train.tgt} "
-            "are distinct and pass the cleaning rules; use fewer"
-        )
+        usable = f"only {len(chosen)} of {len(numbers)} sampled pairs are distinct and pass the cleaning rules"
+        raise UserError(f"`dev_size` {size}: {usable}; use fewer")
     for side, path in enumerate(dev):
-        with atomic_write(path) as file:
-            file.writelines(candidates[number][side] + "\n" for number in sorted(chosen))
+        write_file(path, "".join(candidates[number][side] + "\n" for number in sorted(chosen)))

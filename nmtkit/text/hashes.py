@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 _HASH = np.dtype("<u8")
 _AT_ONCE = 4_000_000  # hashes sorted together: about 128 MB
-_BLOCK = 1 << 20
 
 
 def pair_hash(src: list[str], tgt: list[str]) -> bytes:
@@ -26,15 +25,13 @@ def load_hashes(path: Path) -> frozenset[bytes]:
 def repeated(hashes: Sequence[Path], marks: Path) -> list[NDArray[np.bool_]]:
     """For each file, a mask of the hashes that occurred before, in it or in an earlier file; mapped from ``marks``.
 
-    Memory is bounded: hashes are compared in groups of equal remainder. Raises OSError if the disk is full.
+    Hashes are compared in groups of equal remainder, to limit memory. Raises OSError if the disk is full.
     """
     sizes = [path.stat().st_size // _HASH.itemsize for path in hashes]
     if not sum(sizes):
         return [np.zeros(0, np.bool_) for _ in hashes]
-    # Not a sparse file: if the disk fills up, writing to a mapped page kills the process with a signal.
-    with open(marks, "wb") as file:
-        for start in range(0, sum(sizes), _BLOCK):
-            file.write(bytes(min(_BLOCK, sum(sizes) - start)))
+    # Not a sparse file: writing to a mapped page on a full disk kills the process with a signal.
+    marks.write_bytes(bytes(sum(sizes)))
     result = np.memmap(marks, np.bool_, "r+", shape=sum(sizes))
     groups = -(-sum(sizes) // _AT_ONCE)
     starts = np.cumsum([0, *sizes])

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from nmtkit.folders import SIDES, SideName, TextFiles
-from nmtkit.lines import atomic_write
+from nmtkit.lines import write_file
 from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.bpe import learn_merges
@@ -21,7 +21,7 @@ from nmtkit.text.truecasing import Truecaser, count_cases, learn_truecaser
 from nmtkit.text.work import CHUNK_LINES, Work, split_lines
 
 # BPE merges by the number of training words per side. Sennrich and Zhang 2019 use a vocabulary of 2,000 for 100,000
-# words; Ding et al. 2019 find at most 4,000 merges best for low-resource recurrent models.
+# words; in Ding et al. 2019 at most 4,000 merges are best for low-resource recurrent models.
 _MERGES = ((300_000, 2_000), (1_000_000, 4_000), (10_000_000, 10_000))
 _MANY_MERGES = 32_000
 
@@ -41,16 +41,12 @@ def choose_merges(work: Work) -> tuple[int, str]:
 
 
 def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
-    """Learn the missing truecasing models of the sides that have one.
-
-    kept: the number of clean training pairs, for the progress bar.
-    """
+    """Learn the missing truecasing models. kept: the number of clean training pairs, for the progress bar."""
     for side, settings in zip(SIDES, (work.prep.src, work.prep.tgt), strict=True):
         model = TextFiles(work.folder).truecasing(side)
         if settings.truecase and not model.exists():
             runs = _count(work, side, "cases", _cases, kept, pool)
-            with atomic_write(model) as file:
-                file.write(learn_truecaser(Counter(dict(most_frequent(runs, _LEARNT_FROM)))))
+            write_file(model, learn_truecaser(Counter(dict(most_frequent(runs, _LEARNT_FROM)))))
 
 
 def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
@@ -69,54 +65,47 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
         for side in sides:
             truecaser = files.truecasing(side) if files.truecasing(side).exists() else None
             runs[side] = _count(work, side, "words", partial(_words, truecaser), kept, pool)
-        # A learner appends a byte to its file for each merge, for the progress bar; SentencePiece reports no progress.
-        found = [work.folder / f"{kind}.{number}.found" for number in range(len(groups))]
-        tasks = [([r for side in group for r in runs[side]], file) for group, file in zip(groups, found, strict=True)]
-        # Two groups may learn at the same time and share the memory.
-        function = partial(learn, prep, _LEARNT_FROM // len(groups))
-        # In new processes, which return the memory to the system when they exit.
+        # For the progress bar, learners append a byte to this file for each merge; SentencePiece reports no progress.
+        found = work.folder / f"{kind}.found"
+        found.write_bytes(b"")
+        # Two groups learn at the same time, sharing the memory, in processes that return it to the system at their end.
+        function = partial(learn, prep, _LEARNT_FROM // len(groups), found)
         total = amount * len(groups) if kind == "bpe" else None
         with (
             progress(f"learning {amount:,} {what}", total, "merges") as advance,
             Workers(min(pool.count, 2)) as learners,
             _watched(found, advance),
         ):
-            learnt = list(learners.map(function, tasks))
+            learnt = list(learners.map(function, [[run for side in group for run in runs[side]] for group in groups]))
         for group, model in zip(groups, learnt, strict=True):
             for side in group:
-                with atomic_write(path(side), "wb") as file:
-                    file.write(model)
+                write_file(path(side), model)
 
 
-def _learn_merges(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> bytes:
-    """Merges from the ``limit`` most frequent words of the runs.
-
-    ``task``: the runs, and a file that grows by a byte per merge.
-    """
-    runs, path = task
+def _learn_merges(prep: Prep, limit: int, found: Path, runs: Sequence[Path]) -> bytes:
+    """Merges from the ``limit`` most frequent words of the runs; ``found`` grows by a byte per merge."""
     counts = Counter(dict(most_frequent(runs, limit)))
     assert prep.merges is not None, "chosen before"
-    with open(path, "wb", buffering=0) as file:
+    with open(found, "ab", buffering=0) as file:
         return learn_merges(counts, prep.merges, lambda: file.write(b".")).encode()
 
 
-def _learn_sentencepieces(prep: Prep, limit: int, task: tuple[Sequence[Path], Path]) -> bytes:
+def _learn_sentencepieces(prep: Prep, limit: int, found: Path, runs: Sequence[Path]) -> bytes:
     """A unigram model from the ``limit`` most frequent words of the runs."""
-    counts = Counter(dict(most_frequent(task[0], limit)))
+    counts = Counter(dict(most_frequent(runs, limit)))
     return learn_sentencepieces(counts, prep.pieces, (prep.src.language, prep.tgt.language), MASKS if prep.mask else ())
 
 
 @contextmanager
-def _watched(paths: Sequence[Path], advance: Callable[[int], None]) -> Iterator[None]:
-    """While the block runs, pass the growth of these files in bytes to ``advance`` twice a second."""
+def _watched(path: Path, advance: Callable[[int], None]) -> Iterator[None]:
+    """Pass the growth of a file in bytes to ``advance`` twice a second while the block runs."""
     ended = threading.Event()
 
     def watch() -> None:
         seen, last = 0, False
         while not last:
             last = ended.wait(0.5)
-            size = sum(path.stat().st_size for path in paths if path.exists())
-            if size > seen:
+            if (size := path.stat().st_size) > seen:
                 advance(size - seen)
             seen = size
 
@@ -156,5 +145,5 @@ def _words(truecaser: Path | None, chunk: Chunk) -> Counter[str]:
     return Counter(chain.from_iterable(sentences))
 
 
-# One for each side per process. The paths are in a work folder, whose name stands for their content.
+# Per process and side; a work folder is named after its settings.
 _truecaser = lru_cache(maxsize=2)(Truecaser.load)

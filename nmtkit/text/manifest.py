@@ -24,8 +24,6 @@ DATA_FILES = (
     *(f"{split}.raw.{side}" for split in SPLITS[1:] for side in SIDES),
     "manifest.json",
 )
-
-
 _REFERENCE = re.compile(r"dev\.raw\.tgt[1-9][0-9]*")
 
 
@@ -36,7 +34,7 @@ def is_data_file(name: str) -> bool:
 
 @dataclass(frozen=True)
 class PrepReport:
-    """The result of ``prepare`` with the manifest; ``str`` formats it for people."""
+    """The result of ``prepare``; ``str`` formats it for people."""
 
     folder: Path
     prep: Prep
@@ -53,9 +51,10 @@ class PrepReport:
                     if entry["count"]:
                         reason = describe_rule(rule, self.prep.cleaning)
                         lines.append(f"    left out {entry['count']:,} for {reason}: {line_numbers(entry)}")
-        lines += map(
-            describe_round_trip, (self.prep.src.language, self.prep.tgt.language), self.manifest["round_trip"].values()
-        )
+        for side, trip in zip((self.prep.src, self.prep.tgt), self.manifest["round_trip"].values(), strict=True):
+            loss = "" if trip["line"] is None else f"; {describe_loss(trip)}"
+            same = f"{trip['same']:,} of {trip['lines']:,} sampled lines detokenise exactly"
+            lines.append(f"  {side.language}: {same}{loss}")
         return "\n".join(lines)
 
     def _units(self) -> str:
@@ -70,14 +69,6 @@ class PrepReport:
         if not merges:
             return "words"
         return f"joint BPE of {merges[0]} merges" if self.prep.joint else f"BPE of {' + '.join(merges)} merges"
-
-
-def describe_round_trip(language: str, trip: Mapping[str, Any]) -> str:
-    """The share of a sample that survives tokenisation and detokenisation, and the first line that does not."""
-    shares = f"  {language}: {trip['same']:,} of {trip['lines']:,} sampled lines detokenise exactly"
-    if trip["line"] is None:
-        return shares
-    return f"{shares}; {describe_loss(trip)}"
 
 
 def line_numbers(rule: Mapping[str, Any]) -> str:
@@ -127,7 +118,7 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     check_regular(folder)
     path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
     files = read_json(path, remedy).get("files")
-    # Only the keys that are used: later versions may write more.
+    # Only the keys that are used; later versions may write more.
     if not isinstance(files, dict) or not all(
         isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
         for entry in files.values()

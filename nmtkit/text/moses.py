@@ -1,4 +1,4 @@
-"""Moses' tokenisation and normalisation rules from sacremoses, with its slow parts made faster."""
+"""Moses' tokenisation and normalisation rules from sacremoses, with faster versions of its slow parts."""
 
 import re
 from typing import Any
@@ -18,15 +18,15 @@ def has_moses_rules(language: str) -> bool:
 
 
 def normalizations(language: str) -> list[tuple[re.Pattern[str], str]]:
-    """sacremoses' compiled substitutions, two of them rewritten to linear time with the same result."""
-    # The first rule also replaces single spaces by themselves; the second is quadratic in a run of full stops.
+    """sacremoses' substitutions, compiled; two are rewritten to take linear time."""
+    # The first one replaces single spaces by themselves; the second is quadratic in a run of full stops.
     faster = {" +": "  +", r'(\.+)"(\s*[^<])': r'(?:(?<!\.)|(?<=[^.]\.))(\.+)"(\s*[^<])'}
     rules = MosesPunctNormalizer(language).substitutions
     return [(re.compile(faster.get(pattern, pattern)), replacement) for pattern, replacement in rules]
 
 
 def make_tokenizer(language: str) -> Any:
-    """sacremoses' tokenizer, with the sets of 50,000 letters built once instead of at every full stop."""
+    """sacremoses' tokenizer, but its sets of 50,000 letters are built once, not at every full stop."""
     tokenizer = MosesTokenizer(language)
     letters = frozenset(tokenizer.IsAlpha)
     tokenizer.islower = frozenset(tokenizer.IsLower).issuperset

@@ -12,7 +12,7 @@ from typing import Any
 from sacremoses import MosesDetokenizer, MosesDetruecaser
 
 from nmtkit.errors import UserError
-from nmtkit.folders import SIDES, SideName, TextFiles
+from nmtkit.folders import SideName, TextFiles
 from nmtkit.lines import copy_file
 from nmtkit.text import reversible
 from nmtkit.text.bpe import Segmenter
@@ -54,18 +54,16 @@ class TextPipeline:
 
     @classmethod
     def load(cls, folder: Path, side: SideName, trusted: bool = False) -> "TextPipeline":
-        """The pipeline of a data or model folder.
+        """The pipeline of a data or model folder. Raises UserError if prep.yaml or a file that it needs is missing.
 
-        Raises UserError if prep.yaml, or a file that it needs, is missing. A command in prep.yaml is run only if the
-        folder is ``trusted`` or NMTKIT_RUN_COMMANDS=1 is set: a downloaded folder could name any program.
+        A command in prep.yaml runs only if the folder is ``trusted`` or NMTKIT_RUN_COMMANDS=1 is set: in a downloaded
+        folder it could be any program.
         """
         prep, files = load_prep(folder), TextFiles(folder)
         settings = prep.src if side == "src" else prep.tgt
         if settings.command and not trusted and os.environ.get(RUN_COMMANDS) != "1":
-            raise UserError(
-                f"{files.settings}: would run {settings.command!r}; "
-                f"if you trust this command, set {RUN_COMMANDS}=1 in the environment"
-            )
+            remedy = f"if you trust this command, set {RUN_COMMANDS}=1 in the environment"
+            raise UserError(f"{files.settings}: would run {settings.command!r}; {remedy}")
         segmenter: Segmenter | SentencePieces | None = None
         if settings.segmentation == "bpe":
             segmenter = Segmenter.load(files.merges(side))
@@ -90,8 +88,8 @@ class TextPipeline:
         return [word.lower() for word in words] if self.side.lowercase else words
 
     def surface_words(self, line: str) -> list[str]:
-        """The words of a raw line as the user spelt them, before lower-casing, truecasing and segmentation."""
-        if not line.isprintable():  # a fast test that most lines pass
+        """The words of a raw line before lower-casing, truecasing and segmentation."""
+        if not line.isprintable():  # a fast test for most lines
             line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")
         if self._normalizations:
             line += "\n"  # some rules match it
@@ -107,7 +105,7 @@ class TextPipeline:
     def _moses(self, tokenizer: Any, line: str) -> list[str]:
         """Words by Moses' rules, except protected text."""
         kept = []
-        # Nothing is protected in a line that contains the placeholder.
+        # A line that contains the placeholder has no protected text.
         if self._protected and _PLACE not in line:
             end = 0
             parts = []
@@ -163,18 +161,10 @@ def letters(token: str) -> str:
     return token.removesuffix("@@").removeprefix(MARK).strip(reversible.JOINER)
 
 
-def copy_learnt(source: Path, target: Path) -> None:
-    """Copy the learnt models (BPE, SentencePiece, truecasing) of one folder to another."""
-    for side in SIDES:
-        for path in TextFiles(source).learnt(side):
-            if path.is_file():
-                copy_file(path, target / path.name)
-
-
-def copy_prep(data_folder: Path, model_folder: Path) -> None:
-    """Copy prep.yaml and the learnt models to a model folder, so that it can read raw text by itself."""
-    for source, copy in zip(TextFiles(data_folder).prepared(), TextFiles(model_folder).prepared(), strict=True):
-        if source.is_file():
-            copy_file(source, copy)
+def copy_prep(source: Path, target: Path) -> None:
+    """Copy prep.yaml and the learnt models (BPE, SentencePiece, truecasing) of one folder to another."""
+    for path in TextFiles(source).prepared():
+        if path.is_file():
+            copy_file(path, target / path.name)
         else:
-            copy.unlink(missing_ok=True)
+            (target / path.name).unlink(missing_ok=True)

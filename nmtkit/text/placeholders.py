@@ -1,9 +1,9 @@
-"""Placeholders of program strings, URLs and whatever else is copied, and the masks for them in training text."""
+"""Placeholders of program strings, URLs and other text to be copied, and their masks in training text."""
 
 import re
 from collections import Counter, defaultdict
 
-# In the order of files: what programs fill in, markup, web and e-mail addresses.
+# Format strings of programs, markup, web and e-mail addresses.
 _PATTERNS = (
     r"\{\{[^{}]*\}\}",  # {{ x }}
     r"[$%#]?\{[^{}]*\}",  # {name}, ${name}, %{name}, {0:.2f}
@@ -18,15 +18,12 @@ PLACEHOLDERS = re.compile("|".join(_PATTERNS))
 # Letters without case: every tokenizer, lower-casing and truecasing leave them as they are.
 MASKS = tuple(f"ǁ{number}ǁ" for number in range(1, 10))
 MASK = re.compile("ǁ[1-9]ǁ")
-# Those that are part of no word; several without a space are one.
+# Outside words; adjacent placeholders are one.
 _SEPARATE = re.compile(rf"(?<!\w)(?:{PLACEHOLDERS.pattern})+(?!\w)")
 
 
 def masked(src: str, tgt: str) -> tuple[str, str]:
-    """A pair of the training text with ``MASKS`` instead of the placeholders that both sides have equally often.
-
-    The first one of the source is the first mask; what has no mask left stays.
-    """
+    """A training pair with ``MASKS`` for the first nine placeholders that both sides have equally often."""
     found = _SEPARATE.findall(src)
     often, in_target = Counter(found), Counter(_SEPARATE.findall(tgt))
     of_text = defaultdict[str, list[str]](list)

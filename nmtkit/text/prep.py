@@ -1,8 +1,7 @@
-"""``nmtkit prep``: raw parallel text to a data folder that training, translation and scoring read.
+"""``nmtkit prep``: raw parallel text to a data folder for training, translation and scoring.
 
 Training text is tokenised and cleaned, truecasing and subword models are learnt from it, and it is written as tokens.
-Development and test text keep every line, as tokens and, for scoring, raw. An interrupted run can be resumed; see
-work.py.
+Development and test text keep every line, as tokens and, for scoring, raw. work.py resumes interrupted runs.
 """
 
 import json
@@ -12,31 +11,21 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import get_args
 
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import ALIGN_FILES, SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import (
-    atomic_write,
-    file_of,
-    move_into_place,
-    parse_line,
-    read_lines,
-    real_path,
-    report_write_errors,
-    sync,
-)
+from nmtkit.lines import file_of, move_into_place, read_lines, real_path, report_write_errors, sync, write_file
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.text.cleaning import clean_shards, report_lost, write_rejected
 from nmtkit.text.learning import choose_merges, learn_segmenters, learn_truecasers
 from nmtkit.text.manifest import DATA_FILES, PrepReport, describe_file, is_data_file, reference_files, versions
 from nmtkit.text.moses import has_moses_rules, moses_language
-from nmtkit.text.pipeline import TextPipeline, copy_learnt
+from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.raw import Files
 from nmtkit.text.round_trip import round_trip, sample
-from nmtkit.text.settings import TWO_FILES, Cleaning, Development, Drop, Prep, load_prep
+from nmtkit.text.settings import TWO_FILES, Cleaning, Development, Prep, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines
 
 _CHARACTERS = ("zh", "yue", "ja")  # the reversible tokenizer makes each character a token
@@ -55,21 +44,19 @@ def prepare(
     development: Development = TWO_FILES,
     like: Path | None = None,
 ) -> PrepReport:
-    """Make the data folder ``folder`` from the raw text of train and, if there are any, dev and test.
+    """Make the data folder ``folder`` from the raw text of train and, if given, dev and test.
 
     keep_rejected: a file for the training pairs left out. merge: only merge the shards of ``prepare_part``.
-    development: further references, or the number of pairs to sample from the training text, which then excludes them.
-    like: a data or model folder whose truecasing and subword models are used, with ``prep`` from ``prep_like``. Raises
-    UserError for unusable text and, without ``merge``, if ``prepare_part`` has left shards of other settings. If it is
-    interrupted, an older data folder is unchanged, and the same call resumes at the first unfinished shard.
+    development: further references, or the number of training pairs to move to a development set. like: a data or
+    model folder whose truecasing and subword models are used, with ``prep`` from ``prep_like``. Raises UserError for
+    unusable text and, without ``merge``, if ``prepare_part`` has left shards made with other settings. An interruption
+    leaves an older data folder unchanged, and the same call resumes at the first unfinished shard.
     """
-    if keep_rejected is not None and not keep_rejected.parent.is_dir():
-        raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
-    prep = _with_overlap_rule(prep, development)
-    read = [real_path(file_of(path)[0]) for path in chain(development.references, *raw.values())]
     if keep_rejected is not None:
         real = real_path(keep_rejected)
-        if real in read:
+        if not keep_rejected.parent.is_dir():
+            raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
+        if real in [real_path(file_of(path)[0]) for path in chain(development.references, *raw.values())]:
             raise UserError(f"{keep_rejected}: is an input file; choose another `keep_rejected`")
         if is_data_file(real.name) and real.parent == real_path(folder):
             raise UserError(f"{keep_rejected}: is a file of the data folder; choose another `keep_rejected`")
@@ -79,7 +66,7 @@ def prepare(
             _check_merge(work)
         else:
             work.check_parts()
-        # After the checks: the shards may be days of work, made with an option that was forgotten here.
+        # After the checks: the shards may be days of work, made with an option that this call forgot.
         work.remove_others()
         clean_shards(work, (1, 1), pool)
         return _finish(work, pool, keep_rejected)
@@ -94,12 +81,11 @@ def prepare_part(
     development: Development = TWO_FILES,
     like: Path | None = None,
 ) -> str:
-    """Tokenise and clean part i of n of the training text (every n-th shard) and return a progress message.
+    """Tokenise and clean part i of n of the training text (every n-th shard); returns a progress message.
 
-    ``prepare`` merges the shards, which stay in the data folder. All parts need the same arguments. Files of other runs
-    are kept, because parts that start at the same time would all delete them.
+    The shards stay in the data folder, for ``prepare`` to merge. All parts need the same arguments. Files of other runs
+    are kept, because parts that start together would all delete them.
     """
-    prep = _with_overlap_rule(prep, development)
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, like, shared=True) as work:
         _warn_of_languages(prep)
         clean_shards(work, part, pool)
@@ -108,22 +94,13 @@ def prepare_part(
 
 
 def prep_like(folder: Path, cleaning: Cleaning) -> Prep:
-    """The settings of a data or model folder, to prepare more text alike, with other ``cleaning`` settings.
+    """The settings of a data or model folder with other ``cleaning``, to prepare more text in the same way.
 
     Raises UserError for a folder that cannot prepare text.
     """
-    for side in SIDES:  # checks the files, and that the folder runs no untrusted command
+    for side in SIDES:  # raises for missing files and untrusted commands
         TextPipeline.load(folder, side)
     return replace(load_prep(folder), cleaning=cleaning)
-
-
-def _with_overlap_rule(prep: Prep, development: Development) -> Prep:
-    """The settings, with the rule "overlap" if a development set is sampled from the training text."""
-    if not development.size:
-        return prep
-    # In the order of ``Drop``, because the work folder is named after the settings.
-    rules = tuple(rule for rule in get_args(Drop) if rule == "overlap" or rule in prep.cleaning.drop)
-    return replace(prep, cleaning=replace(prep.cleaning, drop=rules))
 
 
 def _check_merge(work: Work) -> None:
@@ -146,30 +123,27 @@ def _warn_of_languages(prep: Prep) -> None:
             continue
         language = moses_language(side.language)
         if language in _WITHOUT_SPACES and (side.tokenizer == "moses" or language not in _CHARACTERS):
-            remedy = "reversible" if language in _CHARACTERS else "none` with `sentencepiece"
-            log.warning(
-                f"language {side.language}: written without spaces, and this tokenizer does not find its words; "
-                f"use `tokenizer` {side.language}={remedy}, or a segmenter as `tokenizer_command`"
-            )
+            tokenizer = "reversible" if language in _CHARACTERS else "none` with `sentencepiece"
+            remedy = f"use `tokenizer` {side.language}={tokenizer}, or a segmenter as `tokenizer_command`"
+            problem = "written without spaces, and this tokenizer does not find its words"
+            log.warning(f"language {side.language}: {problem}; {remedy}")
         elif side.tokenizer == "moses" and not has_moses_rules(side.language):
-            log.warning(
-                f"language {side.language}: not supported by Moses, which applies its English rules; use `tokenizer` "
-                "reversible"
-            )
+            problem = "has no rules in Moses, which applies its English ones"
+            log.warning(f"language {side.language}: {problem}; use `tokenizer` reversible")
 
 
 def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport:
-    """Make the data folder from clean shards; the old one is unchanged until every new file is on disk."""
+    """Make the data folder from clean shards; the old one is unchanged until all new files are on disk."""
     if keep_rejected is not None:
         write_rejected(work, keep_rejected)
-    # The manifest is written last: if it exists, all files are complete, and an earlier run was killed just after it.
+    # The manifest is written last: if it exists, an earlier run was killed after it had written all files.
     path = work.folder / "manifest.json"
     if not path.exists():
         _make_files(work, pool)
     manifest = json.loads(path.read_text(encoding="utf-8"))
     made = [*manifest["files"], path.name]
     with report_write_errors(work.output):
-        # Without a manifest, a half-finished folder is not taken for a data folder.
+        # First, because without a manifest it is no data folder.
         (work.output / path.name).unlink(missing_ok=True)
         for path in [*work.output.iterdir()]:
             old = is_data_file(path.name) or path.name in ALIGN_FILES
@@ -187,11 +161,9 @@ def _make_files(work: Work, pool: Workers) -> None:
     kept = work.pairs - sum(rule["count"] for rule in lost.values())
     if work.prep.merges is None:
         work = _with_merges(work)
-    with atomic_write(TextFiles(work.folder).settings) as file:
-        file.write(dump_yaml(to_dict(work.prep)))
     if work.like is not None:
-        copy_learnt(work.like, work.folder)
-    # Subwords are learnt on truecased words, and text is written with both models.
+        copy_prep(work.like, work.folder)
+    write_file(TextFiles(work.folder).settings, dump_yaml(to_dict(work.prep)))
     learn_truecasers(work, kept, pool)
     learn_segmenters(work, kept, pool)
     for side in SIDES:
@@ -216,22 +188,20 @@ def _make_files(work: Work, pool: Workers) -> None:
         },
         "files": dict(zip(made, descriptions, strict=True)),
     }
-    with atomic_write(work.folder / "manifest.json") as file:
-        file.write(json.dumps(manifest, indent=1) + "\n")
+    write_file(work.folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
 
 
 def _with_merges(work: Work) -> Work:
     """The work with the number of BPE merges chosen."""
-    sides = (work.prep.src, work.prep.tgt)
-    if not any(side.segmentation == "bpe" for side in sides) or work.like is not None:
-        return replace(work, prep=replace(work.prep, merges=Prep.merges))
-    merges, reason = choose_merges(work)
-    log.info(f"BPE with {merges:,} merges, because {reason}; set `bpe` for another number")
+    merges = Prep.merges
+    if "bpe" in (work.prep.src.segmentation, work.prep.tgt.segmentation) and work.like is None:
+        merges, reason = choose_merges(work)
+        log.info(f"BPE with {merges:,} merges, because {reason}; set `bpe` for another number")
     return replace(work, prep=replace(work.prep, merges=merges))
 
 
 def _origins(work: Work) -> dict[str, list[Path]]:
-    """The files that each split was made from; for a sampled development set, those of the training text."""
+    """The files that each split was made from; a sampled development set has those of the training text."""
     origins = {split: [*files] for split, files in work.raw.items()}
     if work.development.size:
         origins["dev"] = origins["train"]
@@ -241,7 +211,7 @@ def _origins(work: Work) -> dict[str, list[Path]]:
 
 
 def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
-    """Write train.src or train.tgt shard by shard; train.*.done says how far, so that it can be resumed."""
+    """Write train.src or train.tgt shard by shard; train.*.done has the progress, for resuming."""
     path, note = work.folder / f"train.{side}", work.folder / f"train.{side}.done"
     done = {"shards": 0, "bytes": 0}
     if note.exists() and path.exists():
@@ -256,8 +226,7 @@ def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
             # The text must be on disk before the note.
             file.flush()
             sync(path)
-            with atomic_write(note) as written:
-                written.write(json.dumps({"shards": shard.number + 1, "bytes": file.tell()}))
+            write_file(note, json.dumps({"shards": shard.number + 1, "bytes": file.tell()}))
 
 
 def _segment(folder: Path, side: SideName, chunk: Chunk) -> bytes:
@@ -286,9 +255,9 @@ def _make_heldout(work: Work, split: str, pool: Workers) -> None:
 def _apply(folder: Path, side: SideName, path: Path, chunk: Chunk) -> tuple[int, bytes, bytes]:
     """The number of lines of a chunk of raw text, its tokens, and its text with normalised line ends."""
     pipeline = _pipeline(folder, side)
-    lines = [parse_line(raw, path, number) for number, raw in enumerate(chunk.lines, chunk.first)]
+    lines = chunk.text(path)
     return len(lines), join_lines(map(pipeline.tokens, lines)), "".join(line + "\n" for line in lines).encode()
 
 
-# Cached per process and side; a work folder is named after its settings.
+# Per process and side; a work folder is named after its settings.
 _pipeline = lru_cache(maxsize=2)(partial(TextPipeline.load, trusted=True))

@@ -1,9 +1,9 @@
-"""Raw parallel text: finding the files, and checking that both sides are UTF-8 and equally long."""
+"""Raw parallel text: its files, and checks that both sides are UTF-8 and equally long."""
 
 import hashlib
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -64,10 +64,15 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
     return {split: [contents[path] for path in group] for split, group in groups.items()}
 
 
+def pairs_of(files: Files) -> Iterator[tuple[str, str]]:
+    """The pairs as text, with U+FFFD for invalid UTF-8, until the shorter side ends."""
+    src, tgt = (map(decode_line, raw_lines(path), count(1)) for path in files)
+    return zip(src, tgt, strict=False)
+
+
 def has_words(files: Files) -> bool:
     """True if any pair has words on both sides."""
-    sides = (map(decode_line, raw_lines(path), count(1)) for path in (files.src, files.tgt))
-    return any(src.split() and tgt.split() for src, tgt in zip(*sides, strict=False))
+    return any(src.split() and tgt.split() for src, tgt in pairs_of(files))
 
 
 def read(path: Path) -> Content:
@@ -85,8 +90,8 @@ def find_raw(
     """The raw files of each split in a folder, and the source and target language.
 
     Names are {train,dev,test}.LANGUAGE, or {train,dev,test}.SRC-TGT.tsv with the sides in the first two columns, also
-    with .gz or .zst. A language may be None if the folder has only two. sampled: dev may be missing, because it is
-    sampled from train. Raises UserError that says what to type if files are missing or the languages are ambiguous.
+    with .gz or .zst. A language may be None if the folder has only two. sampled: dev is sampled from train, so do not
+    warn if it is missing. Raises UserError if files are missing or the languages are ambiguous.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name two files as `train`")
@@ -130,16 +135,12 @@ _RAW_TSV_REGION = re.compile(rf"(train|dev|test)\.({_WITH_REGION})-({_WITH_REGIO
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:
     """Source and target language; one may be None if it is unambiguous. Raises UserError if it is not."""
     others = [language for language in languages if language not in (src, tgt)]
+    if src and src == tgt:
+        raise UserError(f"{folder}/: source and target language are both {src}; name two languages or two files")
     if src and tgt:
-        if src == tgt:
-            raise UserError(
-                f"{folder}/: source and target language are both {src}; name two languages, or the files of each side"
-            )
         return src, tgt
-    if src and len(others) == 1:
-        return src, others[0]
-    if tgt and len(others) == 1:
-        return others[0], tgt
+    if (src or tgt) and len(others) == 1:
+        return src or others[0], tgt or others[0]
     if len(languages) == 2:
         a, b = languages
         raise UserError(f"{folder}/ has {a} and {b}: which one is the source? Add `src_lang` {a} or `src_lang` {b}")

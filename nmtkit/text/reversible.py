@@ -1,9 +1,9 @@
 """Reversible tokenisation: words and punctuation marks as tokens that detokenise exactly, in every language.
 
 The joiner U+FFED marks the side on which a token had no space, as in the OpenNMT Tokenizer: ``Hello, world!`` becomes
-``Hello ￭, world ￭!``. Punctuation carries the joiner, so a word is the same token everywhere. Characters between two
-letters that can be letters themselves stay in the word (``don't``, ``k+naya``, ``3.5``): in many languages the
-apostrophe, the saltillo or ``+`` is a letter.
+``Hello ￭, world ￭!``. Punctuation has the joiner, so that a word is the same token everywhere. Some characters between
+two letters stay in the word (``don't``, ``k+naya``, ``3.5``): in many languages the apostrophe, the saltillo or ``+``
+is a letter.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ def tokenize(line: str) -> list[str]:
 
 
 def _marked(parts: list[tuple[str, bool]]) -> list[str]:
-    """The tokens of a text without spaces, with joiners; ``parts`` are its parts, each with whether it is a word."""
+    """The tokens, with joiners, of a text without spaces; each of its ``parts`` says whether it is a word."""
     tokens = [text for text, _ in parts]
     before_word = True  # punctuation before the first word joins to the right
     for i, ((_, word), (_, next_word)) in enumerate(pairwise(parts)):

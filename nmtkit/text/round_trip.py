@@ -1,7 +1,7 @@
 """How much of a text survives tokenisation and detokenisation."""
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,12 +10,12 @@ from nmtkit.text.pipeline import TextPipeline
 
 SAMPLE = 1_000  # lines
 _BEFORE, _AFTER = 30, 30  # characters shown around a difference
-_READ = 100_000  # the sample is spread over so many lines at the start of a text
+_READ = 100_000  # the sample is spread over these first lines of a text
 ENOUGH = 0.99  # warn if fewer lines are unchanged
 
 
 class RoundTrip(NamedTuple):
-    """How many lines of a sample are unchanged, except for white space, by tokenising and detokenising."""
+    """How many lines of a sample tokenisation and detokenisation leave unchanged, except for white space."""
 
     lines: int
     same: int
@@ -49,8 +49,6 @@ def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
 def describe_loss(trip: Mapping[str, Any]) -> str:
     """The first changed line of ``RoundTrip._asdict()`` around the difference."""
     line, becomes = (" ".join(trip[name].split()) for name in ("line", "becomes"))
-    same = next(
-        (i for i, (a, b) in enumerate(zip(line, becomes, strict=False)) if a != b), min(len(line), len(becomes))
-    )
+    same = next((i for i, (a, b) in enumerate(zip_longest(line, becomes)) if a != b), 0)
     start = max(0, same - _BEFORE)
     return f"{line[start : same + _AFTER]!r} becomes {becomes[start : same + _AFTER]!r}"

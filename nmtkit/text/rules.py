@@ -8,8 +8,7 @@ from nmtkit.text.moses import moses_language
 from nmtkit.text.pipeline import CONTROL
 from nmtkit.text.settings import Cleaning, Prep
 
-# In the order in which they are applied. The first four always are; the others on request, because the published
-# systems were trained without them.
+# In order of application. The first four are always active; the published systems were trained without the others.
 RULES = {
     "control": "control characters",
     "empty": "an empty side",
@@ -67,10 +66,7 @@ def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: 
 
 
 def wrong_script(words: list[str], language: str) -> bool:
-    """True if more than half of the letters are in scripts that the language does not use.
-
-    Languages that are not listed above use Latin script.
-    """
+    """True if more than half of the letters are in scripts that the language does not use."""
     allowed = _SCRIPTS_OF.get(moses_language(language), {"LATIN"})
     scripts = [script(letter) for letter in "".join(words) if letter.isalpha()]
     return 2 * sum(name not in allowed for name in scripts) > len(scripts)

@@ -20,7 +20,7 @@ _MANY_CHARACTERS = ("zh", "yue", "ja", "ko")
 
 
 class SentencePieces:
-    """Splits words into subwords; joining them is exact except for ``MARK`` in the text itself."""
+    """Splits words into subwords, which join back to the exact words except for ``MARK`` in the text."""
 
     def __init__(self, model: bytes) -> None:
         self._processor = package().SentencePieceProcessor()
@@ -67,10 +67,7 @@ class SentencePieces:
 
     @staticmethod
     def numbers(pieces: Iterable[str]) -> list[int]:
-        """The index of the word in ``join`` that each subword belongs to, from 0.
-
-        A final ``MARK`` without letters has the index that the next word would have.
-        """
+        """The index of each subword's word in ``join``, from 0; a final ``MARK`` has that of the next word."""
         numbers, number, empty = [], 0, True  # empty: the word has no letter yet
         for piece in pieces:
             if piece.startswith(MARK) and not empty:
@@ -88,8 +85,8 @@ def plain(word: str) -> str:
 def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[str], whole: Sequence[str] = ()) -> bytes:
     """A unigram model of at most ``size`` pieces, learnt deterministically from word counts.
 
-    whole: texts that are pieces wherever they occur. There are fewer pieces if the text is too small. Raises UserError
-    if ``size`` is below its number of characters.
+    whole: texts that are always a piece. A small text gives fewer pieces. Raises UserError if ``size`` is below its
+    number of characters.
     """
     trainer = package().SentencePieceTrainer
     ordered = sorted(((plain(word), n) for word, n in counts.items()), key=lambda item: (-item[1], item[0]))
@@ -103,7 +100,7 @@ def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[st
             user_defined_symbols=list(whole),
         )  # fmt: skip
     except RuntimeError as error:
-        # Without its advice to increase an option that prep does not have.
+        # Without its advice about an option that prep does not have.
         reason = str(error).rpartition("] ")[2].partition(" Increase")[0].strip(" .")[:200] or "the text has no words"
         raise UserError(f"`sentencepiece` {size}: learning failed ({reason}); try another number") from None
     return model.getvalue()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from nmtkit.config import build, load_yaml
+from nmtkit.config import build, load_yaml, require_counts
 from nmtkit.errors import UserError
 from nmtkit.folders import TextFiles, check_regular
 
@@ -19,10 +19,7 @@ Segmentation = Literal["bpe", "sentencepiece", "words"]
 
 @dataclass(frozen=True)
 class Side:
-    """How the text of one language is tokenised.
-
-    Defaults are for keys missing in an old prep.yaml; nmtkit prep writes every key and has its own defaults.
-    """
+    """How the text of one language is tokenised. Defaults are for old prep.yaml; nmtkit prep has its own."""
 
     language: str  # as in ISO 639-1: en, de, zh
     normalize: bool = True  # punctuation, as Moses does
@@ -39,10 +36,8 @@ class Side:
         if self.lowercase and self.truecase:
             raise ValueError("`lowercase` and `truecase` exclude each other")
         if self.tokenizer not in MOSES and (self.aggressive_hyphens or self.protected or self.escape):
-            raise ValueError(
-                "`aggressive_hyphens`, `protect` and `escape` are options of the Moses tokenizer, not of `tokenizer` "
-                f"{self.tokenizer}; add `tokenizer` moses"
-            )
+            options = "`aggressive_hyphens`, `protect` and `escape`"
+            raise ValueError(f"{options} are options of `tokenizer` moses or characters, not {self.tokenizer}")
         for pattern in self.protected:
             try:
                 re.compile(pattern)
@@ -78,10 +73,7 @@ class Prep:
     cleaning: Cleaning = field(default_factory=Cleaning)
 
     def __post_init__(self) -> None:
-        if self.merges is not None and self.merges < 1:
-            raise ValueError(f"merges must be at least 1, not {self.merges}")
-        if self.pieces < 1:
-            raise ValueError(f"pieces must be at least 1, not {self.pieces}")
+        require_counts(1, self, "merges", "pieces")
 
 
 @dataclass(frozen=True)

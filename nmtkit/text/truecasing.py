@@ -15,7 +15,7 @@ _BEFORE_SENTENCE = frozenset("([\"'")  # skipped before its first word
 
 
 class Truecaser:
-    """Gives the first word of a sentence its usual case; the model is a text file in Moses' format."""
+    """Gives the first word of a sentence its usual case."""
 
     def __init__(self, best: dict[str, str], known: set[str]) -> None:
         self.best = best  # lower-cased word: its most frequent form

@@ -1,7 +1,7 @@
 """The work folder of an unfinished run of ``nmtkit prep``, from which the run can be resumed.
 
-Training text is processed in shards of consecutive lines. The folder lies in the data folder and is named after a hash
-of text and settings, so that the same command finds it again, on any machine.
+Training text is processed in shards of consecutive lines. The folder is in the data folder, and its name is a hash of
+text and settings, so the same command finds it again on any machine.
 """
 
 import hashlib
@@ -10,11 +10,11 @@ import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from nmtkit.config import flatten, to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import atomic_write, file_of, locked, raw_lines, real_path, report_write_errors
-from nmtkit.machine.processes import Chunk, Workers, chunks
+from nmtkit.lines import file_of, locked, raw_lines, real_path, report_write_errors, write_file
+from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.development import sample_dev
 from nmtkit.text.hashes import repeated
 from nmtkit.text.manifest import is_data_file, read_json, versions
 from nmtkit.text.raw import Content, Files, read, read_all
-from nmtkit.text.settings import Development, Prep
+from nmtkit.text.settings import Development, Drop, Prep
 from nmtkit.version import __version__
 
 SHARD_LINES = 100_000  # half a minute for one process
@@ -54,8 +54,8 @@ class Shard(NamedTuple):
 class Work:
     """An unfinished run and its folder.
 
-    Every file in the folder is complete, except train.src and train.tgt, whose progress is in train.*.done; so a run is
-    resumed by making the missing files.
+    Every file in the folder is complete, except train.src and train.tgt, whose progress is in train.*.done. So a run
+    resumes by making the missing files.
     """
 
     raw: Mapping[str, Files]
@@ -81,13 +81,18 @@ class Work:
     ) -> "Iterator[Work]":
         """Open and lock the run that makes ``output`` from ``raw``; ``shared`` by the parts of one run.
 
-        Raises UserError for text that is unusable or would be overwritten, and if another run holds the lock.
+        A sampled development set adds the rule "overlap". Raises UserError for text that is unusable or would be
+        overwritten, and if another run holds the lock.
         """
+        if development.size:
+            # In the order of ``Drop``, because the work folder is named after the settings.
+            rules = tuple(rule for rule in get_args(Drop) if rule == "overlap" or rule in prep.cleaning.drop)
+            prep = replace(prep, cleaning=replace(prep.cleaning, drop=rules))
         _check_overwritten([*chain(development.references, *raw.values())], output)
         if development.size and "dev" in raw:
             raise UserError(f"`dev_size` {development.size}: there is already {raw['dev'].src}; use only one of them")
         contents = read_all(raw, development.references, pool)
-        # With versions, because another version may tokenise differently.
+        # With versions, because other versions may tokenise differently.
         key: dict[str, Any] = {
             "settings": to_dict(prep), "text": contents, "dev_size": development.size, "seed": development.seed,
             "nmtkit": __version__, "versions": versions(prep), "lines of a shard": SHARD_LINES,
@@ -100,8 +105,7 @@ class Work:
             with report_write_errors(output):
                 (folder / "shards").mkdir(exist_ok=True)
             if shared and not (folder / _PARTS).exists():
-                with atomic_write(folder / _PARTS) as file:
-                    file.write(json.dumps(_plain(key), indent=1))
+                write_file(folder / _PARTS, json.dumps(_plain(key), indent=1))
             if development.size:
                 dev = Files(folder / "dev-sample.src", folder / "dev-sample.tgt")
                 if not dev.tgt.exists():  # it is written last
@@ -128,14 +132,10 @@ class Work:
         for path in self.with_shards:
             if (path / _PARTS).is_file():
                 theirs, ours = read_json(path / _PARTS, f"delete {path}"), self.made_from
-                names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-                changed = "; ".join(
-                    f"{name} {theirs.get(name, 'none')}, now {ours.get(name, 'none')}" for name in names
-                )
-                raise UserError(
-                    f"{path}: has shards made by `shard` with other settings or another text ({changed}); "
-                    "use the same ones, or delete this folder"
-                )
+                changed = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+                changes = "; ".join(f"{n} {theirs.get(n, 'none')}, now {ours.get(n, 'none')}" for n in changed)
+                shards = f"has shards made by `shard` with other settings or another text ({changes})"
+                raise UserError(f"{path}: {shards}; use the same ones, or delete this folder")
 
     def remove_others(self) -> None:
         """Delete the work folders of other runs. Raises UserError if one of them is in use."""
@@ -175,10 +175,12 @@ class Work:
         return sorted([*map(tuple, lost), *((line, "duplicate") for line in compress(kept, self.repeated[shard]))])
 
     def tokens(self, shard: Shard, side: SideName) -> Iterator[Chunk]:
-        """The tokens of the remaining pairs of a clean shard, in chunks."""
-        if "duplicate" not in self.prep.cleaning.drop:
-            return chunks(self.shard_file(shard, side), CHUNK_LINES)
-        return _chunks(compress(raw_lines(self.shard_file(shard, side)), ~self.repeated[shard]))
+        """The tokens of the remaining pairs of a clean shard, in chunks without meaningful line numbers."""
+        lines = raw_lines(self.shard_file(shard, side))
+        if "duplicate" in self.prep.cleaning.drop:
+            lines = compress(lines, ~self.repeated[shard])
+        while chunk := list(islice(lines, CHUNK_LINES)):
+            yield Chunk(1, chunk)
 
     @cached_property
     def repeated(self) -> dict[Shard, NDArray[np.bool_]]:
@@ -211,12 +213,6 @@ def _plain(key: Mapping[str, Any]) -> dict[str, str]:
 def remove(folder: Path) -> None:
     """Delete a work folder, renamed first so that no run resumes a half-deleted one."""
     shutil.rmtree(folder.rename(folder.with_name(f"{_GONE}{uuid4().hex}")))
-
-
-def _chunks(lines: Iterator[bytes]) -> Iterator[Chunk]:
-    """Lines in chunks without meaningful line numbers."""
-    while chunk := list(islice(lines, CHUNK_LINES)):
-        yield Chunk(1, chunk)
 
 
 def split_lines(chunk: Chunk) -> Iterator[list[str]]:

@@ -18,42 +18,40 @@ log = logging.getLogger(__name__)
 
 
 def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) -> None:
-    """Log a gradient that explodes; raise UserError, with the place, where loss or gradient is not finite.
+    """Warn of an exploding gradient; raise UserError with the place if loss or gradient is not finite.
 
-    ``rows`` (P,) are the pairs of the batch, ``norm`` is that of all gradients before they were clipped.
+    rows (P,): the pairs of the batch. norm: of all gradients before clipping.
     """
     progress = run.progress
     place = f"update {progress.update} (epoch {progress.epoch + 1}, batch {progress.batch})"
     shown = ", ".join(str(row + 1) for row in rows[:4])
     lines = f"corpus lines {shown} of {len(rows)} in the batch"
     if not math.isfinite(norm) or not math.isfinite(gradient.loss):
-        run.seed_dropout()  # repeat the update with the same dropout
+        run.seed_dropout()  # to repeat the update with the same dropout
         origin = first_offender(run.model, lambda: accumulate(run, rows, micro_batches(run, rows)))
-        raise UserError(
-            f"{place}: loss {gradient.loss:g}, gradient norm {norm:g}, first in {origin}; {lines}; "
-            "start again in another folder with a lower learning rate or training.clip_norm"
-        )
+        remedy = "start again in another folder with a lower learning rate or training.clip_norm"
+        found = f"loss {gradient.loss:g}, gradient norm {norm:g}, first in {origin}"
+        raise UserError(f"{place}: {found}; {lines}; {remedy}")
     if progress.window.exploded(norm):
         log.warning("%s: gradient norm %.3g, mean so far %.3g; %s", place, norm, progress.window.mean_norm, lines)
 
 
 def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
-    """The first place with a NaN or an infinity, in words.
+    """A description of the first place with a NaN or an infinity.
 
-    Looks at the model's weights, then at the outputs of its modules during ``run``, then at the gradients that ``run``
-    leaves, from the loss backwards.
+    Checks the model's weights, then the outputs of its modules during ``run``, then its gradients after ``run``.
     """
-    # Weights first, because a bad one spoils every output that uses it.
+    # Weights first, because they affect all outputs.
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             return f"the weights {name}"
     offenders: list[str] = []
 
-    def look(name: str, module: nn.Module, given: Any, output: Any) -> None:
+    def check(name: str, module: nn.Module, given: Any, output: Any) -> None:
         if not offenders and not _finite(output):
             offenders.append(name)
 
-    hooks = [module.register_forward_hook(partial(look, name)) for name, module in model.named_modules()]
+    hooks = [module.register_forward_hook(partial(check, name)) for name, module in model.named_modules()]
     try:
         run()
     finally:
@@ -61,7 +59,7 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
             hook.remove()
     if offenders:
         return f"the output of {offenders[0] or 'the decoder'}"  # the whole model has no name
-    # Backwards from the loss, so that the first bad gradient found is nearest to its origin.
+    # Backwards from the loss: the first bad gradient is the nearest to its origin.
     for name, parameter in reversed(list(model.named_parameters())):
         if parameter.grad is not None and not _finite(parameter.grad):
             return f"the gradient of {name}"

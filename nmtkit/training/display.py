@@ -1,4 +1,4 @@
-"""The progress display of training: a live line on a terminal, elsewhere a log line every 20 seconds."""
+"""The progress of training: a live line on a terminal, elsewhere a log line every 20 seconds."""
 
 import logging
 import sys
@@ -19,14 +19,13 @@ CONSOLE = Console(stderr=True)
 
 
 class Display:
-    """The live line of a run: ``show`` is called after every update.
+    """The live line of a run, updated by ``show``.
 
-    ``total`` is the number of updates, None if it is unknown; ``done`` is how many were made before.
+    total: the number of updates, None if unknown. done: the updates made before, if the run is resumed.
     """
 
     def __init__(self, bar: Progress | None, total: int | None, done: int):
         self._bar, self._total, self._first = bar, total, done
-        # ``completed`` begins above 0 when a run is resumed.
         self._task = bar.add_task("", total=total, completed=done, facts="starting") if bar else None
         self._started = self._last = time.monotonic()
 
@@ -42,7 +41,7 @@ class Display:
         """The estimated time left, if the total is known."""
         if not self._total or update <= self._first:
             return ""
-        # Only updates since this start, because earlier ones were not timed here.
+        # From the updates since this start; earlier ones were not timed.
         seconds = (self._last - self._started) / (update - self._first) * (self._total - update)
         return f"  {timedelta(seconds=round(seconds))} left"
 

@@ -1,8 +1,8 @@
-"""Several processes, started by torchrun: each computes its share of every batch, and the gradients are added up.
+"""Data-parallel training with torchrun: each process computes the gradient of its share of every batch.
 
-Every process holds the whole model and makes every update. Everything that decisions depend on (gradients, losses,
-requests to stop) is first summed over all processes, so they decide alike; only the first one writes files. Without
-torchrun there is one process, and these functions have no effect.
+Every process has the whole model and makes every update. Gradients, losses and requests to stop are summed over all
+processes before they are used, so all decide alike; only the first one writes files. Without torchrun there is one
+process, and these functions have no effect.
 """
 
 import os
@@ -18,42 +18,40 @@ from torch import Tensor, nn
 from nmtkit.errors import UserError
 from nmtkit.machine.processes import available_cores
 
-PATIENCE = timedelta(minutes=30)  # how long processes wait for another, which may be writing a checkpoint
+PATIENCE = timedelta(minutes=30)  # timeout of an exchange; another process may be writing a checkpoint
 
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[torch.device]:
     """Join the processes that torchrun started; yields the device of this one.
 
-    Each takes the GPU of its own number on its machine, or its share of the processor's cores. A UserError says
-    which process it came from.
+    That is the GPU of its local rank, or its share of the CPU's cores. A UserError names its process.
     """
     if os.environ.get("WORLD_SIZE", "1") == "1":
         yield device
         return
     rank, count, local, here = map(_number, ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     if device.type == "cuda":
-        # Two processes on one GPU would compete for its memory, and nccl refuses it with an unhelpful message.
+        # nccl refuses two processes on one GPU with an unhelpful message.
         if here > torch.cuda.device_count():
             raise UserError(f"{here} processes on a machine with {torch.cuda.device_count()} GPUs; start one for each")
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
     elif os.environ.get("OMP_NUM_THREADS", "1") == "1":  # torchrun's default
         torch.set_num_threads(max(1, available_cores() // here))
-    # PyTorch's optimisers load this module, whose functions keep the current group as their default. Its
-    # threads would outlive it, and now and then abort a process that has finished.
+    # PyTorch's optimisers import this module, whose functions keep the current group as their default. If imported
+    # later, the group's threads would outlive it and sometimes abort a finished process.
     from torch.distributed.nn import functional  # noqa: F401
 
     try:
         dist.init_process_group(timeout=PATIENCE)  # gloo for tensors of the CPU, nccl for a GPU's
     except (ValueError, RuntimeError) as error:
-        raise UserError(f"process {rank} of {count} does not find the others: {str(error).splitlines()[0]}") from None
+        raise UserError(f"process {rank} of {count} cannot reach the others: {str(error).splitlines()[0]}") from None
     try:
         yield device
     except UserError as error:
         raise UserError(f"process {rank} of {count}: {error}") from None
-    # With PyTorch 2.6 this thread waits for those of gloo for ever if the group has the last reference to its backend:
-    # they may need the GIL to free a tensor, and the group's destructor does not release it.
+    # PyTorch 2.6 deadlocks if the group's destructor frees the backend: it holds the GIL, which gloo's threads need.
     backend = dist.distributed_c10d._get_default_group()._get_backend(device)
     dist.destroy_process_group()
     del backend
@@ -78,13 +76,13 @@ def size() -> int:
 
 
 def share(rows: np.ndarray) -> np.ndarray:
-    """The share of this process in items sorted by length: every n-th, so that all have the same amount of work."""
+    """The share of this process in items sorted by length: every n-th, so that all shares take equally long."""
     return rows[rank() :: size()]
 
 
 def total(*numbers: float) -> list[float]:
     """Each number summed over all processes."""
-    # In float64, which holds whole numbers exactly: counts and updates are summed here, too.
+    # In float64, which is exact for counts.
     sums = torch.tensor(numbers, dtype=torch.float64)
     _sum(sums)
     return sums.tolist()
@@ -92,16 +90,16 @@ def total(*numbers: float) -> list[float]:
 
 def highest(number: int) -> int:
     """The maximum over all processes."""
-    # As a sum in which every process has a slot of its own.
+    # As a sum with one slot per process.
     return int(max(total(*(number if i == rank() else 0 for i in range(size())))))
 
 
 def sum_gradients(model: nn.Module) -> None:
-    """Each gradient becomes its sum over all processes, in one exchange."""
+    """Replace each gradient by its sum over all processes."""
     if size() == 1:
         return
     parameters = list(model.parameters())
-    # One exchange of all gradients is faster than one for each; a process whose share lacks a part has zeros for it.
+    # In one exchange, which is faster than one for each parameter. A parameter that a share does not use has zeros.
     flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
     _sum(flat)
     for parameter, gradient in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
@@ -109,7 +107,7 @@ def sum_gradients(model: nn.Module) -> None:
 
 
 def copy_first(model: nn.Module) -> None:
-    """Give every process the weights of the first: random numbers may differ between kinds of machines."""
+    """Copy the weights of the first process to all: random numbers may differ between kinds of machines."""
     if size() > 1:
         for parameter in model.parameters():
             with _together():
@@ -117,9 +115,9 @@ def copy_first(model: nn.Module) -> None:
 
 
 def gather(shared: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The sentences that every process made of its ``share``, in the order of the whole."""
+    """The sentences that the processes made of their shares, in the original order."""
     count, longest = int(total(len(shared))[0]), highest(max(map(len, shared), default=0))
-    table = torch.zeros(count, longest + 1, dtype=torch.int64)  # each row a length, then words; the others' rows are 0
+    table = torch.zeros(count, longest + 1, dtype=torch.int64)  # rows: length, then words; 0 for other processes' rows
     for row, words in zip(table[rank() :: size()], shared, strict=True):
         row[: len(words) + 1] = torch.tensor([len(words), *words])
     _sum(table)
@@ -135,9 +133,9 @@ def _sum(tensor: Tensor) -> None:
 
 @contextmanager
 def _together() -> Iterator[None]:
-    """Guard an exchange: raises UserError when another process has failed, whose own message says why."""
+    """Turn the error of an exchange into a UserError: another process has failed and reports why."""
     try:
         yield
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise UserError(f"another process has ended or hangs; its own message says why ({reason})") from None
+        raise UserError(f"another process has failed or hangs; its own message says why ({reason})") from None

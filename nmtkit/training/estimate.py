@@ -1,4 +1,4 @@
-"""Measurements before training: the cost of a model, and the smallest batch size at full speed."""
+"""Measurements before training: memory and speed of a model, and the smallest batch size at full speed."""
 
 import logging
 import time
@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 SENTENCES, LENGTH = 16, 25  # of the update that is timed
 FLOAT = 4  # bytes
 
-FIRST = 256  # tokens: the smallest budget that is tried
-GAIN = 1.05  # a budget twice as large must bring this many times the words per second
-SAMPLE = 20_000  # pairs to try budgets on
+FIRST = 256  # tokens: the smallest budget
+GAIN = 1.05  # speedup that justifies a budget twice as large
+SAMPLE = 20_000  # pairs to measure budgets on
 
 
 class Estimate(NamedTuple):
@@ -41,10 +41,10 @@ class Estimate(NamedTuple):
 
 
 def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int, device: torch.device) -> Estimate:
-    """The cost of training, measured on one small update of ``small``, the model with a vocabulary of a few words.
+    """The cost of training a model, measured on small updates of ``small``, the same model with a tiny vocabulary.
 
-    The real model has ``parameters`` parameters and ``tgt_words`` target words. The products of its output layer, which
-    the small vocabulary leaves out, are added at the measured speed of products.
+    parameters, tgt_words: numbers of parameters and target words of the real model. The time of its output layer is
+    added, computed from the measured speed of matrix products.
     """
     small = small.to(device).train()
     optimizer = build_optimizer(small, training.optimizer, training.groups)
@@ -74,11 +74,11 @@ def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int
 
 
 def busy_budget(run: Run) -> int:
-    """The ``training.batch_tokens`` at which the machine is busy: twice as many bring less than 5 % more words/s.
+    """The smallest ``training.batch_tokens`` at full speed: twice as many give less than 5 % more words/s.
 
-    Whole updates at a rate of 0, which leave the model as it is, on pairs from the corpus's median length upwards.
-    No budget is tried that the free memory would not hold, or that is more than one pass of ``pass_tokens`` for every
-    process; where memory runs out all the same, the budget before is taken.
+    Measured on updates with a learning rate of 0, which do not change the model, of pairs of at least median length.
+    Budgets are limited by the free memory and by one pass of ``pass_tokens`` per process. Where memory runs out, the
+    result is the previous budget.
     """
     model, settings, corpus = run.model, run.settings, run.corpus
     optimizer = build_optimizer(model, settings.optimizer, settings.groups)
@@ -110,7 +110,7 @@ def busy_budget(run: Run) -> int:
 
 
 def _saved_bytes(update: Callable[[], object], model: Seq2Seq) -> int:
-    """The bytes that an update keeps for its backward pass, parameters left out."""
+    """The bytes that an update saves for its backward pass, without parameters."""
     saved = {p.data_ptr(): 0 for p in model.parameters()}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def _saved_bytes(update: Callable[[], object], model: Seq2Seq) -> int:
 
 
 def _seconds(run: Callable[[], object], device: torch.device) -> float:
-    """The shortest of three times; for a single thread its CPU time, which other processes do not affect."""
+    """The minimum of three times: for one thread its CPU time, which other processes do not affect."""
     clock = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
     times = []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The gradient of one update: a global batch, split over processes and into as many micro-batches as memory needs."""
+"""The gradient of one update: a global batch, split over processes and into micro-batches that fit into memory."""
 
 import logging
 from collections.abc import Sequence
@@ -21,42 +21,42 @@ log = logging.getLogger(__name__)
 
 
 class Sums(NamedTuple):
-    """The figures of an update that a GPU may still be computing; ``read`` waits for them."""
+    """Figures of an update, which a GPU may still be computing; ``read`` waits for them."""
 
     loss: Tensor  # () float64, what is minimised, summed over this process's micro-batches
     nll: Tensor  # () float64, negative log-likelihood in nats
     tokens: int  # target words of the global batch, end-of-sentence marks included
-    divisor: int  # the loss is divided by it: these tokens, or the sentences
-    halvings: int  # how often memory ran out, so that all was done again in twice as many micro-batches
+    divisor: int  # of the loss: the tokens or the sentences
+    halvings: int  # how often memory ran out and the update was repeated with twice as many micro-batches
 
 
 def micro_batches(run: Run, rows: np.ndarray) -> list[Batch]:
-    """The share of this process in the global batch ``rows`` (P,), collated and sent to the device."""
+    """This process's share of the global batch ``rows`` (P,), collated and copied to the device."""
     return [batches.collate(run.corpus, part).to(run.device) for part in _parts(run, rows)]
 
 
 def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
-    """Give the parameters their gradients for the pairs ``rows`` (P,), summed over micro-batches and processes.
+    """Compute the gradients of the pairs ``rows`` (P,), summed over micro-batches and processes.
 
-    ``micro`` is what ``micro_batches`` made of them. Raises UserError where memory does not hold a single pair.
+    micro: their ``micro_batches``. Raises UserError if a single pair does not fit into memory.
     """
     run.model.train()
-    # Of the global batch: every process divides by the same number, so that the sum is the mean.
+    # Of the global batch, so that the sum over processes is the mean.
     tokens = int(run.corpus.lengths(rows)[1].sum()) + len(rows)
     divisor = tokens if run.settings.loss == "tokens" else len(rows)
     settings, parts, halvings = run.settings, list[np.ndarray](), 0
     while True:
-        run.model.zero_grad(set_to_none=True)  # after running out of memory, accumulation starts again from zero
+        run.model.zero_grad(set_to_none=True)  # again after running out of memory
         total_loss, total_nll = torch.zeros(2, dtype=torch.float64, device=run.device)
         with Attempt() as attempt:
             for batch in micro:
                 loss, nll = summed_loss(run.model, batch, settings.label_smoothing, run.dtype, settings.word_dropout)
-                # Divided here, so that the gradients of all micro-batches add up to that of the whole batch.
+                # Divided here, so that the gradients of micro-batches add up to that of the batch.
                 (loss / divisor).backward()
                 total_loss, total_nll = total_loss + loss.detach(), total_nll + nll
         if not attempt.failed:
             break
-        loss = total_loss  # lets go of the graph that did not fit
+        loss = total_loss  # frees the graph that did not fit
         parts, halvings = _halved(run, parts or _parts(run, rows)), halvings + 1
         micro = [batches.collate(run.corpus, part) for part in parts]
     distributed.sum_gradients(run.model)
@@ -64,10 +64,7 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
 
 
 def read(sums: Sums, norm: Tensor) -> tuple[Gradient, float]:
-    """The figures of an update over all processes, and the norm () of its gradient.
-
-    This is the only place where the host waits for the GPU.
-    """
+    """The figures of an update over all processes, and the norm () of its gradient; waits for the GPU."""
     loss, nll, norm_read = torch.stack([sums.loss, sums.nll, norm.to(sums.loss)]).tolist()
     loss, nll, halvings = distributed.total(loss, nll, sums.halvings)
     return Gradient(loss / sums.divisor, nll, sums.tokens, int(halvings)), norm_read
@@ -79,20 +76,18 @@ def _parts(run: Run, rows: np.ndarray) -> list[np.ndarray]:
 
 
 def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
-    """Micro-batches of half the size, when ``parts`` do not fit into memory. Raises UserError for single pairs."""
-    log.warning("out of memory in %d passes; again in halves: training.pass_tokens is too high", len(parts))
+    """Halves of ``parts``, which did not fit into memory. Raises UserError if they are single pairs."""
+    log.warning("out of memory in %d passes; repeating in halves: training.pass_tokens is too high", len(parts))
     if max(map(len, parts)) == 1:
-        # The longest sides, which the user can limit.
+        # The longest sides, because the user can limit them.
         src, tgt = (int(lengths.max()) for lengths in run.corpus.lengths(np.concatenate(parts)))
-        raise UserError(
-            f"a pair of {src} and {tgt} tokens does not fit into the memory of {run.device}: take a smaller "
-            "training.max_length or a smaller model"
-        )
+        pair = f"a pair of {src} and {tgt} tokens does not fit into the memory of {run.device}"
+        raise UserError(f"{pair}; use a smaller training.max_length or a smaller model")
     return [half for part in parts for half in np.array_split(part, 2) if len(half)]
 
 
 def clip(model: Seq2Seq, limit: float | None) -> Tensor:
-    """The norm of all gradients together, a scalar of shape (); they are scaled down to ``limit`` if that is less."""
+    """The global norm () of the gradients, which are scaled down to ``limit`` if it is larger."""
     # A parameter that no micro-batch used has no gradient.
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     norm = _norm(gradients)
@@ -103,7 +98,7 @@ def clip(model: Seq2Seq, limit: float | None) -> Tensor:
 
 
 def _norm(gradients: Sequence[Tensor]) -> Tensor:
-    """The norm of tensors of any shapes together, a scalar of shape ()."""
+    """The global norm () of tensors of any shape."""
     if not gradients or gradients[0].is_cuda:
         return torch.nn.utils.get_total_norm(gradients)
     # On a CPU, a dot product with itself takes half as long as PyTorch's norm.

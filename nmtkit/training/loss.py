@@ -1,5 +1,4 @@
-"""The loss that training minimises and validation measures: the only place that excludes padding and applies the output
-layer.
+"""The loss of training and validation. No other module excludes padding or applies the output layer.
 
 Letters: B sentences, S source words, T target words, R target words of a batch without padding, H hidden.
 """
@@ -16,28 +15,23 @@ from nmtkit.symbols import BOS
 
 
 class Gradient(NamedTuple):
-    """The figures of a batch whose gradient is in the parameters."""
+    """Figures of a batch whose gradient has been computed."""
 
     loss: float  # the objective: per word or per sentence, with label smoothing
     nll: float  # negative log-likelihood in nats, summed over the words
     tokens: int  # target words, end-of-sentence marks included
-    halvings: int  # how often memory ran out, so that the batch was repeated in twice as many micro-batches
+    halvings: int  # how often memory ran out and the batch was repeated with twice as many micro-batches
 
 
 def summed_loss(
     model: Seq2Seq, batch: Batch, label_smoothing: float, dtype: torch.dtype, word_dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Loss and negative log-likelihood (nats) of a batch's target words, summed: two scalars of shape ().
+    """Loss and negative log-likelihood () in nats, summed over a batch's target words; only the loss has a gradient.
 
-    Only the loss carries a gradient. They differ by label smoothing, which gives a target word the probability
-    1 - ``label_smoothing`` and all other words together the rest. Each source word and each previous target word is
-    dropped with probability ``word_dropout``; the words to predict stay.
+    They differ by label smoothing: the target word has probability 1 - ``label_smoothing``, all other words together
+    have the rest. Source words and previous target words are dropped with probability ``word_dropout``.
     """
-    batch = batch.to(model.output.weight.device)
-    src, previous = drop_words(batch.src, word_dropout), drop_words(batch.tgt, word_dropout)
-    with _products(model, dtype):
-        hidden = model(src, batch.mask, previous)  # (B, T, H)
-    hidden, words = _real(hidden, batch, dtype)
+    hidden, words = _hidden(model, batch, dtype, word_dropout)
     return linear_cross_entropy(hidden, model.output.weight, model.output.bias, words, label_smoothing)
 
 
@@ -51,18 +45,15 @@ def drop_words(ids: Tensor, p: float) -> Tensor:
 
 def score_words(model: Seq2Seq, batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The log-probability of each target word (R,), float32 in nats, and whether it was the most probable one (R,)."""
-    batch = batch.to(model.output.weight.device)
-    with _products(model, dtype):
-        hidden = model(batch.src, batch.mask, batch.tgt)  # (B, T, H)
-    hidden, words = _real(hidden, batch, dtype)
+    hidden, words = _hidden(model, batch, dtype, 0.0)
     return score(hidden, model.output.weight, model.output.bias, words)
 
 
-def _products(model: Seq2Seq, dtype: torch.dtype) -> torch.autocast:
-    """An autocast context for products in ``dtype``; states and sums stay float32."""
-    return torch.autocast(model.output.weight.device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
-
-
-def _real(hidden: Tensor, batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """``hidden`` (B, T, H) and the batch's target without padding: (R, H) in ``dtype``, and (R,)."""
+def _hidden(model: Seq2Seq, batch: Batch, dtype: torch.dtype, word_dropout: float) -> tuple[Tensor, Tensor]:
+    """The input (R, H) of the output layer in ``dtype``, and the target words (R,), both without padding."""
+    batch = batch.to(model.output.weight.device)
+    src, previous = drop_words(batch.src, word_dropout), drop_words(batch.tgt, word_dropout)
+    # States and sums stay float32.
+    with torch.autocast(src.device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+        hidden = model(src, batch.mask, previous)  # (B, T, H)
     return hidden.flatten(0, 1)[batch.words].to(dtype), batch.tgt.flatten()[batch.words]

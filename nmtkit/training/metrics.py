@@ -1,6 +1,6 @@
-"""The history of a run, ``metrics.jsonl``: a record of every epoch, every validation and the updates before it.
+"""The history of a run, ``metrics.jsonl``: a record of each epoch, each validation and the updates before it.
 
-``nmtkit report`` draws it. A record that was written stays as it is, so a new figure is a new key.
+``nmtkit report`` draws it. Keys keep their meaning: a new figure needs a new key.
 """
 
 import json
@@ -11,28 +11,23 @@ from typing import Any
 
 from nmtkit.data.batches import Epoch
 from nmtkit.folders import ModelFolder, read_text
-from nmtkit.lines import atomic_write, report_write_errors, sync
+from nmtkit.lines import report_write_errors, sync, write_file
 from nmtkit.training.progress import Progress
 from nmtkit.training.validation import Validation
 
-# A handler added here gets every record as the message of a log record.
-RECORDS = logging.getLogger("nmtkit.records")
-RECORDS.propagate = False  # records are not log lines
+RECORDS = logging.getLogger("nmtkit.records")  # its handlers get every record as the message of a log record
+RECORDS.propagate = False
 
 
 def epoch_record(progress: Progress, epoch: Epoch) -> dict[str, Any]:
-    """Figures of the batches in the epoch that has just ended."""
-    facts = {"batches": len(epoch), "padding": round(epoch.padding, 4)}
-    return {"kind": "epoch", "update": progress.update, "epoch": progress.epoch, **facts}
+    """Figures of the batches of the epoch that has just ended."""
+    return _record("epoch", progress) | {"batches": len(epoch), "padding": round(epoch.padding, 4)}
 
 
 def train_record(progress: Progress, rate: float) -> dict[str, Any]:
     """Figures of training since the last validation; ``rate`` is the factor of the learning rates."""
     window = progress.window
-    return {
-        "kind": "train",
-        "update": progress.update,
-        "epoch": progress.current_epoch,
+    return _record("train", progress) | {
         "loss": window.loss,
         "gradient_norm": window.mean_norm,
         "gradient_norm_max": window.norm_max,
@@ -44,11 +39,8 @@ def train_record(progress: Progress, rate: float) -> dict[str, Any]:
 
 
 def validation_record(progress: Progress, validation: Validation, seconds: float) -> dict[str, Any]:
-    """The measurements of a validation, and the time that it took."""
-    return {
-        "kind": "valid",
-        "update": progress.update,
-        "epoch": progress.current_epoch,
+    """The measurements of a validation, and its duration."""
+    return _record("valid", progress) | {
         "cross_entropy": validation.cross_entropy,
         "perplexity": math.exp(min(validation.cross_entropy, 700.0)),  # a float overflows above
         "token_error_rate": validation.errors,
@@ -58,8 +50,13 @@ def validation_record(progress: Progress, validation: Validation, seconds: float
     }
 
 
+def _record(kind: str, progress: Progress) -> dict[str, Any]:
+    """The keys of every record."""
+    return {"kind": kind, "update": progress.update, "epoch": progress.current_epoch}
+
+
 def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
-    """Append a record, wait until it is on disk, then pass it on. Raises UserError when it cannot be written."""
+    """Append a record and pass it to the handlers of ``RECORDS``. Raises UserError if it cannot be written."""
     path = folder.metrics
     with report_write_errors(path):
         with path.open("a", encoding="utf-8") as file:
@@ -69,9 +66,9 @@ def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
 
 
 def rewind_metrics(folder: ModelFolder, progress: Progress) -> None:
-    """Drop the records logged after the checkpoint with this progress, whose updates are about to be repeated.
+    """Drop the records after the checkpoint with this progress, whose updates will be repeated.
 
-    Those of an interrupted validation, which is repeated as well, are dropped, too.
+    An interrupted validation will be repeated too, so its records are also dropped.
     """
     again = () if progress.validated else ("train", "valid")  # at the update of the checkpoint itself
     lines = read_text(folder.metrics).splitlines(keepends=True)
@@ -86,7 +83,5 @@ def rewind_metrics(folder: ModelFolder, progress: Progress) -> None:
                 kept.append(line)
         except (ValueError, RecursionError, TypeError, KeyError):
             continue  # a line cut off by a crash
-    # Only if something was dropped: most runs stop at a checkpoint.
-    if len(kept) != len(lines):
-        with atomic_write(folder.metrics) as file:
-            file.writelines(kept)
+    if len(kept) != len(lines):  # most runs stop at a checkpoint
+        write_file(folder.metrics, "".join(kept))

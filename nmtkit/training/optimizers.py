@@ -11,15 +11,15 @@ from nmtkit.config import FIXED
 from nmtkit.errors import UserError
 from nmtkit.models import base
 
-LARGEST = 1e30  # settings are below, so that products with them stay within float32
+LARGEST = 1e30  # settings are smaller, so that products with them do not overflow float32
 
 
 @dataclass(frozen=True)
 class Group:
-    """Settings of one group of parameters; None means the optimiser's.
+    """Settings of a group of parameters; None means the optimiser's.
 
     ``init``: ``default`` (the layer's own), ``zeros``, ``normal STD``, ``uniform BOUND``, ``orthogonal``.
-    ``decay``: with adamw v <- v - lr (step + decay v); with the others the gradient becomes g + decay v.
+    ``decay``: of adamw v <- v - lr (step + decay v); of the others, added to the gradient: g + decay v.
     """
 
     lr: float | None = None
@@ -35,7 +35,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """The update rule and its constants. ``lr`` and ``decay`` apply to every group without its own."""
+    """The update rule and its constants. ``lr`` and ``decay`` apply to groups without their own."""
 
     # nag: sgd with Nesterov's momentum
     name: Literal["adam", "adamw", "sgd", "nag", "adadelta"] = field(metadata=FIXED)
@@ -52,7 +52,7 @@ class Optimizer:
                 raise ValueError(f"{name}: {value} is not above 0 and below {LARGEST:g}")
         if len(self.betas) != 2:
             raise ValueError(f"betas: two numbers, not {len(self.betas)}")
-        # Decay factors of moving averages, which would never change at 1.
+        # Decay factors of moving averages, which would be constant with 1.
         shares = [("betas", beta) for beta in self.betas] + [("momentum", self.momentum), ("rho", self.rho)]
         for name, value in shares:
             if not 0 <= value < 1:
@@ -64,7 +64,7 @@ class Optimizer:
 
 
 def _parse_init(init: str) -> tuple[str, float]:
-    """The kind of an initialiser and its number, 0 for one that has none. Raises ValueError for anything else."""
+    """The kind of an initialiser and its number, or 0. Raises ValueError for anything else."""
     kind, _, number = init.partition(" ")
     if kind in ("default", "zeros", "orthogonal") and not number:
         return kind, 0.0
@@ -78,13 +78,10 @@ def _parse_init(init: str) -> tuple[str, float]:
 
 @torch.no_grad()
 def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
-    """Give every group its initial values, from torch's current random state.
-
-    Raises UserError for a group that no parameter of the model belongs to.
-    """
+    """Initialise every group with torch's random state. Raises UserError for a group without parameters."""
     found = base.groups(model, settings)
     for group, parameters in found.items():
-        # A misspelled group would train with the settings of ``other``, unnoticed.
+        # The parameters of a misspelled group would silently be in ``other``.
         if group in settings and not parameters and group != "other":
             raise UserError(f"training.groups.{group}: this model has no parameter of that name")
         kind, number = _parse_init(settings[group].init if group in settings else "default")
@@ -102,20 +99,19 @@ def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
 
 
 def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, Group]) -> torch.optim.Optimizer:
-    """The optimiser with one parameter group per named group; ``base_lr`` remembers each group's own rate."""
+    """The optimiser with a parameter group for each group of the model; ``base_lr`` is its rate at factor 1."""
     grouped = []
     for name, parameters in base.groups(model, settings).items():
         group = settings.get(name, Group())
         # Not ``or``, because a rate of 0 freezes a group.
         lr = config.lr if group.lr is None else group.lr
         decay = config.decay if group.decay is None else group.decay
-        # PyTorch refuses a group without parameters; ``other`` is empty where every parameter is named.
+        # PyTorch refuses a group without parameters; ``other`` may have none.
         if parameters:
             grouped.append(
                 {"params": [p for _, p in parameters], "name": name, "lr": lr, "base_lr": lr, "weight_decay": decay}
             )
-    # A pair by type, which a tuple of any length is not.
-    betas = (config.betas[0], config.betas[1])
+    betas = (config.betas[0], config.betas[1])  # for the type checker
     if config.name == "adam":
         return torch.optim.Adam(grouped, betas=betas, eps=config.eps, fused=True)
     if config.name == "adamw":
@@ -127,6 +123,6 @@ def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, 
 
 
 def set_rates(optimizer: torch.optim.Optimizer, multiplier: float) -> None:
-    """Give every group its own rate times ``multiplier``."""
+    """Set the rate of every group to its own times ``multiplier``."""
     for group in optimizer.param_groups:
         group["lr"] = group["base_lr"] * multiplier

@@ -1,4 +1,4 @@
-"""The progress of a run: counters, the ranking of checkpoints, and the stopping criteria."""
+"""The progress of a run: counters, the ranking of checkpoints, and stopping criteria."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ EXPLOSION = 20.0  # times the mean norm of the gradients since the last validati
 
 @dataclass
 class Window:
-    """Sums over the updates since the last validation: the training figures of the live line and ``metrics.jsonl``."""
+    """Sums over the updates since the last validation, for the live line and ``metrics.jsonl``."""
 
     nll: float = 0.0  # nats
     tokens: int = 0  # target words
@@ -21,7 +21,7 @@ class Window:
     updates: int = 0
 
     def add(self, nll: float, tokens: int, seconds: float, norm: float) -> None:
-        """Count an update: its summed loss in nats, its target words, its time and the norm of its gradient."""
+        """Count an update: summed loss in nats, target words, time, and the norm of its gradient."""
         self.nll += nll
         self.tokens += tokens
         self.norm += norm
@@ -30,7 +30,7 @@ class Window:
         self.updates += 1
 
     def exploded(self, norm: float) -> bool:
-        """True if a gradient is far larger than those before it, once there are enough to compare with."""
+        """True if a gradient is far larger than the mean of at least ten others."""
         return self.updates >= 10 and norm > EXPLOSION * self.mean_norm
 
     @property
@@ -51,37 +51,37 @@ class Window:
 
 @dataclass
 class Progress:
-    """The progress of a run. Checkpoints store its fields by name, so renaming one changes the format on disk."""
+    """The progress of a run. Checkpoints store its fields by name, so a new name is a new format."""
 
     update: int = 0
     epoch: int = 0  # complete passes over the data
     batch: int = 0  # batches of this epoch already used
     tokens: int = 0  # target words seen
     stalled: int = 0  # validations since the last improvement
-    decays: int = 0  # validations that called for a reduction of the rate or of the clipping threshold
+    decays: int = 0  # validations that reduced the rate or the clipping threshold
     best: list[list[float]] = field(default_factory=list)  # [update, metric, dev cross-entropy], best first
     recent: list[int] = field(default_factory=list)  # updates of the last validations
     peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
-    halvings: int = 0  # how often a batch was split into smaller passes because memory ran out
+    halvings: int = 0  # how often memory ran out and a batch was split into smaller passes
     precision: str = ""  # of the products, float32 or bfloat16
     threads: int = 0  # of a single process on a CPU when the run began; 0 on a GPU or with several processes
-    finished: str = ""  # why the run ended, once it has
+    finished: str = ""  # why the run ended
     window: Window = field(default_factory=Window)
 
     @property
     def current_epoch(self) -> int:
-        """The epoch that the last update was part of, counted from 1."""
+        """The epoch of the last update, from 1."""
         return self.epoch + (self.batch > 0)
 
     def add(self, gradient: Gradient, seconds: float, norm: float) -> None:
-        """Count an update that took so many ``seconds``; ``norm`` is that of its gradient before clipping."""
+        """Count an update; norm: of its gradient before clipping."""
         self.halvings += gradient.halvings
         self.tokens += gradient.tokens
         self.window.add(gradient.nll, gradient.tokens, seconds, norm)
 
     @property
     def kept(self) -> set[int]:
-        """Updates whose checkpoints are kept: the best, the last validated ones, and this one to go on from."""
+        """Updates whose checkpoints are kept: the best, the last validated ones, and this one."""
         return {self.update, *self.recent, *(int(update) for update, *_ in self.best)}
 
     @property
@@ -94,18 +94,18 @@ class Progress:
         return self.update % settings.valid_every == 0 if settings.valid_every else self.batch == 0
 
     def is_due(self, settings: Training) -> bool:
-        """True if a validation follows this update and has not been done; the last update of a run has one, too."""
+        """True if a validation follows this update, which is regular or the last of the run, and is not yet done."""
         return self.update > 0 and not self.validated and (self.is_regular(settings) or bool(self.finished))
 
     def judge(self, validation: Validation, settings: Training, *, regular: bool) -> bool:
-        """Rank the model of this update and update rate decay and patience; returns whether it is an improvement.
+        """Rank this update's checkpoint, and update rate decay and patience; returns whether it is an improvement.
 
-        ``best_metric`` ranks checkpoints; ``stop_metric`` decides what an improvement is. The extra validation at the
-        end of a run is not ``regular``: a longer run would not have had it, so it affects neither rate nor patience.
+        ``best_metric`` ranks checkpoints, ``stop_metric`` defines improvement. The extra validation at the end of a run
+        is not ``regular``: a longer run would not have it, so it affects neither rate nor patience.
         """
         sign = -1 if settings.ranked_by == "bleu" else 1
         entry = [self.update, validation.metric(settings.ranked_by), validation.cross_entropy]
-        # Equal BLEU (0 in the first epochs) is ranked by cross-entropy; the older of two equals stays in front.
+        # Equal BLEU (0 in the first epochs) is ranked by cross-entropy; the older of two equals is first.
         self.best = sorted([*self.best, entry], key=lambda entry: (sign * entry[1], entry[2]))[: settings.keep_best]
         self.recent = [*self.recent, self.update][-settings.keep_last :]
         rank = validation.rank(settings.stop_metric)
@@ -117,7 +117,7 @@ class Progress:
         return improved
 
     def end(self, settings: Training) -> str:
-        """The stopping criterion that the run has met; empty if none."""
+        """The stopping criterion that is met, or an empty string."""
         if settings.patience and self.stalled >= settings.patience:
             return f"no better {settings.stop_metric} in {settings.patience} validations"
         if settings.min_lr and settings.optimizer.lr * settings.schedule.factor**self.decays < settings.min_lr:

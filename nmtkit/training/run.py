@@ -17,10 +17,10 @@ from nmtkit.training.settings import Training
 
 @dataclass(frozen=True)
 class Run:
-    """One training. The fields stay the same; the contents of ``model``, ``optimizer`` and ``progress`` change.
+    """A training run; only the contents of ``model``, ``optimizer`` and ``progress`` change.
 
-    The random numbers of an update depend on a seed, the update's number and the process alone, and the order of the
-    batches on a seed and the epoch; so a stopped run resumes exactly where it was.
+    The random numbers of an update depend only on seed, update and process, the order of batches only on seed and
+    epoch, so a stopped run resumes exactly.
     """
 
     model: Seq2Seq
@@ -43,17 +43,16 @@ class Run:
 
     @property
     def clip_limit(self) -> float | None:
-        """The largest norm that the gradients may have together in the current update."""
+        """The maximum norm of the gradient in the current update; it is reduced when the learning rate is."""
         settings = self.settings
-        # The threshold shrinks with the learning rate's reductions; a factor of 1 leaves it as it is.
         return settings.clip_norm and settings.clip_norm * settings.clip_factor**self.progress.decays
 
     def seed_dropout(self) -> None:
-        """Set torch's random state for the current update, so that repeating it drops the same units."""
+        """Seed torch for the current update, so that repeating it drops the same units."""
         torch.manual_seed(dropout_seed(self.settings, self.progress.update))
 
     def epoch(self, pairs: np.ndarray) -> batches.Epoch:
-        """The batches of the current epoch over these pairs."""
+        """The batches of the current epoch."""
         settings = self.settings
         assert settings.batch_tokens != "auto", "measured before training"
         return batches.epoch_batches(
@@ -63,23 +62,23 @@ class Run:
 
 
 def dropout_seed(settings: Training, update: int) -> int:
-    """The seed of dropout; every update and every process has its own."""
-    # A large prime keeps the seeds of runs apart for a million updates. The CPU's generator uses 32 bits of a seed, in
-    # which multiples of 2^32 over the golden ratio lie far apart.
+    """The seed of dropout, different for each update and process."""
+    # A large prime keeps the seeds of runs apart for a million updates. The CPU's generator uses 32 bits of a seed;
+    # multiples of 2^32 over the golden ratio are far apart in these.
     return settings.seed_of(settings.dropout_seed) * 1_000_003 + update + distributed.rank() * 2_654_435_769
 
 
 def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
-    """Numbers of the pairs (P,) that can be trained on. Raises UserError if there are none."""
+    """The numbers (P,) of the pairs to train on. Raises UserError if there are none."""
     pairs = batches.within(corpus, max_length)
     if not len(pairs):
         raise UserError(
-            f"no pair to train on: all {len(corpus)} are empty or longer than training.max_length {max_length}"
+            f"no training pair: all {len(corpus)} are empty or longer than training.max_length {max_length}"
         )
     return pairs
 
 
 def sample_pairs(corpus: Corpus, max_length: int | None, size: int) -> np.ndarray:
-    """At most ``size`` of the usable pairs (P,), always the same ones, to measure the model on its training data."""
-    # Not the run's seed: runs with different seeds measure themselves on the same pairs.
+    """The numbers (P,) of at most ``size`` training pairs, to measure the model on its training data."""
+    # Always the same pairs, so that runs with different seeds are comparable.
     return np.random.default_rng(0).permutation(usable_pairs(corpus, max_length))[:size]

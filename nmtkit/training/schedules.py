@@ -1,23 +1,25 @@
-"""Learning rates over time: the common factor of every group's own rate."""
+"""Learning rate schedules: the common factor of the rates of all groups."""
 
 import math
 from dataclasses import dataclass
 from typing import Literal
 
+from nmtkit.config import require_counts
+
 
 @dataclass(frozen=True)
 class Schedule:
-    """The factor of all learning rates, as a function of the update and of how often the rate was reduced.
+    """The factor of all learning rates, a function of the update and the number of reductions.
 
     ``constant``: 1.
-    ``plateau``: times ``factor`` at every validation after ``tolerance`` others without improvement, and from the
-    first of these on at every validation if ``falling``.
-    ``inverse_sqrt``: sqrt(warmup / update) (Vaswani et al. 2017, eq. 3, as a share of its highest rate).
+    ``plateau``: times ``factor`` at every validation after ``tolerance`` others without improvement or, if
+    ``falling``, at every validation after the first reduction.
+    ``inverse_sqrt``: sqrt(warmup / update) (Vaswani et al. 2017, eq. 3, relative to its highest rate).
     ``rnmt``: rises to ``replicas``, stays, and falls to half the base rate (Chen et al. 2018; Meng & Zhang 2019,
-    eq. 17, with the paper's n, p, s and e), then stays or, without ``hold``, falls on to ``floor``. The number of
+    eq. 17, with the paper's n, p, s and e), then stays or, without ``hold``, falls further to ``floor``. The number of
     replicas is part of the formula, not of the machine.
 
-    The first three are reached linearly over ``warmup`` updates.
+    The first three begin with a linear warm-up of ``warmup`` updates.
     """
 
     kind: Literal["constant", "plateau", "inverse_sqrt", "rnmt"] = "constant"
@@ -26,14 +28,13 @@ class Schedule:
     tolerance: int = 0
     falling: bool = False
     replicas: int = 1  # n
-    start: int = 0  # s: where the decay starts, counted in updates times replicas
-    end: int = 1  # e: where it has reached one half, counted likewise
-    hold: bool = True  # from e on the rate stays; false: it goes on falling
+    start: int = 0  # s: start of the decay, in updates times replicas
+    end: int = 1  # e: where it reaches one half, likewise
+    hold: bool = True  # the rate is constant from e; false: it continues to fall
     floor: float = 0.0  # of rnmt: the smallest factor
 
     def __post_init__(self) -> None:
-        if self.warmup < 0 or self.tolerance < 0:
-            raise ValueError("warmup, tolerance: not below 0")
+        require_counts(0, self, "warmup", "tolerance")
         if not 0 < self.factor <= 1:
             raise ValueError(f"factor: {self.factor} is not in (0, 1]")
         if self.kind in ("inverse_sqrt", "rnmt") and self.warmup < 1:

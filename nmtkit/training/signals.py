@@ -14,10 +14,10 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """Yields a list that is empty until Ctrl-C, SIGTERM or SIGHUP asks for a stop; a second Ctrl-C stops at once.
+    """Yields a list to which Ctrl-C, SIGTERM and SIGHUP add their numbers; a second Ctrl-C stops at once.
 
-    With several processes a second one does not, because torchrun sends each process the Ctrl-C that the terminal has
-    already sent it. SIGHUP stays ignored under nohup, and a run outside the main thread gets no signals.
+    With several processes it does not, because torchrun repeats the Ctrl-C of the terminal. SIGHUP stays ignored under
+    nohup, and a run outside the main thread gets no signals.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():  # only it may handle signals
@@ -25,18 +25,17 @@ def stop_signals() -> Iterator[list[int]]:
         return
 
     def note(number: int, _: Any) -> None:
-        # The copy that torchrun sends must not count as a second Ctrl-C.
         if number == signal.SIGINT and number in received and distributed.size() == 1:
             raise KeyboardInterrupt
         if not received:
-            log.info("stopping after this update; the same command goes on from there")
+            log.info("stopping after this update; the same command resumes it")
         received.append(number)
 
     wanted = [signal.SIGINT, signal.SIGTERM]
     # Windows has no SIGHUP.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         wanted.append(signal.SIGHUP)
-    # The handlers are restored afterwards, because a run may be part of a larger Python program.
+    # Restored afterwards, because a run may be part of a larger Python program.
     before = {number: signal.signal(number, note) for number in wanted}
     try:
         yield received

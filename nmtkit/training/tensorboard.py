@@ -1,4 +1,4 @@
-"""The history of a run for TensorBoard: what is in ``metrics.jsonl``, as curves over updates."""
+"""The history of a run (``metrics.jsonl``) as curves in TensorBoard."""
 
 import json
 import logging
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class TensorBoard(logging.Handler):
-    """Writes the records of a run to its folder ``tensorboard``, from the first one ever made.
+    """A handler of ``metrics.RECORDS`` that writes all records of a run to its folder ``tensorboard``.
 
-    A handler of ``metrics.RECORDS``. Raises UserError, before anything is trained, where TensorBoard is not installed.
+    Raises UserError if TensorBoard is not installed.
     """
 
     def __init__(self, folder: ModelFolder) -> None:
@@ -28,11 +28,11 @@ class TensorBoard(logging.Handler):
         self._writer: SummaryWriter | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; before the first one since this start, all earlier ones."""
+        """Write a record; the first one since this start with all earlier ones."""
         if self._writer is not None:
             _write(self._writer, cast(dict[str, Any], record.msg))  # what log_metrics passes on
             return
-        # Rewritten, because a resumed run repeats some updates. The history already contains this record.
+        # Rewritten, because a resumed run repeats some updates. The history contains this record.
         shutil.rmtree(self._folder.tensorboard, ignore_errors=True)
         self._writer = self._make(str(self._folder.tensorboard))
         for line in read_text(self._folder.metrics).splitlines():
@@ -46,7 +46,7 @@ class TensorBoard(logging.Handler):
 
 
 def _write(writer: "SummaryWriter", record: dict[str, Any]) -> None:
-    """Write the numbers of a record, each as a point of a curve: valid/bleu, train/loss, epoch/padding, ..."""
+    """Write each number of a record as a point of a curve: valid/bleu, train/loss, epoch/padding, ..."""
     for name, value in record.items():
         if name not in ("kind", "update"):
             writer.add_scalar(f"{record['kind']}/{name}", value, record["update"])

@@ -1,4 +1,4 @@
-"""The result of a validation, and the part of it that needs no search: teacher-forced scores."""
+"""The result of a validation, and its teacher-forced scores."""
 
 from typing import NamedTuple
 
@@ -15,19 +15,19 @@ from nmtkit.training.settings import Metric
 
 
 class Validation(NamedTuple):
-    """The measurements of a validation. ``bleu`` is that of beam search, from 0 to 100."""
+    """The measurements of a validation."""
 
     cross_entropy: float  # nats per target token, end-of-sentence marks included
-    errors: float  # share of target tokens that were not the most probable ones (token error rate)
-    bleu: float
-    train_errors: float  # the same of training pairs, as many as the dev set has, without dropout
+    errors: float  # token error rate: the share of target tokens that are not the most probable ones
+    bleu: float  # of beam search, 0 to 100
+    train_errors: float  # on as many training pairs as the dev set has, without dropout
 
     def metric(self, name: Metric) -> float:
-        """The value of one of the metrics by its name."""
+        """The value of a metric."""
         return self.bleu if name == "bleu" else self.cross_entropy
 
     def rank(self, name: Metric) -> list[float]:
-        """Larger for a better validation. Equal BLEU (0 in the first epochs) is ranked by cross-entropy."""
+        """Larger for a better validation; equal BLEU (0 in the first epochs) is ranked by cross-entropy."""
         return [self.bleu if name == "bleu" else -self.cross_entropy, -self.cross_entropy]
 
 
@@ -35,21 +35,19 @@ class Validation(NamedTuple):
 def teacher_forced(
     model: Seq2Seq, corpus: Corpus, pairs: np.ndarray, max_tokens: int, dtype: torch.dtype
 ) -> tuple[float, float]:
-    """Cross-entropy in nats per target token over ``pairs`` of a corpus, EOS included, and the share not ranked first.
+    """Cross-entropy in nats per target token, EOS included, and token error rate of ``pairs`` of a corpus.
 
-    ``pairs`` (P,) are numbers of sentences, at least one, none of them empty; the processes share the work, in
-    micro-batches of at most ``max_tokens`` padded words, or of half as many where memory does not hold these, and so
-    on. ``dtype`` is that of the products. Raises UserError for a pair that does not fit into memory by itself.
+    pairs (P,): numbers of non-empty pairs, at least one. The processes share them, in micro-batches of at most
+    ``max_tokens`` padded words, halved as often as memory requires. dtype: of the products. Raises UserError for a pair
+    that does not fit into memory by itself.
     """
     model.eval()
     device = model.output.weight.device
 
     def too_large(rows: np.ndarray) -> str:
         src, tgt = (int(lengths[0]) for lengths in corpus.lengths(rows))
-        return (
-            f"a pair of {src} and {tgt} tokens, by which the model is to be measured, does not fit into the memory of "
-            f"{device}; leave it out or take a smaller model"
-        )
+        pair = f"a pair of {src} and {tgt} tokens to validate on"
+        return f"{pair} does not fit into the memory of {device}; remove it or use a smaller model"
 
     pairs = pairs[np.argsort(corpus.lengths(pairs)[1], kind="stable")]
     sums, tokens = torch.zeros(2, dtype=torch.float64, device=device), 0

@@ -25,7 +25,7 @@ def test_a_bundle_translates_like_its_models(
     assert (bundled.status, len(bundled.out.splitlines())) == (0, 3)
     status, _, err = nmtkit("average", "-m", "ensemble")
     assert status == 1
-    assert err.startswith("nmtkit: error: ensemble: an ensemble, where one model is needed")
+    assert err.startswith("nmtkit: error: ensemble: an ensemble, not a single model")
 
 
 def test_models_that_are_not_there_are_an_error_and_nothing_is_written(

@@ -101,7 +101,7 @@ def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
             ["deep-att", "--gradients", "--plot", "x.svg"],
             "--plot x.svg: draws a page of HTML; choose a name that ends in .html",
         ),
-        (["ens"], "ens: an ensemble, where one model is needed; its members are in ens/members"),
+        (["ens"], "ens: an ensemble, not a single model; its members are in ens/members"),
         (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
         (["trained", "--set", "a=1"], "trained: a trained model stays as it is; --set and --compare are for presets"),
         (["deep-att", "--gradients"], "data/ids.json: not found; make it with nmtkit vocab"),

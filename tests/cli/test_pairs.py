@@ -178,7 +178,7 @@ def test_every_command_that_takes_a_model_takes_an_ensemble_or_says_that_it_does
     assert "ensemble of 2" in page
     assert "# ensemble/members/1-run" in page
     for command in (["average", "-m", "ensemble"], ["inspect", "ensemble"]):
-        complaint = "ensemble: an ensemble, where one model is needed; its members are in ensemble/members"
+        complaint = "ensemble: an ensemble, not a single model; its members are in ensemble/members"
         assert nmtkit(*command) == (1, "", f"nmtkit: error: {complaint}\n")
 
 

@@ -93,7 +93,7 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
         ("--tokenizer-command cat -s en", "--tokenizer-command cat: expected LANGUAGE=VALUE with en or fr as LANGUAGE"),
         (
             "--tokenizer none --escape -s en",
-            "--aggressive-hyphens, --protect and --escape are options of the Moses token",
+            "--aggressive-hyphens, --protect and --escape are options of --tokenizer moses or",
         ),
         ("--protect ( -s en", "--protect: '(' is not a regular expression: missing ), unterminated subpattern"),
         ("--shard 3/2 -s en", "--shard 3/2: give the number of the part and how many there are, as in 1/8"),

@@ -207,7 +207,7 @@ def test_translations_begin_as_they_are_told(folder: Path, filtered: Callable[..
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a\nb\nc\n", "begin: ends after 2 lines, but standard input goes on; make them correspond"),
+        (b"a\nb\nc\n", "begin: has only 2 lines, fewer than standard input; make them correspond"),
         (b"a\n", "begin: has more lines than the 1 of standard input; make them correspond"),
     ],
 )

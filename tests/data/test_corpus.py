@@ -217,7 +217,7 @@ def test_a_damaged_header_is_reported(data: Path) -> None:
     [
         ({"format_version": "2"}, r"ids\.json .*: format_version: expected one of 1; found str '2'"),
         ({"files": {"train.src": {"dtype": "<f8"}}}, r"ids\.json .*: files.train.src.dtype: expected one of <u2, <u4"),
-        ({"files": {"train.src": {"lines": -1}}}, r"ids\.json .*: files.train.src.lines, tokens: not below 0"),
+        ({"files": {"train.src": {"lines": -1}}}, r"ids\.json .*: files.train.src.lines: -1 is not at least 0"),
         ({"files": []}, r"ids\.json .*: files: expected 'key: value' pairs, found list"),
     ],
 )

@@ -21,7 +21,7 @@ FAULTS: list[tuple[int, str, bytes, str]] = [
     (30, "tgt", b" \xe2\x80\xa8", "blank"),
     (40, "tgt", b"mot " * 251, "more than 250 words"),
     (50, "src", b"a bell\x07 rings in the house", "control characters"),
-    (60, "tgt", "мы видим мышь".encode(), "letters that fr is not written in"),
+    (60, "tgt", "мы видим мышь".encode(), "not in the script of fr"),
     (70, "tgt", b"the dog sleeps in the small house 70", "looks like en, not fr"),
     (80, "src", b"le chien dort dans la maison 80", "looks like fr, not en"),
     (90, "tgt", b"x " * 80, "more than 9 times as long as the other side"),

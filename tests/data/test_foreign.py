@@ -41,7 +41,7 @@ def test_the_words_of_every_toolkit_come_in_their_order_without_its_symbols(tmp_
         ("a.json", '{"the": 10.5}', r"a\.json: expected a map of words to ids"),
         ("a.json", '{"the', r"a\.json: expected a map of words to ids"),
         ("a.yml", "the: [", r"a\.yml: expected a map of words to ids"),
-        ("a.json", '{"the cat": 5}', r"a\.json: 'the cat' is no token, because of its white space"),
+        ("a.json", '{"the cat": 5}', r"a\.json: 'the cat' contains white space, so it is no token"),
     ],
 )
 def test_a_file_that_is_no_vocabulary_is_reported(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -96,7 +96,7 @@ def test_a_user_error_is_raised_unchanged(count: int) -> None:
 
 
 def test_a_killed_worker_is_an_error_not_a_hang(fork: bool) -> None:
-    message = "a worker process was killed, perhaps for lack of memory; use fewer processes"
+    message = "a worker process was killed, perhaps because memory ran out; use fewer processes"
     with pytest.raises(UserError, match=message), Workers(2, fork=fork) as workers:
         list(workers.map(die, range(3)))
 

@@ -94,12 +94,12 @@ def test_alternatives_of_html_have_its_markup(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("part", ["<b>", "<b =", "<b ='", "='<b ", "<script", "</script ", "<!", "<!--", "a <br> "])
-def test_a_megabyte_of_what_may_be_tags_takes_no_time_that_grows_with_its_square(part: str) -> None:
-    html = part * (1_000_000 // len(part))
+def test_the_time_for_many_possible_tags_does_not_grow_with_the_square_of_their_number(part: str) -> None:
+    html = part * (200_000 // len(part))
     began = time.process_time()
     with suppress(UserError):  # one that is nested too deeply is refused
         _ = plan(Html(html.encode()).segments, "en", "en", (), split=False).sentences
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 3
 
 
 def test_many_blank_texts_are_refused_at_once(client: TestClient) -> None:

@@ -181,13 +181,10 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
         (lambda: Side("en", lowercase=True, truecase=True), "`lowercase` and `truecase` exclude each other"),
         (lambda: Cleaning(max_length=-1), "`max_length` must be 0 or more, not -1"),
         (lambda: Cleaning(max_ratio=0.5), r"`max_ratio` must be 0 or at least 1, not 0\.5"),
-        (
-            lambda: plain(escape=True),
-            "`aggressive_hyphens`, `protect` and `escape` are options of the Moses tokenizer, not of `tokenizer` none",
-        ),
+        (lambda: plain(escape=True), "`protect` and `escape` are options of `tokenizer` moses or characters, not none"),
         (lambda: Side("en", protected=("(",)), r"`protect`: '\(' is not a regular expression: missing \)"),
-        (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges must be at least 1, not 0"),
-        (lambda: Prep(Side("en"), Side("fr"), pieces=0), "pieces must be at least 1, not 0"),
+        (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges: 0 is not at least 1"),
+        (lambda: Prep(Side("en"), Side("fr"), pieces=0), "pieces: 0 is not at least 1"),
     ],
 )
 def test_impossible_settings_are_refused(make: Any, message: str) -> None:

@@ -372,7 +372,7 @@ def test_zero_is_no_limit() -> None:
 @pytest.mark.parametrize(
     ("language", "message"),
     [
-        ("tlh", "not supported by Moses, which applies its English rules; use `tokenizer` reversible"),
+        ("tlh", "has no rules in Moses, which applies its English ones; use `tokenizer` reversible"),
         ("th", "written without spaces"),
         ("cs", None),
     ],
@@ -926,7 +926,7 @@ def test_parts_made_apart_draw_the_same(
     ("size", "message"),
     [
         (301, "`dev_size` 301: more than half of the 600 pairs"),
-        (290, "`dev_size` 290: only 2.. of 600 pairs sampled from .* are distinct and pass the cleaning rules; use"),
+        (290, "`dev_size` 290: only 2.. of 600 sampled pairs are distinct and pass the cleaning rules; use"),
     ],
 )
 def test_too_large_a_development_set_is_refused(

@@ -83,16 +83,16 @@ def test_a_checkpoint_whose_parts_do_not_belong_together_says_so(tmp_path: Path)
     with pytest.raises(UserError, match=r"step-10/trainer\.pt: .*exp_avg has shape \(5,\) instead of \(3, 2\)"):
         checkpoint.restore(ModelFolder(tmp_path), 10, model, torch.optim.Adam(model.parameters()))
     (ModelFolder(tmp_path).checkpoint(7) / "trainer.pt").unlink()
-    with pytest.raises(UserError, match=r"step-7: has weights but no trainer\.pt: an average, say, which cannot be tr"):
+    with pytest.raises(UserError, match=r"step-7: has no trainer\.pt, like an average, so training cannot"):
         checkpoint.restore(ModelFolder(tmp_path), 7, model, optimizer)
 
 
 def test_weights_of_another_shape_name_the_first_that_differs(tmp_path: Path) -> None:
     written(tmp_path, 7, 0.25)
     path = ModelFolder(tmp_path).weights(7)
-    with pytest.raises(UserError, match=r"weight: this model wants shape \(3, 5\), the file has \(3, 2\)"):
+    with pytest.raises(UserError, match=r"weight: this model has shape \(3, 5\), the file has \(3, 2\)"):
         checkpoint.load_into(nn.Linear(5, 3), path)
-    with pytest.raises(UserError, match=r"bias: this model wants shape None, the file has \(3,\)"):
+    with pytest.raises(UserError, match=r"bias: this model has shape None, the file has \(3,\)"):
         checkpoint.load_into(nn.Linear(2, 3, bias=False), path)
 
 
@@ -103,7 +103,7 @@ def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no checkpoint yet"):
         ModelFolder(tmp_path).chosen_weights()
     (tmp_path / "format_version").write_text("99\n")
-    with pytest.raises(UserError, match="format_version is 99, this nmtkit reads 1"):
+    with pytest.raises(UserError, match="format_version is 99, but nmtkit reads 1"):
         ModelFolder(tmp_path).chosen_weights()
 
 
@@ -137,9 +137,9 @@ def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"best": 4}, "has 1 such checkpoints, 4 asked for; training.keep_best"),
-        ({"last": 4}, "has 1 such checkpoints, 4 asked for"),
-        ({"best": 1, "last": 1}, "give `checkpoints`, `best` or `last`: one of the three"),
+        ({"best": 4}, "has 1 such checkpoints, not 4; a run keeps training.keep_best"),
+        ({"last": 4}, "has 1 such checkpoints, not 4"),
+        ({"best": 1, "last": 1}, "`checkpoints`, `best` and `last` exclude each other; give one"),
     ],
 )
 def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], message: str, tmp_path: Path) -> None:
@@ -221,11 +221,11 @@ def test_only_checkpoints_of_one_shape_are_averaged_and_never_over_the_run(tmp_p
     a, b, c, mean = (ModelFolder(tmp_path / name) for name in ("a", "b", "c", "mean"))
     with pytest.raises(UserError, match="has other parameters than"):
         averaging.average(c, mean, [], last=2)
-    with pytest.raises(UserError, match=r"b/checkpoints/step-1: not a checkpoint of .*a; name its run as `model`"):
+    with pytest.raises(UserError, match=r"b/checkpoints/step-1: not a checkpoint of .*a; give its run as `model`"):
         averaging.average(a, mean, [b.checkpoint(1)])
     with pytest.raises(UserError, match="b: holds a run or other files"):
         averaging.average(a, b, [], last=1)
-    with pytest.raises(UserError, match="has no validated checkpoint yet; `last` takes"):
+    with pytest.raises(UserError, match="has no validated checkpoint; `last` averages"):
         averaging.average(a, mean, [])
     with pytest.raises(UserError, match="would overwrite the run"):
         averaging.average(a, a, [])

@@ -138,8 +138,6 @@ def test_weights_are_checked_whoever_loads_them(run: Path, tmp_path: Path) -> No
     content = bytearray(path.read_bytes())
     content[-3] ^= 4
     path.write_bytes(content)
-    remedy = (
-        r"not a usable weights file \(changed since it was written\); copy it again .* or delete .*step-4 to use an"
-    )
+    remedy = r"not a usable weights file \(changed since it was written\); copy it again, or delete .*step-4 to use an"
     with pytest.raises(UserError, match=rf"step-4/model\.safetensors: {remedy}"):
         checkpoint.load_weights(path)

@@ -167,7 +167,7 @@ def test_a_process_that_fails_ends_all_and_says_why(data: Path, tmp_path: Path) 
     assert train(2, tmp_path, data) == [7, 7]
     assert "process 0 of 2: " in (tmp_path / "error.0").read_text()
     assert "format_version is 99" in (tmp_path / "error.0").read_text()
-    assert "process 1 of 2: another process has ended" in (tmp_path / "error.1").read_text()
+    assert "process 1 of 2: another process has failed" in (tmp_path / "error.1").read_text()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_process_that_fails_ends_all_and_says_why(data: Path, tmp_path: Path) 
         ({"WORLD_SIZE": "two", "RANK": "0"}, "WORLD_SIZE is 'two' beside WORLD_SIZE; start processes with torchrun"),
         ({"WORLD_SIZE": "2"}, "RANK is '' beside WORLD_SIZE; start processes with torchrun, or unset WORLD_SIZE"),
         ({"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"},
-         "process 1 of 2 does not find the others: .*MASTER_ADDR expected"),
+         "process 1 of 2 cannot reach the others: .*MASTER_ADDR expected"),
     ],
 )  # fmt: skip
 def test_processes_that_torchrun_did_not_start_are_told(
@@ -224,7 +224,7 @@ def endless(data: Path, tmp_path: Path) -> Iterator[list[BaseProcess]]:
 def test_a_process_that_is_killed_ends_all(endless: list[BaseProcess], tmp_path: Path) -> None:
     endless[1].kill()
     assert ended(endless) == [7, -signal.SIGKILL]
-    assert "process 0 of 2: another process has ended or hangs" in (tmp_path / "error.0").read_text()
+    assert "process 0 of 2: another process has failed or hangs" in (tmp_path / "error.0").read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -177,14 +177,14 @@ def test_a_batch_that_memory_does_not_hold_is_done_in_halves_with_the_same_gradi
     assert halved == pytest.approx([*whole[:3], 2])
     torch.testing.assert_close(others, gradients)
     assert caplog.messages == [
-        f"out of memory in {n} passes; again in halves: training.pass_tokens is too high" for n in (1, 2)
+        f"out of memory in {n} passes; repeating in halves: training.pass_tokens is too high" for n in (1, 2)
     ]
 
 
 def test_a_pair_that_memory_does_not_hold_is_an_error(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Memory(monkeypatch, 0)
     corpus, rows = Corpus.open(data, "train"), torch.arange(2).numpy()
-    with pytest.raises(UserError, match=r"a pair of \d and \d tokens does not fit into the memory of cpu: take a"):
+    with pytest.raises(UserError, match=r"a pair of \d and \d tokens does not fit into the memory of cpu; use a"):
         gradient_of(small_run(small_experiment(), corpus), rows)
 
 

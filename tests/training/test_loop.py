@@ -271,7 +271,7 @@ def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tm
         def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return corpus.lengths(long[rows])
 
-    with pytest.raises(UserError, match=r"no pair to train on: all \d+ are empty or longer than training.max_length 1"):
+    with pytest.raises(UserError, match=r"no training pair: all \d+ are empty or longer than training.max_length 1"):
         loop.train(small_run(empty, Long(), tmp_path), validations([]))  # type: ignore[arg-type]
 
 
@@ -288,7 +288,7 @@ def test_a_run_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_before_as
     (newest / name).write_bytes(content)
     with pytest.raises(UserError) as error:
         trained(tmp_path / "run", data, valid_every=4)
-    assert re.fullmatch(rf"{newest}/.*delete {newest} to (use|go on from) another checkpoint", str(error.value))
+    assert re.fullmatch(rf"{newest}/.*delete {newest} to use another checkpoint", str(error.value))
     shutil.rmtree(newest)
     trained(tmp_path / "run", data, valid_every=4)
     assert metrics(tmp_path / "run") == metrics(tmp_path / "whole")

@@ -95,7 +95,7 @@ def test_with_one_replica_equation_17_only_decays() -> None:
         ({"kind": "rnmt", "warmup": 5, "start": 9, "end": 9}, "replicas, start, end: at least 1, and 0 <= start < end"),
         ({"floor": 2.0}, "floor: 2.0 is not in [0, 1]"),
         ({"factor": 0.0}, "factor: 0.0 is not in (0, 1]"),
-        ({"warmup": -1}, "warmup, tolerance: not below 0"),
+        ({"warmup": -1}, "warmup: -1 is not at least 0"),
     ],
 )
 def test_an_impossible_schedule_is_explained(values: dict[str, Any], message: str) -> None:

@@ -53,9 +53,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_measured_in_halves(
     assert teacher_forced(model, corpus, np.arange(len(corpus)), 8192, torch.float32) == pytest.approx(plenty)
     assert sizes == [10, 10, 5, 2, 3, 5, 2, 3]
     most = 0
-    with pytest.raises(
-        UserError, match=r"a pair of \d and \d tokens, by which the model is to be measured, does not fit"
-    ):
+    with pytest.raises(UserError, match=r"a pair of \d and \d tokens to validate on does not fit"):
         teacher_forced(model, corpus, np.arange(len(corpus)), 8192, torch.float32)
 
 

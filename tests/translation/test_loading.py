@@ -68,7 +68,7 @@ def test_models_that_write_other_words_cannot_be_combined(models: list[Path], tm
 
 def test_an_ensemble_cannot_be_where_one_model_is_needed(models: list[Path], tmp_path: Path) -> None:
     loading.write_ensemble(models, tmp_path / "ens", "prob", None)
-    with pytest.raises(UserError, match="ens: an ensemble, where one model is needed; its members are in"):
+    with pytest.raises(UserError, match="ens: an ensemble, not a single model; its members are in"):
         loading.load([tmp_path / "ens", models[0]], "cpu")
     with pytest.raises(UserError, match="ens: exists already; choose another `output` folder, or remove it"):
         loading.write_ensemble(models, tmp_path / "ens", "prob", None)
