@@ -38,7 +38,8 @@ class Options:
     def require(self, name: str, *values: Any, default: Any = None) -> Any:
         """The value of an option, or ``default``. Raises UserError unless it is one of ``values``."""
         value = self.values.get(name, default)
-        if not any(type(value) is type(each) and value == each for each in values):  # 1 is not True
+        # 1 is not True, although they are equal.
+        if not any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in values):
             only = " or ".join(map(repr, values))
             raise UserError(f"{self.where} {name}: {repr(value)[:80]} cannot be imported, only {only}")
         return value
