@@ -1,4 +1,4 @@
-"""A sentence and its translation word by word: where each word stands in its text, and which looks at which."""
+"""Word alignment of a sentence and its translation, by attention and a lexicon."""
 
 from collections.abc import Iterable, Sequence
 from html import unescape
@@ -14,26 +14,26 @@ from nmtkit.text.pipeline import TextPipeline, letters
 from nmtkit.translation.translation import DOUBTFUL, Translation
 from nmtkit.translation.translator import Translator
 
-_DIAGONAL = 4.0  # as strongly as fast_align prefers it
-_LEAST = 1e-6  # no word is impossible
-_UNLISTED = 1e-3  # probability of a translation that the lexicon lacks
-_COPY = 0.5  # and of a word that is spelled as in the source
-_ROUNDS = 5  # more change nothing
-_SLACK = 6  # characters by which a tokenizer may change a text between two words that it leaves alone
+_DIAGONAL = 4.0  # the strength of fast_align's preference for the diagonal
+_LEAST = 1e-6  # added to all weights, so that no link is impossible
+_UNLISTED = 1e-3  # probability of a pair that the lexicon lacks
+_COPY = 0.5  # and of a word that is copied
+_ROUNDS = 5  # of normalisation; more do not change the result
+_SLACK = 6  # characters by which the tokenizer may change the text between two words
 
 
 class Aligned(NamedTuple):
-    """A sentence's translation, aligned: T target words, S source words. A model without attention has no words."""
+    """An aligned translation: T target words and S source words, 0 and 0 if the model has no attention."""
 
     text: str  # the translation
-    source: list[Span]  # (S,) the words' characters in the sentence
-    target: list[Span]  # (T,) and in the translation
+    source: list[Span]  # (S,) words in the sentence
+    target: list[Span]  # (T,) words in the translation
     weights: Floats  # (T, S) the attention of each target word to the source words; a row sums to 1, or to 0
-    doubtful: bool = False  # whether the model is not sure of it
+    doubtful: bool = False  # whether the model is unsure of it
 
 
 def align(translator: Translator, sentence: str, translation: Translation) -> Aligned:
-    """A sentence's translation with words and attention instead of tokens."""
+    """The alignment of a sentence and its translation."""
     reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
     weights, doubtful = translation.attention, translation.quality < DOUBTFUL
     if weights is None or not translation.tokens or not translation.source:
@@ -53,9 +53,9 @@ def align(translator: Translator, sentence: str, translation: Translation) -> Al
 
 
 def probabilities(source: Sequence[str], target: Sequence[str], lexicon: Lexicon) -> Floats:
-    """P(target word | source word) by a lexicon, (T, S), whatever the case of the words.
+    """P(target word | source word) in a lexicon, (T, S), ignoring case.
 
-    A pair that the lexicon lacks is improbable, unless both words are the same.
+    Pairs that the lexicon lacks have a low probability, except for two equal words.
     """
     found = np.zeros((len(target), len(source)), np.float32)
     for s, word in enumerate(source):
@@ -66,17 +66,17 @@ def probabilities(source: Sequence[str], target: Sequence[str], lexicon: Lexicon
 
 
 def _are_words(words: Sequence[str]) -> list[bool]:
-    """Which of these are words rather than punctuation."""
+    """Whether each token is a word rather than punctuation."""
     return [any(map(str.isalnum, word)) for word in words]
 
 
 def balanced(weights: Floats, are_words: Sequence[Sequence[bool]]) -> Floats:
-    """Attention (T, S) as an alignment: how likely each target word is the translation of each source word.
+    """An alignment (T, S) from attention (T, S): how likely each target word translates each source word.
 
-    Attention is where a decoder reads, not what it translates: articles look at their nouns, and the end of a sentence
-    at any of its words. So punctuation is aligned with punctuation only (``are_words``: which of both sides are none),
-    places near the diagonal are preferred as in fast_align (Dyer et al. 2013), and, because every source word has about
-    as many translations, columns and rows are normalised in turn (Sinkhorn 1967).
+    Attention is where a decoder reads, not what it translates: articles attend to their nouns, a full stop to any
+    word. So punctuation is aligned with punctuation only (``are_words``: for the target and the source, which tokens
+    are words), places near the diagonal are preferred as in fast_align (Dyer et al. 2013), and columns and rows are
+    normalised in turn (Sinkhorn 1967), because source words have similar numbers of translations.
     """
     (places_t, places_s) = ((np.arange(size) + 0.5) / max(1, size) for size in weights.shape)
     links = (weights + _LEAST) * np.exp(-_DIAGONAL * np.abs(places_t[:, None] - places_s))
@@ -88,14 +88,14 @@ def balanced(weights: Floats, are_words: Sequence[Sequence[bool]]) -> Floats:
 
 
 def shares(weights: Floats) -> Floats:
-    """Weights (T, S) whose rows sum to 1, but for those of zeros."""
+    """Weights (T, S) scaled so that each row sums to 1; rows of zeros are not changed."""
     total = weights.sum(axis=1, keepdims=True)
     normalised: Floats = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
     return normalised
 
 
 def _words(tokens: list[str], text: str, pipeline: TextPipeline) -> tuple[list[Span], list[int]]:
-    """The characters of each word, none (start = end) of those not found in the text, and each token's word."""
+    """The span of each word, empty for words not found in the text, and the number of each token's word."""
     numbers = pipeline.word_numbers(tokens)
     pieces = (unescape(letters(token)) if pipeline.side.escape else letters(token) for token in tokens)
     words = [Span(len(text), 0)] * (numbers[-1] + 1)
@@ -106,17 +106,17 @@ def _words(tokens: list[str], text: str, pipeline: TextPipeline) -> tuple[list[S
 
 
 def characters(pieces: Iterable[str], text: str) -> list[Span]:
-    """The characters of each piece in a text that consists of these, in order, and of white space between them.
+    """The span of each piece in a text that consists of these, in order, and white space between them.
 
-    A piece whose letters the text writes in another way, but for their case, has none (start = end).
+    The span is empty if the text spells the piece differently, apart from case.
     """
-    plain = "".join(each if len(each) == 1 else letter for letter in text for each in [letter.lower()])
+    plain = _lower(text)
     spans, place, missed = list[Span](), 0, 0
     for piece in pieces:
-        wanted = "".join(each if len(each) == 1 else letter for letter in piece for each in [letter.lower()])
+        wanted = _lower(piece)
         while place < len(text) and text[place].isspace():
             place += 1
-        # What is missing is somewhere between, and so are at most as many other characters, or a few more.
+        # In between are the pieces not found, which the text may spell with a few more characters.
         found = plain.find(wanted, place, place + len(wanted) + 2 * missed + _SLACK)
         if not wanted or found < 0:
             spans.append(Span(place, place))
@@ -125,3 +125,8 @@ def characters(pieces: Iterable[str], text: str) -> list[Span]:
             place, missed = found + len(wanted), 0
             spans.append(Span(found, place))
     return spans
+
+
+def _lower(text: str) -> str:
+    """A text in lower case, with as many characters as before."""
+    return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in text)

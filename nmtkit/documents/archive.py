@@ -1,5 +1,6 @@
-"""Archives of XML files, such as office documents and books, read within limits and written with changed files."""
+"""Archives of XML files, such as office documents and books: read within limits, and written with changed files."""
 
+import copy
 import io
 import re
 import shutil
@@ -11,16 +12,16 @@ from lxml import etree
 
 from nmtkit.errors import UserError
 
-_FILES = 20_000  # of an archive
-_UNPACKED = 400 << 20  # bytes of all files of an archive
-_TEXT = 50 << 20  # bytes of a file with text, which takes some ten times as much as a tree
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # the first bytes of an encrypted docx or pptx, and of doc and ppt
+_FILES = 20_000  # in an archive
+_UNPACKED = 400 << 20  # bytes of all files in an archive
+_TEXT = 50 << 20  # bytes of an XML file, whose tree takes about ten times as much
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # the first bytes of doc, of ppt, and of an encrypted docx or pptx
 _DAMAGE = (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, ValueError, struct.error)  # of zipfile
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, strip_cdata=False)
 
 
 class Archive:
-    """A zip file in memory. Raises UserError if it is none, is damaged or encrypted, or unpacks to too much."""
+    """A zip file in memory. Raises UserError if it is damaged, encrypted or too large when unpacked."""
 
     def __init__(self, data: bytes) -> None:
         if data.startswith(_OLE):
@@ -30,93 +31,75 @@ class Archive:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _DAMAGE as error:
-            raise UserError(f"is damaged or no document of this kind ({error})") from None
-        self._files = self._zip.infolist()
-        size = sum(file.file_size for file in self._files)
-        if len(self._files) > _FILES or size > _UNPACKED:
+            raise UserError(f"is damaged or of another format than its name says ({error})") from None
+        self.names, files = self._zip.namelist(), self._zip.infolist()
+        size = sum(file.file_size for file in files)
+        if len(files) > _FILES or size > _UNPACKED:
             raise UserError(
-                f"has {len(self._files)} files of {size >> 20} MiB; at most {_FILES} of {_UNPACKED >> 20} MiB are read"
+                f"contains {len(files)} files of {size >> 20} MiB; the limit is {_FILES} of {_UNPACKED >> 20} MiB"
             )
-        if len({file.filename for file in self._files}) < len(self._files):
-            raise UserError("has two files of one name; save it again with the program that made it")
-        if any(file.flag_bits & 1 for file in self._files):
+        if len(set(self.names)) < len(files):
+            raise UserError("contains two files of the same name; save it again with the program that made it")
+        if any(file.flag_bits & 1 for file in files):
             raise UserError("is encrypted; save it again without a password")
         try:
-            damaged = self._zip.testzip()  # now, not when all is translated
+            damaged = self._zip.testzip()  # before translating, not after
         except (*_DAMAGE, zlib.error, RuntimeError) as error:
             raise UserError(f"is damaged: it cannot be unpacked ({error})") from None
         if damaged is not None:
-            raise UserError(f"is damaged: {damaged} in it has changed since it was packed")
+            raise UserError(f"is damaged: the checksum of its {damaged} is wrong")
 
-    @property
-    def names(self) -> list[str]:
-        """The names of its files."""
-        return [file.filename for file in self._files]
-
-    def read(self, name: str) -> bytes:
-        """A file with text. Raises UserError if there is none, or if it is too large."""
+    def parse(self, name: str) -> "Xml":
+        """Parse an XML file. Raises UserError if it is missing, and as ``Xml`` does."""
         try:
             file = self._zip.getinfo(name)
         except KeyError:
-            raise UserError(f"has no {name}, and so is no document of this kind") from None
-        if file.file_size > _TEXT:
-            raise UserError(f"{name} in it has {file.file_size >> 20} MiB; at most {_TEXT >> 20} MiB are read")
-        return self._zip.read(file)
-
-    def parse(self, name: str) -> "Xml":
-        """An XML file. Raises UserError as ``read`` and ``parse`` do."""
-        return parse(self.read(name), f"{name} in it ")
+            raise UserError(f"contains no {name}, so it is of another format than its name says") from None
+        _check_size(file.file_size, f"its {name} ")
+        return Xml(self._zip.read(file), f"its {name} ")
 
     def write(self, changed: dict[str, bytes]) -> bytes:
-        """The archive with the content of some files changed, and all others as they are, in their order."""
+        """The archive with new content for the files in ``changed``; other files and the order stay the same."""
         written = io.BytesIO()
         with zipfile.ZipFile(written, "w") as archive:
-            for file in self._files:
-                if file.filename in changed:
-                    archive.writestr(_like(file), changed[file.filename])
-                else:
-                    with self._zip.open(file) as source, archive.open(_like(file), "w") as target:
-                        shutil.copyfileobj(source, target, 1 << 20)
+            for file in self._zip.infolist():
+                entry = copy.copy(file)
+                entry.extra = b""  # such as sizes, which zipfile writes itself
+                if file.compress_type != zipfile.ZIP_STORED:
+                    entry.compress_type = zipfile.ZIP_DEFLATED
+                content = io.BytesIO(changed[file.filename]) if file.filename in changed else self._zip.open(file)
+                with content, archive.open(entry, "w") as target:
+                    shutil.copyfileobj(content, target, 1 << 20)
         return written.getvalue()
 
 
-def _like(file: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """What the archive says of a file, for another content."""
-    copy = zipfile.ZipInfo(file.filename, file.date_time)
-    copy.compress_type = file.compress_type if file.compress_type == zipfile.ZIP_STORED else zipfile.ZIP_DEFLATED
-    copy.external_attr, copy.create_system, copy.comment = file.external_attr, file.create_system, file.comment
-    return copy
-
-
 class Xml:
-    """An XML file as a tree, which may be changed and written again."""
+    """An XML file as a tree that can be changed. Nothing outside the file is read, and no entity is expanded.
 
-    def __init__(self, tree: etree._ElementTree, like: bytes) -> None:
-        self.tree = tree
-        declared = re.match(rb"<\?xml[^>]*\?>\s*", like)
-        self._before, self._after = declared[0] if declared else b"", b"\n" if like.endswith(b"\n") else b""
+    Raises UserError, beginning with ``name``, if the file is too large, not well-formed or declares entities.
+    """
+
+    def __init__(self, data: bytes, name: str = "") -> None:
+        _check_size(len(data), name)
+        try:
+            self.tree = etree.ElementTree(etree.fromstring(data, _PARSER))
+        except (etree.XMLSyntaxError, ValueError, LookupError) as error:
+            raise UserError(f"{name}is not well-formed XML: {' '.join(str(error).split())}") from None
+        internal = self.tree.docinfo.internalDTD
+        if internal is not None and any(True for _ in internal.iterentities()):
+            raise UserError(f"{name}declares XML entities, which are not supported; replace them by their text")
+        declared = re.match(rb"<\?xml[^>]*\?>\s*", data)
+        self._before, self._after = declared[0] if declared else b"", b"\n" if data.endswith(b"\n") else b""
 
     def write(self) -> bytes:
-        """The file, with the declaration that it had."""
+        """The file, with its declaration as it was."""
         encoding = self.tree.docinfo.encoding or "UTF-8"
         undeclared = not self._before and encoding.lower() != "utf-8"
-        return (
-            self._before + bytes(etree.tostring(self.tree, xml_declaration=undeclared, encoding=encoding)) + self._after
-        )
+        content: bytes = etree.tostring(self.tree, xml_declaration=undeclared, encoding=encoding)
+        return self._before + content + self._after
 
 
-def parse(data: bytes, name: str = "") -> Xml:
-    """An XML file. Nothing outside of it is read, and no entity is expanded.
-
-    Raises UserError, after ``name``, if it is not well-formed or declares entities.
-    """
-    if len(data) > _TEXT:
-        raise UserError(f"{name}has {len(data) >> 20} MiB; at most {_TEXT >> 20} MiB are read")
-    try:
-        tree = etree.ElementTree(etree.fromstring(data, _PARSER))
-    except (etree.XMLSyntaxError, ValueError, LookupError) as error:
-        raise UserError(f"{name}is no well-formed XML: {' '.join(str(error).split())}") from None
-    internal = tree.docinfo.internalDTD
-    if internal is not None and any(True for _ in internal.iterentities()):
-        raise UserError(f"{name}declares XML entities, which are not read; replace them by their text")
-    return Xml(tree, data)
+def _check_size(size: int, name: str) -> None:
+    """Raise UserError, beginning with ``name``, if an XML file of this size in bytes is too large."""
+    if size > _TEXT:
+        raise UserError(f"{name}has {size >> 20} MiB; the limit is {_TEXT >> 20} MiB")

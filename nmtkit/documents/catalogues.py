@@ -1,15 +1,13 @@
-"""Strings of programs: po (gettext), XLIFF 1.2 and 2.0, translation memories (tmx), Java's properties, and JSON.
+"""Files of program strings: po (gettext), XLIFF 1.2 and 2.0, translation memories (TMX), Java properties and JSON.
 
-Strings that have a translation keep it. Ours are marked as unchecked where the format can say so: fuzzy in po, a state
-in XLIFF. Those of which the model is not sure have a comment in po, and the state of what is not translated in XLIFF.
+Existing translations are kept. New ones are marked for review where the format has a mark: fuzzy in po, a state in
+XLIFF. Doubtful ones also get a comment in po, and in XLIFF the state of an untranslated string.
 """
 
 import copy
 import gettext
 import json
 import re
-from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -17,21 +15,20 @@ import javaproperties
 import polib
 from lxml import etree
 
-from nmtkit.documents.archive import parse
-from nmtkit.documents.markup import Role, read_markup, write_markup
+from nmtkit.documents.archive import Xml
+from nmtkit.documents.markup import XML_SPACE, Role, local_name, read_markup, write_markup
 from nmtkit.documents.places import Places
 from nmtkit.documents.segment import Segment
-from nmtkit.documents.text import decoded, encoded
+from nmtkit.documents.text import decoded, encoded, guessed
 from nmtkit.errors import UserError
 
 Element: TypeAlias = etree._Element
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _COMMENT = "nmtkit: a doubtful translation"
-# A string of a JSON file that is known to be one, and the colon after a key.
+# A string of a valid JSON file; group 1 is the colon behind a key.
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
-# Inline elements of XLIFF and TMX with words in them; all others are code.
+# Inline elements of XLIFF and TMX that enclose words; all others are code.
 _INLINE: dict[str, Role] = {
     "g": "whole", "mrk": "whole", "pc": "whole", "hi": "splits",
     "bpt": "opens", "ept": "closes", "sc": "opens", "ec": "closes",
@@ -39,60 +36,52 @@ _INLINE: dict[str, Role] = {
 
 
 def read_po(data: bytes) -> Places:
-    """A po or pot file. Raises UserError if it is none."""
+    """Read a po or pot file. Raises UserError if it is not valid."""
     if not data.strip():
         raise UserError("is empty")
     named = re.search(rb"charset=([A-Za-z0-9_.:-]+)", data[:10_000])
     text = decoded(data, named[1].decode() if named and named[1] != b"CHARSET" else "utf-8")
     try:
-        # What has line ends is no name of a file, which polib would read.
+        # polib opens its argument if that is the path of a file, which ends with no line end.
         file = polib.pofile(text + "\n", wrapwidth=78)
     except (OSError, ValueError, IndexError, KeyError, AttributeError, UnicodeError) as error:
-        raise UserError(f"is no po file: {' '.join(str(error).split())}") from None
+        raise UserError(f"is not a valid po file: {' '.join(str(error).split())}") from None
     if file.metadata and "utf-8" not in file.metadata.get("Content-Type", "").lower():
         file.metadata["Content-Type"] = "text/plain; charset=UTF-8"
     places = Places(lambda: str(file).encode())
-    singular = _form_of_one(file.metadata.get("Plural-Forms", ""))
+    singular = _singular_form(file.metadata.get("Plural-Forms", ""))
     for entry in file:
         if entry.obsolete:
             continue
-        if entry.msgid_plural:
-            for number, form in entry.msgstr_plural.items():
-                if not form:
-                    places.add_string(
-                        entry.msgid if number == singular else entry.msgid_plural, _form(entry, number), _doubt(entry)
-                    )
-        elif not entry.msgstr:
-            places.add_string(entry.msgid, _string(entry), _doubt(entry))
+        texts: dict[int | None, str] = {  # of the plural forms without a translation; None: of the only form
+            number: entry.msgid if number == singular else entry.msgid_plural
+            for number, form in entry.msgstr_plural.items()
+            if not form
+        }
+        if not entry.msgid_plural and not entry.msgstr:
+            texts[None] = entry.msgid
+        for number, text in texts.items():
+            places.add_string(text, partial(_put_entry, entry, number), partial(_mark_doubtful, entry))
     return places
 
 
-def _string(entry: polib.POEntry) -> Callable[[str], None]:
-    def put(translated: str) -> None:
-        entry.msgstr, entry.fuzzy = translated, True
-
-    return put
-
-
-def _form(entry: polib.POEntry, number: int) -> Callable[[str], None]:
-    def put(translated: str) -> None:
-        entry.msgstr_plural[number], entry.fuzzy = translated, True
-
-    return put
+def _put_entry(entry: polib.POEntry, number: int | None, translated: str) -> None:
+    """Write a translation, or plural form ``number`` of it, into an entry."""
+    if number is None:
+        entry.msgstr = translated
+    else:
+        entry.msgstr_plural[number] = translated
+    entry.fuzzy = True
 
 
-def _doubt(entry: polib.POEntry) -> Callable[[], None]:
-    """Write a comment for the translator, once."""
-
-    def comment() -> None:
-        if _COMMENT not in entry.tcomment.splitlines():
-            entry.tcomment = "\n".join(filter(None, [entry.tcomment, _COMMENT]))
-
-    return comment
+def _mark_doubtful(entry: polib.POEntry) -> None:
+    """Add the translator comment of a doubtful translation, once."""
+    if _COMMENT not in entry.tcomment.splitlines():
+        entry.tcomment = "\n".join(filter(None, [entry.tcomment, _COMMENT]))
 
 
-def _form_of_one(plural_forms: str) -> int | None:
-    """Which plural form is that of one thing; None if there is one form for any number of them."""
+def _singular_form(plural_forms: str) -> int | None:
+    """The number of the plural form for one thing; None if all numbers have the same form."""
     count = re.search(r"nplurals\s*=\s*([0-9]+)", plural_forms)
     if count and int(count[1]) == 1:
         return None
@@ -104,82 +93,69 @@ def _form_of_one(plural_forms: str) -> int | None:
 
 
 def read_properties(data: bytes) -> Places:
-    """A properties file of Java, in UTF-8 or, if it is not that, Latin-1. Raises UserError if it is none."""
-    text, encoding = _properties_text(data)
+    """Read a Java properties file in UTF-8 or, failing that, Latin-1. Raises UserError if it is not valid."""
+    text, encoding = guessed(data, "ascii", "utf-8", otherwise="latin-1")
     try:
         file = javaproperties.PropertiesFile.loads(text)
     except ValueError as error:
-        raise UserError(f"is no properties file: {error}") from None
-    # What is not in UTF-8 now gets \u and the number of each other character.
+        raise UserError(f"is not a valid properties file: {error}") from None
+    # Except in UTF-8, characters outside ASCII are escaped as \uXXXX.
     places = Places(lambda: file.dumps(ensure_ascii=encoding != "utf-8").encode(encoding))
     for key, value in file.items():
         places.add_string(value, partial(file.__setitem__, key))
     return places
 
 
-def _properties_text(data: bytes) -> tuple[str, str]:
-    """The text and the encoding of a properties file, which is ASCII, UTF-8 or, as of old, Latin-1."""
-    for encoding in ("ascii", "utf-8"):
-        with suppress(UnicodeDecodeError):
-            return data.decode(encoding), encoding
-    return data.decode("latin-1"), "latin-1"
-
-
 def read_json(data: bytes) -> Places:
-    """A JSON file: its strings, however nested, but not its keys. Raises UserError if it is none."""
+    """Read a JSON file: all strings at any depth, but no keys. Raises UserError if it is not valid."""
     text = decoded(data)
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"is no JSON that can be read: {error}") from None
-    # Of valid JSON, quotation marks are always those of strings. All else is written as it was.
-    pieces, end = list[str](), 0
-    places = Places(lambda: encoded("".join(pieces), data))
-    for match in _JSON_STRING.finditer(text):
-        if match[1]:
-            continue
-        pieces += [text[end : match.start()], match[0]]
-        end = match.end()
+        raise UserError(f"is not valid JSON: {error}") from None
+    translated = dict[int, str]()  # by the place of the string in the text
 
-        places.add_string(json.loads(match[0]), partial(_put_json, pieces, len(pieces) - 1))
-    pieces.append(text[end:])
+    def written(match: re.Match[str]) -> str:
+        place = match.start()
+        return json.dumps(translated[place], ensure_ascii=False) if place in translated else match[0]
+
+    places = Places(lambda: encoded(_JSON_STRING.sub(written, text), data))
+    for match in _JSON_STRING.finditer(text):
+        if not match[1]:
+            places.add_string(json.loads(match[0]), partial(translated.__setitem__, match.start()))
     return places
 
 
-def _put_json(pieces: list[str], place: int, translated: str) -> None:
-    pieces[place] = json.dumps(translated, ensure_ascii=False)
-
-
 def read_xliff(data: bytes) -> Places:
-    """An XLIFF file, version 1.2 or 2.0. Raises UserError if it is none, or does not name the target language."""
-    file = parse(data)
+    """Read an XLIFF file, version 1.2 or 2.0. Raises UserError if it is not valid or names no target language."""
+    file = Xml(data)
     root = file.tree.getroot()
     version = root.get("version", "")
-    if etree.QName(root).localname != "xliff" or version not in ("1.0", "1.1", "1.2", "2.0", "2.1", "2.2"):
-        raise UserError("is no XLIFF 1.2 or 2.0")
+    if local_name(root) != "xliff" or version not in ("1.0", "1.1", "1.2", "2.0", "2.1", "2.2"):
+        raise UserError("is not XLIFF 1.2 or 2.0")
     if version >= "2" and not root.get("trgLang"):
         raise UserError("has no trgLang, which XLIFF 2.0 requires; add the target language to <xliff>")
     places = Places(file.write)
     for unit in root.iter("{*}segment" if version >= "2" else "{*}trans-unit"):
         source = unit.find("{*}source")
-        if source is not None and not _untranslatable(unit) and not _begun(unit.find("{*}target")):
+        if source is not None and not _is_locked(unit) and not _has_text(unit.find("{*}target")):
             _add_xliff(places, unit, source)
     return places
 
 
-def _untranslatable(unit: Element) -> bool:
-    """Whether the file says that a unit, or what it is in, is not to be translated."""
+def _is_locked(unit: Element) -> bool:
+    """Whether a unit is approved, or excluded by ``translate="no"`` of itself or its nearest ancestor that has one."""
     said = [node.get("translate") for node in (unit, *unit.iterancestors()) if node.get("translate")]
     return said[:1] == ["no"] or unit.get("approved") == "yes"
 
 
-def _begun(target: Element | None) -> bool:
-    """Whether there is a translation."""
+def _has_text(target: Element | None) -> bool:
+    """Whether there is a translation already."""
     return target is not None and bool("".join(target.itertext()).strip())
 
 
 def _add_xliff(places: Places, unit: Element, source: Element) -> None:
-    """Add a unit of XLIFF 1.2, or a segment of 2.0."""
+    """Add a unit of XLIFF 1.2 or a segment of XLIFF 2.0."""
 
     def put(translated: Segment) -> None:
         target = unit.find("{*}target")
@@ -198,45 +174,44 @@ def _add_xliff(places: Places, unit: Element, source: Element) -> None:
 
 
 def _read_inline(source: Element) -> Segment:
-    """The content of a source of XLIFF or TMX, whose markup is copied."""
-    spaces = next((node.get(_SPACE) for node in (source, *source.iterancestors()) if node.get(_SPACE)), "default")
-    return read_markup(copy.deepcopy(source), _inline_role, collapse=spaces != "preserve")
-
-
-def _inline_role(element: Element) -> Role:
-    """What an inline element of XLIFF or TMX is to its text."""
-    return _INLINE.get(etree.QName(element).localname, "kept")
+    """The content of a source element of XLIFF or TMX; its markup is a copy."""
+    spaces = next((node.get(XML_SPACE) for node in (source, *source.iterancestors()) if node.get(XML_SPACE)), "default")
+    return read_markup(
+        copy.deepcopy(source),
+        lambda element: _INLINE.get(local_name(element), "kept"),
+        collapse=spaces != "preserve",
+    )
 
 
 def read_tmx(data: bytes, language: str) -> Places:
-    """A translation memory: each unit without a text in ``language`` gets one, after the others.
+    """Read a translation memory: each unit without a text in ``language`` gets one, after the others.
 
-    Without ``language``, it is the only one of the file beside the source's. Raises UserError if it is no TMX, or has
-    no such language.
+    If ``language`` is "", it is the only target language of the file. Raises UserError if the file is not TMX or has
+    several target languages.
     """
-    file = parse(data)
+    file = Xml(data)
     root = file.tree.getroot()
     header = root.find("header")
     if root.tag != "tmx" or header is None:
-        raise UserError("is no TMX")
+        raise UserError("is not TMX")
     units = [(unit, unit.get("srclang", header.get("srclang", "")).lower()) for unit in root.iter("tu")]
     if not language:
         others = {_language(text) for unit, of in units for text in unit.findall("tuv")} - {of for _, of in units}
         if len(others) != 1:
-            raise UserError(f"has texts in {len(others)} other languages; say which is the target language")
+            raise UserError(f"has {len(others)} target languages; say which one to translate into")
         (language,) = others
     places = Places(file.write)
     for unit, of in units:
         texts = {_language(text): text for text in unit.findall("tuv")}
         source = texts.get(of) if of != "*all*" else next(iter(texts.values()), None)
         there = next((texts[name] for name in texts if name.split("-")[0] == language.split("-")[0]), None)
-        if source is not None and source.find("seg") is not None and not _begun(there):
+        if source is not None and source.find("seg") is not None and not _has_text(there):
             _add_tmx(places, source, there, language)
     return places
 
 
 def _language(text: Element) -> str:
-    """The language of a text of a TMX, whose older versions have another attribute."""
+    """The language of a text of TMX; older versions use the attribute ``lang``."""
     return str(text.get(_LANG, text.get("lang", ""))).lower()
 
 

@@ -1,4 +1,4 @@
-"""Books (epub): the chapters and the contents, each of them a page of XHTML."""
+"""Books (epub): chapters and table of contents, each of which is a page of XHTML."""
 
 import posixpath
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from nmtkit.documents.html import Paragraphs
 from nmtkit.documents.segment import Segment
 from nmtkit.errors import UserError
 
-_PAGES = ("application/xhtml+xml", "application/x-dtbncx+xml")  # the second is that of the contents before EPUB 3
+_PAGES = ("application/xhtml+xml", "application/x-dtbncx+xml")  # the second: the contents before EPUB 3
 
 
 class Epub:
-    """A book. Raises UserError if its chapters are encrypted or missing, or as ``Archive`` does."""
+    """A book. Raises UserError if chapters are encrypted or missing, and as ``Archive`` does."""
 
     def __init__(self, data: bytes) -> None:
         self._archive = Archive(data)
@@ -23,27 +23,24 @@ class Epub:
         encrypted = self._encrypted()
         for name in self._names():
             if name in encrypted:
-                raise UserError(f"is encrypted ({name}), as shops protect books; it cannot be translated")
+                raise UserError(f"is encrypted ({name}), as books with copy protection are; it cannot be translated")
             found = Paragraphs(self._archive.parse(name).tree.getroot()).segments
             self._pages[name] = len(found)
             self.segments += found
 
     def _names(self) -> list[str]:
-        """The names of the files with text, in the order of the book's list."""
+        """The names of the pages, in the order of the package document."""
         container = self._archive.parse("META-INF/container.xml").tree
         package = next((str(root.get("full-path")) for root in container.iter("{*}rootfile")), None)
         if package is None:
-            raise UserError("has no list of its files, and so is no epub")
+            raise UserError("contains no list of its files, so it is not an epub")
         items = self._archive.parse(package).tree.iter("{*}item")
         pages = [item.get("href", "") for item in items if item.get("media-type") in _PAGES]
-        return list(
-            dict.fromkeys(
-                posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(page))) for page in pages
-            )
-        )
+        paths = (posixpath.join(posixpath.dirname(package), unquote(page)) for page in pages)
+        return list(dict.fromkeys(map(posixpath.normpath, paths)))
 
     def _encrypted(self) -> set[str]:
-        """The names of encrypted files; fonts often are, so that they serve one book only."""
+        """The names of encrypted files; fonts often are, so that they can be used in one book only."""
         name = "META-INF/encryption.xml"
         if name not in self._archive.names:
             return set()

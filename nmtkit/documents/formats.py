@@ -1,103 +1,57 @@
-"""Which reader a file has, by the end of its name."""
+"""The reader of a file, by the suffix of its name."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
+from pkgutil import resolve_name
 
 from nmtkit.documents.segment import Document
 from nmtkit.errors import UserError
 
-_NO = {
-    ".pdf": "a PDF has no paragraphs, only places of letters or pictures of them; translate what it was made from",
+_REFUSED = {
+    ".pdf": "a PDF stores positions of letters, or images, but no paragraphs; translate the file it was made from",
     **dict.fromkeys((".doc", ".dot", ".rtf"), "save it as docx or odt"),
     **dict.fromkeys((".ppt", ".pps"), "save it as pptx or odp"),
     **dict.fromkeys((".docm", ".dotm"), "it may have macros, which are programs; save it as docx"),
     **dict.fromkeys((".pptm", ".ppsm", ".potm"), "it may have macros, which are programs; save it as pptx"),
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "save the sheet as csv"),
 }
-SUFFIXES = (
-    ".html", ".htm", ".xhtml", ".docx", ".pptx", ".odt", ".odp", ".epub", ".srt", ".vtt", ".po", ".pot", ".xliff",
-    ".xlf", ".tmx", ".properties", ".json", ".csv", ".tsv", ".md", ".markdown",
-)  # fmt: skip
+# The module and the function or class that read a kind of file. They are imported when needed, with their libraries.
+_READERS = {
+    ".html": "html:Html", ".htm": "html:Html", ".xhtml": "html:Html", ".docx": "office:read_ooxml",
+    ".pptx": "office:read_ooxml", ".odt": "office:read_odf", ".odp": "office:read_odf", ".epub": "epub:Epub",
+    ".srt": "subtitles:read_srt", ".vtt": "subtitles:read_vtt", ".po": "catalogues:read_po",
+    ".pot": "catalogues:read_po", ".xliff": "catalogues:read_xliff", ".xlf": "catalogues:read_xliff",
+    ".tmx": "catalogues:read_tmx", ".properties": "catalogues:read_properties", ".json": "catalogues:read_json",
+    ".csv": "tables:read", ".tsv": "tables:read", ".md": "markdown:read", ".markdown": "markdown:read",
+}  # fmt: skip
+SUFFIXES = tuple(_READERS)
 
 
 def is_document(name: str) -> bool:
-    """Whether a file of this name is a document; of one that cannot be translated, ``read_document`` says why."""
+    """Whether the suffix of ``name`` is that of a document, including those that ``read_document`` refuses."""
     suffix = PurePath(name).suffix.lower()
-    return suffix in SUFFIXES or suffix in _NO
+    return suffix in SUFFIXES or suffix in _REFUSED
 
 
 def read_document(name: str, data: bytes, columns: Sequence[str], language: str) -> Document:
-    """The file ``name`` as a document.
+    """Read the file ``name`` as a document.
 
-    columns: those of a table that are translated; language: that of the translation, for a memory that has several.
-    Raises UserError, with the name, if it cannot be translated, or if the extra nmtkit[files] is not installed.
+    columns: the columns of a table to translate. language: the target language, for a TMX with several. Raises
+    UserError, beginning with the name, if the file cannot be translated or the extra nmtkit[files] is not installed.
     """
     suffix = PurePath(name).suffix.lower()
-    if suffix in _NO:
-        raise UserError(f"{name}: cannot be translated: {_NO[suffix]}")
-    if columns and suffix not in (".csv", ".tsv"):
+    if suffix in _REFUSED:
+        raise UserError(f"{name}: cannot be translated: {_REFUSED[suffix]}")
+    if suffix not in SUFFIXES:
+        raise UserError(f"{name}: is not a supported document; supported are {', '.join(SUFFIXES)}")
+    is_table = suffix in (".csv", ".tsv")
+    if columns and not is_table:
         raise UserError(f"{name}: `columns` is for tables (csv, tsv); leave it out")
+    options = [columns] if is_table else [language.lower()] if suffix == ".tmx" else []
     try:
-        return _read(suffix, data, columns, language)
+        document: Document = resolve_name(f"nmtkit.documents.{_READERS[suffix]}")(data, *options)
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
     except ModuleNotFoundError as error:
         raise UserError(f"{name}: reading it needs {error.name}; pip install 'nmtkit[files]'") from None
-
-
-def _read(suffix: str, data: bytes, columns: Sequence[str], language: str) -> Document:
-    """The table of formats; a reader's libraries are imported when it is used."""
-    match suffix:
-        case ".html" | ".htm" | ".xhtml":
-            from nmtkit.documents.html import Html
-
-            return Html(data)
-        case ".docx" | ".pptx":
-            from nmtkit.documents.office import read_ooxml
-
-            return read_ooxml(data)
-        case ".odt" | ".odp":
-            from nmtkit.documents.office import read_odf
-
-            return read_odf(data)
-        case ".epub":
-            from nmtkit.documents.epub import Epub
-
-            return Epub(data)
-        case ".srt":
-            from nmtkit.documents.subtitles import read_srt
-
-            return read_srt(data)
-        case ".vtt":
-            from nmtkit.documents.subtitles import read_vtt
-
-            return read_vtt(data)
-        case ".po" | ".pot":
-            from nmtkit.documents.catalogues import read_po
-
-            return read_po(data)
-        case ".xliff" | ".xlf":
-            from nmtkit.documents.catalogues import read_xliff
-
-            return read_xliff(data)
-        case ".tmx":
-            from nmtkit.documents.catalogues import read_tmx
-
-            return read_tmx(data, language.lower())
-        case ".properties":
-            from nmtkit.documents.catalogues import read_properties
-
-            return read_properties(data)
-        case ".json":
-            from nmtkit.documents.catalogues import read_json
-
-            return read_json(data)
-        case ".csv" | ".tsv":
-            from nmtkit.documents.tables import read as read_table
-
-            return read_table(data, columns)
-        case ".md" | ".markdown":
-            from nmtkit.documents.markdown import read as read_markdown
-
-            return read_markdown(data)
-    raise UserError(f"is no document that can be translated; these can: {', '.join(SUFFIXES)}")
+    return document

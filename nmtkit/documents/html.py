@@ -1,165 +1,132 @@
-"""HTML pages, fragments of them, and XHTML, with lxml's parsers.
+"""HTML pages, HTML fragments and XHTML, parsed by lxml.
 
-``Paragraphs`` does the work for any tree of elements that have HTML's names, as those of EPUB have.
+``Paragraphs`` does the work for any tree whose elements have the names of HTML, such as a chapter of EPUB.
 """
 
-import codecs
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import accumulate, compress
-from typing import Any, Literal
+from typing import Any
 
 from lxml import etree, html
 
-from nmtkit.documents.segment import Mark, Segment
+from nmtkit.documents.archive import Xml
+from nmtkit.documents.markup import NOT_XML, append_text, last_child
+from nmtkit.documents.places import Builder, part, walk
+from nmtkit.documents.segment import Segment
+from nmtkit.documents.text import guessed
 from nmtkit.errors import UserError
 
 Node = Any  # an element, comment or processing instruction of lxml
+Run = tuple[Node, Node | None, list[Node]]  # inline nodes between blocks: their parent, the child before them, and they
 
-# The elements of a line of text, and those of them that may be repeated around parts of their words.
+# Inline elements; those in _SPLITS may be repeated around several parts of their words.
 _SPLITS = frozenset("b big em font i mark nobr s small span strike strong u".split())
 _INLINE = _SPLITS | frozenset(
     "a abbr acronym bdi bdo cite data del dfn ins label output q ruby rb rp rt sub sup".split()
 )
-# In a line of text, their text is copied as a word of it.
-_COPIED = frozenset("code kbd samp tt var".split())
-# In a line of text, they are at a place of it; what they have is left alone.
+_COPIED = frozenset("code kbd samp tt var".split())  # inline elements whose text is copied
+# Inline elements whose content is neither translated nor part of the text.
 _LEFT = frozenset(
     "applet area audio base br canvas embed iframe img input link map math meta noframes object param picture script "
     "select style svg template textarea time track video wbr".split()
 )
-_APART = frozenset("pre xmp".split())  # left alone, between lines of text
-_VOID = ("source", "track", "wbr")  # have nothing in them, which libxml2 does not know
+_APART = frozenset("pre xmp".split())  # blocks that are not translated
+_VOID = ("source", "track", "wbr")  # elements without content that libxml2 does not know as such
 _HEAD = 1_024  # bytes in which a page declares its encoding (HTML Standard, 13.2.3.2)
 _DECLARED = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)")
-_SPACE = re.compile("[ \t\n\r\f]+")
-_DEEPEST = 2_000  # libxml2 loses what is nested more than 2,048 deep
-_NOT_XML = re.compile("[^\t\n\r\\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, 2.2
+_BLANK = " \t\n\r\f"
+_SPACE = re.compile(f"[{_BLANK}]+")
+_DEEPEST = 2_000  # libxml2 drops elements nested more than 2,048 deep
 _PAGE = re.compile(r"<(?:!doctype|html|head|body|frameset)\b", re.IGNORECASE)
 
 
-@dataclass
-class _Inline:
-    """An element of a line of text."""
-
-    node: Node
-    text: str | None = None  # if it is written as it is: the text that is copied with it
-    first: list[Node] = field(default_factory=list)  # without text, at its start
-    last: list[Node] = field(default_factory=list)  # and at its end
-    gap: str = ""  # before the last ones
-    joined: bool = False  # whether it ends with a line break without the space that the text has behind it
-
-
-@dataclass
-class _Line:
-    """Text and inline elements between other elements."""
-
-    parent: Node
-    before: Node | None  # the child of the parent after which it stands
-    nodes: list[Node]
-    inlines: dict[Hashable, _Inline]  # by the numbers that are the elements of marks
-    spaced: set[Node]  # those with white space behind them that the text has before them
-    lead: str  # white space around it
-    trail: str
-
-
 class Paragraphs:
-    """The lines of text in a tree of elements; ``replace`` writes others into the tree."""
+    """The lines of text in a tree of elements; ``replace`` writes their translations into the tree."""
 
     def __init__(self, root: Node) -> None:
-        self.segments: list[Segment] = []
-        self._lines: list[_Line] = []
+        self._lines = list[_Line]()
         self._with_text, self._with_blocks = set[Node](), set[Node]()
         self._look(root)
-        waiting: list[tuple[Node, Node | None, list[Node]] | Node] = [root]  # lines, and elements that have some
+        waiting: list[Run | Node] = [root]
         while waiting:
             each = waiting.pop()
             if isinstance(each, tuple):
                 self._add(*each)
             elif each is not root and _is_kept(each):
-                waiting += _translated_inside(each)
+                waiting += reversed(_translated_inside(each))
             elif each is root or _name(each) not in _APART:
-                waiting += self._parts(each)
+                waiting += reversed(self._parts(each))
+        self.segments = [line.segment for line in self._lines]
 
     def _look(self, root: Node) -> None:
-        """Find the elements that have text to translate in them, and those that have elements of their own lines."""
+        """Find the elements that contain text to translate, and those that contain blocks."""
         waiting = [root]
         while waiting:
             node = waiting.pop()
             if node is not root and (node.tail or "").strip():
-                self._above(node.getparent(), self._with_text)
+                self._add_ancestors(node.getparent(), self._with_text)
             name = _name(node)
             if name and name not in _LEFT | _APART:
                 waiting += node
                 if (node.text or "").strip():
-                    self._above(node, self._with_text)
+                    self._add_ancestors(node, self._with_text)
             if name and name not in _LEFT | _INLINE | _COPIED and node is not root:
-                self._above(node.getparent(), self._with_blocks)
+                self._add_ancestors(node.getparent(), self._with_blocks)
 
     @staticmethod
-    def _above(node: Node | None, found: set[Node]) -> None:
-        """Add an element and those around it."""
+    def _add_ancestors(node: Node | None, found: set[Node]) -> None:
+        """Add an element and its ancestors."""
         while node is not None and node not in found:
             found.add(node)
             node = node.getparent()
 
     def _is_inline(self, node: Node) -> bool:
-        """Whether an element is part of a line of text."""
+        """Whether a node is part of a line of text."""
         name = _name(node)
         return not name or name in _LEFT or (name in _INLINE | _COPIED and node not in self._with_blocks)
 
-    def _parts(self, parent: Node) -> list[tuple[Node, Node | None, list[Node]] | Node]:
-        """An element's lines and the elements between them, the first of them last."""
+    def _parts(self, parent: Node) -> list[Run | Node]:
+        """The blocks of an element and the inline runs between them."""
         before, nodes = None, list[Node]()
-        parts: list[tuple[Node, Node | None, list[Node]] | Node] = []
+        parts: list[Run | Node] = []
         for child in parent:
             if self._is_inline(child):
                 nodes.append(child)
             else:
                 parts += [(parent, before, nodes), child]
                 before, nodes = child, []
-        return [*parts, (parent, before, nodes)][::-1]
+        return [*parts, (parent, before, nodes)]
 
     def _add(self, parent: Node, before: Node | None, nodes: list[Node]) -> None:
-        """Add a line as a segment, if it has text."""
+        """Add an inline run as a line, without the nodes at its edges that have no text."""
         start = (parent.text if before is None else before.tail) or ""
         while nodes and not start.strip() and nodes[0] not in self._with_text:
             before, start = nodes[0], nodes[0].tail or ""
             nodes = nodes[1:]
         while nodes and not (nodes[-1].tail or "").strip() and nodes[-1] not in self._with_text:
             nodes = nodes[:-1]
-        if not start.strip() and not any(
-            node in self._with_text or (node.tail and node.tail.strip()) for node in nodes
-        ):
-            return
-        line = _Reader(self._with_text, start, nodes)
-        end = (nodes[-1].tail or "") if nodes else start
-        lead, trail = start[: len(start) - len(start.lstrip(_BLANK))], end[len(end.rstrip(_BLANK)) :]
-        # White space in an element that begins or ends the line separates it from a picture or a button beside it.
-        lead, trail = lead or " " * line.begins_blank, trail or " " * line.ends_blank
-        self.segments.append(line.segment())
-        self._lines.append(_Line(parent, before, nodes, line.inlines, line.spaced, lead, trail))
+        if start.strip() or any(node in self._with_text or (node.tail or "").strip() for node in nodes):
+            self._lines.append(_Line(parent, before, nodes, self._with_text))
 
     def replace(self, segments: Sequence[Segment]) -> None:
-        """Write segments, one for each of ``segments``, in their places; a second time is an error."""
+        """Write segments, one for each of ``segments``, into the tree; this works only once."""
         for line, segment in zip(self._lines, segments, strict=True):
-            _write(line, segment)
-
-
-_BLANK = " \t\n\r\f"
+            line.write(segment)
 
 
 def _name(node: Node) -> str:
-    """An element's name without its namespace; none for a comment or a processing instruction."""
-    return node.tag.rpartition("}")[2].lower() if isinstance(node.tag, str) else ""
+    """The name of an element; "" for a comment or processing instruction."""
+    tag = node.tag
+    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
 
 
 def _is_kept(node: Node) -> bool:
-    """Whether an element's text is copied."""
+    """Whether the text of a node is copied."""
     if not _name(node):
         return False
     return _name(node) in _COPIED or _says(node) == "no" or "notranslate" in node.get("class", "").split()
@@ -171,194 +138,193 @@ def _says(node: Node) -> str:
 
 
 def _translated_inside(kept: Node) -> list[Node]:
-    """The outermost elements in one that is copied that say that they are to be translated, the first of them last."""
-    found, waiting = list[Node](), list[Node](kept)
+    """The outermost elements in a copied one that say that they are to be translated."""
+    found, waiting = list[Node](), [*reversed(kept)]
     while waiting:
         node = waiting.pop()
         if _says(node) == "yes":
             found.append(node)
         else:
-            waiting += node
+            waiting += reversed(node)
     return found
 
 
-class _Reader:
-    """Makes a segment of a line: white space is one space, as a browser shows it."""
+@dataclass
+class _Inline:
+    """An inline element."""
 
-    def __init__(self, with_text: set[Node], start: str, nodes: list[Node]) -> None:
-        self.inlines = dict[Hashable, _Inline]()
-        self._with_text = with_text
-        self._text, self._keep = "", list[tuple[int, int]]()
-        self.spaced = set[Node]()
-        self._behind: Node | None = None  # an element without text at its end, behind which the next text stands
-        self.begins_blank = False  # whether there is white space at the beginning
-        self._marks: list[Mark | None] = []
-        self._write(start)
-        # What is still to be read: nodes, texts, and the numbers of elements that end.
-        waiting: list[Node | str | int] = _reversed(nodes)
-        opened = dict[int, int]()
+    node: Node
+    text: str | None = None  # of an element that is copied: its text
+    first: list[Node] = field(default_factory=list)  # children without text at its start
+    last: list[Node] = field(default_factory=list)  # and at its end
+    gap: str = ""  # between the text and ``last``
+    breaks: bool = False  # whether it ends with a line break that is a space in the text only
+
+
+class _Line:
+    """An inline run as a segment, whose marks' elements are numbers. White space is single spaces, as browsers show it.
+
+    with_text: all elements that contain text.
+    """
+
+    def __init__(self, parent: Node, before: Node | None, nodes: list[Node], with_text: set[Node]) -> None:
+        self._parent, self._before, self._nodes, self._with_text = parent, before, nodes, with_text
+        self._builder, self._end = Builder(), ""  # the last character of the text
+        self._inlines = dict[Hashable, _Inline]()  # by number
+        self._spaced = set[Node]()  # nodes whose space in the text is before them, but behind them in the page
+        self._behind: Node | None = None  # the node without text at the end of the text, if any
+        self._begins_blank = False  # whether white space before the first word was left out
+        start = (parent.text if before is None else before.tail) or ""
+        end = (nodes[-1].tail or "") if nodes else start
+        waiting: list[Node | str | _Inline] = [*_reversed(nodes), start]  # nodes, texts, and elements that end
         while waiting:
             each = waiting.pop()
             if isinstance(each, str):
                 self._write(each)
-            elif isinstance(each, int):
-                inline = self.inlines[each]
-                inline.gap = " " if inline.last and self._text.endswith(" ") else ""
-                self._mark(each, opened[each], _name(inline.node) in _SPLITS and inline.node.get("id") is None)
-                self._behind = inline.node if inline.gap else self._behind
-                inline.joined = self._break(inline.last, inline.node.tail)
+            elif isinstance(each, _Inline):
+                self._close(each)
             elif each not in with_text or not _name(each) or _name(each) in _LEFT or _is_kept(each):
-                self._whole(each)
+                self._copy(each)
             else:
-                number, inside = len(self.inlines), list(each)
-                inline = self.inlines[number] = _Inline(each)
-                self._marks.append(None)
-                waiting.append(number)
-                if not (each.text and each.text.strip(_BLANK)):
-                    while inside and self._is_bare(inside[0]):
-                        inline.first.append(inside.pop(0))
-                        if (inline.first[-1].tail or "").strip(_BLANK):
-                            break
-                while inside and self._is_bare(inside[-1]) and not (inside[-1].tail or "").strip(_BLANK):
-                    inline.last.insert(0, inside.pop())
-                self._behind = inline.first[-1] if inline.first else self._behind
-                self._break(inline.first, None)
-                opened[number] = len(self._text)
-                waiting += _reversed(inside)
-                start = inline.first[-1].tail if inline.first else each.text
-                waiting.append(start or "")
+                waiting += self._open(each)
+        self.segment = self._builder.segment()
+        if self._end == " ":
+            self.segment = part(self.segment, self.segment.marks, 0, len(self.segment.text) - 1)
+        # White space in an element at the edge of the line separates the text from an image or button beside it.
+        self._lead = start[: len(start) - len(start.lstrip(_BLANK))] or " " * self._begins_blank
+        self._trail = end[len(end.rstrip(_BLANK)) :] or " " * (self._end == " ")
 
-    def _break(self, nodes: Sequence[Node], tail: str | None) -> bool:
-        """Write a space after nodes if one is a line break; return whether there is none before or behind them."""
-        if not any(_name(node) == "br" for node in nodes):
-            return False
-        if not self._text or self._text.endswith(" "):
-            return False
-        self._text, self._behind = f"{self._text} ", None
-        return (tail or "x")[0] not in _BLANK
-
-    def _is_bare(self, node: Node) -> bool:
-        """Whether an element has no text."""
-        return node not in self._with_text
-
-    @property
-    def ends_blank(self) -> bool:
-        """Whether there is white space at the end."""
-        return self._text.endswith(" ")
-
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, keep: bool = False) -> str:
+        """Add text; returns it with its white space collapsed."""
         text = _SPACE.sub(" ", text)
         if not text:
-            return
-        # White space on both sides of an element without text is one space of the text, which stands before it.
-        if text.startswith(" ") and (not self._text or self._text.endswith(" ")):
+            return ""
+        # Of the white space on both sides of a node without text, the text has one space, before the node.
+        if text.startswith(" ") and self._end in ("", " "):
+            text = text[1:]
             if self._behind is not None:
-                self.spaced.add(self._behind)
-            elif not self._text:
-                self.begins_blank = True
-        self._behind = None
-        self._text += text.lstrip(" ") if not self._text or self._text.endswith(" ") else text
+                self._spaced.add(self._behind)
+            elif not self._end:
+                self._begins_blank = True
+        self._behind, self._end = None, text[-1:] or self._end
+        self._builder.text(text, keep)
+        return text
 
-    def _mark(self, number: int, start: int, splits: bool) -> None:
-        self._marks[number] = Mark(start, len(self._text), number, splits)
+    def _open(self, node: Node) -> list[Node | str | _Inline]:
+        """Start an element; returns its end and its content, in reverse order."""
+        number, inside = len(self._inlines), [*node]
+        inline = self._inlines[number] = _Inline(node)
+        if not (node.text or "").strip(_BLANK):
+            while inside and inside[0] not in self._with_text:
+                inline.first.append(inside.pop(0))
+                if (inline.first[-1].tail or "").strip(_BLANK):
+                    break
+        while inside and inside[-1] not in self._with_text and not (inside[-1].tail or "").strip(_BLANK):
+            inline.last.insert(0, inside.pop())
+        start = node.text
+        if inline.first:
+            self._behind, start = inline.first[-1], inline.first[-1].tail
+            self._break(inline.first, None)
+        self._builder.start(number, splits=_name(node) in _SPLITS and node.get("id") is None)
+        return [inline, *_reversed(inside), start or ""]
 
-    def _whole(self, node: Node) -> None:
-        """Read an element that is written as it is."""
-        start, text = len(self._text), ""
+    def _close(self, inline: _Inline) -> None:
+        """End an element."""
+        self._builder.end()
+        if inline.last and self._end == " ":
+            inline.gap, self._behind = " ", inline.node
+        inline.breaks = self._break(inline.last, inline.node.tail)
+
+    def _copy(self, node: Node) -> None:
+        """Add a node that is written unchanged, with its text if that is to be copied."""
+        number, text = len(self._inlines), ""
+        self._builder.start(number, splits=False)
         if node in self._with_text and _is_kept(node) and _name(node) not in _LEFT:
-            self._write(etree.tostring(node, encoding="unicode", method="text", with_tail=False))
-            text = self._text[start:]
-            self._keep.append((start, len(self._text)))
-        self._marks.append(None)
-        self._mark(len(self.inlines), start, False)
-        inline, self._behind = _Inline(node, text), node
-        self.inlines[len(self.inlines)] = inline
-        inline.joined = self._break([node], node.tail)
+            text = self._write(etree.tostring(node, encoding="unicode", method="text", with_tail=False), keep=True)
+        self._builder.end()
+        self._behind = node
+        self._inlines[number] = _Inline(node, text, breaks=self._break([node], node.tail))
 
-    def segment(self) -> Segment:
-        """The segment, without white space at its end."""
-        text = self._text.rstrip(" ")
-        marks = [mark for mark in self._marks if mark is not None]
-        most = len(text)
-        ended = [mark._replace(start=min(mark.start, most), end=min(mark.end, most)) for mark in marks]
-        return Segment(text, tuple(ended), tuple((start, min(end, most)) for start, end in self._keep))
+    def _break(self, nodes: Sequence[Node], tail: str | None) -> bool:
+        """Add a space if one of ``nodes`` is a line break; returns whether the page has no white space there."""
+        if self._end in ("", " ") or not any(_name(node) == "br" for node in nodes):
+            return False
+        self._builder.text(" ")
+        self._end, self._behind = " ", None
+        return (tail or "x")[0] not in _BLANK
+
+    def write(self, segment: Segment) -> None:
+        """Put a segment in the place of the line."""
+        segment = _copied_once(replace(segment, text=NOT_XML.sub(" ", segment.text)), self._inlines)
+        root = self._parent.makeelement("line")
+        left = Counter(mark.element for mark in segment.marks)
+        inside, empty = [root], dict[Hashable, Node]()
+        copied: str | None = None  # the text of the copied element around the place
+        breaks = False  # whether the page has a line break here in place of the text's space
+        for kind, number, text in walk(segment):
+            node = inside[-1]
+            if kind == "text":
+                if text.strip() != copied:
+                    append_text(node, text[breaks and text[0] == " " :])
+                    breaks = False
+                continue
+            inline = self._inlines[number]
+            element = inline.node
+            if inline.text is not None:  # written as it was, with its text
+                copied = inline.text.strip() if kind == "start" else None
+                if kind == "start":
+                    node.append(element)
+                    element.tail = " " if element in self._spaced else None
+                    breaks |= inline.breaks
+            elif kind == "start":
+                if number in empty:
+                    element = deepcopy(empty[number])
+                else:
+                    lead = element.text
+                    element.text = element.tail = None
+                    element[:] = []
+                    empty[number] = deepcopy(element)
+                    if inline.first:
+                        element.text = lead
+                        element.extend(inline.first)
+                        element[-1].tail = " " if element[-1] in self._spaced else None
+                node.append(element)
+                inside.append(element)
+            else:
+                inside.pop()
+                left[number] -= 1
+                if not left[number]:
+                    last = last_child(node)
+                    if not ((node.text if last is None else last.tail) or "").endswith(" "):
+                        append_text(node, inline.gap)
+                    node.extend(inline.last)
+                    node.tail = " " if element in self._spaced else None
+                    breaks |= inline.breaks
+        self._insert(root)
+
+    def _insert(self, root: Node) -> None:
+        """Put the content of an element in the place of the line."""
+        for node in self._nodes:
+            if node.getparent() is self._parent:
+                self._parent.remove(node)
+        append_text(root, self._trail)
+        text = self._lead + (root.text or "")
+        if self._before is None:
+            self._parent.text, index = text, 0
+        else:
+            self._before.tail, index = text, self._parent.index(self._before) + 1
+        self._parent[index:index] = list(root)
 
 
-def _reversed(nodes: Sequence[Node]) -> list[Node | str | int]:
-    """Nodes and the texts behind them, the first of them last."""
+def _reversed(nodes: Sequence[Node]) -> list[Node | str]:
+    """Nodes and the texts behind them, in reverse."""
     return [each for node in reversed(nodes) for each in (node.tail or "", node)]
 
 
-def _append(node: Node, text: str) -> None:
-    """Add text at the end of an element."""
-    last = _last(node)
-    if last is None:
-        node.text = (node.text or "") + text
-    else:
-        last.tail = (last.tail or "") + text
-
-
-def _last(node: Node) -> Node | None:
-    """The last child of an element, whose children lxml would count each time."""
-    return next(node.iterchildren(reversed=True), None)
-
-
-def _write(line: _Line, segment: Segment) -> None:
-    """Put a segment into the place of a line."""
-    segment = _copied_once(replace(segment, text=_NOT_XML.sub(" ", segment.text)), line.inlines)
-    text = segment.text
-    root = line.parent.makeelement("line")
-    left = Counter(mark.element for mark in segment.marks)
-    path: list[tuple[Node, Mark]] = [(root, Mark(0, len(text) + 1, None, False))]
-    place, empty = 0, dict[Hashable, Node]()
-    for mark in [*segment.marks, Mark(len(text) + 1, len(text) + 1, None, False)]:
-        while len(path) > 1 and not (mark.start < path[-1][1].end and mark.end <= path[-1][1].end):
-            node, closed = path.pop()
-            _append(node, text[place : closed.end])
-            place = max(place, closed.end)
-            left[closed.element] -= 1
-            inline = line.inlines[closed.element]
-            if not left[closed.element]:
-                last = _last(node)
-                if not ((node.text if last is None else last.tail) or "").endswith(" "):
-                    _append(node, inline.gap)
-                node.extend(inline.last)
-                node.tail = " " if inline.node in line.spaced else None
-                place += inline.joined and text[place : place + 1] == " "
-        node = path[-1][0]
-        _append(node, text[place : mark.start])
-        place = max(place, mark.start)
-        if mark.element is None:
-            break
-        inline = line.inlines[mark.element]
-        element = inline.node
-        if inline.text is not None:  # written as it was, with its text
-            node.append(element)
-            element.tail = " " if element in line.spaced else None
-            if text[mark.start : mark.end].strip() == inline.text.strip():
-                place = mark.end
-            place += inline.joined and text[place : place + 1] == " "
-            continue
-        if mark.element in empty:
-            element = deepcopy(empty[mark.element])
-        else:
-            lead = element.text
-            element.text = element.tail = None
-            element[:] = []
-            empty[mark.element] = deepcopy(element)
-            if inline.first:
-                element.text = lead
-                element.extend(inline.first)
-                element[-1].tail = " " if element[-1] in line.spaced else None
-        node.append(element)
-        path.append((element, mark))
-    _replace(line, root)
-
-
 def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
-    """The segment without the text of copied elements that do not stand around it, and are written with it."""
+    """The segment without the text of copied elements that stand elsewhere: they are written with their text."""
     text, apart, seen = segment.text, list[str](), dict[str, int]()
-    free, left = (bytearray(b"\1") * len(text) for _ in range(2))  # characters: in none of them; to be written
+    free, left = (bytearray(b"\1") * len(text) for _ in range(2))  # 1: is outside them; 1: is to be written
     for mark in segment.marks:
         copied = (inlines[mark.element].text or "").strip()
         if copied and copied == text[mark.start : mark.end].strip():
@@ -379,76 +345,33 @@ def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
     return replace(segment, text="".join(compress(text, left)), marks=tuple(marks))
 
 
-def _replace(line: _Line, root: Node) -> None:
-    """Put the content of an element in the place of a line."""
-    for node in line.nodes:
-        if node.getparent() is line.parent:
-            line.parent.remove(node)
-    _append(root, line.trail)
-    text = line.lead + (root.text or "")
-    if line.before is None:
-        line.parent.text = text
-        index = 0
-    else:
-        line.before.tail = text
-        index = line.parent.index(line.before) + 1
-    line.parent[index:index] = list(root)
-
-
 class Html:
-    """An HTML page, or a fragment of one, which stays a fragment; XHTML if it begins as XML does.
+    """An HTML page or fragment, or XHTML if it begins with an XML declaration. A fragment is written as one.
 
-    A page is written in its own encoding: the declared one, or else ASCII if it has nothing else, and UTF-8. Raises
-    UserError for XML that is not well-formed, and for elements that are nested more deeply than the parser follows,
-    whose text would be lost.
+    A page is written in its own encoding: the declared one or else ASCII, UTF-8 or Windows-1252. Raises UserError if
+    XHTML is not well-formed or elements are nested so deeply that the parser would lose text.
     """
 
     def __init__(self, content: bytes) -> None:
         self._content = content
-        self.segments: Sequence[Segment] = self._parsed()[1].segments
-
-    def _parsed(self) -> tuple["_Page", Paragraphs]:
-        page = _page(self._content)
-        return page, Paragraphs(page.root)
+        self.segments = Paragraphs(_parsed(content)[0]).segments
 
     def write(self, translated: Sequence[Segment]) -> bytes:
         """The page with these segments in their places."""
-        page, paragraphs = self._parsed()
-        paragraphs.replace(translated)
-        return page.written()
+        root, save = _parsed(self._content)  # again, because a page may be written several times
+        Paragraphs(root).replace(translated)
+        return save()
 
 
-@dataclass
-class _Page:
-    """A parsed page or fragment."""
-
-    root: Node
-    kind: Literal["page", "fragment", "xml"]
-    encoding: str
-
-    def written(self) -> bytes:
-        if self.kind == "xml":
-            tree = self.root.getroottree()
-            return bytes(etree.tostring(tree, encoding=self.encoding, xml_declaration=bool(tree.docinfo.xml_version)))
-        if self.kind == "fragment":
-            inside = [escape(self.root.text or "", quote=False)]
-            inside += [etree.tostring(node, encoding="unicode", method="html") for node in self.root]
-            return "".join(inside).encode()
-        text = etree.tostring(self.root.getroottree(), encoding="unicode", method="html")
-        return str(text).encode(self.encoding, "xmlcharrefreplace")
-
-
-def _page(content: bytes) -> _Page:
-    """Parse a page. Raises UserError as ``Html`` does."""
+def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
+    """The root of a page or fragment, and a function that writes it. Raises UserError as ``Html`` does."""
     if content.lstrip().startswith(b"<?xml"):
-        parser = etree.XMLParser(resolve_entities=False, no_network=True)
-        try:
-            root = etree.fromstring(content, parser)
-        except etree.XMLSyntaxError as error:
-            raise UserError(f"not well-formed XML: {error}") from None
-        return _Page(root, "xml", root.getroottree().docinfo.encoding or "UTF-8")
-    text, encoding = _decoded(content)
-    text = _NOT_XML.sub(" ", text)
+        xml = Xml(content)
+        return xml.tree.getroot(), xml.write
+    # A declared encoding is used if it can decode the page.
+    declared = (name.decode("ascii") for name in _DECLARED.findall(content[:_HEAD]))
+    text, encoding = guessed(content, *declared, "ascii", "utf-8", otherwise="windows-1252")
+    text = NOT_XML.sub(" ", text)
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, default_doctype=False)
     is_page = _PAGE.search(text) is not None
     parser.feed((text if is_page else f"<html><body>{text}").encode("utf-8", "replace"))
@@ -458,28 +381,28 @@ def _page(content: bytes) -> _Page:
     for node in [*root.iter(*_VOID)]:
         _empty(node)
     if _depth(root) > _DEEPEST:
-        raise UserError(f"elements are nested more than {_DEEPEST} deep; simplify the page")
+        raise UserError(f"has elements nested more than {_DEEPEST} deep; simplify the page")
+
+    def page() -> bytes:
+        text = etree.tostring(root.getroottree(), encoding="unicode", method="html")
+        return str(text).encode(encoding, "xmlcharrefreplace")
+
     if is_page:
-        return _Page(root, "page", encoding)
+        return root, page
     body = root.find("body")
-    _append(body, body.tail or "")
+    append_text(body, body.tail or "")
     body.tail = None
-    body.extend(root[root.index(body) + 1 :])  # what is behind a stray end tag
-    return _Page(body, "fragment", "utf-8")
+    body.extend(root[root.index(body) + 1 :])  # what follows a stray end tag
 
+    def fragment() -> bytes:
+        nodes = (etree.tostring(node, encoding="unicode", method="html") for node in body)
+        return "".join([escape(body.text or "", quote=False), *nodes]).encode()
 
-def _decoded(content: bytes) -> tuple[str, str]:
-    """The text of a page, and its encoding: the declared one if it can be read in that, else the first that fits."""
-    for encoding in (*_DECLARED.findall(content[:_HEAD]), b"ascii", b"utf-8"):
-        try:
-            return content.decode(encoding.decode("ascii")), codecs.lookup(encoding.decode("ascii")).name
-        except (LookupError, UnicodeDecodeError):
-            pass
-    return content.decode("windows-1252", "replace"), "windows-1252"
+    return body, fragment
 
 
 def _empty(node: Node) -> None:
-    """Put what is in an element behind it."""
+    """Move the content of an element behind it."""
     parent, index = node.getparent(), node.getparent().index(node) + 1
     inside, text, tail = [*node], node.text or "", node.tail or ""
     node.text, node.tail = None, text

@@ -1,11 +1,11 @@
-"""Markdown (CommonMark with tables, strikethrough, footnotes and front matter): a paragraph becomes one line.
+"""Markdown: CommonMark with tables, strikethrough, footnotes and front matter. A paragraph becomes one line.
 
-Code, blocks of HTML, images, front matter and the addresses of links stay as they are.
+Code, HTML blocks, images, front matter and the addresses of links are not changed.
 """
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
@@ -18,7 +18,7 @@ from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import decoded, encoded
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>~&|!^])")
-# What would begin a list, a heading, a quotation or the like at the start of a line; group 1 is a list's number.
+# What would start a list, a heading, a quotation or the like at the start of a line; group 1 is the number of a list.
 _BLOCK = re.compile(
     r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|\[[^\]]*\]:)", re.MULTILINE
 )
@@ -26,27 +26,27 @@ _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 
 
 class _Written(NamedTuple):
-    """An element as it is written before and after its text."""
+    """The Markdown of an element: what stands before and after its text."""
 
     before: str
     after: str
-    name: str = ""  # em, strong, s or a, if it can be written as this element of HTML
-    code: bool = False  # its text has no markup
+    name: str = ""  # em, strong, s or a: the HTML element of the same meaning
+    code: bool = False  # its text is not escaped
     layout: bool = False  # a line break
 
 
 class _Paragraph(NamedTuple):
-    """The place of a paragraph, heading or cell in the file."""
+    """The place of a paragraph, heading or table cell in the file."""
 
     start: int
     end: int
-    prefix: str  # of its second line: quotation marks and indentation
+    prefix: str  # of its lines after the first: quotation marks and indentation
     begins_line: bool
     cell: bool
 
 
 def read(data: bytes) -> Places:
-    """A Markdown file. Raises UserError if it is not UTF-8."""
+    """Read a Markdown file. Raises UserError if it is not UTF-8."""
     original = decoded(data)
     text = original.replace("\r\n", "\n").replace("\r", "\n")
     parser = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
@@ -55,18 +55,16 @@ def read(data: bytes) -> Places:
     written = dict[_Paragraph, str]()
 
     def save() -> bytes:
-        pieces, end = list[str](), len(text)
-        for place in sorted(written, reverse=True):
-            pieces += [text[place.end : end], written[place]]
-            end = place.start
-        result = "".join(reversed([*pieces, text[:end]]))
+        pieces, end = list[str](), 0
+        for place in sorted(written):
+            pieces += [text[end : place.start], written[place]]
+            end = place.end
+        result = "".join([*pieces, text[end:]])
         return encoded(result.replace("\n", "\r\n") if "\r\n" in original else result, data)
 
     places = Places(save)
     lines = text.split("\n")
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
+    starts = [*itertools.accumulate((len(line) + 1 for line in lines), initial=0)]
     tokens, end = parser.parse(text, env), 0
     for before, token in itertools.pairwise(tokens):
         if token.type == "inline" and (place := _found(before, token, lines, starts, end)):
@@ -80,32 +78,29 @@ def read(data: bytes) -> Places:
 
 
 def _found(before: Token, token: Token, lines: Sequence[str], starts: Sequence[int], done: int) -> _Paragraph | None:
-    """Where the text of a token is in the file; None for what the parser has changed, such as tabs."""
+    """The place of a token's text in the file; None if the parser has changed the text, such as its tabs."""
     if not token.map:
         return None
-    content, first = token.content.split("\n"), token.map[0]
-    if before.type in ("th_open", "td_open"):
-        cell = token.content.replace("|", "\\|")
-        start = "".join([*lines[first]]).find(cell, max(0, done - starts[first]))
-        return (
-            None if start < 0 else _Paragraph(starts[first] + start, starts[first] + start + len(cell), "", False, True)
-        )
-    if before.type == "heading_open" and before.markup.startswith("#"):
-        start = lines[first].find(token.content, lines[first].find(before.markup) + len(before.markup))
-        end = start + len(token.content)
-        return None if start < 0 else _Paragraph(starts[first] + start, starts[first] + end, "", False, False)
+    content, first = token.content, token.map[0]
+    cell = before.type in ("th_open", "td_open")
+    if cell or (before.type == "heading_open" and before.markup.startswith("#")):
+        content = content.replace("|", "\\|") if cell else content
+        low = max(0, done - starts[first]) if cell else lines[first].find(before.markup) + len(before.markup)
+        start = starts[first] + lines[first].find(content, low)
+        return None if start < starts[first] else _Paragraph(start, start + len(content), "", False, cell)
     columns = list[int]()
-    for line, part in zip(lines[first:], content, strict=False):
+    parts = content.split("\n")
+    for line, part in zip(lines[first:], parts, strict=False):
         if not line.rstrip().endswith(part.rstrip()):
             return None
         columns.append(len(line.rstrip()) - len(part.strip()))
-    last = first + len(content) - 1
-    prefix = lines[first + 1][: columns[1]] if len(content) > 1 else ""
+    last = first + len(parts) - 1
+    prefix = lines[first + 1][: columns[1]] if len(parts) > 1 else ""
     return _Paragraph(starts[first] + columns[0], starts[last] + len(lines[last].rstrip()), prefix, True, False)
 
 
 def _segment(tokens: Sequence[Token]) -> Segment:
-    """The text and the markup of a paragraph."""
+    """The segment of a paragraph."""
     builder, ends = Builder(), _tag_ends(tokens)
     for number, token in enumerate(tokens):
         kind = token.type
@@ -113,11 +108,10 @@ def _segment(tokens: Sequence[Token]) -> Segment:
             builder.text(token.content, keep=True)
         elif kind == "text":
             builder.text(token.content)
-        elif kind == "softbreak":
+        elif kind in ("softbreak", "hardbreak"):
             builder.text(" ")
-        elif kind == "hardbreak":
-            builder.text(" ")
-            builder.empty(_Written("\\\n", "", layout=True))
+            if kind == "hardbreak":
+                builder.empty(_Written("\\\n", "", layout=True))
         elif kind == "code_inline":
             pad = " " if "`" in token.content[:1] + token.content[-1:] else ""
             builder.start(_Written(token.markup + pad, pad + token.markup, code=True), splits=False)
@@ -143,7 +137,7 @@ def _segment(tokens: Sequence[Token]) -> Segment:
 
 
 def _tag_ends(tokens: Sequence[Token]) -> dict[int, int]:
-    """The places of start tags of HTML and of their end tags, each with the other, where they nest with all else."""
+    """The numbers of HTML start tags and end tags that nest with all other markup, each with that of its partner."""
     ends, inside = dict[int, int](), list[tuple[int, str]]()
     for number, token in enumerate(tokens):
         tag = _TAG.match(token.content) if token.type == "html_inline" else None
@@ -159,7 +153,7 @@ def _tag_ends(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 def _link(token: Token) -> tuple[str, str]:
-    """A link or image as it is written before and after its text."""
+    """The Markdown before and after the text of a link or image."""
     if "label" in token.meta:
         return "[", f"][{token.meta['label'].lower()}]"
     address, title = str(token.attrs.get("href", token.attrs.get("src", ""))), token.attrs.get("title")
@@ -169,19 +163,18 @@ def _link(token: Token) -> tuple[str, str]:
 
 
 def _paragraph(segment: Segment, place: _Paragraph, parser: MarkdownIt, env: dict[str, Any]) -> str:
-    """A segment as Markdown, with as few escapes as it needs to be read as it is meant."""
+    """A segment as Markdown, with escapes only if it needs them to keep its meaning."""
 
-    def read_as_meant(candidate: str) -> bool:
-        read = _segment(
-            parser.parseInline(candidate, {**env, "footnotes": dict(env.get("footnotes", {}))})[0].children or []
-        )
-        return "".join(read.text.split()) == "".join(segment.text.split()) and [
-            mark.element for mark in read.marks
-        ] == [mark.element for mark in segment.marks]
+    def content(segment: Segment) -> tuple[str, list[Hashable]]:
+        return "".join(segment.text.split()), [mark.element for mark in segment.marks]
+
+    def is_same(candidate: str) -> bool:
+        own = {**env, "footnotes": dict(env.get("footnotes", {}))}  # the parser counts footnotes in it
+        return content(_segment(parser.parseInline(candidate, own)[0].children or [])) == content(segment)
 
     candidates = (_markdown(segment, escape, html=False) for escape in (False, True))
-    text = next(filter(read_as_meant, candidates), None)
-    if text is None:  # where asterisks do not begin or end an emphasis, such as beside a space
+    text = next(filter(is_same, candidates), None)
+    if text is None:  # asterisks do not start or end an emphasis everywhere, for example not beside a space
         text = _markdown(segment, True, html=True)
     if place.cell:
         text = re.sub(r"(?<!\\)\|", r"\\|", text)
@@ -191,7 +184,7 @@ def _paragraph(segment: Segment, place: _Paragraph, parser: MarkdownIt, env: dic
 
 
 def _markdown(segment: Segment, escape: bool, html: bool) -> str:
-    """A segment as Markdown; ``escape``: special characters as such, ``html``: emphasis in tags."""
+    """A segment as Markdown; ``escape``: with special characters escaped; ``html``: with emphasis as HTML."""
     texts, code = list[str](), False
     for kind, element, text in walk(segment):
         if kind == "text":

@@ -1,4 +1,4 @@
-"""Inline markup around the target words that look at what it enclosed, nested as it was."""
+"""Placing inline markup in a translation: around the target words that attend to its source words, nested as before."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from nmtkit.documents.segment import Mark
 from nmtkit.documents.sentences import Span
 from nmtkit.search.beam import Floats
 
-_MOST = 0.5  # a word belongs to the element that gets more than this share of its attention
-_LEAST = 0.1  # an element gets a word if one gives it this share, though none gives it more
+_MOST = 0.5  # a target word belongs to the element that has more than this share of its attention
+_LEAST = 0.1  # an element without such a word gets its best word, if that has at least this share
 
 
 @dataclass(frozen=True)
 class Part:
-    """A sentence of a segment: T target words, S source words, both with their characters in the whole segment."""
+    """A sentence of a segment: T target words and S source words, with their characters in the whole segment."""
 
     source: list[Span]  # (S,)
     target: list[Span]  # (T,)
@@ -25,7 +25,7 @@ class Part:
 
 @dataclass
 class _Element:
-    """A mark with those in it, and what becomes of it."""
+    """A mark with the marks in it and its copies in the translation."""
 
     mark: Mark
     children: list["_Element"] = field(default_factory=list)
@@ -33,10 +33,20 @@ class _Element:
     is_root: bool = False
     copies: list["_Copy"] = field(default_factory=list)
 
+    def copy_at(self, word: int) -> "_Copy":
+        """The last copy that starts at or before a target word, or else the first copy."""
+        place = bisect_right([copy.first for copy in self.copies], word) - 1
+        return self.copies[max(0, place)]
+
+    def has(self, word: int) -> bool:
+        """Whether a target word is in a copy."""
+        copy = self.copy_at(word)
+        return copy.first <= word < copy.end
+
 
 @dataclass
 class _Copy:
-    """An element around target words ``first`` to ``end`` (excluded), or empty at a character."""
+    """An element around the target words from ``first`` to ``end``, or an empty one at a character."""
 
     element: _Element
     first: int
@@ -46,13 +56,13 @@ class _Copy:
 
 
 def place(marks: Sequence[Mark], source: str, target: str, parts: Sequence[Part]) -> tuple[Mark, ...]:
-    """The marks of a segment's text ``source`` in its translation ``target``, in document order.
+    """The marks of a segment in its translation, in document order. source, target: the texts of both.
 
-    Nesting is kept. An element that splits is around each group of its words, and any other around the best one;
-    an element to which no word looks becomes empty. An empty element stands beside the word that it stood by.
+    Nesting is kept. An element that splits is repeated around each group of its words; any other is around the best
+    group. An element to which no word attends becomes empty. An empty element stays beside its neighbouring word.
     """
     root = _tree(marks, len(source))
-    words = _Words(source, target, parts)
+    words = _Words(source, parts)
     root.copies.append(_Copy(root, 0, len(words.target), Span(0, len(target))))
     waiting = [root]
     while waiting:
@@ -64,39 +74,33 @@ def place(marks: Sequence[Mark], source: str, target: str, parts: Sequence[Part]
         copy = left.pop()
         if copy.element is not root:
             found.append(copy.element.mark._replace(start=copy.span.start, end=copy.span.end))
-        # Empty ones come first, if they start together.
-        left += sorted(copy.inside, key=lambda each: each.span, reverse=True)
+        # In order, with empty ones before others that start there.
+        left += sorted(copy.inside, key=lambda each: each.span)[::-1]
     return tuple(found)
 
 
 def _tree(marks: Sequence[Mark], length: int) -> _Element:
-    """The marks of a text of so many characters, in an element of their own."""
+    """The root of the tree of marks; it covers the whole text, of ``length`` characters."""
     root = _Element(Mark(0, length, None, False), is_root=True)
     every, path = [root], [root]
     for mark in marks:
-        while not path[-1].is_root and not _contains(path[-1].mark, mark):
+        # An empty mark contains no other, and one at the end of another is after it.
+        while not path[-1].is_root and not (mark.start < path[-1].mark.end and mark.end <= path[-1].mark.end):
             path.pop()
         element = _Element(mark, splits=mark.splits)
         path[-1].children.append(element)
         path.append(element)
         every.append(element)
-    for element in reversed(every):  # an element around one that stays one stays one
+    for element in reversed(every):  # an element does not split around one that does not
         element.splits &= all(child.splits or child.mark.start == child.mark.end for child in element.children)
     return root
 
 
-def _contains(outer: Mark, inner: Mark) -> bool:
-    """Whether a mark is in the one before; an empty one at its end is after it, and nothing is in an empty one."""
-    if outer.start == outer.end:
-        return False
-    return inner.end <= outer.end and inner.start < outer.end
-
-
 class _Words:
-    """All words of a segment and its translation."""
+    """The words of a segment and its translation."""
 
-    def __init__(self, source: str, target: str, parts: Sequence[Part]) -> None:
-        self.text, self.written = source, target
+    def __init__(self, source: str, parts: Sequence[Part]) -> None:
+        self.text = source
         self.parts = [part for part in parts if part.source and part.target]
         self.target = [span for part in self.parts for span in part.target]
         self.firsts = np.cumsum([0, *(len(part.target) for part in self.parts)]).tolist()  # target word of each part
@@ -108,7 +112,7 @@ class _Words:
         self.source_ends = [span.end for part in self.parts for span in part.source]
 
     def place(self, parent: _Element) -> None:
-        """Place the children of an element that has its place."""
+        """Place the children of an element that is placed already."""
         low, high = parent.copies[0].first, parent.copies[-1].end
         owner = np.full(high - low, -2)  # of each word: the number of a child, -1 for none yet, -2 outside the parent
         for copy in parent.copies:
@@ -133,11 +137,10 @@ class _Words:
     def _put(self, child: _Element, parent: _Element, copy: _Copy) -> None:
         """Add a copy of a child to the copy of its parent that contains it."""
         child.copies.append(copy)
-        place = bisect_right([each.first for each in parent.copies], copy.first) - 1
-        parent.copies[max(0, place)].inside.append(copy)
+        parent.copy_at(copy.first).inside.append(copy)
 
     def _shares(self, mark: Mark, low: int, high: int) -> tuple[int, Floats]:
-        """The first target word of the sentences that a mark is in, and the share of each word's attention in it.
+        """The share of attention to a mark of each target word of its sentences, and the number of the first word.
 
         Words before ``low`` and from ``high`` on are left out.
         """
@@ -152,7 +155,7 @@ class _Words:
         return max(first, low), share
 
     def _put_empty(self, child: _Element, parent: _Element, taken: Sequence[_Copy]) -> None:
-        """Place an empty element, or one without words: beside the word it stood by, and in none of ``taken``."""
+        """Place an element without words beside its neighbouring word, but not inside one of the copies ``taken``."""
         if parent.copies[-1].end == parent.copies[0].first:  # the parent has no words
             first, character = parent.copies[0].first, parent.copies[0].span.start
         else:
@@ -168,53 +171,39 @@ class _Words:
         self._put(child, parent, _Copy(child, first, first, Span(character, character)))
 
     def _beside(self, place: int, parent: _Element) -> tuple[int, bool]:
-        """The target word beside which an empty element at a place of the source stands, and whether after it."""
+        """The target word for an empty element at a place of the source, and whether the element stands after it."""
         inside, first, end = parent.mark, parent.copies[0].first, parent.copies[-1].end
         before, behind = bisect_right(self.source_ends, place) - 1, bisect_left(self.source_starts, place)
         if before < 0 or self.source_starts[before] < inside.start:
             return first, False
         joined = not self.text[place - 1].isspace()
-        candidates = [(self._looking(before, parent), True)]
+        candidates = [(self._attending(before, parent), True)]
         if behind < len(self.source) and self.source_ends[behind] <= inside.end:
             edge = self.firsts[self.source[behind][0]]
-            if (
-                self.source[before][0] != self.source[behind][0]
-                and self._has(parent, edge - 1)
-                and self._has(parent, edge)
-            ):
+            if self.source[before][0] != self.source[behind][0] and parent.has(edge - 1) and parent.has(edge):
                 return (edge - 1, True) if joined else (edge, False)  # between two sentences
-            candidates.insert(joined, (self._looking(behind, parent), False))
+            candidates.insert(joined, (self._attending(behind, parent), False))
         elif parent.is_root:
             return end - 1, True
         for word, after in candidates:
-            # What is at the end of an element would be after it.
-            if word is not None and not (after and not parent.is_root and word + 1 == self._copy(parent, word).end):
+            # At the end of an element, it would be outside.
+            if word is not None and not (after and not parent.is_root and word + 1 == parent.copy_at(word).end):
                 return word, after
         return end - 1, False
 
-    def _looking(self, word: int, parent: _Element) -> int | None:
-        """The target word in ``parent`` that looks most at a source word, if any does."""
+    def _attending(self, word: int, parent: _Element) -> int | None:
+        """The target word in ``parent`` that attends most to a source word, if any does."""
         part, s = self.source[word]
-        looks = self.parts[part].weights[:, s]
+        attention = self.parts[part].weights[:, s]
         first = self.firsts[part]
-        inside = [t for t in range(len(looks)) if looks[t] > 0 and self._has(parent, first + t)]
-        return first + max(inside, key=lambda t: looks[t]) if inside else None
-
-    def _has(self, element: _Element, word: int) -> bool:
-        """Whether a target word is in an element."""
-        copy = self._copy(element, word)
-        return copy.first <= word < copy.end
-
-    def _copy(self, element: _Element, word: int) -> _Copy:
-        """The last copy of an element that begins before the end of a word."""
-        place = bisect_right([copy.first for copy in element.copies], word) - 1
-        return element.copies[max(0, place)]
+        inside = [t for t in range(len(attention)) if attention[t] > 0 and parent.has(first + t)]
+        return first + max(inside, key=lambda t: attention[t]) if inside else None
 
 
 def _groups(scores: Floats, shares: Floats, several: bool) -> list[tuple[int, int]]:
-    """The words (first, end) with the highest sum of scores, and with ``several`` others that have positive sums.
+    """The range of words (first, end) with the highest sum of scores; if ``several``, all that have positive sums.
 
-    If there are none, the word with the highest share, if that is at least ``_LEAST``; -inf is no choice.
+    If there is none, the word with the highest share, if that is at least ``_LEAST``. Scores of -inf are excluded.
     """
     groups, left = list[tuple[int, int]](), [(0, len(scores))]
     while left:
@@ -231,7 +220,7 @@ def _groups(scores: Floats, shares: Floats, several: bool) -> list[tuple[int, in
 
 
 def _best(scores: Floats) -> tuple[int, int]:
-    """The range with the highest sum, if that is positive; else an empty one (Kadane)."""
+    """The range with the highest sum if that is positive, else an empty one (Kadane's algorithm)."""
     best, start, end, total, first = 0.0, 0, 0, 0.0, 0
     for place, score in enumerate(scores.tolist()):
         total += score

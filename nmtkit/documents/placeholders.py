@@ -1,7 +1,7 @@
-"""Placeholders of program strings, URLs and whatever else is copied: other words stand in for them.
+"""Placeholders of program strings, URLs and other text to copy: the model translates stand-ins for them.
 
-A model copies names that it knows, and inflects the words around them; placeholders it has never seen. The place of the
-name in the translation is the placeholder's; if the model wrote something else there, attention says what.
+A model has never seen placeholders, but it copies known names and inflects the words around them. The placeholder takes
+the place of the name in the translation or, if the model did not copy the name, of the words that attend to it.
 """
 
 import itertools
@@ -25,43 +25,43 @@ from nmtkit.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 
-# What is joined to a placeholder belongs to it, because a word there would be part of another.
+# Letters and digits that touch a placeholder belong to it, because a stand-in there would not be a word.
 _JOINED = frozenset(string.ascii_letters + string.digits + "_")
 _NUMBERS = tuple(str(number) for number in (*range(12, 100), *range(112, 1_000)))
-_TRIED = 60  # names
+_TRIED = 60  # names that are tested
 
 
 class Hole(NamedTuple):
-    """A placeholder in a sentence, and the word that the model sees instead."""
+    """A placeholder in a sentence, and its stand-in."""
 
     span: Span  # in the text
     text: str
     place: Span  # in the sentence with stand-ins
-    stand_in: str  # none, if there are more placeholders than words
+    stand_in: str  # empty if there are more placeholders than stand-ins
 
 
 class Filled(NamedTuple):
-    """A translation with the placeholders in their places. T target words, S source words."""
+    """A translation with its placeholders."""
 
     aligned: Aligned
-    lost: list[str]  # those for which the model gave no place
+    lost: list[str]  # placeholders for which the model gave no place
 
 
 def patterns(extra: Sequence[str] = ()) -> list[re.Pattern[str]]:
-    """Regular expressions as the user wrote them. Raises UserError for one that is none."""
+    """Compile regular expressions of the user. Raises UserError if one is not valid."""
     compiled = []
     for pattern in extra:
         try:
             compiled.append(re.compile(pattern))
         except re.error as error:
-            raise UserError(f"`keep`: {pattern!r} is no regular expression: {error}") from None
+            raise UserError(f"`keep`: {pattern!r} is not a regular expression: {error}") from None
     return compiled
 
 
 def find(text: str, patterns: Iterable[re.Pattern[str]], known: Iterable[tuple[int, int]] = ()) -> list[Span]:
-    """What is copied of a text, in order: the spans that are ``known``, and what the patterns match elsewhere.
+    """The spans of a text to copy, in order: those that are ``known``, and matches of the patterns elsewhere.
 
-    Matches that touch, and the letters and digits that touch one, make one placeholder.
+    Matches that touch each other are one placeholder, with the letters and digits that touch them.
     """
     spans = list[Span]()
     for start, end in sorted(match.span() for pattern in patterns for match in pattern.finditer(text)):
@@ -82,16 +82,16 @@ def find(text: str, patterns: Iterable[re.Pattern[str]], known: Iterable[tuple[i
 
 
 def _meets(span: Span, fixed: Sequence[Span], starts: Sequence[int]) -> bool:
-    """Whether a span has characters of one of those that are sorted by their ``starts``."""
+    """Whether a span overlaps one of the spans ``fixed``, which are sorted and start at ``starts``."""
     before = bisect_left(starts, span.end) - 1
     return before >= 0 and fixed[before].end > span.start
 
 
 def stand_ins(translator: Translator) -> tuple[str, ...]:
-    """Words that the model copies, to stand in for placeholders, and then numbers, which it may copy.
+    """Words that stand in for placeholders, best first: masks, names and numbers.
 
-    First come the masks of its training text, if ``prep`` made any; the others are names, as far as one can tell: words
-    with a capital that both vocabularies have, and that their translations have, too. The most frequent come first.
+    Masks are those of ``nmtkit prep --mask-placeholders``. Names are the most frequent capitalised words in both
+    vocabularies that the model copies when it translates them alone. Numbers are not tested.
     """
     reader, writer, known = translator.sources[0].pipeline, translator.tgt_pipeline, translator.tgt_vocab.known
     source = translator.sources[0].vocab
@@ -111,7 +111,7 @@ def stand_ins(translator: Translator) -> tuple[str, ...]:
 def with_stand_ins(
     text: str, start: int, end: int, spans: Iterable[Span], words: Sequence[str]
 ) -> tuple[str, list[Hole]]:
-    """``text[start:end]``, a sentence, with one of ``words`` that it does not have instead of each placeholder."""
+    """The sentence ``text[start:end]`` with each placeholder replaced by one of ``words`` that it does not contain."""
     free = (word for word in words if word not in text[start:end])
     sentence, holes, done = "", list[Hole](), start
     for span in spans:
@@ -125,26 +125,26 @@ def with_stand_ins(
 
 
 class _Edit(NamedTuple):
-    """Characters of a translation, and what replaces them."""
+    """A range of characters of a translation, and the text that replaces it."""
 
     start: int
     end: int
     text: str
-    hole: int | None = None  # the placeholder that ``text`` is
+    hole: int | None = None  # the number of the placeholder that ``text`` is
 
 
 def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
-    """The placeholders in their places, each once, in the translation of a sentence that had stand-ins.
+    """Put the placeholders of a sentence into its translation, each once.
 
-    A placeholder replaces its stand-in or, if there is none, the words that look at it more than at anything else. Else
-    the model gave it no place: it follows the word that looks most at the source word before it.
+    A placeholder replaces its stand-in or else the words that attend most to it. If there are none, the model gave it
+    no place: it follows the word that attends most to the source word before it.
     """
     words = [next((s for s, span in enumerate(aligned.source) if _overlap(span, hole.place)), None) for hole in holes]
     text, target, weights = aligned.text, aligned.target, aligned.weights
     edits, lost = list[_Edit](), list[str]()
     for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
         copies = re.finditer(rf"(?<!\w){hole.stand_in}(?!\w)", text) if hole.stand_in else ()
-        spans = sorted((Span(*copy.span()) for copy in copies), key=lambda span: -_looks(aligned, span, word))
+        spans = sorted((Span(*copy.span()) for copy in copies), key=lambda span: -_attention(aligned, span, word))
         edits += [_Edit(*span, hole.text, number) if i == 0 else _Edit(*span, "") for i, span in enumerate(spans)]
     placed = {edit.hole for edit in edits}
     for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
@@ -152,7 +152,7 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
             continue
         free = [t for t, span in enumerate(target) if not any(_overlap(span, Span(*edit[:2])) for edit in edits)]
         own = {t for t in free if word is not None and weights[t, word] > 0 and weights[t].argmax() == word}
-        if own:  # the words that were written instead of a copy
+        if own:  # the words that the model wrote instead of a copy
             first = last = max(own, key=lambda t: float(weights[t, word]))
             while first - 1 in own:
                 first -= 1
@@ -163,12 +163,12 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
         lost.append(hole.text)
         before = max(range(len(target)), key=lambda t: weights[t, word - 1], default=None) if word else None
         place = target[before].end if before is not None else 0 if hole.place.start == 0 else len(text)
-        # After what stands there already.
+        # Behind other placeholders there.
         place = max([place, *(edit.end for edit in edits if edit.start < place < edit.end)])
         edits.append(_Edit(place, place, " " if place and not text[place - 1].isspace() else ""))
         edits.append(_Edit(place, place, hole.text, number))
         edits.append(_Edit(place, place, " " if text[place : place + 1].isalnum() else ""))
-    # Each placeholder is a source word of its own, in which no other word has a share.
+    # Each placeholder is a source word of its own, to which no other target word attends.
     others = [s for s, span in enumerate(aligned.source) if not any(_overlap(span, hole.place) for hole in holes)]
     plain = np.zeros((len(target), len(holes) + len(others)), np.float32)
     plain[:, len(holes) :] = weights[:, others]
@@ -179,7 +179,7 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
 
 
 def warn_of_lost(place: str, filled: Filled) -> None:
-    """Warn of the placeholders for which the model gave no place, in the line or paragraph called ``place``."""
+    """Warn of placeholders for which the model gave no place, in the line or paragraph ``place``."""
     for text in filled.lost:
         log.warning("%s: the model gave %s no place; see: %s", place, text, filled.aligned.text)
 
@@ -188,17 +188,17 @@ def _overlap(one: Span, other: Span) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _looks(aligned: Aligned, span: Span, word: int | None) -> float:
-    """The attention of the words at a place of the translation to a source word."""
+def _attention(aligned: Aligned, span: Span, word: int | None) -> float:
+    """The attention to a source word of the target words in a span of the translation."""
     if word is None:
         return 0.0
     return float(sum(aligned.weights[t, word] for t, other in enumerate(aligned.target) if _overlap(span, other)))
 
 
 def _edited(aligned: Aligned, edits: Sequence[_Edit]) -> Aligned:
-    """The translation after edits, in order; each placeholder is a word that looks at its own source word alone.
+    """The translation after these edits, which are in order. The first source words are the placeholders.
 
-    The first source words are the placeholders.
+    A placeholder is a target word that attends to its own source word only.
     """
     text, done = "", 0
     rows = list[tuple[Span, Floats]]()

@@ -1,27 +1,23 @@
-"""A document as a list of places with text, and inline markup as a walk over a segment: what all formats share."""
+"""What the formats share: a document as a list of places with text, and inline markup as steps."""
 
 import itertools
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Literal, NamedTuple
 
 from nmtkit.documents.segment import Mark, Segment
 
-# What is copied inside a string: a time of WebVTT's karaoke, an override of SubStation's.
+# Codes in a string, which are copied: times in WebVTT, overrides in SubStation Alpha.
 _CODE = re.compile(r"<[0-9][0-9:.]*>|\{\\[^{}]*\}")
-_VOID = {
-    "br",
-    "hr",
-    "img",
-    "v",
-    "wbr",
-}  # elements of HTML without an end tag, and the speaker of WebVTT, who may have none
+# HTML elements without an end tag, and the speaker of WebVTT, whose end tag is optional.
+_VOID = {"br", "hr", "img", "v", "wbr"}
 
 
 class Step(NamedTuple):
-    """A step of a walk over a segment: the start of an element, its end, or some text."""
+    """The start of an element, its end, or text."""
 
     kind: Literal["start", "end", "text"]
     element: Hashable = None
@@ -29,9 +25,9 @@ class Step(NamedTuple):
 
 
 def walk(segment: Segment) -> Iterator[Step]:
-    """The text and the elements of a segment in document order, each start with its end; no text is empty.
+    """The steps of a segment in document order. No text is empty, and every element has a start and an end.
 
-    An empty element where another one ends stands after it.
+    An empty element at the end of another one comes after it.
     """
     position, inside = 0, list[Mark]()
 
@@ -55,31 +51,32 @@ def walk(segment: Segment) -> Iterator[Step]:
 
 
 class Builder:
-    """Makes a segment of the steps of a walk, in document order."""
+    """Builds a segment from its steps in document order."""
 
     def __init__(self) -> None:
         self._texts = list[str]()
         self._length = 0
         self._marks = list[Mark]()
-        self.inside = list[int]()  # the places in _marks of the elements that have not ended
+        self.inside = list[int]()  # the numbers of the marks that have not ended
         self._keep = list[tuple[int, int]]()
 
     def text(self, text: str, keep: bool = False) -> None:
-        """Add text; ``keep``: that is copied as it is."""
+        """Add text; ``keep``: it is not translated."""
         if keep and text:
             self._keep.append((self._length, self._length + len(text)))
         self._texts.append(text)
         self._length += len(text)
 
     def start(self, element: Hashable, splits: bool) -> None:
-        """Begin an element."""
+        """Start an element."""
         self.inside.append(len(self._marks))
         self._marks.append(Mark(self._length, self._length, element, splits))
 
     def end(self) -> None:
-        """End the element that was begun last."""
+        """End the element that was started last."""
         number = self.inside.pop()
-        self._marks[number] = self._marks[number]._replace(end=self._length)
+        start, _, element, splits = self._marks[number]
+        self._marks[number] = Mark(start, self._length, element, splits)
 
     def empty(self, element: Hashable) -> None:
         """Add an element without text."""
@@ -87,12 +84,12 @@ class Builder:
         self.end()
 
     def segment(self) -> Segment:
-        """The segment of all steps."""
+        """The segment."""
         return Segment("".join(self._texts), tuple(self._marks), tuple(self._keep))
 
 
 def paired(kinds: Sequence[str]) -> dict[int, int]:
-    """Of neighbours that open and close, the places of those that make pairs, each with that of the other."""
+    """The numbers of matching "opens" and "closes", each with that of its partner."""
     pairs, waiting = dict[int, int](), list[int]()
     for number, kind in enumerate(kinds):
         if kind == "opens":
@@ -103,33 +100,34 @@ def paired(kinds: Sequence[str]) -> dict[int, int]:
     return pairs
 
 
+def part(segment: Segment, marks: Iterable[Mark], start: int, end: int) -> Segment:
+    """The characters from ``start`` to ``end`` of a segment with ``marks``, which are cut to fit."""
+
+    def within(place: int) -> int:
+        return min(max(place, start), end) - start
+
+    return Segment(
+        segment.text[start:end],
+        tuple(mark._replace(start=within(mark.start), end=within(mark.end)) for mark in marks),
+        tuple((within(first), within(last)) for first, last in segment.keep if first < end and start < last),
+    )
+
+
 def trimmed(segment: Segment) -> tuple[Segment, Segment, Segment]:
-    """A segment without the white space and the empty elements at its edges, between these two."""
+    """A segment in three parts: white space and empty elements at its start, the text, and those at its end."""
     text, marks = segment.text, segment.marks
     first = len(text) - len(text.lstrip())
     last = max(first, len(text.rstrip()))
     before = list(itertools.takewhile(lambda mark: mark.start == mark.end <= first, marks))
-    rest, end = list(marks[len(before) :]), max((mark.end for mark in marks if mark.start < mark.end), default=0)
-    after = list[Mark]()
-    while rest and rest[-1].start == rest[-1].end >= max(last, end):
+    rest, after = list(marks[len(before) :]), list[Mark]()
+    end = max(last, *(mark.end for mark in marks if mark.start < mark.end), 0)
+    while rest and rest[-1].start == rest[-1].end >= end:
         after.insert(0, rest.pop())
-    inner = Segment(
-        text[first:last],
-        tuple(
-            mark._replace(start=min(max(mark.start, first), last) - first, end=min(max(mark.end, first), last) - first)
-            for mark in rest
-        ),
-        tuple((max(start, first) - first, min(end, last) - first) for start, end in segment.keep if start < last),
-    )
-    return (
-        Segment(text[:first], tuple(before)),
-        inner,
-        Segment(text[last:], tuple(mark._replace(start=mark.start - last, end=mark.end - last) for mark in after)),
-    )
+    return part(segment, before, 0, first), part(segment, rest, first, last), part(segment, after, last, len(text))
 
 
 def joined(parts: Sequence[Segment]) -> Segment:
-    """Segments one after another as one."""
+    """The concatenation of segments."""
     starts = list(itertools.accumulate((len(part.text) for part in parts), initial=0))
     return Segment(
         "".join(part.text for part in parts),
@@ -151,19 +149,19 @@ def divided(segment: Segment, cuts: Sequence[int]) -> list[Segment]:
         first = low + len(text) - len(text.lstrip())
         last = max(first, low + len(text.rstrip()))
         most = high + (len(parts) == len(cuts))  # an empty element at the end of the text is in the last part
-        marks = [
-            mark._replace(start=min(max(mark.start, first), last) - first, end=min(max(mark.end, first), last) - first)
+        marks = (
+            mark
             for mark in segment.marks
             if (low <= mark.start < most if mark.start == mark.end else max(mark.start, first) < min(mark.end, last))
-        ]
-        parts.append(Segment(segment.text[first:last], tuple(marks)))
+        )
+        parts.append(part(segment, marks, first, last))
     return parts
 
 
 class Places:
-    """A ``Document`` of places, each with a segment and a function that takes its translation.
+    """A ``Document`` of places, each with a segment and a function that puts its translation there.
 
-    ``save`` returns the file when all have theirs. Text without letters is left as it is, and so are white space and
+    ``save`` returns the file with all translations. Text without letters is not translated, nor are white space and
     empty elements at the edges of a text.
     """
 
@@ -173,7 +171,7 @@ class Places:
         self._save = save
 
     def add(self, segment: Segment, put: Callable[[Segment], None]) -> None:
-        """Add a place, unless there is nothing to translate in it."""
+        """Add a place if it has something to translate."""
         if not _translatable(segment.text):
             return
         before, inner, after = trimmed(segment)
@@ -181,9 +179,9 @@ class Places:
         self._puts.append(lambda translated: put(joined([before, translated, after])))
 
     def add_string(self, string: str, put: Callable[[str], None], doubt: Callable[[], None] = lambda: None) -> None:
-        """Add a string of a program: each of its lines is a segment, in which well-formed tags are markup.
+        """Add a program string: each of its lines is a segment, in which well-formed tags are markup.
 
-        ``doubt`` is called for each line of whose translation the model is not sure.
+        ``doubt`` is called for each line with a doubtful translation.
         """
         lines = string.splitlines(keepends=True)
         last = max((number for number, line in enumerate(lines) if _translatable(line)), default=0)
@@ -199,36 +197,34 @@ class Places:
             self.add(tagged(line), put_line)
 
     def write(self, translated: Sequence[Segment]) -> bytes:
-        """The whole file with these segments, one for each of ``segments``, in their places."""
+        """The file with these segments, one for each of ``segments``, in their places."""
         for put, segment in zip(self._puts, translated, strict=True):
             put(segment)
         return self._save()
 
 
 def _translatable(text: str) -> bool:
-    """Whether a text has letters; lone surrogates, which JSON can have, are no text."""
+    """Whether a text has letters and no lone surrogates, which JSON may contain."""
     return any(map(str.isalpha, text)) and not re.search("[\ud800-\udfff]", text)
 
 
 def tagged(string: str) -> Segment:
-    """A string with tags as a segment, whose elements are pairs of the start tag and the end tag as they are written.
+    """A string with tags as a segment; an element is the pair of its start tag and end tag as they are written.
 
-    A string whose tags do not nest, or that is not HTML at all, is plain text.
+    If the tags do not nest or the string is not HTML, all of it is text.
     """
     reader = _Tags()
-    try:
+    with suppress(AssertionError):  # of html.parser, for some malformed declarations
         reader.feed(string)
         reader.close()
-    except AssertionError:  # of html.parser, for some malformed declarations
-        pass
     segment = reader.builder.segment()
-    # What the parser corrects or leaves out is not markup of ours.
+    # The string is text, too, if the parser has corrected or left out something.
     segment = segment if not reader.names and untagged(segment) == string else Segment(string)
     return replace(segment, keep=tuple(code.span() for code in _CODE.finditer(segment.text)))
 
 
 def untagged(segment: Segment) -> str:
-    """The string of a segment whose elements are pairs of tags."""
+    """The string of a segment that ``tagged`` made, or of its translation."""
     texts = []
     for kind, element, text in walk(segment):
         if kind == "text":
@@ -240,7 +236,7 @@ def untagged(segment: Segment) -> str:
 
 
 class _Tags(HTMLParser):
-    """Builds a segment of a string with tags."""
+    """Builds the segment of a string with tags."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)

@@ -1,4 +1,4 @@
-"""Splitting texts into sentences, and joining translations with the original white space."""
+"""Splitting texts into sentences, and the white space between these."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -11,22 +11,22 @@ _SPACELESS = {"bo", "ja", "km", "lo", "my", "th", "yue", "zh"}  # languages with
 
 
 class Span(NamedTuple):
-    """The range of a sentence in a text, ``end`` excluded."""
+    """A range of characters in a text, without ``end``."""
 
     start: int
     end: int
 
 
 def count_lines(text: str) -> int:
-    """The number of non-blank lines, a fast lower bound of the number of sentences."""
+    """The number of non-blank lines: a fast lower bound for the number of sentences."""
     return sum(1 for line in text.splitlines() if line.strip())
 
 
 def sentences(text: str, language: str, split: bool) -> list[Span]:
-    """The sentences of a text, or its non-blank lines without ``split``, without surrounding white space.
+    """The sentences of a text, or its non-blank lines if ``split`` is False, without white space at their edges.
 
-    Line breaks of any kind end a sentence. sentencex splits the lines; for languages that it does not know it uses the
-    rules of a related language or of English.
+    A line break ends a sentence. sentencex splits the lines; for languages that it does not know it uses the rules of
+    a related language or of English.
     """
     spans, line_start = [], 0
     for line, with_end in zip(text.splitlines(), text.splitlines(keepends=True), strict=True):
@@ -41,7 +41,7 @@ def sentences(text: str, language: str, split: bool) -> list[Span]:
 
 
 def _segmented(line: str, language: str) -> Iterator[str]:
-    """The sentences of a line with surrounding white space."""
+    """The sentences of a line with the white space between them."""
     while len(line) > _WINDOW:
         # sentencex is quadratic in the length of a text with quotes. The last sentence of a window may be incomplete.
         pieces = segment(language, line[:_WINDOW])
@@ -51,9 +51,9 @@ def _segmented(line: str, language: str) -> Iterator[str]:
 
 
 def between(text: str, spans: Sequence[Span], language: str) -> list[str]:
-    """The text before each translated sentence and after the last one: what the source has there.
+    """The text before each sentence and after the last one, for use between their translations.
 
-    If the source has nothing between two sentences, as in Chinese, a target ``language`` with spaces gets one.
+    If the source has no space between two sentences, as in Chinese, a target ``language`` with spaces gets one.
     """
     starts, ends = [*(span.start for span in spans), len(text)], [0, *(span.end for span in spans)]
     gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
@@ -62,6 +62,6 @@ def between(text: str, spans: Sequence[Span], language: str) -> list[str]:
 
 
 def whole_lines(lines: Sequence[str]) -> list[Span]:
-    """The spans of lines that are joined by line feeds."""
+    """The spans of lines in a text that joins them by line feeds."""
     ends = itertools.accumulate((len(line) + 1 for line in lines), initial=0)
     return [Span(start, start + len(line)) for start, line in zip(ends, lines, strict=False)]

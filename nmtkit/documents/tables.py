@@ -1,4 +1,4 @@
-"""Tables (csv, tsv): some columns are translated, all others stay as they are."""
+"""Tables (csv, tsv): the given columns are translated, all others are not changed."""
 
 import csv
 import io
@@ -11,21 +11,19 @@ from nmtkit.errors import UserError
 
 
 def read(data: bytes, columns: Sequence[str]) -> Places:
-    """A table, of which ``columns`` are translated: names in its first row, which is not translated, or numbers from 1.
+    """Read a table. ``columns`` are translated: names in its first row, which is not translated, or numbers from 1.
 
-    Raises UserError if none are named, the table has no such column, or cannot be read.
+    Raises UserError if ``columns`` is empty or names a missing column, or if the table is not valid.
     """
     text = decoded(data)
     if not columns:
-        raise UserError(
-            "is a table; say by `columns` which of its columns to translate: their names, or numbers from 1"
-        )
+        raise UserError("is a table; give `columns`, the names or numbers (from 1) of the columns to translate")
     first = text.partition("\n")[0]
     delimiter = max(",;\t|", key=first.count)
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
-        raise UserError(f"is no table that can be read: {error}") from None
+        raise UserError(f"is not a valid table: {error}") from None
     named = [column for column in columns if not column.isdecimal()]
     header = rows[0] if rows and named else []
     if missing := [column for column in named if column not in header]:
@@ -33,7 +31,7 @@ def read(data: bytes, columns: Sequence[str]) -> Places:
     numbers = [header.index(column) if column in named else int(column) - 1 for column in columns]
     width = max(map(len, rows), default=0)
     if wrong := [number + 1 for number in numbers if not 0 <= number < width]:
-        raise UserError(f"has {width} columns, and no column {wrong[0]}")
+        raise UserError(f"has {width} columns, but no column {wrong[0]}")
 
     def save() -> bytes:
         written = io.StringIO(newline="")

@@ -1,6 +1,7 @@
-"""Text files as text and back, with the byte order mark that they had."""
+"""Decoding and encoding text files; byte order marks are kept."""
 
 import codecs
+from contextlib import suppress
 
 from nmtkit.errors import UserError
 from nmtkit.lines import conversion
@@ -9,26 +10,34 @@ _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM
 
 
 def decoded(data: bytes, encoding: str = "utf-8") -> str:
-    """The text of a file in ``encoding``, or in that of its byte order mark. Raises UserError if it is in another."""
+    """Decode a file by its byte order mark, or else as ``encoding``. Raises UserError if it is not valid text."""
     mark, encoding = _mark(data, encoding)
     try:
         text = data[len(mark) :].decode(encoding)
-    except LookupError:
-        raise UserError(f"names {encoding!r}, which is no encoding") from None
     except UnicodeDecodeError as error:
         byte = data[len(mark) :][error.start]
         raise UserError(f"byte 0x{byte:02X} is not {encoding}; {conversion(data[:10_000])}") from None
+    except (LookupError, UnicodeError):
+        raise UserError(f"declares the unknown encoding {encoding!r}") from None
     if "\0" in text:
-        raise UserError("has zero bytes, and so is no text")
+        raise UserError("contains zero bytes, so it is not text")
     return text
 
 
 def encoded(text: str, like: bytes) -> bytes:
-    """A text as a file with the byte order mark and the encoding of ``like``, which is UTF-8 without a mark."""
+    """Encode a text with the byte order mark and the encoding of the file ``like``; without a mark, UTF-8."""
     mark, encoding = _mark(like, "utf-8")
     return mark + text.encode(encoding)
 
 
+def guessed(data: bytes, *encodings: str, otherwise: str) -> tuple[str, str]:
+    """The text of a file and its encoding: the first of ``encodings`` that decodes it, or else ``otherwise``."""
+    for encoding in encodings:
+        with suppress(LookupError, UnicodeError):
+            return data.decode(encoding), codecs.lookup(encoding).name
+    return data.decode(otherwise, "replace"), otherwise
+
+
 def _mark(data: bytes, otherwise: str) -> tuple[bytes, str]:
-    """The byte order mark of a file and the encoding that it means."""
+    """The byte order mark of a file and its encoding; without a mark, ``otherwise``."""
     return next(((mark, name) for mark, name in _MARKS.items() if data.startswith(mark)), (b"", otherwise))

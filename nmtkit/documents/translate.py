@@ -1,9 +1,9 @@
-"""Translating segments: the sentences of all of them together, then placeholders and markup placed by attention."""
+"""Translating segments: all sentences together, then placeholders and markup placed by attention."""
 
 import itertools
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,15 +11,7 @@ import numpy as np
 
 from nmtkit.documents.alignment import Aligned, align
 from nmtkit.documents.marks import Part, place
-from nmtkit.documents.placeholders import (
-    Filled,
-    Hole,
-    find,
-    restore,
-    stand_ins,
-    warn_of_lost,
-    with_stand_ins,
-)
+from nmtkit.documents.placeholders import Filled, Hole, find, restore, stand_ins, warn_of_lost, with_stand_ins
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.sentences import Span, between, sentences
 from nmtkit.text.placeholders import PLACEHOLDERS
@@ -36,16 +28,16 @@ class _Sentence(NamedTuple):
     """A sentence of a segment."""
 
     span: Span  # in the segment
-    text: str  # as the model gets it, with a stand-in for each placeholder
+    text: str  # for the model, with a stand-in for each placeholder
     holes: list[Hole]
-    copied: bool  # it is nothing but placeholders and punctuation
+    copied: bool  # whether it has only placeholders and punctuation
 
     def original(self, word: Span) -> Span:
-        """The characters of the segment that a word of ``text`` is."""
+        """The characters in the segment of a word of ``text``."""
         return Span(self._place(word.start, False), self._place(word.end, True))
 
     def _place(self, place: int, is_end: bool) -> int:
-        """The place in the segment of the start or the end of a word."""
+        """The place in the segment of the start or end of a word."""
         shift = self.span.start
         for hole in self.holes:
             if place < hole.place.start + is_end:
@@ -57,7 +49,7 @@ class _Sentence(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The sentences of segments, and how their translations become segments again."""
+    """The sentences of segments; ``finish`` makes segments of their translations."""
 
     segments: Sequence[Segment]
     target: str  # language
@@ -70,7 +62,7 @@ class Plan(NamedTuple):
 
     @property
     def aligned(self) -> bool:
-        """Whether the words of the translations must be aligned, because there is something to place."""
+        """Whether word alignments are needed, to place markup or placeholders."""
         holes = any(part.holes for parts in self.parts for part in parts if not part.copied)
         return holes or any(segment.marks and parts for segment, parts in zip(self.segments, self.parts, strict=True))
 
@@ -79,41 +71,33 @@ class Plan(NamedTuple):
     ) -> list[Segment]:
         """The translated segments. translations: one for each of ``sentences``.
 
-        ``warn`` is told of each sentence, and of the paragraph that has it, for the placeholders without a place.
+        ``warn`` is called for each sentence, with the number of its paragraph, to report placeholders without a place.
         """
-        answers = iter(translations)
-        pairs = enumerate(zip(self.segments, self.parts, strict=True), 1)
-        return [self._finished(number, segment, parts, answers, warn) for number, (segment, parts) in pairs]
-
-    def _finished(
-        self,
-        number: int,
-        segment: Segment,
-        parts: list[_Sentence],
-        answers: Iterator[Aligned],
-        warn: Callable[[str, Filled], None],
-    ) -> Segment:
-        gaps = between(segment.text, [part.span for part in parts], self.target)
-        text, aligned, doubtful = gaps[0], list[Part](), False
-        for part, gap in zip(parts, gaps[1:], strict=True):
-            if part.copied:
-                aligned += _copied(segment, part.span, len(text) - part.span.start)
-                text += segment.text[part.span.start : part.span.end] + gap
-                continue
-            answer = next(answers)
-            doubtful |= answer.doubtful
-            restored = restore(answer, part.holes)
-            warn(f"paragraph {number}", restored)
-            filled = restored.aligned
-            source = [part.original(word) for word in filled.source]
-            target = [Span(word.start + len(text), word.end + len(text)) for word in filled.target]
-            aligned.append(Part(source, target, filled.weights))
-            text += filled.text + gap
-        return Segment(text, place(segment.marks, segment.text, text, aligned), doubtful=doubtful)
+        answers, finished = iter(translations), list[Segment]()
+        for number, (segment, parts) in enumerate(zip(self.segments, self.parts, strict=True), 1):
+            gaps = between(segment.text, [part.span for part in parts], self.target)
+            text, aligned, doubtful = gaps[0], list[Part](), False
+            for part, gap in zip(parts, gaps[1:], strict=True):
+                if part.copied:
+                    aligned += _copied(segment, part.span, len(text) - part.span.start)
+                    text += segment.text[part.span.start : part.span.end] + gap
+                    continue
+                answer = next(answers)
+                doubtful |= answer.doubtful
+                restored = restore(answer, part.holes)
+                warn(f"paragraph {number}", restored)
+                filled = restored.aligned
+                source = [part.original(word) for word in filled.source]
+                target = [Span(word.start + len(text), word.end + len(text)) for word in filled.target]
+                aligned.append(Part(source, target, filled.weights))
+                text += filled.text + gap
+            marks = place(segment.marks, segment.text, text, aligned)
+            finished.append(Segment(text, marks, doubtful=doubtful))
+        return finished
 
 
 def _copied(segment: Segment, span: Span, shift: int) -> list[Part]:
-    """The words of a sentence that is copied, cut where markup begins and ends, each aligned with itself."""
+    """The words of a copied sentence, cut where markup starts and ends, each aligned with itself."""
     cuts = sorted({place for mark in segment.marks for place in mark[:2] if span.start < place < span.end})
     edges = itertools.pairwise([span.start, *cuts, span.end])
     words = [Span(*word.span()) for start, end in edges for word in _WORD.finditer(segment.text, start, end)]
@@ -128,10 +112,10 @@ def plan(
     keep: Sequence[re.Pattern[str]] = (),
     split: bool = True,
 ) -> Plan:
-    """What there is to translate in segments, from the language ``source`` into ``target``.
+    """The sentences to translate in segments, from the language ``source`` into ``target``.
 
-    words: ``stand_ins`` of the model. keep: patterns of what is copied, beside what the segments say and the
-    placeholders of programs. split: whether a segment may have several sentences in a line.
+    words: the model's ``stand_ins``. keep: patterns of text to copy, in addition to the segments' ``keep`` and the
+    placeholders of programs. split: whether lines are split into sentences.
     """
     every = []
     for segment in segments:
@@ -147,7 +131,7 @@ def plan(
 
 
 def _whole(spans: list[Span], kept: list[Span]) -> list[tuple[Span, list[Span]]]:
-    """Sentences, those joined that share something that is copied; each with what it has of these."""
+    """Sentences with the spans of copied text in them; sentences that share such a span are joined."""
     joined, left = list[tuple[Span, list[Span]]](), deque(kept)
     for span in spans:
         if joined and joined[-1][1] and joined[-1][1][-1].end > span.start:
@@ -167,10 +151,10 @@ def translate_segments(
     keep: Sequence[re.Pattern[str]] = (),
     split: bool = True,
 ) -> list[Segment]:
-    """The segments translated, in order; a blank one stays as it is.
+    """Translate segments; blank ones are not changed.
 
-    request: of the best translation; ``keep`` and ``split`` as in ``plan``. Raises UserError where
-    ``Translator.answer`` does, and if there is markup or a placeholder and the model has no attention to place it by.
+    request: must ask for one translation. keep, split: as in ``plan``. Raises UserError as ``Translator.answer`` does,
+    and if there is markup or a placeholder to place and the model has no attention.
     """
     side = translator.sources[0].pipeline.side, translator.tgt_pipeline.side
     planned = plan(segments, side[0].language, side[1].language, stand_ins(translator), keep, split)

@@ -1,4 +1,4 @@
-"""The result of reading another toolkit's model, and what several readers need to make it."""
+"""The model of another toolkit as read, and what several readers need."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
-from nmtkit.symbols import SPELLINGS
 from nmtkit.text.settings import Prep
 
 
@@ -21,7 +20,7 @@ class Found:
     """A model of another toolkit in nmtkit's terms."""
 
     toolkit: str  # "Nematus", "fairseq", "Marian v1.12.43"
-    notes: tuple[str, ...]  # what else was found, a line each: segmentation, what differs
+    notes: tuple[str, ...]  # for the user, a line each
     experiment: Experiment  # experiment.build(len(src), len(tgt)) is the model
     parameters: dict[str, Tensor]  # float32, by the names of that model's state_dict
     src: Vocabulary  # nmtkit's: four symbols first; embedding rows are in this order
@@ -30,32 +29,30 @@ class Found:
     files: Mapping[str, bytes]  # further files of the model folder: bpe.src, sentencepiece.tgt
 
 
-NEVER = -1e4  # the bias of a symbol that the toolkit lacks: its probability is 0, and label smoothing stays finite
-
-
 class Options:
-    """The options of a model, some of whose values cannot be imported."""
+    """The options of a model, some values of which cannot be imported. ``where`` begins the messages about them."""
 
     def __init__(self, where: str, values: Mapping[str, Any]):
-        self.where, self.values = where, values  # where: what stands before an option's name in a message
+        self.where, self.values = where, values
 
     def require(self, name: str, *values: Any, default: Any = None) -> Any:
-        """The value of an option, which must be one of these; ``default`` in a file that lacks it."""
+        """The value of an option, or ``default``. Raises UserError unless it is one of ``values``."""
         value = self.values.get(name, default)
-        if value not in values:
+        # 1 is not True, although they are equal.
+        if not any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in values):
             only = " or ".join(map(repr, values))
             raise UserError(f"{self.where} {name}: {repr(value)[:80]} cannot be imported, only {only}")
         return value
 
     def number(self, name: str, default: float) -> float:
-        """The value of an option that is a number."""
+        """The number that is the value of an option, or ``default``. Raises UserError for other values."""
         value = self.values.get(name, default)
         if not isinstance(value, int | float):
             raise UserError(f"{self.where} {name}: {repr(value)[:80]} is not a number")
         return value
 
     def size(self, name: str) -> int:
-        """The value of an option that is a count."""
+        """The value of an option that is an integer of at least 1. Raises UserError for other values."""
         value = self.values.get(name)
         if type(value) is not int or value < 1:
             raise UserError(f"{self.where} {name}: {repr(value)[:80]} is not a number of at least 1")
@@ -79,23 +76,7 @@ def experiment(
 
 
 def only(files: Sequence[Path], path: Path, kind: str) -> Path:
-    """The file that was found at ``path``. Raises UserError naming the files if there are several of this kind."""
+    """The only one of ``files``, found at ``path``. Raises UserError if there are several."""
     if len(files) > 1:
         raise UserError(f"{path}: has several {kind}, {', '.join(file.name for file in files)}; name the file of one")
     return files[0]
-
-
-def spelled(words: Sequence[str], first: int) -> tuple[list[str], list[str]]:
-    """Words with the ids ``first`` and so on for nmtkit's vocabulary, and those of them that its text cannot have.
-
-    The latter, which are empty, have white space or are spelled like a symbol, become <unused:ID>.
-    """
-    fine = [word.split() == [word] and word not in SPELLINGS for word in words]
-    shown = [w if good else f"<unused:{id}>" for id, (w, good) in enumerate(zip(words, fine, strict=True), first)]
-    return shown, [word for word, good in zip(words, fine, strict=True) if not good]
-
-
-def unspelled_note(side: str, words: Sequence[str]) -> list[str]:
-    """A line about the words of a side that nmtkit's text cannot have, if there are any."""
-    examples = ", ".join(map(repr, words[:3]))
-    return [f"{len(words):,} {side} words that cannot be in nmtkit's text keep their rows: {examples}"] if words else []

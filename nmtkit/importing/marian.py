@@ -1,7 +1,7 @@
-"""Models of Marian: a folder with ``decoder.yml``, weights (``.npz``), vocabularies and perhaps SentencePiece models.
+"""Models of Marian: a folder with ``decoder.yml``, weights (``.npz``), vocabularies and optionally subword models.
 
-Transformers, OPUS-MT's among them, become models of ``models/transformer.py``, recurrent models (types s2s and nematus)
-of ``models/bideep.py``.
+Transformers, such as those of OPUS-MT, become models of ``models/transformer.py``, and recurrent models (types s2s and
+nematus) models of ``models/bideep.py``.
 """
 
 from pathlib import Path
@@ -11,12 +11,13 @@ from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
 from nmtkit.importing.found import Found, Options, experiment
 from nmtkit.importing.marian_rnn import recurrent
-from nmtkit.importing.marian_text import Words, segmentation
+from nmtkit.importing.marian_text import read_words, segmentation
 from nmtkit.importing.marian_transformer import transformer
 from nmtkit.importing.marian_weights import OPTIONS, Weights
 from nmtkit.importing.npz import names
+from nmtkit.importing.words import Words
 
-# Options and the only values that can be imported; files of older versions lack some of them.
+# Options with one value that can be imported. Files of older versions lack some of them.
 _ALWAYS: dict[str, Any] = {
     "factors-dim-emb": 0, "input-types": [], "lemma-dim-emb": 0, "output-omit-bias": False, "right-left": False,
     "tied-embeddings-src": False, "ulr": False,
@@ -31,55 +32,54 @@ def finds(path: Path) -> bool:
 
 
 def read(path: Path) -> Found:
-    """The model of a folder or of its file of weights. Raises UserError for what nmtkit cannot represent exactly."""
+    """Read a folder or its file of weights. Raises UserError if nmtkit cannot represent the model exactly."""
     decoder = Decoder(path)
     [file], vocabularies = decoder.files("models", 1), decoder.files("vocabs", 2)
     weights = Weights(file)
-    src, tgt = (Words(vocabulary) for vocabulary in vocabularies)
-    name, model = _architecture(weights, src, tgt)
+    src, tgt = map(read_words, vocabularies)
+    preset, model = _architecture(weights, src, tgt)
     prep, files, notes = segmentation(decoder.path.parent, vocabularies)
     if penalty := decoder.number("word-penalty", 0):
         notes.append(f"word-penalty {penalty} of {decoder.path.name} is not applied")
     return Found(
-        toolkit=f"Marian {weights.version}".strip(),
+        toolkit=f"Marian {str(weights.options.values.get('version', '')).partition(' ')[0]}".strip(),  # Marian v1.12.43
         notes=tuple(notes),
         experiment=experiment(
-            f"{file.name} of Marian",
-            {"transformer": "transformer-base", "bideep": "bideep"}[name],
-            model, prep, (len(src), len(tgt)), decoder.search(), str(decoder.path),
+            f"{file.name} of Marian", preset, model, prep, (len(src), len(tgt)), decoder.search(), str(decoder.path)
         ),
         parameters=weights.found,
         src=src.vocabulary,
         tgt=tgt.vocabulary,
         prep=prep,
         files=files,
-    )  # fmt: skip
+    )
 
 
 def _architecture(weights: Weights, src: Words, tgt: Words) -> tuple[str, dict[str, Any]]:
-    """The architecture and its Config as plain values; its parameters are added to the weights'."""
+    """The preset of the model, and its Config as plain values; the parameters are added to ``weights.found``."""
     options = weights.options
     kind = options.require("type", "transformer", "s2s", "nematus")
     for option, value in _ALWAYS.items():
         options.require(option, value, default=value)
     sizes = options.values.get("dim-vocabs")
-    if sizes != [len(src.marian), len(tgt.marian)]:
+    if sizes != [len(src.theirs), len(tgt.theirs)]:
         raise UserError(
             f"{weights.path}: option dim-vocabs: {str(sizes)[:80]}, but {src.path} and {tgt.path} have "
-            f"{len(src.marian)} and {len(tgt.marian)} words; give the vocabularies of this model"
+            f"{len(src.theirs)} and {len(tgt.theirs)} words; give the vocabularies of this model"
         )
     tied = next((t for t, option in _TIED.items() if options.require(option, True, False, default=False)), "none")
-    if tied == "all" and src.marian != tgt.marian:
+    if tied == "all" and src.theirs != tgt.theirs:
         raise UserError(f"{tgt.path}: differs from {src.path}, but the model has tied-embeddings-all")
-    model = transformer(weights, tied, src, tgt) if kind == "transformer" else recurrent(weights, tied, src, tgt)
+    preset, read_model = ("transformer-base", transformer) if kind == "transformer" else ("bideep", recurrent)
+    model = read_model(weights, tied, src, tgt)
     weights.check_all_used()
-    return "transformer" if kind == "transformer" else "bideep", model
+    return preset, model
 
 
 class Decoder(Options):
-    """The decoder.yml of a folder or of a file of weights: the files of a model, and the settings of search.
+    """The decoder.yml of a folder, or of a file of weights: the files of the model, and search settings.
 
-    Marian also writes FILE.npz.decoder.yml. Raises UserError if there is none.
+    A file of weights may have its own, FILE.npz.decoder.yml. Raises UserError if there is none.
     """
 
     def __init__(self, path: Path):
@@ -94,7 +94,7 @@ class Decoder(Options):
         super().__init__(f"{self.path}:", load_yaml(self.path) | ({} if path.is_dir() else {"models": [path.name]}))
 
     def files(self, key: str, count: int) -> list[Path]:
-        """The ``count`` files that a list names, by their file names in the folder of the decoder.yml."""
+        """The ``count`` files that a list names; they are in the folder of the decoder.yml."""
         listed = self.values.get(key)
         if not isinstance(listed, list) or len(listed) != count:
             raise UserError(f"{self.path}: {key}: expected a list of {count}, found {str(listed)[:80]}")
@@ -105,12 +105,12 @@ class Decoder(Options):
         return files
 
     def search(self) -> dict[str, Any]:
-        """The settings of search as in Marian."""
+        """The settings of search."""
         power, longest = float(self.number("normalize", 0)), float(self.number("max-length-factor", 3))
         return {
             "beam_size": self.values.get("beam-size", 12),
             **({"length_penalty": "power", "alpha": power} if power else {"length_penalty": "none"}),
-            "max_len_a": longest,  # of the source words and its end
+            "max_len_a": longest,  # times the source words and </s>
             "max_len_b": max(1, int(longest)),
             "unk": self.values.get("allow-unk", False),
         }

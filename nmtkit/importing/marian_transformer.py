@@ -3,10 +3,10 @@
 from typing import Any
 
 from nmtkit.errors import UserError
-from nmtkit.importing.marian_text import Words
 from nmtkit.importing.marian_weights import Weights
+from nmtkit.importing.words import Tables, Words, take_tables
 
-# Options and the only values that can be imported; files of older versions lack some of them.
+# Options with one value that can be imported. Files of older versions lack some of them.
 _ALWAYS: dict[str, Any] = {
     "transformer-attention-mask": "default", "transformer-decoder-autoreg": "self-attention",
     "transformer-decoder-dim-ffn": 0, "transformer-decoder-ffn-depth": 0, "transformer-ffn-depth": 2,
@@ -15,15 +15,16 @@ _ALWAYS: dict[str, Any] = {
     "transformer-train-position-embeddings": False, "transformer-train-positions": False,
 }  # fmt: skip
 
-_ATTENTIONS = {  # on each side: Marian's name, ours, and that of the normalisation around it
+_ATTENTIONS = {  # of each side: their names in Marian and nmtkit, and that of the normalisation in nmtkit
     "encoder": [("self", "self_attention", "around_self")],
     "decoder": [("self", "self_attention", "around_self"), ("context", "attention", "around_source")],
 }
+_TABLES = Tables("encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out", "decoder_ff_logit_out_Wt")
 _PARTS = {"query": "q", "key": "k", "value": "v", "out": "o"}
 
 
 def transformer(weights: Weights, tied: str, src: Words, tgt: Words) -> dict[str, Any]:
-    """The Config as plain values; its parameters are added to the weights'."""
+    """The Config of models/transformer.py as plain values; the parameters are added to ``weights.found``."""
     options = weights.options
     layers, width, inner = (options.size(name) for name in ("enc-depth", "dim-emb", "transformer-dim-ffn"))
     options.require("dec-depth", layers)
@@ -43,7 +44,7 @@ def transformer(weights: Weights, tied: str, src: Words, tgt: Words) -> dict[str
             _normalisation(weights, f"{ours}.feed_forward.around.norm", f"{theirs}_ffn_ffn", before, width)
         if norm == "pre":
             _normalisation(weights, f"{side}.norm", f"{side}_top", "", width)
-    weights.take_words(tied, width, src, tgt, "decoder_ff_logit_out")
+    take_tables(weights, _TABLES, tied, width, src, tgt)
     return {
         "layers": layers, "width": width, "feed_forward": inner, "heads": options.size("transformer-heads"),
         "norm": norm, "tied": tied, "dropout": 0.1, "attention_bias": True, "norm_epsilon": 1e-6,
@@ -52,9 +53,9 @@ def transformer(weights: Weights, tied: str, src: Words, tgt: Words) -> dict[str
 
 
 def _norm(weights: Weights) -> str:
-    """Where the normalisation stands, by what Marian does before and after each sublayer and after the last one.
+    """Where the model normalises, by Marian's operations before and after each sublayer and after the last one.
 
-    Dropout (d) does nothing in search: the letters that count are n, normalise, and a, add.
+    n normalises, and a adds the residual; d, dropout, does nothing in search.
     """
     emb, before, after, top = (
         str(weights.options.values.get(f"transformer-{place}") or "").replace("d", "")
@@ -71,11 +72,11 @@ def _norm(weights: Weights) -> str:
 
 
 def _linear(weights: Weights, ours: str, theirs: str, suffix: str, rows: int, columns: int) -> None:
-    """A linear layer of a tensor (D, E) and a bias."""
+    """A linear layer from a matrix (D, E) and a bias (E,)."""
     weights.found[f"{ours}.weight"] = weights.take(f"{theirs}_W{suffix}", rows, columns).t().contiguous()
-    weights.found[f"{ours}.bias"] = weights.take(f"{theirs}_b{suffix}", 1, columns)
+    weights.found[f"{ours}.bias"] = weights.take(f"{theirs}_b{suffix}", columns)
 
 
 def _normalisation(weights: Weights, ours: str, theirs: str, suffix: str, width: int) -> None:
-    weights.found[f"{ours}.weight"] = weights.take(f"{theirs}_ln_scale{suffix}", 1, width)
-    weights.found[f"{ours}.bias"] = weights.take(f"{theirs}_ln_bias{suffix}", 1, width)
+    weights.found[f"{ours}.weight"] = weights.take(f"{theirs}_ln_scale{suffix}", width)
+    weights.found[f"{ours}.bias"] = weights.take(f"{theirs}_ln_bias{suffix}", width)

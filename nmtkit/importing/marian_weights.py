@@ -1,6 +1,5 @@
 """The tensors and options of Marian's weights (``.npz``)."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -8,19 +7,16 @@ from torch import Tensor
 
 from nmtkit.config import parse_yaml
 from nmtkit.errors import UserError
-from nmtkit.importing.found import NEVER, Options
-from nmtkit.importing.marian_text import Words
+from nmtkit.importing.found import Options
 from nmtkit.importing.npz import read_npz
 from nmtkit.importing.tensors import Tensors
 
-OPTIONS = "special:model.yml"  # the array of bytes that holds the options which decide about the architecture
-
-
-_HISTORY = ("uidx", "history_errs")  # arrays of models of type nematus that are no parameters
+OPTIONS = "special:model.yml"  # the array of bytes with the options of the architecture
+_HISTORY = ("uidx", "history_errs")  # arrays of type nematus that are not parameters
 
 
 class Weights(Tensors):
-    """The tensors and options of a file, and the parameters that the tensors become."""
+    """The tensors and options of a file."""
 
     def __init__(self, path: Path):
         arrays = read_npz(path, lambda name: name not in _HISTORY)
@@ -31,33 +27,9 @@ class Weights(Tensors):
         if not isinstance(options, dict):
             raise UserError(f"{path}: {OPTIONS}: expected options, found {text[:40]!r}")
         super().__init__(path, arrays)
+        self.left = {name: torch.atleast_2d(tensor) for name, tensor in self.left.items()}  # Nematus has vectors
         self.options = Options(f"{path}: option", options)
 
-    @property
-    def version(self) -> str:
-        """The version of Marian, v1.12.43; "" if it is not known."""
-        return str(self.options.values.get("version", "")).partition(" ")[0]
-
     def take(self, name: str, *shape: int) -> Tensor:
-        """As in ``Tensors``; a tensor of shape (1, E) becomes (E,)."""
-        tensor = super().take(name, *shape)
-        return tensor[0] if shape[0] == 1 else tensor
-
-    def rename(self, new: Callable[[str], str | None]) -> None:
-        """Give the tensors other names and leave out those that have none; one of shape (E,) becomes (1, E)."""
-        named = ((new(name), torch.atleast_2d(tensor)) for name, tensor in self.left.items())
-        self.left = {name: tensor for name, tensor in named if name is not None}
-
-    def take_words(self, tied: str, width: int, src: Words, tgt: Words, output: str) -> None:
-        """The embeddings and the output layer, whose matrix and bias have names that begin with ``output``."""
-        take, found = self.take, self.found
-        if tied == "all":
-            found["embedding.tgt.weight"] = tgt.table(take("Wemb", len(tgt.marian), width), 0)
-        else:
-            found["embedding.src.weight"] = src.table(take("encoder_Wemb", len(src.marian), width), 0)
-            found["embedding.tgt.weight"] = tgt.table(take("decoder_Wemb", len(tgt.marian), width), 0)
-        if tied == "none" and f"{output}_Wt" in self.left:
-            found["output.weight"] = tgt.table(take(f"{output}_Wt", len(tgt.marian), width), 0)
-        elif tied == "none":  # as older versions have it
-            found["output.weight"] = tgt.table(take(f"{output}_W", width, len(tgt.marian)).t(), 0)
-        found["output.bias"] = tgt.table(take(f"{output}_b", 1, len(tgt.marian)), NEVER)
+        """As in ``Tensors``; the file has vectors (E,) as matrices (1, E)."""
+        return super().take(name, *shape) if len(shape) > 1 else super().take(name, 1, *shape)[0]

@@ -1,11 +1,9 @@
-"""Arrays of an ``.npz`` file (a zip of NumPy's ``.npy`` files), read without pickle and with bounds."""
+"""Arrays of an ``.npz`` file (a zip of NumPy's ``.npy`` files), read without pickle and within limits."""
 
 import zipfile
 import zlib
 from collections.abc import Callable
-from math import prod
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +15,12 @@ from nmtkit.machine.memory import free_memory
 Array = npt.NDArray[np.generic]
 
 _MOST = 100  # times the size of the file: weights hardly compress
-_BROKEN = (OSError, ValueError, EOFError, SyntaxError, OverflowError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_BROKEN = (OSError, ValueError, EOFError, SyntaxError, OverflowError, RuntimeError, MemoryError, zlib.error,
+           zipfile.BadZipFile)  # fmt: skip
 
 
 def names(path: Path) -> list[str]:
-    """The names of the arrays in a file; [] if it is no ``.npz`` file."""
+    """The names of the arrays in a file; [] if it is not an ``.npz`` file."""
     try:
         if path.is_file() and zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as file:
@@ -34,44 +33,33 @@ def names(path: Path) -> list[str]:
 def read_npz(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, Array]:
     """The ``wanted`` arrays of a file by name.
 
-    Raises UserError for a damaged file, for arrays of Python objects, and for what does not fit into the memory or is
-    far larger than the file.
+    Raises UserError for a damaged file, for arrays of Python objects, and for arrays that do not fit into memory or
+    are far larger than the file.
     """
     try:
         with zipfile.ZipFile(path) as file:
             entries = {each.filename.removesuffix(".npy"): each for each in file.infolist()}
             if len(entries) < len(file.infolist()):
-                raise ValueError("an array is there twice")
+                raise ValueError("two arrays have the same name")
             wanted_ones = {name: entry for name, entry in entries.items() if wanted(name)}
             size = sum(entry.file_size for entry in wanted_ones.values())
             if size > _MOST * path.stat().st_size:
-                raise UserError(f"{path}: its arrays are more than {_MOST} times as large as the file: refused")
+                raise UserError(f"{path}: its arrays are more than {_MOST} times as large as the file; refused")
             if size > (free := free_memory(torch.device("cpu"))):
                 raise UserError(f"{path}: its arrays need {size >> 20:,} MiB of memory, {free >> 20:,} are free")
-            return {name: _array(file, entry, name) for name, entry in wanted_ones.items()}
+            return {name: _array(file, entry) for name, entry in wanted_ones.items()}
     except _BROKEN as error:
         reason = str(error).partition("\n")[0][:100] or type(error).__name__
-        raise UserError(f"{path}: not a whole .npz file ({reason}); download it again") from None
+        raise UserError(f"{path}: is damaged or not an .npz file ({reason}); download it again") from None
 
 
-def _array(file: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> Array:
-    """The array of one entry. Raises ValueError unless its header agrees with its size."""
-    with file.open(entry) as content:
-        shape, fortran, dtype = _header(content)
-        if dtype.hasobject:
-            raise ValueError(f"{name} holds Python objects")
-        count = prod(shape)  # in Python's integers, which do not overflow
-        data = content.read()
-        if count * dtype.itemsize != len(data):
-            raise ValueError(f"{name} should have the shape {shape}, but has {len(data)} bytes")
-        return np.frombuffer(bytearray(data), dtype).reshape(shape, order="F" if fortran else "C")  # may be written to
-
-
-def _header(content: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
-    """Shape, order and type of the array that follows."""
-    version = np.lib.format.read_magic(content)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(content)
-    if version == (2, 0):
-        return np.lib.format.read_array_header_2_0(content)
-    raise ValueError(f"version {version} of the format .npy")
+def _array(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
+    """The array of an entry. Raises ValueError if its size is not that in its header, or it has Python objects."""
+    try:
+        with file.open(entry) as content:
+            array: Array = np.lib.format.read_array(content, allow_pickle=False)
+            if content.read(1):
+                raise ValueError("is longer than its header says")
+            return array
+    except ValueError as error:
+        raise ValueError(f"{entry.filename}: {error}") from None

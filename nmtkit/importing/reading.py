@@ -1,4 +1,4 @@
-"""Recognising the toolkit of a model, reading the model, and writing it as a model folder."""
+"""Reading a model of another toolkit, whichever it is, and writing it as a model folder."""
 
 import json
 from pathlib import Path
@@ -13,33 +13,33 @@ from nmtkit.importing.found import Found
 from nmtkit.lines import atomic_write, real_path
 from nmtkit.training import checkpoint
 
-READERS = (nematus, marian, fairseq, transformers)  # each is asked in turn
+READERS = (nematus, marian, fairseq, transformers)  # the first that finds a model reads it
 
 
 def read(path: Path) -> Found:
-    """The model of another toolkit at ``path``, a file or a folder.
+    """Read the model of another toolkit at ``path``, a file or a folder.
 
-    Raises UserError if no reader knows it, and for what nmtkit cannot represent exactly.
+    Raises UserError if no reader finds one, or if nmtkit cannot represent the model exactly.
     """
     if not path.exists():
-        raise UserError(f"{path}: not found; name the file or folder of a model")
+        raise UserError(f"{path}: not found; give the file or folder of a model")
     for reader in READERS:
         if reader.finds(path):
             found: Found = reader.read(path)
             return found
     raise UserError(
-        f"{path}: not a model that nmtkit can import; name a folder or file of weights of Nematus or Marian "
-        "(.npz), of fairseq (.pt) or of transformers (.safetensors, .bin)"
+        f"{path}: is not a model that nmtkit can import; give a folder or file of weights of Nematus or Marian (.npz), "
+        "fairseq (.pt) or transformers (.safetensors, .bin)"
     )
 
 
 def write(found: Found, source: Path, output: ModelFolder) -> None:
-    """Write the model found at ``source`` to the folder ``output``, all of it or nothing.
+    """Write the model found at ``source`` to the folder ``output``, where it replaces an older one; all or nothing.
 
-    An older model there is replaced. Raises UserError if ``output`` holds ``source``, and for unfit parameters.
+    Raises UserError if ``output`` contains ``source``, or if the parameters do not fit.
     """
     if real_path(output.path) in (real_path(source), *real_path(source).parents):
-        raise UserError(f"{output}: holds {source}, which is imported; give another `output` folder")
+        raise UserError(f"{output}: contains {source}, the model to import; give another `output` folder")
     _check(found, source)
     with output.replaced() as new:
         for name, content in found.files.items():
@@ -57,13 +57,13 @@ def write(found: Found, source: Path, output: ModelFolder) -> None:
 
 
 def _check(found: Found, source: Path) -> None:
-    """Raise UserError unless the parameters are those of the model, and finite."""
+    """Raise UserError unless the model has these parameters, and they are finite."""
     with torch.device("meta"):
         expected = found.experiment.build(len(found.src), len(found.tgt)).state_dict()
     for name in [*expected, *found.parameters]:
         ours, theirs = expected.get(name), found.parameters.get(name)
         if ours is None or theirs is None or ours.shape != theirs.shape:
             shapes = [None if t is None else tuple(t.shape) for t in (ours, theirs)]
-            raise UserError(f"{source}: {name}: the model wants shape {shapes[0]}, the file gives {shapes[1]}")
+            raise UserError(f"{source}: {name}: expected shape {shapes[0]}, found {shapes[1]}")
         if not theirs.isfinite().all():
-            raise UserError(f"{source}: {name}: has values that are not finite; download the file again")
+            raise UserError(f"{source}: {name}: contains values that are not finite; download the file again")

@@ -1,4 +1,4 @@
-"""The tensors of a model of another toolkit, on their way to nmtkit's parameters."""
+"""The tensors of a model of another toolkit."""
 
 import pickle
 import re
@@ -17,22 +17,22 @@ _BROKEN = (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, 
 
 
 def load_pickle(path: Path, classes: Sequence[type] = ()) -> Any:
-    """The content of a file that ``torch.save`` wrote: tensors, plain values and objects of these ``classes``.
+    """Load a file of ``torch.save``: tensors, plain values and objects of these ``classes``.
 
-    Raises UserError for anything else; no file can run code.
+    Raises UserError for other content, so that no file can run code.
     """
     try:
         with torch.serialization.safe_globals([*classes]):
             return torch.load(path, map_location="cpu", weights_only=True)
     except _BROKEN as error:
         reason = re.sub(r"\s+", " ", str(error))[:100] or type(error).__name__
-        raise UserError(f"{path}: not a whole checkpoint of tensors and plain values ({reason})") from None
+        raise UserError(f"{path}: is damaged or not a checkpoint of tensors and plain values ({reason})") from None
 
 
 class Tensors:
-    """The tensors ``left`` in a file, each of which must be used, and the parameters ``found`` so far.
+    """The tensors of a file that are ``left`` to use, and the parameters ``found`` so far.
 
-    Raises UserError if one of them does not hold numbers with a fraction.
+    Raises UserError for tensors of other types than floating-point numbers.
     """
 
     def __init__(self, path: Path, tensors: Mapping[str, Tensor | Array]):
@@ -41,11 +41,11 @@ class Tensors:
             known = isinstance(each, np.ndarray) and each.dtype in (np.float16, np.float32, np.float64)
             tensor = torch.from_numpy(each) if known else each
             if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.ndim:
-                raise UserError(f"{path}: tensor {str(name)[:80]}: expected numbers with a fraction")
+                raise UserError(f"{path}: tensor {str(name)[:80]}: expected floating-point numbers")
             self.left[name] = tensor
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """The tensor of this name in float32, of this shape (R, C, ...). Raises UserError if there is none."""
+        """Take a tensor of this shape (R, C, ...) out of those left, in float32. Raises UserError if there is none."""
         if name not in self.left:
             raise UserError(f"{self.path}: tensor {name}: missing")
         tensor = self.left.pop(name)
@@ -54,6 +54,6 @@ class Tensors:
         return tensor.float().contiguous()
 
     def check_all_used(self) -> None:
-        """Raise UserError if a tensor is left: the model would not be the same without it."""
+        """Raise UserError if a tensor is left, because the model would not be the same without it."""
         if self.left:
             raise UserError(f"{self.path}: tensor {min(self.left)}: has no place in nmtkit's architecture")

@@ -1,8 +1,8 @@
-"""Models of Marian as Hugging Face's transformers has them, ``MarianMTModel``, OPUS-MT's among them.
+"""Models ``MarianMTModel`` of Hugging Face's transformers, such as those of OPUS-MT.
 
 They are folders with ``config.json``, weights (``model.safetensors`` or ``pytorch_model.bin``), ``vocab.json``, and
-perhaps ``target_vocab.json``, ``source.spm`` and ``target.spm``, and go into ``models/transformer.py``. Names and
-equations are those of ``modeling_marian.py``, whose positions and normalisations differ a little from Marian's own.
+optionally ``target_vocab.json``, ``source.spm`` and ``target.spm``, and become models of ``models/transformer.py``.
+Names and equations are those of ``modeling_marian.py``, which differs from Marian in positions and normalisation.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,19 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
-from nmtkit.importing.found import NEVER, Found, Options, experiment
-from nmtkit.importing.marian_text import Words, segmentation
+from nmtkit.importing.found import Found, Options, experiment
+from nmtkit.importing.marian_text import read_words, segmentation
 from nmtkit.importing.tensors import Tensors, load_pickle
+from nmtkit.importing.words import NEVER, Words
 from nmtkit.text.manifest import read_json
 
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
-# Settings whose other values cannot be imported, with their values in files that lack them.
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that exists is read
+# Settings with one value that can be imported, and their defaults for files that lack them.
 _ONLY: dict[str, Any] = {
     "scale_embedding": (True, False), "normalize_before": (False, False), "normalize_embedding": (False, False),
     "add_final_layer_norm": (False, False), "static_position_embeddings": (True, True),
 }  # fmt: skip
-_MODULES = {  # of a layer: ours, and theirs
+_MODULES = {  # of a layer: nmtkit's, and transformers'
     "self_attention.query": "self_attn.q_proj", "self_attention.key": "self_attn.k_proj",
     "self_attention.value": "self_attn.v_proj", "self_attention.out": "self_attn.out_proj",
     "around_self.norm": "self_attn_layer_norm", "feed_forward.inner": "fc1", "feed_forward.outer": "fc2",
@@ -36,7 +37,7 @@ _IN_DECODER = {
     "attention.value": "encoder_attn.v_proj", "attention.out": "encoder_attn.out_proj",
     "around_source.norm": "encoder_attn_layer_norm",
 }  # fmt: skip
-# By what is tied: the parameters, and the names under which a file may have them, once or several times.
+# For each kind of tying, the parameters and the modules whose weights they are in a file, which may repeat them.
 _TABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "all": {"embedding.tgt": ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")},
     "target": {
@@ -50,14 +51,14 @@ _TABLES: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def finds(path: Path) -> bool:
-    """Whether a file of this name, or one in a folder, has weights of transformers, with a config.json beside it."""
+    """Whether a folder has a config.json and weights of transformers, or a file has their name and is in one."""
     folder = path if path.is_dir() else path.parent
     named = path.is_dir() or path.name in _WEIGHTS
     return named and (folder / "config.json").is_file() and any((folder / name).is_file() for name in _WEIGHTS)
 
 
 def read(path: Path) -> Found:
-    """The model of a folder, or of its file of weights. Raises UserError for what nmtkit cannot represent exactly."""
+    """Read a folder or its file of weights. Raises UserError if nmtkit cannot represent the model exactly."""
     folder = path if path.is_dir() else path.parent
     config = Config(folder)
     file = path if path.is_file() else next(each for name in _WEIGHTS if (each := folder / name).is_file())
@@ -66,7 +67,7 @@ def read(path: Path) -> Found:
     for vocabulary in vocabularies:
         if not vocabulary.is_file():
             raise UserError(f"{vocabulary}: not found; it belongs to the model; copy it there")
-    src, tgt = (Words(vocabulary) for vocabulary in vocabularies)
+    src, tgt = map(read_words, vocabularies)
     _check_words(config, src, tgt, tied)
     weights = Weights(file, _tensors(file))
     model = weights.model(config, tied, src, tgt)
@@ -96,11 +97,11 @@ def _tensors(file: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(file)
     except (OSError, safetensors.SafetensorError) as error:
-        raise UserError(f"{file}: not a whole file of safetensors ({str(error)[:100]}); download it again") from None
+        raise UserError(f"{file}: is damaged or not safetensors ({str(error)[:100]}); download it again") from None
 
 
 class Config(Options):
-    """The settings of a folder: its config.json, over which those of search in generation_config.json go."""
+    """The settings of a folder: its config.json, overridden by its generation_config.json."""
 
     def __init__(self, folder: Path):
         self.path, search = folder / "config.json", folder / "generation_config.json"
@@ -111,17 +112,17 @@ class Config(Options):
             self.require(name, value, default=default)
 
     def flag(self, name: str) -> bool:
-        """The value of a setting that is true or false, true in files that lack it."""
+        """The value of a setting that is true or false; true if it is missing."""
         return bool(self.require(name, True, False, default=True))
 
     def same(self, name: str) -> int:
-        """The size that both sides have, encoder_NAME and decoder_NAME."""
+        """The size encoder_NAME, which must be the same as decoder_NAME."""
         size = self.size(f"encoder_{name}")
         self.require(f"decoder_{name}", size)
         return size
 
     def search(self) -> dict[str, Any]:
-        """The settings of search as ``generate`` has them."""
+        """The settings of search, with the defaults of ``generate``."""
         return {
             "beam_size": self.number("num_beams", 1), "length_penalty": "power",
             "narrowing": False, "alpha": float(self.number("length_penalty", 1)), "max_len_a": 0,
@@ -130,13 +131,13 @@ class Config(Options):
 
 
 class Weights(Tensors):
-    """The tensors of a file, and the parameters that they become."""
+    """The tensors of a file."""
 
     def model(self, config: Config, tied: str, src: Words, tgt: Words) -> dict[str, Any]:
-        """The Config of models/transformer.py as plain values; its parameters are found. Raises UserError if unfit."""
+        """The Config of models/transformer.py as plain values; finds the parameters. Raises UserError if unfit."""
         layers, width, inner = config.same("layers"), config.size("d_model"), config.same("ffn_dim")
         for side, modules in (("encoder", _MODULES), ("decoder", _MODULES | _IN_DECODER)):
-            self.left.pop(f"model.{side}.embed_positions.weight", None)  # those of the formula
+            self.left.pop(f"model.{side}.embed_positions.weight", None)  # computed by a formula
             for k in range(layers):
                 for ours, theirs in modules.items():
                     rows = {"fc1": inner}.get(theirs, width)
@@ -146,14 +147,14 @@ class Weights(Tensors):
                         self.found[f"{side}.layers.{k}.{ours}.{name}"] = tensor
         for ours, copies in _TABLES[tied].items():
             words = src if ours == "embedding.src" else tgt
-            table, name = self._copies(copies, len(words.marian), width)
-            if ours == "embedding.tgt" and table[start := words.marian.index("<pad>")].any():
+            table, name = self._copies(copies, len(words.theirs), width)
+            if ours == "embedding.tgt" and table[start := words.theirs.index("<pad>")].any():
                 raise UserError(
-                    f"{self.path}: tensor {name}: the row {start} of <pad>, which begins translations, is not zero: "
+                    f"{self.path}: tensor {name}: the row {start} of <pad>, which starts translations, is not zero: "
                     "cannot be imported"
                 )
             self.found[f"{ours}.weight"] = words.table(table, 0)
-        bias = self.take("final_logits_bias", 1, len(tgt.marian))[0]
+        bias = self.take("final_logits_bias", 1, len(tgt.theirs))[0]
         self.found["output.bias"] = tgt.table(bias, NEVER)
         self.check_all_used()
         return {
@@ -163,19 +164,19 @@ class Weights(Tensors):
         }  # fmt: skip
 
     def _copies(self, modules: Sequence[str], words: int, width: int) -> tuple[Tensor, str]:
-        """The table (V, E) that is the weight of some of these modules, the same in all, and the first one's name."""
+        """The table (V', E) that some of these modules share as their weight, and the name of the first."""
         first, *others = [name for module in modules if (name := f"{module}.weight") in self.left] or [
             f"{modules[0]}.weight"
         ]
         table = self.take(first, words, width)
         for name in others:
             if not torch.equal(table, self.take(name, words, width)):
-                raise UserError(f"{self.path}: tensor {name}: differs from {first}, with which config.json ties it")
+                raise UserError(f"{self.path}: tensor {name}: differs from {first}, to which config.json ties it")
         return table, first
 
 
 def _tied(config: Config) -> str:
-    """Which tables are one."""
+    """Which tables are tied: "all", "target" or "none"."""
     shared = config.flag("share_encoder_decoder_embeddings")
     if config.require("tie_word_embeddings", *([True] if shared else [True, False]), default=True):
         return "all" if shared else "target"
@@ -183,14 +184,14 @@ def _tied(config: Config) -> str:
 
 
 def _check_words(config: Config, src: Words, tgt: Words, tied: str) -> None:
-    """Raise UserError unless the vocabularies are those of the settings."""
+    """Raise UserError unless the vocabularies have the sizes and symbols of the settings."""
     for words, name in ((src, "vocab_size"), (tgt, "vocab_size" if tied == "all" else "decoder_vocab_size")):
-        if config.size(name) != len(words.marian):
+        if config.size(name) != len(words.theirs):
             raise UserError(
-                f"{words.path}: has {len(words.marian):,} words, but {config.path} has {name} {config.size(name):,}; "
+                f"{words.path}: has {len(words.theirs):,} words, but {config.path} has {name} {config.size(name):,}; "
                 "copy the model's own there"
             )
     for name, word in (("eos_token_id", "</s>"), ("pad_token_id", "<pad>"), ("decoder_start_token_id", "<pad>")):
-        if word not in tgt.marian:
+        if word not in tgt.theirs:
             raise UserError(f"{tgt.path}: has no {word}; copy the model's own there")
-        config.require(name, tgt.marian.index(word))
+        config.require(name, tgt.theirs.index(word))

@@ -17,13 +17,13 @@ def test_the_first_file_says_what_the_archive_is_and_is_not_compressed() -> None
 
 def test_books_that_are_protected_or_incomplete_are_refused() -> None:
     secret = '<encryption><CipherReference URI="book/one%201.xhtml"/></encryption>'
-    with pytest.raises(UserError, match=r"^a\.epub: is encrypted \(book/one 1\.xhtml\), as shops protect books"):
+    with pytest.raises(UserError, match=r"^a\.epub: is encrypted \(book/one 1\.xhtml\), as books with copy protection"):
         read("a.epub", epub("<p>x</p>", encryption=secret))
     font = '<encryption><CipherReference URI="font.otf"/></encryption>'
     assert [segment.text for segment in read("a.epub", epub("<p>x</p>", encryption=font)).segments] == ["x"]
     files = unpacked(FILES["a.epub"])
-    with pytest.raises(UserError, match=r"^a\.epub: has no list of its files, and so is no epub$"):
+    with pytest.raises(UserError, match=r"^a\.epub: contains no list of its files, so it is not an epub$"):
         read("a.epub", archive({**files, "META-INF/container.xml": "<container/>"}))
     del files["book/one 1.xhtml"]
-    with pytest.raises(UserError, match=r"^a\.epub: has no book/one 1\.xhtml"):
+    with pytest.raises(UserError, match=r"^a\.epub: contains no book/one 1\.xhtml"):
         read("a.epub", archive(files))

@@ -185,7 +185,7 @@ def test_encrypted_documents_of_opendocument_are_refused() -> None:
 
 def test_office_files_of_another_kind_are_refused() -> None:
     sheet = types(sheet=f"{OOXML}spreadsheetml.sheet+xml")
-    with pytest.raises(UserError, match=r"^a\.docx: has no text of a docx or pptx"):
+    with pytest.raises(UserError, match=r"^a\.docx: contains no text of a docx or pptx"):
         read("a.docx", archive({"[Content_Types].xml": sheet, "sheet.xml": "<a/>"}))
 
 

@@ -80,6 +80,14 @@ def test_italics_over_lines_and_cues_are_closed_in_each() -> None:
     assert cues(file.write([moved])) == ["<i>un deux</i>\n<i>trois</i>", "<i>six</i>"]
 
 
+def test_no_line_of_a_cue_is_empty() -> None:
+    file = read("a.srt", srt("one two", "three\nfour\nfive."))
+    [segment] = file.segments
+    for place in (7, 8):  # before the space and behind it
+        mark = segment.marks[0]._replace(start=place, end=place)
+        assert cues(file.write([Segment("un deux trois quatre", (mark,))])) == ["un deux", "trois\nquatre"]
+
+
 def test_times_numbers_and_positions_stay() -> None:
     written = capitals("a.srt", srt("{\\an8}one <font color='red'>two</font>."))
     assert written.decode() == srt("{\\an8}ONE <font color='red'>TWO</font>.").decode()
@@ -106,9 +114,9 @@ def test_speakers_styles_and_notes_of_webvtt_stay() -> None:
 
 
 def test_files_that_are_no_subtitles_are_refused() -> None:
-    with pytest.raises(UserError, match=r"^a\.srt: is no srt: Expected contiguous start of match"):
+    with pytest.raises(UserError, match=r"^a\.srt: is not a valid srt file: Expected contiguous start of match"):
         read("a.srt", b"no times\nat all\n")
-    with pytest.raises(UserError, match=r"^a\.vtt: is no vtt: Invalid format"):
+    with pytest.raises(UserError, match=r"^a\.vtt: is not a valid vtt file: Invalid format"):
         read("a.vtt", b"no times\n")
-    with pytest.raises(UserError, match=r"^a\.vtt: is no vtt: "):
+    with pytest.raises(UserError, match=r"^a\.vtt: is not a valid vtt file: "):
         read("a.vtt", FILES["a.vtt"].replace(b"00:00:03.600 -->", b"00:00:3 -->"))

@@ -25,16 +25,16 @@ def test_quotation_marks_lines_and_line_ends_stay() -> None:
 
 def test_what_is_not_said_or_not_there_is_refused() -> None:
     for columns, reason in (
-        ((), "is a table; say by `columns` which of its columns to translate"),
+        ((), "is a table; give `columns`, the names or numbers"),
         (("name",), "has no column 'name'; its first row has id, text"),
-        (("3",), "has 2 columns, and no column 3"),
-        (("0",), "has 2 columns, and no column 0"),
+        (("3",), "has 2 columns, but no column 3"),
+        (("0",), "has 2 columns, but no column 0"),
     ):
         with pytest.raises(UserError, match=f"^a.csv: {reason}"):
             translated(b"id,text\n1,text\n", *columns)
-    with pytest.raises(UserError, match=r"^a\.csv: is no table that can be read: unexpected end of data"):
+    with pytest.raises(UserError, match=r"^a\.csv: is not a valid table: unexpected end of data"):
         translated(b'a,"b\n', "1")
     with pytest.raises(UserError, match=r"^a\.csv: byte 0xE9 is not utf-8; convert the file"):
         translated(b"caf\xe9,b\n", "1")
-    with pytest.raises(UserError, match=r"^a\.csv: has zero bytes, and so is no text"):
+    with pytest.raises(UserError, match=r"^a\.csv: contains zero bytes, so it is not text"):
         translated(b"a\0,b\n", "1")

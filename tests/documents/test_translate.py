@@ -73,6 +73,7 @@ def marked(segment: Segment) -> str:
         ([Mark(8, 8, 0, False)], "la fille<0/> boit de l'eau"),
         ([Mark(9, 9, 0, False)], "la fille <0/>boit de l'eau"),
         ([Mark(0, 0, 0, False), Mark(21, 21, 1, False)], "<0/>la fille boit de l'eau<1/>"),
+        ([Mark(8, 8, 0, False), Mark(8, 8, 1, False)], "la fille<0/><1/> boit de l'eau"),
     ],
 )
 def test_marks_are_around_the_words_that_look_at_theirs(marks: list[Mark], written: str) -> None:
@@ -159,7 +160,7 @@ def test_placeholders_are_found_with_what_is_joined_to_them(text: str, found: li
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
-    with pytest.raises(UserError, match=r"`keep`: '\(' is no regular expression: "):
+    with pytest.raises(UserError, match=r"`keep`: '\(' is not a regular expression: "):
         patterns(["a", "("])
 
 

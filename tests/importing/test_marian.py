@@ -124,7 +124,7 @@ def test_an_opus_folder_has_its_sentencepiece_models_and_its_settings_of_search(
     assert (search.beam_size, search.length_penalty, search.alpha, search.unk) == (6, "power", 0.6, False)
     assert search.longest(4) == 2 * (4 + 1)
     assert found.notes == (
-        "segmentation: SentencePiece, source.spm and target.spm", "punctuation is normalised as by Moses before it",
+        "segmentation: SentencePiece, source.spm and target.spm", "normalisation: punctuation, as by Moses",
         "word-penalty 0.2 of decoder.yml is not applied",
     )  # fmt: skip
     (folder / "preprocess.sh").write_text("spm_encode --model source.spm", encoding="utf-8")
@@ -217,7 +217,7 @@ def test_a_tensor_without_a_place_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"tensor encoder_top_ln_scale: has no place in nmtkit's architecture$"):
         read(folder)
     folder = write(Model(OPUS.options, OPUS.tensors | {"Wemb": np.ones((11, 8), np.int8)}), tmp_path)
-    with pytest.raises(UserError, match=r"tensor Wemb: expected numbers with a fraction$"):
+    with pytest.raises(UserError, match=r"tensor Wemb: expected floating-point numbers$"):
         read(folder)
 
 
@@ -261,10 +261,10 @@ def test_without_a_decoder_yml_its_lines_are_asked_for(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("a: 0\n<unk>: 1\n", "vocab.yml: has no </s>; give the vocabulary that Marian was trained with"),
-        ("</s>: 0\n<unk>: 2\n", "vocab.yml: not a vocabulary of Marian, whose words have the ids 0, 1, 2 and so on"),
+        ("</s>: 0\n<unk>: 2\n", "vocab.yml: is not a vocabulary of Marian, whose words have the ids 0, 1, 2, ..."),
         ("", "vocab.yml: expected a map of words to ids"),
         ("[1, 2]", "vocab.yml: expected a map of words to ids"),
-        ('</s>: 0\n<unk>: 1\n">>deu<<": 2\n', "vocab.yml: has >>deu<<, a mark of the target language"),
+        ('</s>: 0\n<unk>: 1\n">>deu<<": 2\n', "vocab.yml: has >>deu<<, which marks a target language: multilingual"),
     ],
 )
 def test_a_vocabulary_that_is_none_of_marians_is_refused(text: str, message: str, tmp_path: Path) -> None:

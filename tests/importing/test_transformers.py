@@ -64,7 +64,7 @@ def test_tables_that_are_stored_several_times_must_be_equal(tmp_path: Path) -> N
     torch.save(tensors, tmp_path / "pytorch_model.bin")
     assert "output.weight" not in read(tmp_path).parameters
     torch.save(tensors | {"lm_head.weight": tensors["lm_head.weight"] + 1}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(UserError, match=r"lm_head\.weight: differs from model\.shared\.weight, with which config.json"):
+    with pytest.raises(UserError, match=r"lm_head\.weight: differs from model\.shared\.weight, to which config.json"):
         read(tmp_path)
 
 
@@ -95,14 +95,14 @@ def test_what_cannot_be_held_exactly_is_refused(setting: str, value: Any, compla
 @pytest.mark.parametrize(
     ("kind", "complaint"),
     [
-        ("truncated", r"model\.safetensors: not a whole file of safetensors \(.*\); download it again"),
-        ("text", "not a whole file of safetensors"),
-        ("hostile", r"pytorch_model\.bin: not a whole checkpoint of tensors and plain values"),
+        ("truncated", r"model\.safetensors: is damaged or not safetensors \(.*\); download it again"),
+        ("text", "is damaged or not safetensors"),
+        ("hostile", r"pytorch_model\.bin: is damaged or not a checkpoint of tensors and plain values"),
         ("list", r"pytorch_model\.bin: expected tensors by name, found list"),
-        ("integers", "tensor final_logits_bias: expected numbers with a fraction"),
+        ("integers", "tensor final_logits_bias: expected floating-point numbers"),
         ("missing", "tensor final_logits_bias: missing"),
         ("further", "tensor model.encoder.layer_norm.weight: has no place"),
-        ("start", "tensor model.shared.weight: the row 11 of <pad>, which begins translations, is not zero"),
+        ("start", "tensor model.shared.weight: the row 11 of <pad>, which starts translations, is not zero"),
         ("words", "vocab.json: not found; it belongs to the model"),
         ("config", "/config.json: damaged; transformers writes it beside the weights"),
         ("search", "generation_config.json: damaged; copy it again"),
