@@ -116,7 +116,7 @@ def compare_flows(options: FlowOptions) -> dict[str, Flow]:
         if folder:
             model, _ = load_model(folder, device)
         else:  # the initial weights of a training run
-            torch.manual_seed(planned.training.seed)
+            torch.manual_seed(planned.training.seed_of(planned.training.init_seed))
             model = planned.build(*vocabulary_sizes(planned, data))
             optimizers.initialise(model, planned.training.groups)
             model.to(device)

@@ -1,7 +1,8 @@
 """One text of several languages: the language's name before each source line, and short pairs joined by two or three.
 
-together.py OUT SHARE LANGUAGE...     reads LANGUAGE/train.{es,LANGUAGE}; writes OUT/{train,dev}.{es,all}; SHARE: joined
-                                      pairs, as a share of the others; 200 pairs of each language are for development
+together.py OUT SHARE LANGUAGE...     reads LANGUAGE/train.{es,LANGUAGE}; writes OUT/{train,dev}.{es,all}, and the same
+                                      of each language, OUT/LANGUAGE.{train,dev}.{es,all}; SHARE: joined pairs, as a
+                                      share of the others; 200 pairs of each language are for development
 """
 
 import random
@@ -13,7 +14,7 @@ Pair = tuple[str, str]
 
 
 def main(out: str, share: float, languages: list[str]) -> None:
-    """Write both sets in random order."""
+    """Write all sets in random order."""
     draw = random.Random(1)
     train, dev = list[Pair](), list[Pair]()
     for language in languages:
@@ -23,12 +24,19 @@ def main(out: str, share: float, languages: list[str]) -> None:
         held = min(DEV, len(pairs) // 10)
         own = pairs[held:]
         joined = [join(draw.choices(own, k=draw.choice([2, 2, 3]))) for _ in range(round(share * len(own)))]
-        dev += [(f"{language} {source}", target) for source, target in pairs[:held]]
-        train += [(f"{language} {source}", target) for source, target in own + joined]
+        for name, to, chosen in (("train", train, own + joined), ("dev", dev, pairs[:held])):
+            named = [(f"{language} {source}", target) for source, target in chosen]
+            write(Path(out, f"{language}.{name}"), named)
+            to += named
     draw.shuffle(train)
-    for name, chosen in (("train", train), ("dev", dev)):
-        for side, texts in zip(("es", "all"), zip(*chosen, strict=True), strict=True):
-            Path(out, f"{name}.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    write(Path(out, "train"), train)
+    write(Path(out, "dev"), dev)  # last: where it exists, all others do
+
+
+def write(path: Path, pairs: list[Pair]) -> None:
+    """Write pairs to PATH.es and PATH.all."""
+    for side, texts in zip(("es", "all"), zip(*pairs, strict=True), strict=True):
+        Path(f"{path}.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 
 
 def join(pairs: list[Pair]) -> Pair:
