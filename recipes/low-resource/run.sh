@@ -78,7 +78,7 @@ if [ ! -e data/ids.json ]; then nmtkit vocab; fi
 settings=(--set model.dropout=0.35 --set training.word_dropout=0.1)
 nmtkit train "${settings[@]}" --set training.batch_sentences=80 --max-epochs 21 "${tiny_training[@]}"
 average
-nmtkit train --from averaged --output slower --set training.optimizer.lr=4e-4 --max-epochs 5 "${tiny_training[@]}"
+nmtkit train --from averaged --output slower --set training.optimizer.lr=4e-4 --max-epochs 4 "${tiny_training[@]}"
 average slower together
 for language in "${languages[@]}"; do
     data=data-$language
