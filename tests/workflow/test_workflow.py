@@ -88,6 +88,15 @@ def test_every_command_that_finds_something_out_returns_it(made: Path) -> None:
         nmtkit.report(run, data=data, lines=[4])
 
 
+def test_gradient_flows_are_those_of_the_initial_weights_of_a_run_with_the_same_seeds(made: Path) -> None:
+    seeds: list[dict[str, Any]] = [{"training.seed": 5}, {"training.init_seed": 5}, {"training.init_seed": 6}]
+    flows = [
+        nmtkit.gradient_flows("rnnsearch", settings=SETTINGS | seed, data=made / "data", device="cpu")["rnnsearch"]
+        for seed in seeds
+    ]
+    assert flows[0] == flows[1] != flows[2]
+
+
 def test_a_text_is_translated_by_many_processes_as_by_one(made: Path) -> None:
     lines = [f"{a} {b} {c}." for a in WORDS for b in WORDS for c in WORDS] * 4  # enough for two processes
     alone = list(nmtkit.load(made / "run", "cpu").translate(lines))
