@@ -122,11 +122,9 @@ class Request:
 
     def samples(self) -> "Request":
         """The request for the samples of minimum Bayes risk decoding."""
-        return Request(
-            n_best=self.mbr, seed=MBR_SEED, tokenized=self.tokenized, max_len_a=self.max_len_a,
-            max_len_b=self.max_len_b, unk=self.unk, shortlist=self.shortlist, max_input_length=self.max_input_length,
-            max_tokens=self.max_tokens,
-        )  # fmt: skip
+        dropped = {*WITHOUT_BEAM, "unk_origin"}
+        kept = {each.name: getattr(self, each.name) for each in fields(Request) if each.name not in dropped}
+        return Request(**kept | {"n_best": self.mbr, "seed": MBR_SEED})
 
     def search(self, own: Search) -> Search:
         """The search settings ``own`` of a model, overridden by those of the request.

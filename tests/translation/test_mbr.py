@@ -37,9 +37,10 @@ def test_the_hypotheses_are_those_of_the_beam_by_their_agreement_with_the_sample
     samples = translator.answer(LINES, request.samples())
     for found, hypotheses, drawn in zip(translator.answer(LINES, request), beam, samples, strict=True):
         counts = mbr.mean_counts([each.text for each in drawn])
-        scores = {each.text: mbr.chrf(mbr.mean_counts([each.text]), counts) for each in hypotheses}
-        assert [each.score for each in found] == sorted(scores.values(), reverse=True)[:4] or len(found) < 4
-        assert all(each.score == scores[each.text] for each in found)
+        scores = [mbr.chrf(mbr.mean_counts([each.text]), counts) for each in hypotheses]
+        assert [each.score for each in found] == sorted(scores, reverse=True)[:4]
+        of_text = {each.text: score for each, score in zip(hypotheses, scores, strict=True)}
+        assert all(each.score == of_text[each.text] for each in found)
 
 
 def test_a_line_has_the_same_translation_whatever_the_others(translator: Translator) -> None:
