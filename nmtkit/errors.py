@@ -10,6 +10,12 @@ class UserError(Exception):
     """
 
 
+def refuse_string(name: str, texts: Any) -> None:
+    """Raise UserError if ``texts``, which should be several, is a string: its letters would be taken for them."""
+    if isinstance(texts, str):
+        raise UserError(f"`{name}`: a single text, where several are expected; put it into a list")
+
+
 def check_choice(name: str, value: str | None, literal: Any) -> None:
     """Raise UserError if ``value`` is neither None nor a value of the ``Literal`` type ``literal``."""
     if value is not None and value not in get_args(literal):

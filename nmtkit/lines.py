@@ -186,7 +186,7 @@ def atomic_write(path: Path | str, mode: Literal["w", "wb"] = "w") -> AbstractCo
     return _stream(path, mode) if streams else _atomic_write(real_path(path) if path.is_symlink() else path, mode)
 
 
-def write_file(path: Path, content: str | bytes | memoryview) -> None:
+def write_file(path: Path | str, content: str | bytes | memoryview) -> None:
     """Write a file with ``atomic_write``. Raises UserError if it cannot be written."""
     mode: Any = "w" if isinstance(content, str) else "wb"
     with atomic_write(path, mode) as file:

@@ -8,7 +8,7 @@ from nmtkit.cli.options import AsJson, print_json
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
-from nmtkit.lines import atomic_write
+from nmtkit.lines import write_file
 from nmtkit.options import Option
 from nmtkit.workflow.inspect import Flow, FlowOptions, Inspection, compare_flows, examine
 
@@ -55,9 +55,7 @@ def inspect(
     if plot:
         from nmtkit.evaluation.gradients import flow_page
 
-        drawn = flow_page({name: flow.layers for name, flow in flows.items()})
-        with atomic_write(plot) as file:
-            file.write(drawn)
+        write_file(plot, flow_page({name: flow.layers for name, flow in flows.items()}))
 
 
 def _print_parts(found: Inspection, shapes: bool) -> None:

@@ -19,7 +19,7 @@ from nmtkit.experiment.warm_start import Origin, check_origin, take_weights
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.kernels import door
 from nmtkit.layers.embedding import SharedEmbedding
-from nmtkit.lines import atomic_write, copy_file, locked
+from nmtkit.lines import copy_file, locked, write_file
 from nmtkit.machine.threads import choose_threads
 from nmtkit.models.base import Seq2Seq, count_parameters, is_dropout
 from nmtkit.ops.plain import PLAIN
@@ -153,11 +153,9 @@ def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, orig
         copy_file(source.lexicon, copy.lexicon)
     elif not folder.updates():  # left by a run without a checkpoint
         copy.lexicon.unlink(missing_ok=True)
-    with atomic_write(folder.corpus) as file:
-        file.write(json.dumps(_texts(data)))
+    write_file(folder.corpus, json.dumps(_texts(data)))
     if origin is not None:
-        with atomic_write(folder.origin) as file:
-            file.write(json.dumps(asdict(origin), indent=1) + "\n")
+        write_file(folder.origin, json.dumps(asdict(origin), indent=1) + "\n")
     elif not folder.updates():  # left by a run without a checkpoint
         folder.origin.unlink(missing_ok=True)
     folder.write_config(configs.to_dict(experiment))

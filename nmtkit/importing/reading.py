@@ -10,7 +10,7 @@ from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
 from nmtkit.importing import fairseq, marian, nematus, transformers
 from nmtkit.importing.found import Found
-from nmtkit.lines import atomic_write, real_path
+from nmtkit.lines import real_path, write_file
 from nmtkit.training import checkpoint
 
 READERS = (nematus, marian, fairseq, transformers)  # the first that finds a model reads it
@@ -44,12 +44,10 @@ def write(found: Found, source: Path, output: ModelFolder) -> None:
     with output.replaced() as new:
         for name, content in found.files.items():
             (new.path / name).write_bytes(content)
-        with atomic_write(new.text.settings) as file:
-            file.write(dump_yaml(to_dict(found.prep)))
+        write_file(new.text.settings, dump_yaml(to_dict(found.prep)))
         found.src.save(new.text.vocabulary("src"))
         found.tgt.save(new.text.vocabulary("tgt"))
-        with atomic_write(new.corpus) as file:
-            file.write(json.dumps({}))  # the training data is unknown
+        write_file(new.corpus, json.dumps({}))  # the training data is unknown
         new.write_config(to_dict(found.experiment))
         new.seal()
         new.checkpoint(0).mkdir(parents=True)

@@ -87,12 +87,12 @@ class Training:
 def on_resume(key: str) -> Resume:
     """Whether a setting, such as ``optimizer.lr``, may change when a run is resumed."""
     first, *rest = key.split(".")
-    found = _resume(Training, first, "fixed")
-    # Below a part, a field has the say of the part unless it has its own; below ``groups`` there are names of groups.
-    inner = {"optimizer": Optimizer, "schedule": Schedule, "groups": Group}.get(first)
-    return _resume(inner, rest[-1], found) if inner is not None and rest else found
+    whole = _resume(Training, first, "fixed")
+    # The fields of a part are like the whole part unless they say otherwise. A key of ``groups`` has a group's name.
+    part = {"optimizer": Optimizer, "schedule": Schedule, "groups": Group}.get(first)
+    return _resume(part, rest[-1], whole) if part is not None and rest else whole
 
 
-def _resume(schema: type, name: str, otherwise: Resume) -> Resume:
-    """What a field of a dataclass says of it, else ``otherwise``."""
-    return next((each.metadata.get("resume", otherwise) for each in fields(schema) if each.name == name), "fixed")
+def _resume(schema: type, name: str, default: Resume) -> Resume:
+    """``resume`` in the metadata of a field, or ``default`` if it has none; "fixed" for an unknown name."""
+    return next((each.metadata.get("resume", default) for each in fields(schema) if each.name == name), "fixed")

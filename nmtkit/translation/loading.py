@@ -18,7 +18,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, check_choice
 from nmtkit.experiment.model import load_model
 from nmtkit.folders import ModelFolder, TextFiles
-from nmtkit.lines import atomic_write, real_path
+from nmtkit.lines import real_path, write_file
 from nmtkit.machine import memory
 from nmtkit.ops.matrix import usable
 from nmtkit.ops.precision import Precision, Products
@@ -137,8 +137,8 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     with ModelFolder(output).replaced() as new:
         for folder, name in zip(folders, names, strict=True):
             ModelFolder.at(folder).copy_model(ModelFolder(new.members / name))
-        with atomic_write(new.bundle) as file:
-            file.write(dump_yaml(to_dict(Bundle(tuple(names), combine, tuple(weights or [1.0] * len(names))))))
+        bundle = Bundle(tuple(names), combine, tuple(weights or [1.0] * len(names)))
+        write_file(new.bundle, dump_yaml(to_dict(bundle)))
         new.seal()
 
 

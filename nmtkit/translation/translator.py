@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 
 from nmtkit.align.lexicon import Lexicon
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, refuse_string
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.search.batching import Targets, translate_each
 from nmtkit.search.beam import Floats, Hypothesis
@@ -120,7 +120,7 @@ class Translator:
         ``Request`` and override those of ``request``. A blank line has a blank translation. Raises UserError like
         ``answer``.
         """
-        _refuse_string(lines)
+        refuse_string("lines", lines)
         wishes: dict[str, Any] = {
             "n_best": n_best, "beam_size": beam_size, "length_penalty": length_penalty, "alpha": alpha, "seed": seed,
             "replace_unk": replace_unk, "tokenized": tokenized,
@@ -158,8 +158,6 @@ class Translator:
         others = None if targets is None else _texts(name, targets)
         if others is not None and len(others) != len(lines):
             raise UserError(f"`{name}`: {len(others)} of them for {len(lines)} lines; give one for each")
-        if request.mbr is not None:
-            return self._by_utility(lines, request)
         # Each source of an ensemble tokenises the lines. Surface words are kept for the replacement of unknown words,
         # because tokenising twice would cost more than the replacement itself.
         written = [[_written(line, source.pipeline, request.tokenized) for line in lines] for source in self.sources]
@@ -171,14 +169,12 @@ class Translator:
         if request.references and wanted is not None and others is not None:
             scored = self._scored(read, list(map(self.tgt_vocab.ids, wanted)), request)
             return [[replace(best, text=text)] for best, text in zip(scored, others, strict=True)]
-        return self._searched(written[0], read, wanted or [[] for _ in lines], request)
-
-    def _by_utility(self, lines: list[str], request: Request) -> list[list[Translation]]:
-        """The hypotheses of the beam for every line by descending utility (minimum Bayes risk decoding)."""
+        search = partial(self._searched, written[0], read, wanted or [[] for _ in lines])
+        if request.mbr is None:
+            return search(request)
         n = request.n_best or 1
-        width = max(n, request.search(self.search).beam_size)
-        found = self.answer(lines, replace(request, mbr=None, n_best=width))
-        samples = self.answer(lines, request.samples())
+        found = search(replace(request, n_best=max(n, request.search(self.search).beam_size)))
+        samples = search(request.samples())
         return [mbr.ranked(best, list(map(str, drawn)))[:n] for best, drawn in zip(found, samples, strict=True)]
 
     @cached_property
@@ -354,18 +350,12 @@ def _chosen(pieces: list[list[Part]], n: int, seed: int | None) -> Sequence[Sequ
 
 def _texts(name: str, texts: Iterable[str]) -> list[str]:
     """The texts as a list. Raises UserError for anything but strings."""
-    _refuse_string(texts, name)
+    refuse_string(name, texts)
     every = list(texts)
     for number, text in enumerate(every, 1):
         if not isinstance(text, str):
             raise UserError(f"`{name}`: number {number} is {text!r}, not text")
     return every
-
-
-def _refuse_string(texts: Iterable[str], name: str = "lines") -> None:
-    """Raise UserError for a string: it is an iterable of letters, each of which would be translated."""
-    if isinstance(texts, str):
-        raise UserError(f"`{name}`: a single text, where several are expected; put it into a list")
 
 
 def _written(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmtkit.documents.formats import read_document
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write
+from nmtkit.lines import write_file
 from nmtkit.machine.processes import loading
 from nmtkit.options import by_keyword
 from nmtkit.translation.request import Request
@@ -55,8 +55,7 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     if str(output) == "-":
         sys.stdout.buffer.write(content)
         return
-    with atomic_write(output, "wb") as file:
-        file.write(content)
+    write_file(output, content)
 
 
 def write_translation(options: DocumentOptions) -> None:

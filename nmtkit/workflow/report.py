@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
-from nmtkit.lines import atomic_write
+from nmtkit.lines import write_file
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import REPLACE_UNK, Request
 from nmtkit.version import __version__
@@ -96,8 +96,7 @@ def write_report(options: ReportOptions) -> Path:
     looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
     subtitle = f"{len(said):,} sentences of {data}; nmtkit {__version__}"
     page = render(histories, comparison, looks, said, options.count, subtitle)
-    with atomic_write(Path(options.output)) as file:
-        file.write(page)
+    write_file(Path(options.output), page)
     return Path(options.output)
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, refuse_string
 from nmtkit.machine.processes import CAN_FORK, loading
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import SPEED, Request
@@ -95,8 +95,7 @@ def translate_windows(
     Ignores ``options.keep`` and ``options.columns``. Raises UserError, before it returns, for models that cannot be
     used, or not for this request.
     """
-    if isinstance(lines, str):
-        raise UserError("`lines`: a single text, where several are expected; put it into a list")
+    refuse_string("lines", lines)
     with loading():
         # Importing torch takes seconds.
         from nmtkit.translation.jobs import Job, answers, processes_for, translator_of
