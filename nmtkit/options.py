@@ -1,6 +1,6 @@
 """An option is declared once: a field of a dataclass, with its type, its default, its help, its group and its bounds.
 
-``nmtkit/cli/parameters.py`` makes the options of a command of the fields, ``by_keyword`` the arguments of a Python
+``nmtkit/cli/parameters.py`` turns the fields into options of a command, ``by_keyword`` into arguments of a Python
 function, and ``nmtkit serve`` reads the fields of a request from JSON.
 """
 
@@ -22,17 +22,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Option:
-    """What is said of an option beside its type and its default."""
+    """The description of an option: all but its type and its default."""
 
     help: str
-    group: str = ""  # its heading in --help; none: among the first, which most users need
-    names: str = ""  # on the command line, such as "--from" or "--data -d"; none: the field's
+    group: str = ""  # its heading in --help; "": the first group, of what most users need
+    names: str = ""  # on the command line, such as "--from" or "--data -d"; "": the field's name
     metavar: str | None = None
     at_least: float | None = None
     at_most: float | None = None
-    before: str = ""  # the field before which --help has it; none: in its place
-    argument: bool = False  # on the command line it has no name
-    complete: Callable[[str], list[str]] | None = None  # the values that begin like this, for the shell
+    before: str = ""  # the field before which --help lists it; "": in the order of the fields
+    argument: bool = False  # positional on the command line
+    complete: Callable[[str], list[str]] | None = None  # completes a prefix of a value in the shell
 
     def within(self, group: str) -> "Option":
         """The same option under another heading of --help."""
@@ -46,19 +46,19 @@ def option(default: T, shown: Option) -> T:
 
 
 def as_in(schema: type, name: str) -> Any:
-    """A field that may replace the field ``name`` of ``schema``, and is declared there; None replaces nothing."""
+    """A field that overrides the field ``name`` of ``schema``, with the option declared there; None keeps its value."""
     return option(None, next(shown for each, shown in options_of(schema) if each.name == name))
 
 
 def options_of(schema: type) -> Iterator[tuple[Field[Any], Option]]:
-    """The fields of a dataclass that are options, and what is said of them."""
+    """The fields of a dataclass that are options, with their descriptions."""
     return ((each, each.metadata["option"]) for each in fields(schema) if "option" in each.metadata)
 
 
 def by_keyword(schema: Callable[P, S], function: Callable[[S], R]) -> Callable[P, R]:
-    """``function``, which takes a dataclass, as a function that takes the dataclass's own arguments.
+    """``function``, which takes a dataclass, as a function of the dataclass's fields.
 
-    It raises UserError for a value that is out of bounds, or not one of the words of its Literal.
+    It raises UserError for a value that is out of bounds or not among those of its Literal.
     """
 
     @functools.wraps(function)
@@ -80,9 +80,9 @@ def types_of(schema: Callable[..., Any]) -> dict[str, Any]:
 
 
 def mistake(config: Any) -> tuple[str, str] | None:
-    """The first field of a dataclass whose value is not of its type, or out of its bounds, and the complaint about it.
+    """The first field of a dataclass with a value of the wrong type or out of bounds, and the complaint about it.
 
-    Both together are a message, as in "beam_size" and ": 0 is not between 1 and 10000".
+    The two concatenated are a message, as in "beam_size" and ": 0 is not between 1 and 10000".
     """
     hints = types_of(config.__class__)
     for each in fields(config):
@@ -105,7 +105,7 @@ def mistake(config: Any) -> tuple[str, str] | None:
 
 
 def _complaint(hint: Any, value: Any, shown: Option) -> str | None:
-    """What is wrong with a value of the right type: it is not one of the words of its Literal, or out of bounds."""
+    """The complaint about a value of the right type that is not among those of its Literal, or out of bounds."""
     if isinstance(value, str):
         words = _words(hint)
         return f" {value}: not one of {', '.join(words)}" if words and value not in words else None
@@ -117,12 +117,12 @@ def _complaint(hint: Any, value: Any, shown: Option) -> str | None:
 
 
 def _words(hint: Any) -> tuple[str, ...]:
-    """The words of a type that is a Literal, or a Literal and None; none for any other type."""
+    """The values of a type that is a Literal or an optional Literal; () for any other type."""
     kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
     kind = kinds[0] if len(kinds) == 1 and type(None) in typing.get_args(hint) else hint
     return typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
 
 
 def _short(bound: float) -> float:
-    """A bound as it is written: without a fraction that is 0."""
+    """A bound as it is printed: without a fraction of 0."""
     return int(bound) if bound == int(bound) else bound

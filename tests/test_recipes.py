@@ -77,7 +77,7 @@ def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path:
             "tatoeba-en-de",
             "terms",
         ):
-            continue  # they take YAML files of their own, small forms or a language
+            continue  # they take YAML files of their own, small versions or a language
         commands = re.findall(rf"{script.parent.name}/run\.sh ([a-z0-9-]+)`", (RECIPES / "README.md").read_text())
         assert commands
         for preset in {*commands, "transformer"}:  # downloads fail: nothing listens there

@@ -70,7 +70,7 @@ def one_of_each(form: Callable[[Experiment], Experiment] = toy) -> list[str]:
 
 
 def toy_model(preset: str, form: Callable[[Experiment], Experiment] = toy) -> Seq2Seq:
-    """The preset in a small form, with random values in every parameter, those that start at zero too; no dropout."""
+    """The preset at toy size, without dropout, with random values in every parameter, those that start at zero too."""
     torch.manual_seed(0)
     model = form(preset_experiment(preset)).build(SRC_WORDS, TGT_WORDS).eval()
     for parameter in model.parameters():

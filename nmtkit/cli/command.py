@@ -1,4 +1,4 @@
-"""What all commands share: --quiet and --verbose, and help with groups of options."""
+"""Common to all commands: --quiet and --verbose, and help with groups of options."""
 
 import logging
 import platform
@@ -18,17 +18,16 @@ from nmtkit.workflow.shared import logged
 
 log = logging.getLogger(__name__)
 
-COMMON = "Of every command"  # last group of the help
+COMMON = "Common options"  # last group of the help
 
 
 @dataclass(frozen=True)
 class Volume:
     """How much a command logs on stderr."""
 
-    quiet: bool = option(False, Option("Say nothing on stderr but warnings and errors.", COMMON, names="--quiet -q"))
+    quiet: bool = option(False, Option("Print only warnings and errors on stderr.", COMMON, names="--quiet -q"))
     verbose: bool = option(
-        False,
-        Option("Say more on stderr, each line with its time and where it comes from.", COMMON, names="--verbose -v"),
+        False, Option("Print more on stderr, each line with its time and origin.", COMMON, names="--verbose -v")
     )
 
     def __post_init__(self) -> None:

@@ -14,9 +14,9 @@ def ensemble(options: EnsembleOptions) -> None:
 
     The folder is self-contained. The models may have different architectures, source vocabularies and source
     segmentations, but must share the target vocabulary. At every step, the probability of the next word is the mean of
-    the models' probabilities; --combine and --weights are kept in the folder, and nmtkit translate can replace them.
+    the models' probabilities; --combine and --weights are kept in the folder, and nmtkit translate can override them.
     Every command that translates, scores or reports takes the folder as a model folder; nmtkit average and nmtkit
-    inspect are for single models.
+    inspect take single models only.
     """
     bundle(options)
     log.info(f"{options.output}: {', '.join(map(str, options.models))}")

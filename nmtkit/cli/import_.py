@@ -7,7 +7,7 @@ from nmtkit.workflow.import_model import ImportOptions, write_import
 
 
 def import_(options: ImportOptions) -> None:
-    """Make a model folder of a model that another toolkit trained.
+    """Convert a model trained with another toolkit to a model folder.
 
     nmtkit import model.npz -o uedin
     nmtkit translate -m uedin < in.txt

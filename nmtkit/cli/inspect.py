@@ -20,15 +20,15 @@ def inspect(
         "Show the norms of activations and gradients on a batch of the data folder instead.",
         before="compare")] = False,
     plot: Annotated[Path | None, Option(
-        "With --gradients, also draw them on this page of HTML (.html).", before="data")] = None,
+        "With --gradients, also plot them in this HTML file (.html).", before="data")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Show the parts of a model, its parameters beside the paper's, and the memory and speed to expect of training.
+    """Show the parts of a model, its parameters beside the paper's, and the memory and speed to expect in training.
 
     Sizes are computed for the vocabularies of the data folder, if it has any. --gradients takes a preset with the
     initial weights of a training run, and a model folder with those of a checkpoint. The gradients are those of the
     mean cross-entropy of some training pairs, without dropout; the norms are over the whole batch. Attention that
-    begins with most of its tanh units near -1 or 1 hardly learns: --gradients shows their share, too.
+    starts with most of its tanh units near -1 or 1 hardly learns: --gradients shows their share, too.
 
       nmtkit inspect deep-att
       nmtkit inspect run --shapes

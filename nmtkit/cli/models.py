@@ -19,7 +19,7 @@ def models(options: ModelsOptions, as_json: AsJson = False) -> None:
     the list, "trained here" names the model folders in the current folder that were trained with the preset.
     The JSON also has the number of parameters of each preset as nmtkit builds it.
 
-    Every preset has a small form, such as deep-att-small, for 10,000 to 200,000 sentence pairs: narrower, with more
+    Every preset has a small version, such as deep-att-small, for 10,000 to 200,000 sentence pairs: narrower, with more
     dropout and a learning rate for few updates. The list leaves these out.
 
       nmtkit models
@@ -63,11 +63,11 @@ def _print_list() -> None:
         print_table(title, ("preset", "BLEU", "M", "defined in", "trained here"), rows)
         print()
     print("BLEU and millions of parameters (M) are the paper's; `nmtkit models NAME` shows one with ours.")
-    print("Each has a form for 10,000 to 200,000 pairs, of 5 to 16 M parameters: `nmtkit models NAME-small`.")
+    print("Small versions for 10,000 to 200,000 pairs, with 5 to 16 M parameters: `nmtkit models NAME-small`.")
 
 
 def _size(name: str, preset: "Preset") -> str:
-    """The number of parameters, beside the paper's or, for a small form, with the BLEU measured here."""
+    """The number of parameters, beside the paper's or, for a small version, with the BLEU measured here."""
     stated, score = preset.paper["parameters"], preset.paper["score"]
     size = f"{millions(name):.2f} M parameters"
     if preset.small is not None:

@@ -29,7 +29,7 @@ def flat(
 ) -> Callable[..., None]:
     """The command ``function`` with the fields of its dataclasses as separate parameters.
 
-    common: a dataclass of further options; ``around`` makes of it a context in which the command runs.
+    common: a dataclass of further options; ``around`` turns it into a context in which the command runs.
     """
     placed: list[tuple[inspect.Parameter, str]] = []  # each with the parameter before which the help has it
     schemas: dict[str, tuple[type, list[str]]] = {}
@@ -89,17 +89,17 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
 
 
 def _typed(hint: Any) -> Any:
-    """The type for typer of a field's type.
+    """The type that typer gets for a field's type.
 
-    A union with a path is a path, and a union with a sequence is a list. Other unions, such as numbers with commas, or
-    a number or a word, are text. The lines of a file are a path.
+    A union with a path becomes a path, a union with a sequence a list. Other unions, such as comma-separated numbers,
+    or a number or a word, become text. The lines of a file become a path.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         kinds = [kind for kind in arguments if kind is not types.NoneType]
         if len(kinds) == 1:
             return _typed(kinds[0]) | None
-        single = (int, float, str) if Path in kinds else (int, float)  # numbers with commas, and lines of a file
+        single = (int, float, str) if Path in kinds else (int, float)  # comma-separated numbers, and lines of a file
         lists = [kind for kind in kinds if get_origin(kind) is Sequence and get_args(kind)[0] not in single]
         one = _typed(lists[0]) if lists else Path if Path in kinds else str
         return one | None if types.NoneType in arguments or lists else one

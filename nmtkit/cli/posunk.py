@@ -16,7 +16,7 @@ def posunk(
         "Tokenised translations (.gz and .zst too); - is standard input.", names="--input -i")] = "-",
     output: Annotated[str, OUTPUT_FILE] = "-",
 ) -> None:  # fmt: skip
-    """Replace unknown words in translations by a translation or a copy of the source words they come from.
+    """Replace unknown words in translations with a translation or a copy of the source words they come from.
 
       nmtkit posunk --source in.tok --lexicon data/lexicon.tsv < out.tok
       nmtkit translate --tokenized --alignment < in.tok > both
@@ -24,12 +24,12 @@ def posunk(
 
     All files are tokenised text with corresponding lines. <unkpos_d> comes from the source word d positions to the
     left, and <unk> from the source word that the alignment links to it; an <unk> without a link stays. The lexicon
-    gives the translation of the source word; without an entry for it, the word is copied. This is the papers' rule.
+    gives the translation of the source word; a word without an entry is copied. This is the papers' rule.
 
-    With --vocab data/vocab.tgt, each unknown word comes from a different source word, up to two positions from there,
-    whose translation is not in the vocabulary; if there is none, the papers' rule holds. A translation by the lexicon
-    is capitalised at the beginning of a sentence if words of the vocabulary are. For a model's own translations, nmtkit
-    translate --replace-unk does this better, because it has all attention weights.
+    With --vocab data/vocab.tgt, each unknown word comes from a different source word whose translation is not in the
+    vocabulary, at most two positions from the one given; if there is none, the papers' rule applies. A translation from
+    the lexicon is capitalised at the beginning of a sentence if words of the vocabulary are. For a model's own
+    translations, nmtkit translate --replace-unk does this better, because it has all attention weights.
     """
     beside = (options.source, options.alignment, options.lexicon, options.vocab)
     files = [input, *(path for path in beside if path is not None)]

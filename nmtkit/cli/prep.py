@@ -30,7 +30,7 @@ def prep(
     are left out, and with --drop also pairs with identical sides, in the wrong script, in the development or test set,
     or seen before. The number of pairs and the first line numbers for each rule are shown and kept in manifest.json.
     Development and test text keep every line. All settings are kept in prep.yaml, and nmtkit translate repeats them.
-    Lengths are in words of the tokenizer: with --tokenizer none, a line of Chinese or Japanese is one word, so add
+    Lengths are in tokenised words: with --tokenizer none, a line of Chinese or Japanese is a single word, so add
     --max-ratio 0.
 
     When a run is interrupted, the same command continues it. Machines that share a folder can share a large text; every

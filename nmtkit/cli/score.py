@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 def score(options: ScoreOptions, as_json: Annotated[bool, replace(AS_JSON, before="data")] = False) -> None:
     """Score translations with tokenised BLEU (as in the papers), sacreBLEU, chrF and TER.
 
-    Without files, the test set of the data folder is translated with the model and scored, together with the
-    cross-entropy of the reference; the translations are kept in the model folder, as run/test.hyp.
-    Files are plain text in the target language, one sentence per line.
+    Without files, the test set of the data folder is translated with the model and scored, and the cross-entropy of the
+    reference is shown; the translations are kept in the model folder, as run/test.hyp. Files are plain text in the
+    target language, one sentence per line.
 
-    With the source, names are counted: capitalised words of the source that also occur in a reference, except words
-    that begin a sentence and occur in lower case elsewhere; and how many of them occur in the translation. Names that
-    are not in the target vocabulary, if it is known, are also counted by themselves.
+    If the source is known, the command also counts names and how many of them the translation has. Names are
+    capitalised words of the source that also occur in a reference, except words that begin a sentence and occur in
+    lower case elsewhere. Those that are not in the target vocabulary, if it is known, are also counted separately.
 
       nmtkit score
       nmtkit score --replace-unk

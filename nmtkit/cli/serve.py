@@ -28,12 +28,12 @@ def serve(
         "Model or ensemble folder; give the option several times to offer several.  [default: run]",
         names="--model -m")] = None,
     host: Annotated[str, Option(
-        "Address to listen on: 127.0.0.1 is for this machine only, 0.0.0.0 for every machine that reaches it.",
+        "Address to listen on: 127.0.0.1 accepts connections from this machine only, 0.0.0.0 from any.",
         )] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8080,
     api_key: Annotated[str | None, typer.Option(envvar="NMTKIT_API_KEY", show_envvar=False, show_default=False,
-        help="Key that clients must send. Other users of this machine can read it on the command line, but not in the "
-        "environment as NMTKIT_API_KEY.")] = None,
+        help="Key that clients must send. Better set NMTKIT_API_KEY in the environment: other users of this machine "
+        "can read the command line.")] = None,
     cors: Annotated[list[str] | None, Option(
         "Origin of web pages that may use the API from a browser, such as https://example.org, or * for all; may "
         "be repeated.", metavar="ORIGIN")] = None,
@@ -45,14 +45,14 @@ def serve(
     options: Annotated[TranslateOptions, Without(("model", "checkpoint", "keep", "columns"))],
     limits: Limits,
 ) -> None:  # fmt: skip
-    """Serve translations: a page for people at http://127.0.0.1:8080, and an API for programs.
+    """Serve translations: a web page at http://127.0.0.1:8080, and an API.
 
       nmtkit serve -m averaged
       nmtkit serve -m rnnsearch -m bideep --port 8081
 
     Each model or ensemble is offered under the name of its folder, and the page shows two of them side by side.
-    Requests that arrive during a search are translated together next, one sentence of each in turn, so that a short
-    text does not wait for a long one. Search options are defaults for requests that do not set them.
+    Requests that arrive during a search are batched for the next one, a sentence of each in turn, so that a short text
+    does not wait for a long one. Search options are defaults for requests that do not set them.
 
     POST /v1/translate takes JSON with a text or lines, and options of nmtkit translate by their names in Python
     (n_best, attention, alignment, replace_unk, ...). POST /translate and GET /languages are for clients of

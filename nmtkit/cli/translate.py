@@ -64,31 +64,31 @@ def translate(
     (base e) with the length and coverage penalties or, with --mbr, its chrF2, from 0 to 1. The score of a token is its
     log-probability; the last score is that of the end-of-sentence mark. Word alignments are pairs of tokenised words
     (of tokens with --tokenized), numbered from 0; a target word without attention has no pair. In an n-best list, lines
-    are numbered from 0, and the alignment is a fourth field. A line gets the same sample anywhere in a text, unless
-    rounding of probabilities leads to another word. The arrays of --attention are N.attention (target tokens x source
+    are numbered from 0, and the alignment is a fourth field. A line has the same sample wherever it is in a text,
+    unless rounding of probabilities changes a word. The arrays of --attention are N.attention (target tokens x source
     tokens), N.source and N.target for line N, numbered from 0, and include end-of-sentence marks.
 
-    With --replace-unk, an unknown word in the output is replaced by the lexicon's translation of a source word, or else
-    by a copy of the source word. Of the source words whose translation is not in the target vocabulary, it is the one
-    with the highest attention weight, and a different one for each unknown word; if there are too few, other source
-    words are weighted by how often they are linked to words outside the vocabulary. Numbers, dates, e-mail addresses
-    and URLs are always copied. A replacement at the beginning of a sentence is capitalised if sentences of the training
-    text are. With --unk-origin papers, it is the source word with the highest attention weight of all or, for a model
+    With --replace-unk, an unknown word in the output is replaced by the lexicon's translation of its source word, or
+    else by a copy of it. The source word is the one with the highest attention weight among those whose translation is
+    not in the target vocabulary, and a different one for each unknown word; if there are too few, other source words
+    are weighted by how often they are linked to words outside the vocabulary. Numbers, dates, e-mail addresses and URLs
+    are always copied. A replacement at the beginning of a sentence is capitalised if sentences of the training text
+    are. With --unk-origin papers, the source word is the one with the highest attention weight of all or, for a model
     trained on data from nmtkit vocab --unkpos, the one that the model points to. The numbers of unknown words
     translated, copied and left are reported on standard error, and per line by --json.
 
-    A model of word pieces has no unknown words, but writes unseen names as other words. With --replace-unk, a
-    capitalised word that is split into pieces and not in the lexicon is copied to where the translation attends to it,
-    except with --unk-origin papers.
+    A subword model has no unknown words, but writes unseen names as other words. With --replace-unk, a capitalised word
+    that is split into subwords and not in the lexicon is copied to where the translation attends to it, except with
+    --unk-origin papers.
 
     With --terms, a term in a line appears in its translation, in one of the forms separated by "|", as in
     "dog<TAB>chien|chienne"; further columns are comments. It may be capitalised at the beginning of a sentence. Of
-    terms that overlap, the longest counts. Words outside the vocabulary are written as in the file. --json has the form
+    overlapping terms, the longest is used. Words outside the vocabulary are written as in the file. --json has the form
     of each term in the translation, or null if the maximum length left no room.
 
-    With --shortlist, a large vocabulary costs less time: the translations of a batch consist of the N most frequent
-    target words, the 20 best translations of each source word in the lexicon, and the source words themselves. The
-    lexicon has whole words, with or without BPE. Probabilities sum to one over the shortlist, and a translation may
+    With --shortlist, a large vocabulary costs less time: the translations of a batch are restricted to the N most
+    frequent target words, the 20 best translations of each source word in the lexicon, and the source words themselves.
+    The lexicon has whole words, with or without BPE. Probabilities sum to one over the shortlist, and a translation may
     depend slightly on the other lines of its batch.
 
     bfloat16 and int8 round the factors of matrix products, which changes scores slightly, and sometimes a translation.
@@ -98,8 +98,8 @@ def translate(
     A document is translated with its formatting, paragraph by paragraph, and written when it is complete. Inline
     markup, such as bold text and links, is put around the translations of its words, by attention and the lexicon of
     nmtkit align, if there is one. Code, text marked as not to be translated, placeholders such as {name} and %1$s, URLs
-    and e-mail addresses are copied, each once; a warning names the paragraph if the model omitted one, whose place is
-    then a guess. --keep adds patterns to these, for lines of text, too.
+    and e-mail addresses are copied, each once; if the model omitted one, its position is a guess, and a warning names
+    the paragraph. --keep adds patterns to these, for lines of text, too.
 
     A line of more tokens than --max-input-length is cut into pieces: at the end of a sentence, or else at other
     punctuation, or else between words. The translations of the pieces are joined.

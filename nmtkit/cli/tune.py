@@ -12,9 +12,9 @@ from nmtkit.workflow.tune import Tuned, TuneOptions, search_penalties
 def tune(options: TuneOptions, as_json: Annotated[bool, replace(AS_JSON, before="precision")] = False) -> None:
     """Find the best length and coverage penalties for a model on the development set.
 
-    The development set is translated once with the model's own settings, and its n-best lists are ranked again under
-    every penalty. A larger beam (-b 20) leaves more to choose from. Models without attention have no coverage penalty.
-    The result is a table of all the penalties tried, and the options for nmtkit translate.
+    The development set is translated once with the model's own settings, and its n-best lists are reranked with every
+    combination of penalties. A larger beam (-b 20) gives more to choose from. Models without attention have no coverage
+    penalty. The result is a table of all combinations, and the options for nmtkit translate.
 
       nmtkit tune
       nmtkit tune -b 20 --alphas 0.5,1,1.5 --betas 0

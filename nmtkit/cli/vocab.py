@@ -5,11 +5,11 @@ from pathlib import Path
 from nmtkit.cli.options import AsJson, log, print_json, say_next
 from nmtkit.workflow.vocab import VocabOptions, make_vocabularies
 
-SMALL_TEXT = 200_000  # sentence pairs; small forms of presets, like the default of `train`, are for less text
+SMALL_TEXT = 200_000  # maximum sentence pairs for small versions of presets, such as the default of `train`
 
 
 def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
-    """Make vocabularies from the training text, and encode the data folder for training.
+    """Build vocabularies from the training text, and encode the data folder for training.
 
       nmtkit vocab
       nmtkit vocab --src-size 200000 --tgt-size 80000
@@ -19,9 +19,9 @@ def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
     The command shows how much of each set the vocabularies cover. It also reads vocabularies of OpenNMT, JoeyNMT,
     Marian, Nematus and Sockeye.
 
-    With --unkpos, an unknown target word at position j that nmtkit align linked to the source word at position i
-    becomes <unkpos_d>, where i = j - d, or else <unkpos_null> (Luong et al. 2015): 16 more symbols in the target
-    vocabulary. The model learns them like words, and nmtkit translate --replace-unk replaces them by a translation of
+    With --unkpos, an unknown target word at position j that nmtkit align linked to the source word at position j - d
+    becomes <unkpos_d> (d from -7 to 7), any other <unkpos_null> (Luong et al. 2015): 16 more symbols in the target
+    vocabulary. The model learns them like words, and nmtkit translate --replace-unk replaces them with a translation of
     the source word that they point to. This works for models without attention, too.
     """
     from nmtkit.data.corpus import read_header

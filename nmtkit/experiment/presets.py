@@ -1,8 +1,8 @@
 """Presets: the configurations of the published systems, one YAML file in ``nmtkit/presets`` for each model file.
 
 ``base`` is a complete experiment, with the section of the paper behind every value; each of ``systems`` is a row of a
-table, with the values that differ from the base. Every system has a small form for 10,000 to 200,000 pairs, NAME-small:
-the system with the file's ``small`` merged in, which enlarges no size of the model, and then its own ``small``.
+table, with the values that differ from the base. Every system has a small version, NAME-small, for 10,000 to 200,000
+pairs: the system with the file's ``small`` merged in, which enlarges no size of the model, and then its own ``small``.
 """
 
 import copy
@@ -23,10 +23,10 @@ _PARTS = ("model", "data", "training", "search")  # the parts in which a system 
 _FILE = ("paper", "tasks", "base", "small", "systems")
 _BASE = ("task", "architecture", *_PARTS)
 
-SMALL = "-small"  # suffix of small forms
+SMALL = "-small"  # suffix of small versions
 DEFAULT = "nematus-low-resource-small"  # the default of `nmtkit train` for little text, also called "small"
 DEFAULT_FROM_250K = "nematus-low-resource-250k-small"  # the default for more text
-# ``paper.task`` of a small form. Its score was measured here, and is null if it was not trained.
+# ``paper.task`` of a small version. Its score was measured here, and is null if it was not trained.
 TRAINED = (
     "Multi30k English-German, 29,000 pairs, trained here (recipes/multi30k/README.md); test2016, sacreBLEU 13a, cased"
 )
@@ -41,11 +41,11 @@ class Preset:
     paper: dict[str, Any]
     base: dict[str, Any]  # the file's base, without ``paper``
     changes: dict[str, Any]  # merged into the base
-    small: "Preset | None"  # the small form; None for a small form
+    small: "Preset | None"  # the small version; None for a small version
 
 
 def preset_names() -> list[str]:
-    """The names of all published systems, in the order of files and tables, without their small forms."""
+    """The names of all published systems, in the order of files and tables, without their small versions."""
     return list(_presets())
 
 
@@ -81,7 +81,7 @@ def describe_preset(name: str) -> str:
     """The complete preset as YAML with the comments of its file; parsed, it has the values of ``load_preset``.
 
     A value that differs from the base has the comment ``(base: VALUE)``, and a value that the base lacks ``(new)``.
-    For small forms, comments of the file's ``small`` replace those of the base.
+    For small versions, comments of the file's ``small`` replace those of the base.
     """
     preset, small = find_preset(name), name.endswith(SMALL)
     text = _text(preset.file)
@@ -167,7 +167,7 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
             "score": system.get("score"), "parameters": system.get("parameters"),
         }  # fmt: skip
         measured = {
-            "section": f"small form of {name}, {section}", "task": TRAINED if own.get("score") else UNTRAINED,
+            "section": f"small version of {name}, {section}", "task": TRAINED if own.get("score") else UNTRAINED,
             "score": own.get("score"), "parameters": None,
         }  # fmt: skip
         changes, own_changes = ({part: each[part] for part in _PARTS if part in each} for each in (system, own))
@@ -177,7 +177,7 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
 
 
 def _shrink(values: Mapping[str, Any], small: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a small form: ``values`` with ``small`` and then ``own`` merged in."""
+    """The values of a small version: ``values`` with ``small`` and then ``own`` merged in."""
     sizes = {key: value for key, value in small.get("model", {}).items() if type(value) is int}
     # A null, such as Deep-ED's attention, stays null.
     kept = {key: (old := values["model"][key]) and min(old, most) for key, most in sizes.items()}

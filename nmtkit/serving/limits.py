@@ -26,14 +26,14 @@ class Limits:
     """Limits that an administrator can set."""
 
     characters: int = option(1_000_000, Option(
-        "Most characters of a text, times the number of translations of each sentence.", LIMITS,
+        "Maximum characters of a text, times the number of translations of each sentence.", LIMITS,
         names="--limit-characters", at_least=1))
     lines: int = option(10_000, Option(
-        "Most lines or sentences of a text.", LIMITS, names="--limit-lines", at_least=1))
+        "Maximum lines or sentences of a text.", LIMITS, names="--limit-lines", at_least=1))
     beam: int = option(20, Option(
-        "Largest beam, and longest n-best list, that a client may ask for.", LIMITS, names="--limit-beam", at_least=1))
+        "Largest beam, and longest n-best list, that a client may request.", LIMITS, names="--limit-beam", at_least=1))
     timeout: float = option(600.0, Option(
-        "Seconds from a request to its answer; then the request fails (504).", LIMITS, at_least=0.001))
+        "Seconds after which a request without an answer fails (504).", LIMITS, at_least=0.001))
     # fmt: on
 
     @property

@@ -21,7 +21,7 @@ MOST = 10_000  # maximum translations of a line, which is the maximum beam size
 MBR_SEED = 1
 MAX_INPUT_LENGTH = 250  # tokens; by default nmtkit prep removes longer sentences from training text
 
-# Fields that scoring references, and sampling, do not support.
+# Fields that scoring references does not support, and those that sampling does not.
 WITHOUT_SEARCH = (
     "n_best", "mbr", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length",
     "beam_size", "max_len_a", "max_len_b", "stop", "terms",
@@ -33,16 +33,16 @@ WITHOUT_BEAM = (
 
 # Headings of the help, and options shared with other commands.
 OUTPUT, UNKNOWN, SPEED = "Output", "Unknown words and large vocabularies", "Speed and memory"
-SEED = Option("Random seed of --sample.  [default: 1]", SEARCH, at_least=0)
-REPLACE_UNK = Option("Replace unknown words by their translation in the lexicon, or else by a copy of the source word.")
+SEED = Option("Random seed for --sample.  [default: 1]", SEARCH, at_least=0)
+REPLACE_UNK = Option("Replace unknown words with the lexicon's translation of their source word, or else a copy of it.")
 
 
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The options of a translation, the same for all lines. ``Request()`` gives the best translation of each.
+    """The options of a translation, the same for all lines. ``Request()`` requests the best translation of each.
 
-    Raises UserError for values out of range and for fields that exclude each other, so that none is ignored.
+    Raises UserError for values out of range and for fields that exclude each other, so that none is ignored silently.
     """
 
     # Search settings; None: the model's.

@@ -31,7 +31,7 @@ class AlignOptions:
         "Use the links of another aligner for train.src and train.tgt: source-target pairs, counted from 0.",
         metavar="FILE"))
     symmetrize: Heuristic | None = option(None, Option(
-        f"How to combine the two directions that eflomal aligns.  [default: {HEURISTIC}]"))
+        f"How to combine eflomal's alignments of the two directions.  [default: {HEURISTIC}]"))
     threshold: int | None = option(None, Option(
         f"Keep a word pair in the lexicon if it is linked more often than this.  [default: {THRESHOLD}]", at_least=0))
     gold: Path | str | None = option(None, Option(

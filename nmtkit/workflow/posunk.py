@@ -20,13 +20,13 @@ class PosunkOptions:
 
     lines: Iterable[str] = ()
     source: Path | str = field(metadata={"option": Option(
-        "The source text of the translations, tokenised, with its words spelled as they should be copied.")})
+        "Source text of the translations, tokenised, with words spelled as they should be copied.")})
     alignment: Path | str | None = option(None, Option(
         "Word alignment of each line: source-target pairs, counted from 0."))
     lexicon: Path | str | None = option(None, Option(
         "Lexicon made by nmtkit align.  [default: none, every word is copied]"))
     vocab: Path | str | None = option(None, Option(
-        "Target vocabulary; source words whose translation is in it are not the origin of unknown words."))
+        "Target vocabulary; no unknown word comes from a source word whose translation is in it."))
     place: str = "the translations"  # the name of ``lines`` in messages
 # fmt: on
 

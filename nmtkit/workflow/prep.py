@@ -38,28 +38,28 @@ class PrepOptions:
     dev: TwoFiles | None = option(None, Option("Development text: two files.", SETS, metavar="SRC TGT"))
     test: TwoFiles | None = option(None, Option("Test text: two files.", SETS, metavar="SRC TGT"))
     dev_reference: Sequence[Path | str] = option((), Option(
-        "Another reference for the development text, used for BLEU in training; may be repeated.", SETS,
+        "Another reference for the development text, for BLEU during training; may be repeated.", SETS,
         metavar="FILE"))
     dev_size: int | None = option(None, Option(
         "Sample a development set of this many pairs from the training text.", SETS, at_least=1))
-    seed: int = option(Development.seed, Option("Random seed of --dev-size.", SETS, at_least=0))
+    seed: int = option(Development.seed, Option("Random seed for --dev-size.", SETS, at_least=0))
 
     like: Path | str | None = option(None, Option(
         "Tokenise, truecase and segment as in this data or model folder, with the models learnt there.", TOKENS,
         metavar="FOLDER"))
     tokenizer: str | Sequence[str] = option((), Option(
-        "Tokenizer, of both languages or of one: reversible, which detokenises to the original text in every "
+        "Tokenizer for both languages, or for one: reversible, which detokenises to the original text in every "
         "language; moses, as in papers, with rules for as, bn, ca, cs, de, el, en, es, et, fi, fr, ga, gu, "
         "hi, hu, is, it, kn, lt, lv, ml, mni, mr, nl, or, pa, pl, pt, ro, ru, sk, sl, sv, ta, tdt, te, yue and zh; "
         "characters, which is Moses with each Chinese or Japanese character as a word; or none, for words separated by "
         "spaces. May be repeated.  [default: reversible]", TOKENS, metavar="[LANGUAGE=]NAME"))
     tokenizer_command: str | Sequence[str] = option((), Option(
-        "Program that segments text before the tokenizer, and writes one line for each line that it reads.", TOKENS,
+        "Program that segments text before it is tokenised, and writes one line for each line that it reads.", TOKENS,
         metavar="LANGUAGE=COMMAND"))
     aggressive_hyphens: bool = option(False, Option(
         "Split words at hyphens (well @-@ known), like Moses' -a.", TOKENS))
     protect: str | Sequence[str] = option((), Option(
-        "Do not split what matches this, like Moses' -protected; may be repeated.", TOKENS, metavar="REGEX"))
+        "Do not split text that matches this, like Moses' -protected; may be repeated.", TOKENS, metavar="REGEX"))
     escape: bool = option(False, Option("Escape special characters (&apos;), like Moses.", TOKENS))
     normalize: bool | None = option(None, Option(
         "Normalise punctuation like Moses: typographic quotes and dashes become plain ones, also in "
@@ -67,8 +67,8 @@ class PrepOptions:
         names="--normalize/--no-normalize"))
     lowercase: bool = option(False, Option("Lower-case all text.", TOKENS))
     mask_placeholders: bool = option(False, Option(
-        "Replace {name}, %s, URLs and other placeholders that both sides of a training pair have by special words; "
-        "nmtkit translate does so, too.", TOKENS))
+        "Replace {name}, %s, URLs and other placeholders found on both sides of a training pair with special words; "
+        "nmtkit translate does the same.", TOKENS))
     truecase: bool = option(False, Option(
         "Truecase: give the first word of each sentence its most frequent case.", TOKENS))
 
@@ -87,10 +87,10 @@ class PrepOptions:
         "Leave out training pairs with more words (before BPE) than this on either side; 0: no limit.", CLEANING,
         at_least=0))
     max_ratio: float = option(Cleaning.max_ratio, Option(
-        "Leave out training pairs with one side more than this many times as long as the other; 0: no limit.",
+        "Leave out training pairs with one side more than this many times longer than the other; 0: no limit.",
         CLEANING, at_least=0))
     drop: str | Sequence[str] = option((), Option(
-        "Also leave out training pairs by these rules: identical, script, overlap, duplicate (see above).", CLEANING,
+        "Also apply these cleaning rules: identical, script, overlap, duplicate (see above).", CLEANING,
         metavar="RULE,..."))
     keep_rejected: Path | str | None = option(None, Option(
         "Write the training pairs that are left out to this file: line number, rule, both sides.", CLEANING,

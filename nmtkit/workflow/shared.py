@@ -27,7 +27,7 @@ CHECKPOINT = Option(
     "checkpoint, such as run/checkpoints/step-876, can also be given as the model.  [default: best]"
 )
 COMBINE = Option(
-    "How the models of an ensemble are combined: by the mean of their probabilities (prob) or of their "
+    "How to combine the models of an ensemble: by the mean of their probabilities (prob) or of their "
     "log-probabilities (logprob).  [default: prob]"
 )
 COMBINE_MANY = replace(COMBINE, group=ENSEMBLES, before="max_input_length")  # where there are many options
@@ -111,7 +111,7 @@ def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | 
 
 
 def presets(incomplete: str) -> list[str]:
-    """The names of presets and small forms that begin with this text, for completion in the shell."""
+    """The names of presets and small versions that begin with this text, for completion in the shell."""
     from nmtkit.experiment.presets import SMALL, preset_names
 
     names = preset_names()

@@ -33,7 +33,7 @@ class TrainOptions:
         names="--model -m", complete=presets))
     _: KW_ONLY
     start: Path | str | None = option(None, Option(
-        "Begin with the weights of this model, and with its configuration unless --model names a preset.",
+        "Start from the weights of this model, and from its configuration unless --model names a preset.",
         names="--from", metavar="FOLDER"))
     config: Path | str | None = option(None, Option(
         "YAML file with values that replace those of the preset.", names="--config -c"))
@@ -47,9 +47,9 @@ class TrainOptions:
         "Batch size in tokens, padding included; auto finds the size that keeps this machine busy.", SPEED,
         metavar="TOKENS"))
     seed: int | None = option(None, Option(
-        "Random seed of the initial weights, the order of the data and dropout."))
+        "Random seed for the initial weights, the order of the data and dropout."))
     precision: Literal["auto", "float32", "bfloat16"] | None = option(None, Option(
-        "Number format of matrix products; auto takes bfloat16 where this device is faster with it.", SPEED))
+        "Number format of matrix products; auto is bfloat16 where this device is faster with it.", SPEED))
     device: str = option("auto", DEVICE.within(SPEED))
     tensorboard: bool = option(False, Option(
         "Also write the history to OUTPUT/tensorboard, for TensorBoard (extra: nmtkit[tensorboard]).", HISTORY))

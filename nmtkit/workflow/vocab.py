@@ -21,18 +21,18 @@ class VocabOptions:
     data: Path | str = option("data", DATA)
     _: KW_ONLY
     src_size: int | None = option(None, Option(
-        "Size of the source vocabulary, its 4 symbols included.  [default: all words]"))
+        "Size of the source vocabulary, including its 4 special symbols.  [default: all words]"))
     tgt_size: int | None = option(None, Option(
-        "Size of the target vocabulary, its 4 symbols included.  [default: all words]"))
+        "Size of the target vocabulary, including its 4 special symbols.  [default: all words]"))
     min_count: int = option(1, Option(
         "Leave out words that occur less often than this in the training text.", at_least=1))
-    joint: bool = option(False, Option("Make one vocabulary for both sides, from the words of both."))
+    joint: bool = option(False, Option("Build one vocabulary for both sides, from the words of both."))
     unkpos: bool = option(False, Option(
-        "Replace unknown target words by symbols that point to the source words they translate."))
+        "Replace unknown target words with symbols that point to the source words they translate."))
     src_from: Path | str | None = option(None, Option(
-        "Use the words of this source vocabulary, of nmtkit or another toolkit, in their order.", metavar="FILE"))
+        "Use this source vocabulary, of nmtkit or another toolkit, with its words in the same order.", metavar="FILE"))
     tgt_from: Path | str | None = option(None, Option(
-        "Use the words of this target vocabulary, of nmtkit or another toolkit, in their order.", metavar="FILE"))
+        "Use this target vocabulary, of nmtkit or another toolkit, with its words in the same order.", metavar="FILE"))
     jobs: int | None = option(None, JOBS)
 # fmt: on
 

@@ -1,4 +1,4 @@
-"""Training, translation and memory of every system of recipes/multi30k, in its small form, in one table.
+"""Training, translation and memory of every system of recipes/multi30k, in its small version, in one table.
 
     python recipes/benchmarks/zoo.py
     python recipes/benchmarks/zoo.py rnnsearch dtmt1 --updates 5 --sentences 100
@@ -15,7 +15,7 @@ from shared import figures, print_table
 
 from nmtkit.experiment.presets import SMALL, find_preset, preset_names
 
-# Those whose small form was trained.
+# Those whose small version was trained.
 SYSTEMS = sorted(name for name in preset_names() if find_preset(name + SMALL).paper["score"])
 
 

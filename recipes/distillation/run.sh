@@ -29,7 +29,7 @@ fi
 if [ ! -e data/lexicon.tsv ]; then nmtkit align --threshold 3; fi
 if [ ! -e data/ids.json ]; then nmtkit vocab; fi
 
-# train MODEL DATA RUN: a model in its small form, in averaged-RUN.
+# train MODEL DATA RUN: a model in its small version, in averaged-RUN.
 train() {
     nmtkit train --model "$1-small" --data "$2" --output "run-$3" --max-epochs "${EPOCHS:-9}" \
         --set training.patience=null "${tiny_training[@]}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Multi30k English-German: 29,000 image captions, raw text to scored translations, for one model.
 #
-#   recipes/multi30k/run.sh rnnsearch          # or deep-att, deep-lau, bideep, ...: any preset, in its small form
+#   recipes/multi30k/run.sh rnnsearch          # or deep-att, deep-lau, bideep, ...: any preset, in its small version
 #   CORPUS=/path/to/multi30k recipes/multi30k/run.sh rnnsearch
 #
 #   SCALE=tiny recipes/multi30k/run.sh rnnsearch       # all of it on a slice, in a minute

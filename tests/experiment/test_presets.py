@@ -132,7 +132,7 @@ def test_a_small_form_says_whether_it_was_trained() -> None:
     trained, untrained = find_preset("bideep-small").paper, find_preset("bideep-large-small").paper
     assert (trained["task"], trained["score"], trained["parameters"]) == (TRAINED, 38.49, None)
     assert (untrained["task"], untrained["score"]) == (UNTRAINED, None)
-    assert trained["section"] == "small form of bideep, Table 4, BiDeep"
+    assert trained["section"] == "small version of bideep, Table 4, BiDeep"
     assert sum(find_preset(name + SMALL).paper["score"] is not None for name in preset_names()) == 16
 
 
