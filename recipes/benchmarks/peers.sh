@@ -2,7 +2,7 @@
 # nmtkit, JoeyNMT 2.3, OpenNMT-py 3.5 and CTranslate2 4 on the same data at the same sizes, in turns: tables of speed and memory.
 #
 #   recipes/benchmarks/peers.sh                       # equal work: models that are all but random, translations of 15 words
-#   recipes/benchmarks/peers.sh learnt                # models trained for three passes, once: whole commands by the clock
+#   recipes/benchmarks/peers.sh learnt                # models trained for three epochs, once: whole commands by the clock
 #   THREADS=4 ROUNDS=3 CORPUS=/path/to/multi30k RUN="taskset -c 0-3" recipes/benchmarks/peers.sh
 #
 # Multi30k English-German, joint BPE of 10,000 merges, embedding 256, one-layer bidirectional GRU encoder, GRU decoder of

@@ -8,7 +8,7 @@
 #
 # Everything is written below WORK (default: work/distillation). What exists is not made again: run the script again, and
 # it goes on where it stopped, within a training or in the thousand sentences that the ensemble was translating.
-# EPOCHS (default 9) are the passes of every training. Shortlists need a word alignment, by eflomal.
+# EPOCHS (default 9) is the number of epochs of every training run. Shortlists need a word alignment, by eflomal.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 corpus=${CORPUS:+$(realpath "$CORPUS")}

@@ -7,8 +7,8 @@
 #   SCALE=tiny recipes/multi30k/run.sh rnnsearch       # all of it on a slice, in a minute
 #
 # CORPUS is a folder with train.en.gz, train.de.gz, valid.*, test2016.*; without it they are downloaded.
-# Everything is written below WORK (default: work/multi30k); run the script again and training goes on. The number of
-# passes is that of the table in README.md, so that no system has more than another; EPOCHS changes it.
+# Everything is written below WORK (default: work/multi30k); run the script again to continue training. The number of
+# epochs is that of the table in README.md; EPOCHS changes it.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-rnnsearch}

@@ -42,7 +42,7 @@ fi
 prepare "$data" "marked.$kind.en"
 if [ ! -e "$data/ids.json" ]; then nmtkit vocab --data "$data"; fi
 
-# 3. Ten passes.
+# 3. Ten epochs.
 nmtkit train --model rnnsearch --config "$recipe/../back-translation/model.yaml" --data "$data" --output "run-$kind" \
     --set model.dropout=0.2 --set training.max_updates=4500 "${tiny_training[@]}"
 if [ ! -e "averaged-$kind" ]; then nmtkit average --model "run-$kind" --output "averaged-$kind"; fi
