@@ -464,15 +464,15 @@ def test_the_sentences_of_the_page_count_as_its_table_does(page: ModuleType) -> 
     left = Counter(page.corrected(claims))
     readme = " ".join((RECIPE / "README.md").read_text().partition(page.BEGIN)[0].split())
     words = "no one two three four five six seven eight nine ten".split()
-    assert f"{sum('settings' in line for line in LEDGER)} trainings" in readme
+    assert f"{sum('settings' in line for line in LEDGER)} training runs" in readme
     assert f"Of {len(claims)} distinct claims {words[counts['reproduced']]} are reproduced" in readme
     reversed_, excluded = words[counts["reversed"]].capitalize(), words[counts["excluded"]]
     assert f"{reversed_} claims are reversed and {excluded} exclude the paper's effect" in readme
-    remaining = f"only {words[left['reversed']]} reversal and {words[left['excluded']]} exclusion are left after Holm"
+    remaining = f"only {words[left['reversed']]} reversal and {words[left['excluded']]} exclusion survive Holm"
     assert remaining in readme
     assert left["reproduced"] == 0
     defects = sum("§" in claim.judge.marks for claim in claims)
-    assert f"For {defects} of the {len(claims)} a side has a known defect" in readme
+    assert f"For {defects} of the {len(claims)} claims a side has a known defect" in readme
 
 
 def recomputed(results: Any, claim: dict[str, Any], measure: str) -> str:
