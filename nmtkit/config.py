@@ -151,7 +151,7 @@ def inline_yaml(value: Any) -> str:
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"training": {"lr": 5e-4}}`` as ``{"training.lr": 5e-4}``; values that are not mappings stay as they are."""
+    """``{"training": {"lr": 5e-4}}`` as ``{"training.lr": 5e-4}``; values that are not mappings are unchanged."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}

@@ -42,7 +42,7 @@ def models(options: ModelsOptions, as_json: AsJson = False) -> None:
 
 
 def _print_list() -> None:
-    """Print a table of presets for each task of each paper; a dash is what the paper does not report."""
+    """Print a table of presets for each task of each paper; a dash where the paper reports nothing."""
     from nmtkit.experiment.presets import find_preset, preset_names
 
     trained = trained_here()

@@ -109,7 +109,7 @@ class Vocabulary:
         return [self._ids.get(token, UNK) for token in tokens]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The words of ids; symbols as they are spelled."""
+        """The words of ids, with the spellings of symbols."""
         return [self.words[id] for id in ids]
 
     @property

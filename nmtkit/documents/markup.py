@@ -9,7 +9,7 @@ from lxml import etree
 from nmtkit.documents.places import Builder, paired, walk
 from nmtkit.documents.segment import Segment
 
-# What an inline element is to the text: "whole" and "splits" are markup of words, which must stay one element or may be
+# The role of an inline element: "whole" and "splits" are markup of words, which must stay one element or may be
 # repeated around each part of them; "kept" is written as it is; "layout" is, too, and is white space between words;
 # "dropped" is left out; "opens" and "closes" stand before and after words.
 Role = Literal["whole", "splits", "kept", "layout", "dropped", "opens", "closes"]
@@ -20,7 +20,7 @@ XML_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
 class Kept(NamedTuple):
-    """An element that is written as it is, with its content."""
+    """An element that is copied with its content."""
 
     element: etree._Element
     layout: bool  # a tab or line break

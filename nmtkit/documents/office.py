@@ -110,7 +110,7 @@ def _places(
 
 
 class _Kept(NamedTuple):
-    """Nodes that are written as they are, each with the run that contains it, if any."""
+    """Nodes that are copied, each with the run that contains it, if any."""
 
     nodes: tuple[tuple[Element | None, Element], ...]
     layout: bool = False  # white space between words

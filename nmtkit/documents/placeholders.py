@@ -88,7 +88,7 @@ def _meets(span: Span, fixed: Sequence[Span], starts: Sequence[int]) -> bool:
 
 
 def stand_ins(translator: Translator) -> tuple[str, ...]:
-    """Words that stand in for placeholders, best first: masks, names and numbers.
+    """Words that replace placeholders in the model's input, best first: masks, names and numbers.
 
     Masks are those of ``nmtkit prep --mask-placeholders``. Names are the most frequent capitalised words in both
     vocabularies that the model copies when it translates them alone. Numbers are not tested.
@@ -168,7 +168,7 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
         edits.append(_Edit(place, place, " " if place and not text[place - 1].isspace() else ""))
         edits.append(_Edit(place, place, hole.text, number))
         edits.append(_Edit(place, place, " " if text[place : place + 1].isalnum() else ""))
-    # Each placeholder is a source word of its own, to which no other target word attends.
+    # Each placeholder is a separate source word, to which no other target word attends.
     others = [s for s, span in enumerate(aligned.source) if not any(_overlap(span, hole.place) for hole in holes)]
     plain = np.zeros((len(target), len(holes) + len(others)), np.float32)
     plain[:, len(holes) :] = weights[:, others]

@@ -1,4 +1,4 @@
-"""What the formats share: a document as a list of places with text, and inline markup as steps."""
+"""Shared by the formats: a document as a list of places with text, and inline markup as steps."""
 
 import itertools
 import re

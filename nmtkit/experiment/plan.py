@@ -10,7 +10,7 @@ from nmtkit.training.settings import Training
 
 # On Multi30k, small versions reach 26 to 32 of 37 BLEU in 1,100 updates (three epochs), and 8 to 22 in 360.
 FEW_UPDATES = 1000
-# Per target word. Small forms have 20 on Multi30k, full-size systems less than 10 on their papers' corpora.
+# Per target word. Small versions have 20 on Multi30k, full-size systems less than 10 on their papers' corpora.
 MANY_PARAMETERS = 100
 
 

@@ -24,7 +24,7 @@ _FILE = ("paper", "tasks", "base", "small", "systems")
 _BASE = ("task", "architecture", *_PARTS)
 
 SMALL = "-small"  # suffix of small versions
-DEFAULT = "nematus-low-resource-small"  # the default of `nmtkit train` for little text, also called "small"
+DEFAULT = "nematus-low-resource-small"  # the default of `nmtkit train` for small corpora, also called "small"
 DEFAULT_FROM_250K = "nematus-low-resource-250k-small"  # the default for more text
 # ``paper.task`` of a small version. Its score was measured here, and is null if it was not trained.
 TRAINED = (

@@ -1,6 +1,6 @@
 """Models converted for search: a copy whose products are in one precision, with weights converted once.
 
-A module that search wants in another form says so in ``for_search``; all others are copied as they are.
+A module that search needs in another form has ``for_search``; all others are copied unchanged.
 """
 
 import copy

@@ -37,7 +37,7 @@ class PeepholeLSTM(nn.Module):
         self.width = width
         self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_r
         self.peepholes = nn.Parameter(torch.zeros(3, width))  # theta_rho, theta_phi, theta_pi
-        # Orthogonal gate by gate, because each block (H, H) is a recurrence of its own.
+        # Orthogonal gate by gate, because each block (H, H) is a separate recurrence.
         for block in self.weight.split(width, dim=1):
             nn.init.orthogonal_(block)
 

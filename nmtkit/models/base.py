@@ -150,7 +150,7 @@ class ForSearch:
     encoder: nn.Module
     tgt: nn.Module
     decoder: Decoder[Any, Any, Any]
-    output: OutputLayer | TiedOutputLayer | NormedLinear  # the model's own
+    output: OutputLayer | TiedOutputLayer | NormedLinear  # that of the model
     logits: Affine  # the output layer in this precision, over ``words`` alone if they are given
     precision: Products
     words: Tensor | None  # (C,) the target words of a shortlist, in which search then counts its ids; None: all words

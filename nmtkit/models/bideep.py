@@ -1,21 +1,21 @@
 """The Nematus family and BiDeep: recurrent models that are deep in two ways.
 
 Miceli Barone, Helcl, Sennrich, Haddow and Birch 2017, "Deep architectures for neural machine translation" (WMT).
-*Stacking* puts levels on top of each other, each with a recurrence of its own. *Deep transition* takes several
-GRU transitions at every word; only the last one's state goes on to the next word. BiDeep does both. With one
+*Stacking* puts levels on top of each other, each with its own recurrence. *Deep transition* makes several
+GRU transitions at every word; only the state of the last is passed to the next word. BiDeep does both. With one
 level and the fewest transitions the model is the shallow Nematus baseline.
 
-Every linear map is layer-normalised by itself, LN(x W + b). The update gate keeps the *old* state, and the reset
-gate acts after the product. Levels above the first of their stack have residual connections.
+Every linear map is layer-normalised separately, LN(x W + b). The update gate keeps the *old* state, and the reset
+gate is applied after the product. Levels above the first of their stack have residual connections.
 
-Where the paper is silent this follows the authors' code (Nematus, tag wmt17.v0.4): where biases stand, what LN spans,
+Where the paper is silent this follows the authors' code (Nematus, tag wmt17.v0.4): the place of biases, the span of LN,
 one initial state for all decoder levels, the residual connections of the deep output, the target embedding as
 output matrix, the initial values. Levels of cGRU and crGRU have two transitions, as in the paper's equations (the
 authors' configuration files do not say). The encoder's chains are concatenated in the paper's order.
 
 Loss and gradients equal those of the authors' code in fifteen systems, see ``tests/README.md``.
 
-Beyond the paper: dropout (0 there) on embeddings and readout, which small corpora need.
+Beyond the paper: dropout on embeddings and readout (0 in the paper), which small corpora need.
 """
 
 from collections.abc import Iterable, Sequence
@@ -75,8 +75,8 @@ class Config:
 class Map(nn.Module):
     """LN(x W + b), or x W + b without layer normalisation.
 
-    W (D, E) is several matrices side by side, of the widths ``matrices``. As in Nematus a square one starts orthogonal
-    and any other from N(0, 0.01^2). The result is normalised in parts of the widths ``norms``.
+    W (D, E) is several concatenated matrices of the widths ``matrices``. As in Nematus, square ones start orthogonal,
+    others from N(0, 0.01^2). The result is normalised in parts of the widths ``norms``.
     """
 
     def __init__(self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: LayerNorm):
@@ -118,7 +118,7 @@ def gates(rows: int, width: int, *, bias: bool, layer_norm: LayerNorm) -> Map:
 
 
 def normalised(width: int, layer_norm: LayerNorm) -> tuple[int, ...]:
-    """The widths of the parts of [r, u, p] that are normalised by themselves: both gates and p; in Marian all three."""
+    """The widths of the parts of [r, u, p] that are normalised separately: both gates and p; in Marian, one part."""
     return (3 * width,) if layer_norm == "marian" else (2 * width, width)
 
 
@@ -139,7 +139,7 @@ def weights(maps: Iterable[nn.Module]) -> list[Tensor]:
 class DeepTransition(nn.Module):
     """DTGRU of section 2.4: a GRU with an input, then GRUs without. With one transition it is a plain GRU.
 
-    The biases stand outside LN and the reset product: x is LN(y W + b) for an input y, and b without one.
+    The biases are outside LN and the reset product: x is LN(y W + b) for an input y, and b without one.
     """
 
     def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: LayerNorm):
@@ -206,7 +206,7 @@ class Encoder(nn.Module):
 class ConditionalGRU(nn.Module):
     """A GRU with an input, one with a context, then GRUs with neither (sections 2.2.2 and 2.3.2); crGRU.
 
-    From the second on the biases stand inside LN and the reset product: s is LN(h U + b).
+    From the second on, the biases are inside LN and the reset product: s is LN(h U + b).
     """
 
     def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: LayerNorm):
@@ -361,7 +361,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         return Memory(encoded, keys, mask), (first,) * (1 + len(self.high))
 
     def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step[tuple[Tensor, ...]]:
-        """One step after the words y (N, E); r sums up the states, which is what the residual connections do."""
+        """One step after the words y (N, E); r sums the states, as residual connections do."""
         h, c, weights = self.base.attend(y, memory, 0, state[0])
         r, new = h, [h]
         for k, level in self.levels():
@@ -372,7 +372,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
     def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:
         """All steps of y (B, T, E) -> hidden (B, T, H).
 
-        It goes level by level: only a level that attends must go step by step; the others have all inputs at once.
+        Levels are computed one after another: only those that attend step by step, the others have all inputs at once.
         """
         y = y.transpose(0, 1).contiguous()
         h, c = self.base.attend_all(y, memory, 0, state[0])
@@ -389,7 +389,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
     def inputs(self, r: Tensor, c: Tensor, memory: Memory, k: int) -> tuple[Any, ...]:
         """The input of level ``k`` from r (..., H), the sum of the states below it, and the base's context c (..., 2H).
 
-        A cGRU attends by itself, for which it is given the memory and its number.
+        A cGRU attends itself, so it gets the memory and its number.
         """
         if self.high_cell == "gru":
             return (r,)

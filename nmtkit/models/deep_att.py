@@ -1,10 +1,10 @@
 """Deep-Att and Deep-ED: deep LSTM stacks with fast-forward connections.
 
 Zhou, Cao, Wang, Li and Xu 2016, "Deep recurrent models with fast-forward connections for neural machine
-translation" (TACL). Each layer first makes its input f by a linear map of the f and the h of the layer
+translation" (TACL). Each layer first computes its input f as a linear map of f and h of the layer
 below (the fast-forward path: no nonlinearity, no recurrence), then runs an LSTM over f. Two encoder columns
-alternate directions from layer to layer. Deep-Att attends over both columns' top h and f; Deep-ED squeezes
-them into one constant vector.
+alternate directions from layer to layer. Deep-Att attends over both columns' top h and f; Deep-ED reduces
+them to one constant vector.
 
 Where the paper is silent, our choices are: one bias per layer, in W_f; decoder states start at zero; without
 F-F there is no W_p, because the paper calls that model exactly the standard one; one column keeps the 1/4
@@ -62,8 +62,8 @@ class Config:
 class FeedForward(nn.Module):
     """The "f" block above the first layer, eq. 6: f = [Half(f below); Dr(h below)] W_f + b.
 
-    ``ff_width`` features of f enter; without F-F it is 0 and only h does. The rows of W_f that meet h are
-    ``h_to_f``, so that a preset can give them a rate and an initialiser of their own.
+    It reads ``ff_width`` features of f; without F-F this is 0. The rows of W_f that multiply h are ``h_to_f``, so that
+    a preset can give them their own rate and initialiser.
     """
 
     def __init__(self, width: int, ff_width: int, *, dropout: float):

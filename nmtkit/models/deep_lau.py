@@ -3,20 +3,20 @@
 Wang, Lu, Zhou and Liu 2017, "Deep neural machine translation with linear associative unit" (ACL). One chain of
 layers reads the source forward, backward, forward, ...; only the top layer's output is attended to. The attention
 sees the first decoder layer and the previous word; the decoder layers above the first see only the layer below.
-What makes depth work is the cell: a GRU with a gated linear path from its input to its state.
+The cell makes depth work: a GRU with a gated linear path from its input to its state.
 
 Where the paper is silent or contradicts itself, our choices are: the first encoder layer reads forward, as the text
 says; all decoder layers start from tanh of a linear map of the mean annotation; H(x) has no bias; the GRU of eqs.
-2 to 5 has one for each gate and candidate.
+2 to 5 has a bias for each gate and the candidate.
 
-The controls of section 4.6 connect layers outside the recurrence: a layer gives the sum of its state and its input to
+The controls of section 4.6 connect layers outside the recurrence: a layer passes the sum of its state and its input to
 the layer above, to the softmax and, as annotations, to the attention, whose query remains the first layer's state. A
-residual connection adds the input as it is, wherever it is as wide as the state. "+F-F", "a parametric ResNet", "takes
+residual connection adds the input itself, wherever it is as wide as the state. "+F-F", "a parametric ResNet", "takes
 a linear sum between the input and the newly computed state": it adds a linear map of the input, in every layer. Zhou et
 al.'s own fast-forward connections map [f; h] of the layer below to f, the input of the cell's gates and candidate (here
-without their Half and dropout); attention and softmax see h alone.
+without their Half and dropout); attention and softmax read only h.
 
-Beyond the paper: dropout on embeddings (0 there), which small corpora need.
+Beyond the paper: dropout on embeddings (0 in the paper), which small corpora need.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Config:
     embedding: int
     attention: int  # hidden width of the alignment model; unstated
     embedding_dropout: float  # none in the paper
-    dropout: float  # on what the softmax sees
+    dropout: float  # on the input of the output layer
 
     def __post_init__(self) -> None:
         require_counts(1, self, "encoder_layers", "decoder_layers", "width", "embedding", "attention")
@@ -96,7 +96,7 @@ class Layer(nn.Module):
         return new if self.fast_forward is None else new + self.fast_forward(f)
 
     def output(self, x: Tensor, h: Tensor) -> Tensor:
-        """The input of the layer above: the state h (..., H), plus what a connection makes of the input x (..., D)."""
+        """The input of the layer above: the state h (..., H), plus the connection's map of the input x (..., D)."""
         return h if self.shortcut is None else h + self.shortcut(x)
 
 

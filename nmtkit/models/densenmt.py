@@ -2,18 +2,18 @@
 
 Shen, Tan, He, Qin and Liu 2018, "Dense information flow for neural machine translation" (NAACL), on Gehring et al.
 2017, "Convolutional sequence to sequence learning" (ICML). A ConvS2S layer adds its input to its output; a *dense*
-layer sees the outputs of all layers below it side by side, and adds d channels of its own. Every so many layers a
-*summary* layer brings the width down again. Dense attention of the second kind looks at every encoder layer by itself.
+layer reads the concatenated outputs of all layers below it, and appends d channels. At intervals, a *summary* layer
+reduces the width again. Dense attention of the second kind attends to every encoder layer separately.
 
 Every product is weight-normalised. Where the paper is silent this follows the first author's release: the stacks
 start from an embedding projected to their width, a summary layer is one of the layers counted, small embeddings
-and their positions are mapped to the attention's width, each by a matrix of its own. Against the text, which has a
-summary layer project "back to the embedding size" (section 3.3), it is that of the stack, as in the release: only
-so are the printed sizes met.
+and their positions are mapped to the attention's width, each by its own matrix. A summary layer projects to the width
+of the stack, as in the release, not "back to the embedding size" as in the text (section 3.3), which would not give
+the printed sizes.
 
-Loss and gradients of ConvS2S equal those of its authors' code (fairseq), see ``tests/README.md``, but for the source
-embeddings': fairseq in Python divides what they receive through the encoder by twice the number of attentions, as it
-does the encoder's gradients; the paper (section 3.4) and its release in Lua do not.
+Loss and gradients of ConvS2S equal those of its authors' code (fairseq), see ``tests/README.md``, except the gradient
+of source embeddings: fairseq in Python divides its part from the encoder by twice the number of attentions, like the
+encoder's gradients; the paper (section 3.4) and its release in Lua do not.
 
 Words beyond the learnt positions share the last one, so that no line is too long.
 """
@@ -39,7 +39,7 @@ class Stage:
     """Consecutive layers of one width."""
 
     layers: int
-    times: float  # their width, and what a dense layer adds, in units of the first stage's
+    times: float  # their width, and the channels that a dense layer adds, in units of the first stage's
     kernel: int
 
     def __post_init__(self) -> None:
@@ -190,7 +190,7 @@ class Encoder(nn.Module):
         real = mask.unsqueeze(-1)
         # The gradients of the layers are scaled, those of source embeddings are not (Gehring et al. 2017, 3.4).
         h = self.first(g if self.parts else scale_gradient(g, self.scaling))
-        made, parts = [], [h]  # of a residual stack all layers; of a dense one what the next layer sees, newest first
+        made, parts = [], [h]  # all layers of a residual stack; the next layer's inputs of a dense one, newest first
         for conv, added, dense in zip(self.convs, self.residuals, self.dense, strict=True):
             gated = cast(GatedConv, conv)
             new = gated(h * real, (gated.kernel - 1) // 2)
@@ -273,7 +273,7 @@ class ConvDecoder(Decoder[Encoded, Memory, State]):
         h, windows, attentions = self.first(g), [], []
         for k, conv in enumerate(self.convs):
             u, window = cast(GatedConv, conv).step(h, state.windows[k])
-            # A sentence's hypotheses are to its attention what the words of a target sentence are in training.
+            # The hypotheses of a sentence are queries like the words of a target sentence in training.
             a, weights = self.attentions[k](*(x.unflatten(0, (len(memory.mask), -1)) for x in (u, g)), memory)
             h = self.join(k, h, u, a.flatten(0, 1))
             windows.append(window)

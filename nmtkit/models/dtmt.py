@@ -1,16 +1,16 @@
 """DTMT: deep transition between the states of consecutive words, and the shallow RNMT it starts from.
 
 Meng and Zhang 2019, "DTMT: A novel deep transition architecture for neural machine translation" (AAAI). A module is
-one cell that takes the input (GRU, LAU, or their L-GRU with a gated linear path) followed by T T-GRUs, which take
+one cell that reads the input (GRU, LAU, or their L-GRU with a gated linear path) followed by T T-GRUs, which read
 only the state. There is one for each direction of the encoder, one in the decoder that computes the query of a
-multi-head additive attention, and one that takes the context. With T = 0 this is ShallowRNMT.
+multi-head additive attention, and one that reads the context. With T = 0 this is ShallowRNMT.
 
-The reset gate acts after the product (eqs. 7, 11 and 15), and layer normalisation is on the gates alone ("Advanced
-Techniques"). Where the paper is silent, as in the authors' release: it is a gate's sum that is normalised; the
-candidate's bias stands inside the reset product; 16 heads share one v; embeddings have a learned bias; the first
-previous word is a zero vector without position; the context stays 2H wide and has its own output map, without which the
-printed parameter counts are not met. Our choices: an ablated module is one GRU; without layer normalisation every gate
-has a bias.
+The reset gate is applied after the product (eqs. 7, 11 and 15), and layer normalisation to the gates only ("Advanced
+Techniques"). Where the paper is silent, this follows the authors' release: the sum of a gate is normalised; the
+candidate's bias is inside the reset product; 16 heads share one v; embeddings have a learned bias; the first
+previous word is a zero vector without position; the context stays 2H wide and has its own output map, without which
+the parameter counts would not be the printed ones. Our choices: an ablated module is one GRU; without layer
+normalisation every gate has a bias.
 
 Loss and gradients equal those of the authors' code (fandongmeng/DTMT_InDec and StackedDTMT), see ``tests/README.md``.
 """
@@ -48,11 +48,11 @@ class Config:
     width: int  # of every state
     embedding: int
     heads: int  # of the attention; 16 in the release, unstated in the paper
-    layer_norm: bool  # of the "advanced techniques" that Table 5 takes away: this, heads and positions
+    layer_norm: bool  # of the "advanced techniques" that Table 5 removes: this, heads and positions
     positions: bool  # sinusoids added to source and target words (Table 6)
     embedding_dropout: float
     candidate_dropout: float  # on the candidate state of every cell
-    dropout: float  # on what the output layer sees
+    dropout: float  # on the input of the output layer
 
     def __post_init__(self) -> None:
         require_counts(0, self, "transitions")
@@ -74,7 +74,7 @@ class Gates(nn.Module):
 
 
 def _state_weight(width: int, parts: int) -> nn.Parameter:
-    """An orthogonal matrix (H, H) for each part, side by side."""
+    """Concatenated orthogonal matrices (H, H), one for each part."""
     blocks = [nn.init.orthogonal_(torch.empty(width, width)) for _ in range(parts)]
     return nn.Parameter(torch.cat(blocks, dim=1))
 
@@ -264,7 +264,7 @@ class TransitionDecoder(Decoder[Tensor, Memory, State]):
     def words(self, y: Tensor, step: Tensor) -> Tensor:
         """The previous words y (..., E) with positions and dropout, after ``step`` (...) words.
 
-        A word is given its own position, so that the zero vector before the first word has none.
+        A word has its own position, so the zero vector before the first word has none.
         """
         if self.positions:
             y = y + _position(step - 1, y.shape[-1]) * (step > 0).unsqueeze(-1)

@@ -1,11 +1,11 @@
-"""RNNsearch: the recurrent model with soft attention from which all later papers start.
+"""RNNsearch: the recurrent model with soft attention on which all later papers build.
 
 Bahdanau, Cho and Bengio 2015, "Neural machine translation by jointly learning to align and translate".
 A bidirectional GRU reads the source; at each target word a one-layer network scores every source position
 against the decoder's previous state, and their weighted mean enters the GRU and a maxout output layer
-(appendix A). The readout sees the state *before* the step, as A.2.2 prints it.
+(appendix A). The readout reads the state *before* the step, as printed in A.2.2.
 
-Beyond the paper: dropout (0 there) on embeddings and readout, which small corpora need.
+Beyond the paper: dropout on embeddings and readout (0 in the paper), which small corpora need.
 """
 
 from dataclasses import dataclass

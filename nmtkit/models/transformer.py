@@ -1,12 +1,11 @@
-"""The Transformer, with which all later papers compare: attention within each side and between them.
+"""The Transformer, the baseline of all later papers: attention within each side and between them.
 
-Vaswani et al. 2017, "Attention is all you need" (NIPS), and the form in which the layer normalisation stands before
-each sublayer instead of after its sum (He et al. 2016; Wang et al. 2019), with another one after the last layer.
+Vaswani et al. 2017, "Attention is all you need" (NIPS), and the variant with layer normalisation before each sublayer
+instead of after its sum (He et al. 2016; Wang et al. 2019), and once more after the last layer.
 
 As in the authors' code, attention has no biases, linear layers start from Glorot's uniform values, sines and cosines
-are not interleaved, and a zero vector stands before the first word. The attention weights that are reported are the
-last layer's, averaged over its heads (our choice). What differs in Marian and in transformers is
-a setting.
+are not interleaved, and the first word is preceded by a zero vector. The reported attention weights are the last
+layer's, averaged over its heads (our choice). Differences in Marian and transformers are settings.
 """
 
 import math
@@ -35,7 +34,7 @@ class Config:
     heads: int  # h
     norm: Literal["post", "pre"]  # post: the paper's, LN(x + sublayer(x)); pre: x + sublayer(LN(x))
     tied: Literal["all", "target", "none"]  # source, target and softmax have one table (3.4), the last two, or three
-    dropout: float  # P_drop, on embeddings with their positions and on what each sublayer adds
+    dropout: float  # P_drop, on embeddings with their positions and on the output of each sublayer
     # Of Marian's Transformers and so OPUS-MT's (src/models/transformer.h), which have swish, biases, and 1e-6:
     activation: Literal["relu", "swish"] = "relu"  # of the feed-forward network; swish is x sigma(x)
     attention_bias: bool = False  # in the four linear maps of attention
@@ -106,12 +105,12 @@ class Sublayer(nn.Module):
         self.norm = nn.LayerNorm(config.width, config.norm_epsilon)
 
     def enter(self, x: Tensor) -> Tensor:
-        """The input of the sublayer: x (..., D), normalised if the normalisation stands before it."""
+        """The input of the sublayer: x (..., D), normalised with pre-normalisation."""
         normed: Tensor = self.norm(x) if self.pre else x
         return normed
 
     def leave(self, x: Tensor, output: Tensor) -> Tensor:
-        """The sum of x (..., D) and the sublayer's output (..., D), normalised if the normalisation stands after it."""
+        """The sum of x (..., D) and the sublayer's output (..., D), normalised with post-normalisation."""
         total = x + dropout(output, self.dropout, self.training)
         return total if self.pre else self.norm(total)
 
@@ -167,7 +166,7 @@ class DecoderLayer(nn.Module):
     def attend_self(self, x: Tensor, cache: KVCache, mask: Tensor | None) -> tuple[Tensor, KVCache]:
         """Self-attention of words x (N, T, D), which follow those in ``cache`` (N, C, D): x and the longer cache.
 
-        mask (T, C + T) is True where a word attends; None stands for everywhere.
+        mask (T, C + T) is True where a word attends; None: everywhere.
         """
         h, own = self.around_self.enter(x), self.self_attention
         cache = KVCache(torch.cat([cache.keys, own.key(h)], dim=1), torch.cat([cache.values, own.value(h)], dim=1))
@@ -183,7 +182,7 @@ class DecoderLayer(nn.Module):
 
 
 def _last_norm(config: Config) -> nn.Module:
-    """The normalisation of what the last layer gives, which with pre-normalisation is a bare sum."""
+    """The normalisation of the last layer's output, which with pre-normalisation is not normalised."""
     return nn.LayerNorm(config.width, config.norm_epsilon) if config.norm == "pre" else nn.Identity()
 
 

@@ -19,7 +19,7 @@ SMALL = 2**14  # elements of a weight
 
 
 class Converted(Protocol):
-    """A matrix (D, E) in a form of its own."""
+    """A matrix (D, E) in a special format."""
 
     def product(self, rows: Tensor) -> Tensor:
         """Rows (..., D) times this matrix -> (..., E), and the bias that it was converted with, if any."""

@@ -23,7 +23,7 @@ SHORT = 16  # a shorter sentence counts as this many tokens, because the output 
 
 
 class Targets(NamedTuple):
-    """What is asked of the target words of each sentence."""
+    """Restrictions on the target words of each sentence."""
 
     shortlists: Shortlists | None = None  # which words a batch may use, besides those of prefixes and terms
     constraints: Constraints | None = None  # which terms a translation must contain

@@ -1,8 +1,8 @@
 """Constrained search: terms that a translation must contain, by dynamic beam allocation (Post and Vilar 2018, NAACL).
 
 The hypotheses of a sentence are divided into banks by the number of words that their terms still need, and every bank
-has a share of the beam. An automaton (the shift-and algorithm of Baeza-Yates and Gonnet 1992) says what a hypothesis
-contains, so that it does not matter whether the model chose the words of a term or search proposed them.
+has a share of the beam. An automaton (the shift-and algorithm of Baeza-Yates and Gonnet 1992) tracks the terms that a
+hypothesis contains, whether the model chose their words or search proposed them.
 """
 
 from collections import defaultdict
@@ -50,8 +50,7 @@ class Edges:
 
 
 class Automaton:
-    """What of the terms of one sentence a hypothesis contains, from one word to the next.
-
+    """The automaton of one sentence's terms: what a hypothesis contains of them, updated with each word.
     Each form has as many places as ids, then one for the beginning of the next word if ids may continue a word, then
     the place that says that the form is complete.
     """
@@ -108,9 +107,9 @@ class Automaton:
         return moved & ~self._complete | begins | (self._initial if word in self._edges.final else 0), contained
 
     def left(self, state: State) -> tuple[int, int]:
-        """How many words a hypothesis needs, at most and at least, for the terms that it lacks; EOS may follow 0.
+        """The maximum and minimum number of words that a hypothesis needs for missing terms; EOS may follow 0.
 
-        At most: one term after the other. At least: as if all of them had their words in common.
+        Maximum: one term after the other. Minimum: as if all terms shared their words.
         """
         found = self._left.get(state)
         if found is None:
@@ -125,7 +124,7 @@ class Automaton:
         return found
 
     def proposed(self, state: State) -> list[int]:
-        """The words that would bring the terms that are still missing further."""
+        """The words that would begin or continue a missing term."""
         found = self._proposed.get(state)
         if found is None:
             missing = sum(places for places, _, _ in self._missing(state))
@@ -172,7 +171,7 @@ class Constraints:
 
 
 class Tracked(NamedTuple):
-    """What the hypotheses of a batch contain."""
+    """The terms that the hypotheses of a batch contain."""
 
     automata: Sequence[Automaton]  # (B,)
     states: Sequence[State]  # (N,)
@@ -191,7 +190,7 @@ class Tracked(NamedTuple):
         return Tracked(automata, states, [self.rooms[i] - 1 for i in kept])
 
     def proposed(self) -> Integers:
-        """The words (N, M) that would bring missing terms further; PAD where a row has fewer than M."""
+        """The words (N, M) that would begin or continue missing terms; PAD where a row has fewer than M."""
         rows = zip(_each(self.automata, len(self.states)), self.states, strict=True)
         words = [automaton.proposed(state) for automaton, state in rows]
         longest = max(map(len, words))
@@ -205,8 +204,8 @@ class Tracked(NamedTuple):
         log_probs and words: (R, C) of its rows. ended: whether a hypothesis is finished, so that none is needed that
         cannot contain the terms.
 
-        Every bank has the same share of the slots; what it does not need is the others'. If there are more banks than
-        slots, a bank is the further ahead the likelier its best hypothesis is, and a word still needed is worth
+        Every bank has the same share of the slots; unused slots go to the others. If there are more banks than
+        slots, they are ranked by the log P of their best hypothesis and the words that it still needs, each worth
         ``-WORD``.
         """
         automaton, room, (rows, columns) = self.automata[i], self.rooms[i], log_probs.shape

@@ -1,4 +1,4 @@
-"""Ancestral sampling: translations drawn word by word from a Scorer's distribution."""
+"""Ancestral sampling: translations sampled word by word from a Scorer's distribution."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The protocol of whatever search can use: a model, an ensemble, or a table in a test."""
+"""The protocol between search and a model, an ensemble, or a table in a test."""
 
 from typing import Protocol
 

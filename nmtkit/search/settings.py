@@ -11,8 +11,8 @@ from nmtkit.options import Option, mistake, option
 LengthPenalty = Literal["none", "avg", "gnmt", "power"]
 Stop = Literal["all", "bound", "first"]
 
-HORIZON = 3  # words by which stop: bound lets a living hypothesis grow
-SEARCH = "Search"  # of the help
+HORIZON = 3  # words by which a living hypothesis may grow with ``stop: bound``
+SEARCH = "Search"  # group of the help
 
 
 # fmt: off

@@ -43,7 +43,7 @@ class Files:
     """The translated files that wait for their download, in memory."""
 
     def __init__(self) -> None:
-        self._waiting = dict[str, _File]()  # oldest first, by what their addresses begin with, which cannot be guessed
+        self._waiting = dict[str, _File]()  # oldest first, by the secret part of their addresses
         self._one = asyncio.Lock()  # one document at a time is read or written: that takes memory
 
     async def translate(self, service: Service, http: HttpRequest) -> Response:

@@ -167,7 +167,7 @@ async def _translated_text(
 async def _translated_html(
     service: Service, http: HttpRequest, model: Description, request: Request, texts: Sequence[str]
 ) -> list[list[str]]:
-    """The same for pages and fragments of HTML, with their markup around the words that it belongs to."""
+    """The same for pages and fragments of HTML, with their markup around the right words."""
     pages = [Html(text.encode()) for text in texts]
     service.check_number(sum(count_lines(segment.text) for page in pages for segment in page.segments))
     plans = [plan(page.segments, model.source, model.target, model.stand_ins, split=service.split) for page in pages]

@@ -1,4 +1,4 @@
-"""What all endpoints share: translators, engine, limits, and reading and checking of requests."""
+"""Shared by all endpoints: translators, engine, limits, and reading and checking of requests."""
 
 import asyncio
 import hmac

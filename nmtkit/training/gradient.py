@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 class Sums(NamedTuple):
     """Figures of an update, which a GPU may still be computing; ``read`` waits for them."""
 
-    loss: Tensor  # () float64, what is minimised, summed over this process's micro-batches
+    loss: Tensor  # () float64, the training loss, summed over this process's micro-batches
     nll: Tensor  # () float64, negative log-likelihood in nats
     tokens: int  # target words of the global batch, end-of-sentence marks included
     divisor: int  # of the loss: the tokens or the sentences

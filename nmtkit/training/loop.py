@@ -1,6 +1,6 @@
 """Training: one function from the first batch to the last checkpoint.
 
-Of many processes each makes every update with its share of the batch, and the first one alone writes files.
+Each process makes every update with its share of the batch, and only the first one writes files.
 """
 
 import logging

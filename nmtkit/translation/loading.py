@@ -119,7 +119,7 @@ def _check_combination(models: int, combine: Combine | None, weights: Sequence[f
 
 
 def _together(scorers: Sequence[Scorer], reads: Sequence[int], weights: Sequence[float], combine: Combine) -> Scorer:
-    """The ensemble of several members, with the arguments of ``Ensemble``; a single member as it is."""
+    """The ensemble of several members, with the arguments of ``Ensemble``; a single member unchanged."""
     return scorers[0] if len(scorers) == 1 else Ensemble(scorers, reads, weights, combine)
 
 

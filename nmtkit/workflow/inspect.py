@@ -40,7 +40,7 @@ class InspectOptions:
 
 @dataclass(frozen=True)
 class FlowOptions(InspectOptions):
-    """The options of ``gradient_flows``: those of ``inspect``, and configurations to compare."""
+    """The options of ``gradient_flows``: those of ``inspect``, and changed configurations to compare."""
 
     _: KW_ONLY
     compare: Sequence[str] = option((), Option(

@@ -102,8 +102,8 @@ train = by_keyword(TrainOptions, run)
 def _remedy(model: str | None) -> str:
     """Advice for a plan that can hardly work."""
     if model is None or model.endswith("-small"):
-        return "with little text, use more epochs, smaller batches and a smaller model"
-    return f"`nmtkit train --model {model}-small` is for little text"
+        return "with a small corpus, use more epochs, smaller batches and a smaller model"
+    return f"`nmtkit train --model {model}-small` is for small corpora"
 
 
 def plan(options: TrainOptions) -> "Experiment":

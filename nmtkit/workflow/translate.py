@@ -54,7 +54,7 @@ class TranslateOptions:
     precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION.within(SPEED))
     device: str = option("auto", DEVICE.within(SPEED))
     keep: Sequence[str] = option((), Option(
-        "Copy what matches this regular expression as it is; may be repeated. In documents, placeholders such as "
+        "Copy text that matches this regular expression; may be repeated. In documents, placeholders such as "
         "{name} and %1$s, URLs and e-mail addresses are always copied.", DOCUMENTS, metavar="REGEX"))
     columns: Sequence[str] = option((), Option(
         "Column of a table (csv, tsv) to translate, by its name or number; may be repeated.", DOCUMENTS))

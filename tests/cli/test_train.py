@@ -161,10 +161,10 @@ PLAN = "this plan can hardly work: only 10 updates; fewer than 1,000 are rarely 
 def test_a_plan_that_can_hardly_work_is_told_once_with_what_would(prepared: Path, nmtkit: Nmtkit) -> None:
     begun = nmtkit(*TRAIN, "--max-updates", 1)
     assert "this plan can hardly work: only 1 updates" in begun.err
-    assert "; `nmtkit train --model rnnsearch-small` is for little text\n" in begun.err
+    assert "; `nmtkit train --model rnnsearch-small` is for small corpora\n" in begun.err
     assert "hardly" not in nmtkit(*TRAIN).err  # a run that goes on has been told
     alone = [*TRAIN[:2], "rnnsearch-small", *TRAIN[3:], "-o", "other"]
-    remedy = "with little text, use more epochs, smaller batches and a smaller model"
+    remedy = "with a small corpus, use more epochs, smaller batches and a smaller model"
     assert PLAN + remedy in nmtkit(*alone).err
     plan = nmtkit("doctor", "-s", "en", "--model", "deep-att").out
     assert re.search(r"^data: deep-att: only 7 updates; fewer than 1,000 are rarely enough$", plan, re.M)
