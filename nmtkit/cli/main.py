@@ -119,7 +119,7 @@ OPTIONS = {
 def in_options(message: str, words: Sequence[str]) -> str:
     """A message of the library with the options of the command (--n-best) in place of arguments (`n_best`).
 
-    words: what was typed after nmtkit. Arguments without an option are not replaced.
+    words: the command line after nmtkit. Arguments without an option are not replaced.
     """
     if "`" not in message:  # like most log lines; building the commands is slow
         return message

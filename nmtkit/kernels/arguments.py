@@ -27,7 +27,7 @@ class Argument(NamedTuple):
 
 
 LOW = Argument("any", (torch.float32, torch.bfloat16), "low")
-X = LOW._replace(flag="x_low")  # an input with a dtype of its own
+X = LOW._replace(flag="x_low")  # an input with its own dtype
 FLOAT = Argument("float", (torch.float32,))
 DOUBLE = Argument("double", (torch.float64,))
 BFLOAT16 = Argument("uint16_t", (torch.bfloat16,))

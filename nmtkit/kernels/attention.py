@@ -1,4 +1,4 @@
-"""Additive attention in training, a kernel each for forward and backward; ``ops/attention.py`` has the plain form."""
+"""Additive attention in training, one kernel each for forward and backward; ``ops/attention.py`` has plain versions."""
 
 import torch
 from torch import Tensor

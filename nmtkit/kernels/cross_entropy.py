@@ -1,4 +1,4 @@
-"""The loss of logits and its gradient in one kernel; ``ops/cross_entropy.py`` has the plain form."""
+"""The loss of logits and its gradient in one kernel; ``ops/cross_entropy.py`` has the plain version."""
 
 import torch
 from torch import Tensor

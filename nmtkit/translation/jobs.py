@@ -76,7 +76,7 @@ class Job:
 @lru_cache(maxsize=1)
 def translator_of(models: Models) -> Translator:
     """The translator of this process, loaded once. Raises UserError for models that cannot be used."""
-    if multiprocessing.parent_process():  # a worker, which has a core of its own
+    if multiprocessing.parent_process():  # a worker, which has its own core
         torch.set_num_threads(1)
     memory.keep()
     with processes.loading():

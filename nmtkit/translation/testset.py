@@ -49,7 +49,7 @@ class Translated:
 
 
 def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
-    """The lines of texts that correspond: of files, or as they are given.
+    """The lines of texts that correspond: those of files, or given lines.
 
     Raises UserError for one that is empty, or of another length, with the file and both numbers of lines; and where
     two are standard input.
@@ -133,7 +133,7 @@ def translate_held_out(
     if keep:
         _keep(texts, hyp_path)
 
-    # BLEU on tokens compares what the model wrote with references in the model's own words, BPE undone.
+    # Tokenised BLEU compares the model's output with references in the model's own words, BPE undone.
     reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
     ref_words = [[writer.truecase(writer.tokenize(line)) for line in ref] for ref in refs]
     pairs = [  # cross-entropy is that of the first reference
@@ -160,7 +160,7 @@ def translate_held_out(
 
 
 def _unknown(translations: Sequence[Translation]) -> UnknownWords:
-    """What became of the unknown words of the translations; where they were not to be replaced, they were left."""
+    """The unknown words of the translations by kind of replacement; without replacement, all were left."""
     counts = [
         translation.unknown or (0, 0, sum(token in UNKNOWN for token in translation.tokens))
         for translation in translations

@@ -35,7 +35,7 @@ class UnknownWords:
         written: list[str],
         origin: UnkOrigin | None,
     ) -> tuple[list[str], list[Replacement]]:
-        """The tokens (T,) with the unknown words replaced, and what became of each.
+        """The tokens (T,) with the unknown words replaced, and each replacement.
 
         fixed: positions of prefixes and terms, which no name replaces. attention: (T + 1, S + 1), if the model has it.
         source: tokens (S,); written: surface words. origin: as ``Request.unk_origin``.

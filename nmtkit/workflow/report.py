@@ -158,7 +158,7 @@ def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> 
 
 
 def _numbers(lines: str | Sequence[int], sentences: int) -> list[int]:
-    """Numbers of sentences, which may be text with commas. Raises UserError for anything else."""
+    """Numbers of sentences, which may be comma-separated text. Raises UserError for anything else."""
     lines = lines if isinstance(lines, str) else ",".join(map(str, lines))
     numbers = [int(part) if re.fullmatch(" *[0-9]{1,9} *", part) else 0 for part in lines.split(",")]
     if not all(1 <= number <= sentences for number in numbers):

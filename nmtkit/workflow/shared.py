@@ -64,7 +64,7 @@ def nested_settings(settings: Settings) -> dict[str, Any]:
 
 
 def numbers(name: str, given: str | Sequence[float], what: str) -> tuple[float, ...]:
-    """Numbers from a sequence or from text with commas.
+    """Numbers from a sequence or from comma-separated text.
 
     Raises UserError that the argument ``name`` must be ``what``.
     """

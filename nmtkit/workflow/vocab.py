@@ -38,10 +38,10 @@ class VocabOptions:
 
 
 def make_vocabularies(options: VocabOptions) -> "VocabReport":
-    """Make vocabularies from the training text, and encode the data folder for training: ``nmtkit vocab``.
+    """Build vocabularies from the training text, and encode the data folder for training: ``nmtkit vocab``.
 
     src_size, tgt_size: sizes with the four symbols; None: all words. min_count: the minimum count of a word. joint: one
-    vocabulary for both sides. unkpos: replace unknown target words by symbols that point to source words. src_from,
+    vocabulary for both sides. unkpos: replace unknown target words with symbols that point to source words. src_from,
     tgt_from: vocabularies whose words are used instead. jobs: see ``prep``. The report has the vocabularies and their
     coverage; it can be printed. Raises UserError for a folder that ``prep`` did not make, for sizes that are too small,
     and for arguments that exclude each other.
