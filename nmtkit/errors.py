@@ -11,7 +11,7 @@ class UserError(Exception):
 
 
 def refuse_string(name: str, texts: Any) -> None:
-    """Raise UserError if ``texts``, which should be several, is a string: its letters would be taken for them."""
+    """Raise UserError if ``texts``, which should be several, is a string, whose letters would be the texts."""
     if isinstance(texts, str):
         raise UserError(f"`{name}`: a single text, where several are expected; put it into a list")
 

@@ -74,7 +74,10 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
     typed = _typed(hint)
     names = shown.names.split()
     if not any(each.startswith("--") for each in names):
-        names.insert(0, f"--{name.replace('_', '-')}")
+        plain = name.replace("_", "-")
+        # A flag that is on, or decided elsewhere, if it is left out can also be switched off.
+        switch = bool in (typed, *get_args(typed)) and default is not False
+        names.insert(0, f"--{plain}/--no-{plain}" if switch else f"--{plain}")
     about: dict[str, Any] = {
         "help": shown.help, "metavar": shown.metavar, "autocompletion": shown.complete,
         "rich_help_panel": shown.group or None, "min": shown.at_least,

@@ -172,6 +172,7 @@ class Translator:
         search = partial(self._searched, written[0], read, wanted or [[] for _ in lines])
         if request.mbr is None:
             return search(request)
+        # Minimum Bayes risk decoding: the beam's hypotheses, ranked by their utility against the samples.
         n = request.n_best or 1
         found = search(replace(request, n_best=max(n, request.search(self.search).beam_size)))
         samples = search(request.samples())

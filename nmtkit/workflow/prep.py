@@ -63,8 +63,7 @@ class PrepOptions:
     escape: bool = option(False, Option("Escape special characters (&apos;), like Moses.", TOKENS))
     normalize: bool | None = option(None, Option(
         "Normalise punctuation like Moses: typographic quotes and dashes become plain ones, also in "
-        "translations.  [default: yes for the tokenizers moses and characters]", TOKENS,
-        names="--normalize/--no-normalize"))
+        "translations.  [default: yes for the tokenizers moses and characters]", TOKENS))
     lowercase: bool = option(False, Option("Lower-case all text.", TOKENS))
     mask_placeholders: bool = option(False, Option(
         "Replace {name}, %s, URLs and other placeholders found on both sides of a training pair with special words; "

@@ -95,7 +95,6 @@ def translate_windows(
     Ignores ``options.keep`` and ``options.columns``. Raises UserError, before it returns, for models that cannot be
     used, or not for this request.
     """
-    refuse_string("lines", lines)
     with loading():
         # Importing torch takes seconds.
         from nmtkit.translation.jobs import Job, answers, processes_for, translator_of
@@ -116,9 +115,10 @@ def translate_windows(
 def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     """``translate_windows`` that copies text that matches a pattern of ``options.keep``.
 
-    Raises UserError for an invalid pattern, for patterns together with given targets or tokenised lines, and for
-    ``options.columns``.
+    Raises UserError for a string as ``options.lines``, for an invalid pattern, for patterns together with given targets
+    or tokenised lines, and for ``options.columns``.
     """
+    refuse_string("lines", options.lines)
     if options.columns:
         raise UserError("`columns`: is for documents (csv, tsv), not for lines of text; leave it out")
     if options.keep:

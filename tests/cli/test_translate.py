@@ -95,6 +95,15 @@ def test_no_line_is_lost_split_or_moved(filtered: Callable[..., Any], lines: lis
     assert "\r" not in out
 
 
+def test_the_unknown_word_and_narrowing_beams_can_be_switched_off(filtered: Callable[..., Any]) -> None:
+    allowed, forbidden = (filtered(b"b \xc3\xa9 c\n", option) for option in ("--unk", "--no-unk"))
+    assert "<unk>" in allowed.out
+    assert "<unk>" not in forbidden.out
+    assert forbidden.out.strip()
+    assert forbidden.status == 0
+    assert filtered(b"a\n", "--no-narrowing") == filtered(b"a\n", "--narrowing") == (0, "a\n", "")
+
+
 def test_a_line_that_is_not_utf8_is_translated_and_reported(filtered: Callable[..., Any]) -> None:
     status, out, err = filtered(b"a\nb \xe9 c\nd\n")
     assert (status, out) == (0, "a\nb <unk> c\nd\n")

@@ -108,6 +108,8 @@ def test_a_text_is_translated_by_many_processes_as_by_one(made: Path) -> None:
     assert best.text.startswith("vieux")
     with pytest.raises(UserError, match=r"^`lines`: a single text, where several are expected; put it into a list$"):
         nmtkit.translate("cat")
+    with pytest.raises(UserError, match=r"^`lines`: a single text"):
+        nmtkit.translate("cat", keep=["c.t"])
     with pytest.raises(UserError, match=r"^`max_len_a`: expected a number, found str '1'$"):
         nmtkit.Request(max_len_a="1")  # type: ignore[arg-type]
 
