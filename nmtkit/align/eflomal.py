@@ -13,7 +13,7 @@ _PROGRAM = "eflomal-align"
 
 
 def align_with_eflomal(src: Path, tgt: Path, forward: Path, reverse: Path) -> None:
-    """Align two parallel files of words into a Pharaoh file for each direction.
+    """Align two parallel tokenised files, and write a Pharaoh file for each direction.
 
     eflomal samples, so results vary slightly between runs; it ignores case and skips lines of more than 1,024 words.
     Raises UserError if it is not installed or fails.

@@ -27,7 +27,7 @@ def count_links(src: Sequence[str], tgt: Sequence[str], links: Iterable[Link]) -
 
 def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
     """Write the pairs with more than ``threshold`` links, best first for each word; return their number."""
-    # Over all links, so that probabilities do not depend on the threshold.
+    # Totals count all links, so that probabilities do not depend on the threshold.
     totals: Counter[str] = Counter()
     for (src, _), count in counts.items():
         totals[src] += count
@@ -39,12 +39,12 @@ def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:
 
 
 def load_translations(path: Path, most: int) -> dict[str, dict[str, float]]:
-    """The ``most`` best translations of each source word with their probabilities. Raises UserError for other lines."""
+    """The ``most`` best translations of each source word and their probabilities. Raises UserError for bad lines."""
     entries: dict[str, list[tuple[float, str]]] = {}
     for number, line in enumerate(read_lines(path), 1):
         try:
             src, tgt, probability, count = line.split("\t")
-            # Neither word may be empty or contain white space.
+            # Each side is one word, neither empty nor with white space.
             if [src, tgt] != f"{src} {tgt}".split() or not 0 < float(probability) <= 1 or int(count) < 1:
                 raise ValueError
         except ValueError:

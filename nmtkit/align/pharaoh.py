@@ -1,4 +1,4 @@
-"""Word alignments in Pharaoh format: a line per sentence pair with links ``source-target``, from 0 ("0-0 1-2")."""
+"""Word alignments in Pharaoh format: one line per sentence pair with links ``source-target``, from 0 ("0-0 1-2")."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -28,12 +28,12 @@ def format_links(links: Iterable[Link]) -> str:
 
 
 def parse_links(line: str, path: Path | str, number: int) -> list[Link]:
-    """The links of line ``number`` of ``path``. Raises UserError for anything else."""
+    """The links of line ``number`` of ``path``. Raises UserError for invalid ones."""
     return _parsed(_LINK, line.split(), path, number, "links source-target counted from 0, as 0-0 1-2")
 
 
 def _parsed(link: re.Pattern[str], texts: list[str], path: Path | str, number: int, expected: str) -> list[Link]:
-    """The links in ``texts``. Raises UserError for anything else."""
+    """The links in ``texts``. Raises UserError for invalid ones."""
     links = []
     for text in texts:
         match = link.fullmatch(text)
@@ -52,13 +52,13 @@ def check_links(links: Iterable[Link], src: int, tgt: int, path: Path | str, num
 
 
 def read_alignment(path: Path) -> Iterator[list[Link]]:
-    """The links of each sentence pair. Raises UserError for a line with anything else."""
+    """The links of each sentence pair. Raises UserError for an invalid line."""
     for number, line in enumerate(read_lines(path), 1):
         yield parse_links(line, path, number)
 
 
 def read_gold(path: Path) -> Iterator[Gold]:
-    """The gold links of each pair: ``1-2`` is sure, ``1p2`` possible. Raises UserError for anything else."""
+    """The gold links of each pair: ``1-2`` is sure, ``1p2`` possible. Raises UserError for an invalid line."""
     for number, line in enumerate(read_lines(path), 1):
         texts = line.split()
         links = _parsed(_GOLD_LINK, texts, path, number, "sure links as 1-2 and possible ones as 1p2")

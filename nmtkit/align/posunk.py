@@ -1,7 +1,7 @@
 """Unknown words: their source positions and replacements (PosUnk, Luong et al. 2015).
 
-An unknown target word at position j aligned to the source word at i is ``unkpos_d`` with d = j - i if |d| <= 7, else
-``unkpos_null``. Positions are in words.
+An unknown target word at position j aligned to the source word at position i becomes ``unkpos_d`` with d = j - i if
+|d| <= 7, else ``unkpos_null``. Positions count words.
 """
 
 import math
@@ -24,7 +24,7 @@ _DISTANCES = {spelling: d for d, spelling in enumerate(UNKPOS[:-1], -FARTHEST)}
 _NULL = UNKPOS[-1]
 
 LEAST = 0.02  # minimum attention weight for a source word to be a candidate
-_LEAST_WEIGHT = 0.055  # minimum weight of a source word, because links to known words only may be wrong
+_LEAST_WEIGHT = 0.055  # minimum weight of a source word, because links to known words may all be wrong
 _NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance from an explicit position
 
 _SENTENCE_END = frozenset(".?!")
@@ -46,7 +46,7 @@ class Replacement(NamedTuple):
     """The replacement of one unknown word."""
 
     target: int  # position
-    source: int | None  # position of its source word; None: there is none, and <unk> is left
+    source: int | None  # position of its source word; None if there is none and <unk> is left
     translated: bool  # by the lexicon; otherwise copied
 
 
@@ -58,7 +58,7 @@ def counts(replacements: Iterable[Replacement]) -> Unknown:
 
 
 def nearest(links: Iterable[Link]) -> dict[int, int]:
-    """One source word for each linked target word: the nearest position, the left one of a tie (our choice)."""
+    """One source word for each linked target word: the nearest one, on a tie the left one (our choice)."""
     # The last entry of a key wins, so the nearest comes last.
     return dict(sorted(((t, s) for s, t in links), key=lambda link: (-abs(link[0] - link[1]), -link[1])))
 
@@ -77,10 +77,10 @@ def replace_unknown(
     written: Sequence[str],
     lexicon: Mapping[str, str],
 ) -> tuple[list[str], list[Replacement]]:
-    """Replace each unknown word of ``target`` by the lexicon's translation of its source word, else by a copy of it.
+    """Replace each unknown word of ``target`` with the lexicon's translation of its source word, else with a copy.
 
-    The papers' rule: the source position is that of ``unkpos_d``, or of a link for ``<unk>``, which stays if it has
-    none. read: source words as in the lexicon; written: as the user typed them.
+    The papers' rule: ``unkpos_d`` gives the source position, or a link for ``<unk>``, which stays if it has no link.
+    read: source words as in the lexicon; written: as the user typed them.
     """
     named = _named(target, links, len(read))
     entries = {s: lexicon[read[s]] for s in named.values() if read[s] in lexicon}
@@ -92,19 +92,19 @@ def replace_unknown(
 class Matcher:
     """Replaces unknown words like ``replace_unknown``, but matches them to plausible source words.
 
-    A source word whose translation is a known target word is not plausible: the model would have written that. (The
-    attention of a recurrent encoder is often off by one word.) Only if no other source word is left, it is matched too,
-    weighted by the share of its links to unknown words. Numbers and addresses are copied. The first word of a source
-    sentence is looked up in lower case if the lexicon lacks it.
+    A source word whose translation is in the target vocabulary is not plausible: the model would have produced that
+    translation. (The attention of a recurrent encoder is often off by one word.) It is matched only if no other source
+    word is left, weighted by the share of its links to unknown words. Numbers and addresses are copied. The first word
+    of a source sentence is looked up in lower case if the lexicon lacks it.
     """
 
     lexicon: Lexicon
-    known: Container[str]  # target words
+    known: Container[str]  # the target vocabulary
     capitals: bool  # target sentences begin with a capital, so translations there get one
 
     @cached_property
     def _explained(self) -> Set[str]:
-        """The source words whose best translation is known."""
+        """The source words whose best translation is in the vocabulary."""
         return {word for word, translation in self.lexicon.best.items() if (translation or word) in self.known}
 
     @cached_property
@@ -129,18 +129,18 @@ class Matcher:
     ) -> tuple[list[str], list[Replacement]]:
         """``target`` with its unknown words replaced. links, read and written: as in ``replace_unknown``.
 
-        looks: attention weights (S + 1,) of unknown words by target position, the end-of-sentence mark last. Other
-        unknown words have positions from symbols of ``UNKPOS`` or ``links``.
+        looks: attention weights (S + 1,) of unknown words by target position, that of EOS last. Other unknown words
+        get their source positions from symbols of ``UNKPOS`` or from ``links``.
         """
         # Runs for every line, so most words cost one set or dictionary lookup.
         best, explained, known = self.lexicon.best, self._explained, self.known
         unknown = [t for t, word in enumerate(target) if word in UNKNOWN]
-        # Those whose best translation is not known.
+        # Source words whose best translation is not in the vocabulary.
         free = [
             s for s, word in enumerate(read)
             if word not in explained and (best.get(self._key(read, s)) or word) not in known
         ]  # fmt: skip
-        # Given a position instead of attention, only its neighbourhood is searched.
+        # With a position instead of attention, only its neighbourhood is searched.
         nearby = looks if len(looks) == len(unknown) else nearness(target, links, len(read)) | dict(looks)
         origins = match(nearby, dict.fromkeys(free, 1.0))
         if len(origins) < len(unknown):
@@ -195,12 +195,13 @@ def respelled(
     split: Sequence[bool],
     lexicon: Lexicon,
 ) -> dict[int, tuple[int, int]]:
-    """Names of a source (S words) that a subword model may misspell, with the target range (end excluded) to copy to.
+    """Names of a source (S words) that a subword model may misspell, with the target range (end excluded) to replace.
 
-    A name is a capitalised word that is ``split`` (S,) into subwords and not in the lexicon: the model has rarely seen
-    it and guesses its spelling. Its copy replaces the target word with the highest attention weight on it and the
-    neighbours that attend to it too, but no lexicon translations of other source words. Names that are already in the
-    target are skipped. looks (T, S): attention weights. read, written (S,): as in ``replace_unknown``.
+    A name is a capitalised word that is ``split`` (S,) into subwords and not in the lexicon: it is rare in the training
+    data, so the model guesses its spelling. A copy of it replaces the target word with the highest attention weight on
+    it and the neighbours that also attend to it, but never a word that the lexicon has as the translation of a source
+    word. Names that are already in the target are skipped. looks (T, S): attention weights. read, written (S,): as in
+    ``replace_unknown``.
     """
     best = lexicon.best
     names = [s for s, word in enumerate(written) if split[s] and word[0].isupper() and word not in target]
@@ -227,13 +228,13 @@ def respelled(
 def most_looked_at(looks: Mapping[int, Sequence[float]]) -> list[Link]:
     """Links of target words to the source words of highest attention weight; ``looks`` has the weights (S + 1,).
 
-    There is none if the highest weight is on the end-of-sentence mark, the last.
+    A word whose highest weight is on EOS, the last, has no link.
     """
     return [(s, t) for t, row in looks.items() if (s := row.index(max(row))) < len(row) - 1]
 
 
 def nearness(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, list[float]]:
-    """Pseudo-attention (S,) of unknown words with an explicit position: 1 there, less near it."""
+    """Pseudo-attention (S,) of unknown words with an explicit position: 1 at this position, less next to it."""
     places = [(t, s) for s, t in links if target[t] == SPELLINGS[UNK]]
     places += [(t, _place(word, t)) for t, word in enumerate(target) if word in _DISTANCES]
     looks = dict[int, list[float]]()
@@ -262,9 +263,9 @@ def _replaced(
     written: Sequence[str],
     capitals: bool,
 ) -> tuple[list[str], list[Replacement]]:
-    """``target`` with every unknown word replaced by the lexicon's entry of its origin, else by a copy.
+    """``target`` with every unknown word replaced with the lexicon entry of its source word, else with a copy.
 
-    entries: by source position. capitals: an entry at the start of a sentence gets a capital.
+    entries: by source position. capitals: capitalise entries at the beginning of a sentence.
     """
     words, replacements = list(target), list[Replacement]()
     for t, s in origins.items():
@@ -280,5 +281,5 @@ def _replaced(
 
 
 def _place(symbol: str, t: int) -> int:
-    """The source position that a symbol of ``UNKPOS`` at position t means; it may be outside the sentence."""
+    """The source position of a symbol of ``UNKPOS`` at target position t; it may be outside the sentence."""
     return -1 if symbol == _NULL else t - _DISTANCES[symbol]

@@ -7,7 +7,7 @@ from nmtkit.align.pharaoh import Gold, Link
 
 
 class Quality(NamedTuple):
-    """Figures over all sentence pairs: A are alignment links, S sure gold links, P possible ones, which include S."""
+    """Figures over all sentence pairs; A: alignment links, S: sure gold links, P: possible ones, which include S."""
 
     precision: float  # |A & P| / |A|
     recall: float  # |A & S| / |S|
@@ -15,7 +15,7 @@ class Quality(NamedTuple):
 
 
 def measure(alignments: Iterable[Iterable[Link]], golds: Iterable[Gold]) -> Quality:
-    """The quality of alignments against as many gold ones; precision is 0 without links."""
+    """The quality of alignments against gold ones, of the same number; precision is 0 without links."""
     # Summed over the whole set; a mean over sentences would overweight short ones.
     links = sure = right_sure = right_possible = 0
     for alignment, gold in zip(map(set, alignments), golds, strict=True):

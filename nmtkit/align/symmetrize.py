@@ -1,4 +1,4 @@
-"""Symmetrisation of the alignments of both directions, by the heuristics of Koehn et al. (2005). Links come sorted."""
+"""Symmetrisation of alignments in both directions, with the heuristics of Koehn et al. (2005). Results are sorted."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -12,7 +12,7 @@ _NEIGHBOURS = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1), (1,
 
 
 def intersection(forward: Iterable[Link], reverse: Iterable[Link]) -> list[Link]:
-    """The links of both."""
+    """The links in both directions."""
     return sorted(set(forward) & set(reverse))
 
 
