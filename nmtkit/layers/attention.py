@@ -1,4 +1,4 @@
-"""Additive attention as a layer, with one head and with several."""
+"""Additive attention layers, with one head and with several."""
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from nmtkit.ops.precision import Products
 
 
 class ExponentialKeys(nn.Module):
-    """Keys as the exponentials that ``quick_additive`` takes, computed once for each sentence."""
+    """Exponentials of keys for ``quick_additive``, computed once for each sentence."""
 
     def __init__(self, key: nn.Module):
         super().__init__()
@@ -31,7 +31,7 @@ class Attending(nn.Module):
         self.additive: Additive = attention.additive
 
     def for_search(self, precision: Products) -> "Attending":
-        """``converted.Convertible.for_search``: from exponentials in low precision."""
+        """``converted.Convertible.for_search``: computed from exponentials in low precision."""
         if precision != "float32":
             self.additive, self.key = attention.quick_additive, ExponentialKeys(self.key)
         return self
@@ -40,7 +40,7 @@ class Attending(nn.Module):
 class AdditiveAttention(Attending):
     """The alignment model v . tanh(query W_a + key U_a + b) of Bahdanau et al. 2015 (A.1.2).
 
-    Keys go through ``key`` once for each sentence, queries through ``query`` in every step.
+    Keys are projected by ``key`` once for each sentence, queries by ``query`` in every step.
     """
 
     def __init__(self, query: int, key: int, width: int):
@@ -53,7 +53,7 @@ class AdditiveAttention(Attending):
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Context (N, D) and attention weights (N, S) in float32 of N = B x K queries.
 
-        query (N, Q), keys (B, S, A) already through ``key``, values (B, S, D), mask (B, S) True at real words.
+        query (N, Q), keys (B, S, A) already projected by ``key``, values (B, S, D), mask (B, S) False at padding.
         """
         return self.additive(self.query(query), keys, values, self.v, mask)
 
@@ -61,8 +61,8 @@ class AdditiveAttention(Attending):
 class MultiHeadAdditiveAttention(Attending):
     """Additive attention in heads that share v, as in the release of Meng and Zhang 2019.
 
-    Queries and keys are split into heads, and so are the annotations themselves, which serve as values; the heads'
-    contexts are concatenated and projected. ``ops.attention`` sees each head as a sentence.
+    Queries, keys and the annotations, which are the values, are split into heads; the heads' contexts are concatenated
+    and projected. ``ops.attention`` treats each head as a sentence.
     """
 
     def __init__(self, query: int, key: int, width: int, heads: int):
@@ -82,7 +82,7 @@ class MultiHeadAdditiveAttention(Attending):
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Context (N, D) and attention weights (N, S), the mean over the heads, of N = B x K queries.
 
-        query (N, Q), keys and values as ``keys_and_values`` gives them, mask (B, S) True at real words.
+        query (N, Q), keys and values from ``keys_and_values``, mask (B, S) False at padding.
         """
         split = self.query(query).unflatten(0, (len(keys), -1)).unflatten(-1, (self.heads, -1))  # (B, K, heads, A)
         rows = split.transpose(1, 2).flatten(0, 2)  # the K queries of a head are adjacent

@@ -1,4 +1,4 @@
-"""Parts of convolutional models: weight-normalised products, gated convolutions, and positions with learnt vectors."""
+"""Layers of convolutional models: weight-normalised linear maps, gated convolutions, learned position embeddings."""
 
 import math
 
@@ -29,7 +29,7 @@ class NormedLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The matrix W (E, D), by which the loss multiplies if this is the output layer."""
+        """The matrix W (E, D), for the loss if this is the output layer."""
         return self.v * self.scale().unsqueeze(1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -49,19 +49,19 @@ class NormedLinear(nn.Module):
 
 
 class GatedConv(nn.Module):
-    """GLU(Conv_k(Drop(x))) (Gehring et al. 2017, 3.2), as one product over windows of k inputs side by side."""
+    """GLU(Conv_k(Drop(x))) (Gehring et al. 2017, 3.2), as one product over windows of k concatenated inputs."""
 
     def __init__(self, in_features: int, out_features: int, kernel: int, *, dropout: float):
         super().__init__()
         self.kernel, self.in_features, self.dropout = kernel, in_features, dropout
-        # Variance 4 (1 - p) / (k D): the factor 4 makes up for the gate, which halves its input on average.
+        # Variance 4 (1 - p) / (k D): the factor 4 compensates for the gate, which halves its input on average.
         self.product = NormedLinear(kernel * in_features, 2 * out_features, dropout=dropout, gain=4.0)
 
     def forward(self, x: Tensor, before: int) -> Tensor:
-        """All outputs (B, T, E) of x (B, T, D), padded with zeros; each sees ``before`` inputs before its own."""
+        """All outputs (B, T, E) of x (B, T, D), padded with zeros; each reads ``before`` inputs before its own."""
         x = dropout(x, self.dropout, self.training)
         padded = functional.pad(x, (0, 0, before, self.kernel - 1 - before))
-        # A convolution over time is one product, where the k inputs that an output sees lie side by side.
+        # A convolution over time is one product of the concatenated k inputs of each output.
         windows = torch.cat([padded[:, i : i + x.shape[1]] for i in range(self.kernel)], dim=-1)
         return functional.glu(self.product(windows), dim=-1)
 
@@ -80,7 +80,7 @@ class GatedConv(nn.Module):
 
 
 class PositionEmbedding(nn.Module):
-    """A learnt vector for every position, from 0. Positions beyond the table share its last vector."""
+    """A learned vector for every position, from 0. Positions beyond the table share its last vector."""
 
     def __init__(self, positions: int, width: int):
         super().__init__()
@@ -93,7 +93,7 @@ class PositionEmbedding(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """A table (V, E) of word vectors. EOS stands before the first target word, as in fairseq."""
+    """A table (V, E) of word vectors. The target side begins with EOS, as in fairseq."""
 
     def __init__(self, words: int, width: int):
         super().__init__()

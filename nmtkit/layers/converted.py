@@ -24,7 +24,7 @@ class Convertible(Protocol):
     def for_search(self, precision: Products) -> nn.Module:
         """This module for products in ``precision``: a new one, or itself with converted weights.
 
-        It is called on a copy. The children of what it returns are visited afterwards.
+        It is called on a copy. The children of the result are converted afterwards.
         """
 
 
@@ -36,7 +36,7 @@ class Affine(nn.Module):
         self.weight, self.scale, self.bias = weight, scale, bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (..., D) -> (..., E) in float32, or in the dtype that the weight was converted for."""
+        """x (..., D) -> (..., E) in float32, or in the ``results`` dtype of the converted weight."""
         if not isinstance(self.weight, Tensor):
             return product(x, self.weight)
         x = x.to(self.weight.dtype)
@@ -52,7 +52,7 @@ def affine(weight: Tensor, bias: Tensor | None, precision: Products, results: to
 
 
 def with_converted(module: Module, weights: Iterable[Tensor], precision: Products) -> Module:
-    """The module with these parameters, (D, E) each, replaced by converted ones."""
+    """The module with these parameters, (D, E) each, converted."""
     own = {id(parameter): name for name, parameter in module.named_parameters(recurse=False)}
     for weight in weights:
         name = own[id(weight)]

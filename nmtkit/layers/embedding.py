@@ -1,4 +1,4 @@
-"""Word embeddings and the output layer: the parts that grow with the vocabulary."""
+"""Word embeddings and output layers, whose sizes depend on the vocabulary."""
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +21,13 @@ class WordEmbedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors (..., E) in float32 for ids (...) in int64."""
-        # BOS has a row in the table like any id; multiplied by zero it is not used and gets no gradient.
+        # BOS has a row in the table like any id; multiplied by zero, it has no effect and gets no gradient.
         vectors = functional.embedding(ids, self.weight) * (ids != BOS).unsqueeze(-1)
         return dropout(vectors, self.dropout, self.training)
 
 
 class SharedEmbedding(nn.Module):
-    """The ``WordEmbedding`` of the other side, whose vocabulary must be the same. It has no parameters of its own."""
+    """The ``WordEmbedding`` of the other side, whose vocabulary must be the same. It adds no parameters."""
 
     def __init__(self, embedding: WordEmbedding):
         super().__init__()
@@ -40,7 +40,7 @@ class SharedEmbedding(nn.Module):
 
 
 class OutputLayer(nn.Module):
-    """The product before the softmax. Loss and search use ``weight`` (V, H) and ``bias`` (V,) themselves."""
+    """The linear map before the softmax. Loss and search read ``weight`` (V, H) and ``bias`` (V,) directly."""
 
     def __init__(self, width: int, words: int):
         super().__init__()

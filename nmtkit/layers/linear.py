@@ -11,7 +11,7 @@ from nmtkit.ops.precision import Products
 class Linear(nn.Linear):
     """PyTorch's linear layer with faster products in bfloat16 on a CPU, see ``ops/linear.py``.
 
-    chained: the outputs only enter other products, so that bfloat16 suffices for them in search.
+    chained: the outputs are inputs of other products only, so bfloat16 suffices for them in search.
     """
 
     def __init__(self, in_features: int, out_features: int, *, bias: bool = True, chained: bool = False):

@@ -1,8 +1,7 @@
 """Recurrent cells. ``step`` is the equation; ``forward`` runs a whole time-major sequence through ``ops``.
 
-The transformed input (the product with x) is computed outside, for all steps at once. A cell holds only what
-multiplies its own previous state. A step takes those weights as its last arguments: ``*weights()``, or the result
-of ``ops.loop.share`` for them.
+The transformed input (the product with x) is computed outside, for all steps at once. A cell has only the weights of
+its previous state, which ``step`` takes as its last arguments: ``*weights()``, or ``ops.loop.share`` of them.
 """
 
 from typing import NamedTuple
@@ -59,7 +58,7 @@ class PeepholeLSTM(nn.Module):
 
 
 class GRU(nn.Module):
-    """The GRU of Bahdanau et al. 2015, A.1.1: the reset gate acts before the product."""
+    """The GRU of Bahdanau et al. 2015, A.1.1: the reset gate is applied before the product."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -86,7 +85,7 @@ class GRU(nn.Module):
 class LAU(nn.Module):
     """The linear associative unit of Wang et al. 2017, eqs. 6 to 8: a GRU with a gated linear path for its input.
 
-    f_t is 1 - r_t, as there. The biases are held here, because that of the candidate stands outside r_t and f_t.
+    f_t is 1 - r_t, as in the paper. The cell has the biases, because the candidate's is outside r_t and f_t.
     """
 
     def __init__(self, width: int):
@@ -103,7 +102,7 @@ class LAU(nn.Module):
     def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
         """One step: x (N, 5H), h (N, H) -> the next h (N, H).
 
-        x is the input times W_xr, W_xz, W_xg, W_xh and W_x, side by side.
+        x is the input times the concatenation of W_xr, W_xz, W_xg, W_xh and W_x.
         """
         of_gates, of_candidate = self.bias.view(4, -1).split([3, 1])
         return gated.lau(x, h, weight, None, of_gates, of_candidate, None)
