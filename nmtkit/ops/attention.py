@@ -1,8 +1,8 @@
-"""Additive attention (Bahdanau et al. 2015, A.1.2): softmax_j( v . tanh(query + keys_j) ), and the mean of values.
+"""Additive attention (Bahdanau et al. 2015, A.1.2): softmax_j( v . tanh(query + keys_j) ), and the context vector.
 
-``additive`` is for search: any number of query rows for each sentence, in plain operations. ``quick_additive`` computes
-the same from exponentials, for search in low precision. ``additive_in_loop`` is for the many steps of training: one
-query row for each sentence, and keys, values and v that all steps share. On a CPU, forward and backward are kernels
+``additive`` is for search: any number of query rows for each sentence, in PyTorch operations. ``quick_additive``
+computes the same from exponentials, for search in low precision. ``additive_in_loop`` is for training: one query row
+for each sentence in a step, and keys, values and v shared by all steps. On a CPU, forward and backward are kernels
 (``kernels/attention.py``).
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
@@ -20,15 +20,15 @@ from nmtkit.kernels.door import kernel
 from nmtkit.ops.loop import Shared, share
 
 Additive: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]  # as ``additive``
-LARGEST = 40.0  # exponent: the product of two such exponentials is within float32
-PART = 2**18  # values of float32, 1 MB
+LARGEST = 40.0  # exponent: the product of two such exponentials does not overflow float32
+PART = 2**18  # float32 values, 1 MB
 
 
 def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """The context and the attention weights of any number of query rows.
 
-    query (N, A), keys (B, S, A), values (B, S, D), v (A,), mask (B, S) True at real positions, of which every sentence
-    needs at least one. Returns the context (N, D) in the values' dtype and the weights (N, S) in float32.
+    query (N, A), keys (B, S, A), values (B, S, D), v (A,), mask (B, S) False at padding; no sentence may be all
+    padding. Returns the context (N, D) in the values' dtype and the weights (N, S) in float32.
     """
     scores = _sigmoid(query.unflatten(0, (len(keys), -1)), keys.float()) @ (2 * v.float())  # (B, K, S)
     weights = _weights(scores, mask)
@@ -37,15 +37,15 @@ def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tenso
 
 
 def exponential(x: Tensor) -> Tensor:
-    """exp(2x) of keys or queries x (..., A), clamped so that the product of any two is within float32."""
+    """exp(2x) of keys or queries x (..., A), clamped so that no product of two overflows float32."""
     return (2 * x.float()).clamp_(-LARGEST, LARGEST).exp_()
 
 
 def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """``additive`` on the exponentials of the keys, which are computed once for each sentence; see there for the rest.
+    """``additive`` with the same arguments, except that keys are ``exponential``, computed once for each sentence.
 
-    tanh x = 1 - 2 / (1 + exp(2x)), and exp(2 (query + keys)) is a product of two exponentials: where ``additive`` has
-    an exponential for every query, position and unit, this has a product and a reciprocal. The softmax cancels the 1.
+    tanh x = 1 - 2 / (1 + exp(2x)), and exp(2 (query + keys)) is a product of two exponentials: for every query,
+    position and unit, ``additive`` computes an exponential, this a product and a reciprocal. The softmax cancels the 1.
     The scores are equal to within rounding unless a query or a key exceeds 20 in magnitude. Sentences are processed in
     parts that fit into the processor's cache. From values in bfloat16 a kernel computes a context in float32.
     """
@@ -70,7 +70,7 @@ def quick_scores(queries: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
 
 
 def weighted(weights: Tensor, values: Tensor) -> Tensor:
-    """The sums (B, K, D) of values (B, S, D) under weights (B, K, S), in the dtype of the values."""
+    """The sums (B, K, D) of values (B, S, D) with weights (B, K, S), in the dtype of the values."""
     return weights.to(values.dtype) @ values
 
 
@@ -82,7 +82,7 @@ def _weights(scores: Tensor, mask: Tensor) -> Tensor:
 def additive_in_loop(query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor) -> tuple[Tensor, Tensor]:
     """``additive`` for one query row for each sentence, (B, A), in a step of a loop that shares keys, values and v.
 
-    The weights carry no gradient of their own.
+    The attention weights have no gradient.
     """
     context, weights = _Additive.apply(query, keys, values, v, mask)
     return context, weights
@@ -94,7 +94,7 @@ def attention_loop(
     """Set up a training loop with attention; returns its first state (any shape), ``attend`` and the shared weights.
 
     ``attend`` maps a query (B, A) to the context (B, D) over keys (B, S, A), values (B, S, D), v (A,) and mask (B, S),
-    as in ``additive``. The weights, of any shapes, are returned as ``loop.share`` makes them.
+    as in ``additive``. The weights, of any shapes, are shared by ``loop.share``.
     """
     # Kernels need contiguous tensors.
     given = keys.contiguous(), values.contiguous(), v, *weights
@@ -154,7 +154,7 @@ class _Additive(torch.autograd.Function):
             v.add(d_v)
         else:
             d_query = _back(grad_context, query, keys, values, v, weights)
-        # The values' gradient is one product at the end.
+        # The gradient of the values is one product after the loop.
         values.note(weights.to(values.value.dtype).unsqueeze(1), grad_context.unsqueeze(1))
         return d_query, None, None, None, None
 
@@ -166,7 +166,7 @@ def _attend(query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor
 
 
 def _back(d_context: Tensor, query: Tensor, keys: Shared, values: Shared, v: Shared, weights: Tensor) -> Tensor:
-    """The query's gradient (B, A) from that of the context, (B, D); adds to those of the keys and of v.
+    """The gradient of the query (B, A) from that of the context (B, D); adds to the gradients of the keys and v.
 
     query (B, A), weights (B, S).
     """
@@ -178,7 +178,7 @@ def _back(d_context: Tensor, query: Tensor, keys: Shared, values: Shared, v: Sha
     slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1)  # sigmoid (1 - sigmoid), a quarter of the slope of tanh
     four_v = 4 * v.value.float()
     d_query = torch.bmm(d_scores.unsqueeze(1), slope).squeeze(1) * four_v
-    # The keys' gradient is a sum over the steps, accumulated in the slope's memory.
+    # The gradient of the keys is a sum over the steps, accumulated in the memory of ``slope``.
     keys.add_scaled(slope, d_scores.unsqueeze(-1), four_v)
     return d_query
 

@@ -1,4 +1,4 @@
-"""The top k log-probabilities of each row, which are all that a step of beam search usually needs.
+"""The top k log-probabilities of each row; a step of beam search rarely needs more.
 
 Letters: N rows, V columns.
 """
@@ -35,10 +35,10 @@ def whole(log_probs: LogProbs) -> Tensor:
 
 
 def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
-    """The k best of every row, sorted, and their columns, both (N, k); NaN comes first, as with ``topk``.
+    """The top k of every row, sorted, and their columns, both (N, k); NaN comes first, as with ``topk``.
 
-    Of equal values the last column comes first, so that EOS, whose id is low, does not win ties; a GPU breaks ties
-    arbitrarily, as ``topk`` does. Columns before ``first`` are ignored; k is reduced if fewer others remain.
+    Ties go to the last column, so not to EOS, whose id is low; a GPU breaks ties arbitrarily, as ``topk`` does. Columns
+    before ``first`` are ignored; k is reduced if fewer others remain.
     """
     if isinstance(log_probs, Logits):
         logits = log_probs.values
@@ -58,10 +58,10 @@ def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor
 
 
 def best_values(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
-    """The k best of each row of float32 values (N, V) from column ``first`` on, sorted, and their columns: (N, k) each.
+    """The top k of each row of float32 values (N, V) from column ``first`` on, sorted, and their columns: (N, k) each.
 
-    On a CPU ``topk`` compares one value at a time, while a maximum is taken over many at once: the k best lie in the k
-    best groups of columns by their maxima, because each of those groups has a value that comes before the others'.
+    On a CPU ``topk`` compares one value at a time, while a maximum is computed over many at once: the top k are in the
+    k groups of columns with the largest maxima, because these k maxima precede any value of another group.
     """
     values = values[:, first:]
     if values.device.type != "cpu":
@@ -81,10 +81,10 @@ def best_values(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
 
 
 def _best_columns(values: Tensor, columns: Tensor, k: int) -> Tensor:
-    """The columns (N, k) of the k best values (N, C), whose columns are (N, C) or (C,).
+    """The columns (N, k) of the top k values (N, C), whose columns are (N, C) or (C,).
 
-    ``topk`` breaks ties arbitrarily, so it sorts int64 keys that are all different: the value in the upper half, the
-    column in the lower. The values are integers in the order of the numbers, NaN of either sign above all, as in
+    ``topk`` breaks ties arbitrarily, so it is given int64 keys that are all different: the value in the upper half, the
+    column in the lower. The values are mapped to integers of the same order, NaN of either sign above all, as in
     ``kernels/functions.h``.
     """
     bits = values.view(torch.int32)

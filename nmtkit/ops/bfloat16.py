@@ -3,7 +3,7 @@
 A weight is converted once and, on a CPU, packed once: for AMX tiles if the processor has them (``kernels/tiles.py``),
 or else in oneDNN's format, to which oneDNN would otherwise convert it for every product. Rows in another dtype are
 converted for every product. Results are rounded to bfloat16, except those of tiles, and returned in float32, or in
-bfloat16 where they only enter another product.
+bfloat16 if they are inputs of another product only.
 
 A ``Low`` weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
 
@@ -36,7 +36,7 @@ class Low(NamedTuple):
 class LaidOut(NamedTuple):
     """A weight (D, E) in bfloat16, packed by oneDNN, and the bias of its products."""
 
-    weight: Tensor  # (E, D) as PyTorch sees it
+    weight: Tensor  # (E, D) in PyTorch's view
     bias: Tensor | None  # (E,)
     results: torch.dtype = torch.float32
 

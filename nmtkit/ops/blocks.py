@@ -1,7 +1,7 @@
 """Rows in blocks of a few sizes, for products by oneDNN, which generates code for every number of rows.
 
-That takes 1 to 20 ms in bfloat16, longer than many products, and in search the number of rows changes from step to
-step. Results of a block also stay in the processor's cache until they are converted.
+Generating code takes 1 to 20 ms in bfloat16, longer than many products, and in search the number of rows changes from
+step to step. The results of a block also stay in the processor's cache until they are converted.
 
 Letters: N rows, D inputs, E outputs.
 """
@@ -19,10 +19,10 @@ LARGEST = SIZES[-1]
 def by_blocks(
     multiply: Callable[[Tensor, Tensor], None], rows: Tensor, outputs: int, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Rows (..., D) through ``multiply`` -> (..., E) in ``dtype``, where E is ``outputs``.
+    """Rows (..., D) multiplied in blocks by ``multiply`` -> (..., E) in ``dtype``, where E is ``outputs``.
 
     ``multiply`` takes the rows of a block (P, D), where P is one of ``SIZES``, and the place (R, E) for the results of
-    the first R of them; the others are zeros.
+    the first R rows; the others are zeros.
     """
     x = rows.reshape(-1, rows.shape[-1])
     result = x.new_empty(len(x), outputs, dtype=dtype)

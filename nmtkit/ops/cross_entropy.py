@@ -1,7 +1,7 @@
-"""Output product, softmax and cross-entropy in chunks of rows, so that no (R, V) tensor is ever allocated.
+"""Output layer, softmax and cross-entropy in chunks of rows, so that no (R, V) tensor is ever allocated.
 
-The gradient is computed with the loss: one pass over the chunks does the product, the softmax, and the products with
-the softmax's gradient, softmax(logits) - target. Backward only scales the result by the gradient of the loss.
+The gradient is computed with the loss: each chunk takes the product, the softmax, and the products with the gradient
+of the softmax, softmax(logits) - target. Backward only scales the result by the gradient of the loss.
 
 A chunk has many rows, because each chunk updates the whole gradient of the weight. The pointwise operations between the
 three products read the logits some eight times, so they run on blocks of a chunk that fit into the cache, or row by row
@@ -39,8 +39,8 @@ def linear_cross_entropy(
     """Summed loss and summed negative log-likelihood (nats) of ``target`` under softmax(hidden weight^T + bias).
 
     hidden (R, H) in float32 or bfloat16, the dtype of the products, weight (V, H) and bias (V,) in float32, target
-    (R,) in int64. With smoothing e the target word has 1 - e and the other V - 1 words share e. Both results are
-    scalars in float64; only the first carries a gradient.
+    (R,) in int64. With label smoothing e, the target word has probability 1 - e, the other V - 1 words share e. Both
+    results are scalars in float64; only the first has a gradient.
     """
     loss, nll = _LinearCrossEntropy.apply(hidden, weight, bias, target, label_smoothing)
     return loss, nll
@@ -48,7 +48,7 @@ def linear_cross_entropy(
 
 @torch.no_grad()
 def score(hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The log-probability (R,) of each row's target, in float32 and nats, and whether it was the likeliest word (R,).
+    """The log-probability (R,) of each target word, in float32 and nats, and whether it is the most probable word (R,).
 
     hidden (R, H), weight (V, H), bias (V,), target (R,), as in ``linear_cross_entropy``.
     """
@@ -80,7 +80,7 @@ def _chunks(hidden: Tensor, weight: Tensor) -> list[slice]:
 def _blocks(logits: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """A chunk's logits (R, V) and target (R,), block by block.
 
-    A GPU gets the whole chunk at once, because its cost is in kernel launches.
+    On a GPU, whose cost is in kernel launches, the whole chunk is one block.
     """
     rows = max(1, len(logits)) if logits.is_cuda else block_rows(logits.shape[1])
     return zip(logits.split(rows), target.split(rows), strict=True)
@@ -93,7 +93,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         needed = any(ctx.needs_input_grad[:3])
         compute = _even(weight, hidden.dtype)
-        # Sums over a whole batch are kept in float64, so that the size of the chunks hardly matters.
+        # Sums over a batch are in float64, so that they hardly depend on the size of the chunks.
         total, total_nll = torch.zeros(2, dtype=torch.float64, device=hidden.device)
         d_hidden = torch.empty_like(hidden) if needed else None
         d_weight: Tensor | None = None
@@ -109,9 +109,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 total += loss
                 total_nll += nll
             if d_hidden is not None:
-                # The padding, below the chunk's rows and right of the words, is still zero.
+                # The padding, below the rows of the chunk and right of the words, is still zero.
                 d_hidden[rows] = times(logits, compute, len(targets))
-                # In bfloat16 the chunk's product is rounded once, and the sum over chunks stays in float32.
+                # In bfloat16 the product of a chunk is rounded once; the sum over chunks is in float32.
                 if d_weight is None:
                     d_weight = (logits.t() @ inputs)[: len(weight)].to(weight.dtype)
                 elif logits.dtype == d_weight.dtype:
@@ -126,7 +126,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Any, ...]:
         d_hidden, d_weight, d_bias = ctx.saved_tensors
-        # In place where the tensor is as large as the vocabulary; autograd calls this once.
+        # In place for tensors of the size of the vocabulary; autograd calls this once.
         scale = grad.to(d_weight.dtype)
         return d_hidden * scale, d_weight.mul_(scale), d_bias.mul_(scale), None, None
 
@@ -141,17 +141,17 @@ def losses(
     column, others = target.unsqueeze(1), len(bias) - 1
     z = logits + bias  # in float32, as the bias is
     p = z.softmax(dim=-1)
-    # The likeliest word's p is 1 / sum(exp(z - max z)): log(sum(exp z)) takes no second pass of exponentials.
+    # The largest p is 1 / sum(exp(z - max z)), so log(sum(exp z)) needs no second round of exponentials.
     total = z.amax(dim=-1) - p.amax(dim=-1).log()
     loss = nll = (total - z.gather(1, column).squeeze(1)).sum(dtype=torch.float64)
     rest = label_smoothing / others  # the target probability of each wrong word
     if label_smoothing:
-        # The sum of -log p over all words, without the target's own part.
+        # The sum of -log p over all words except the target.
         wrong = (len(bias) * total - z.sum(dim=-1)).sum(dtype=torch.float64) - nll
         loss = (1 - label_smoothing) * nll + rest * wrong
     if d_bias is not None:
-        d_logits = p.sub_(rest) if rest else p  # less the target distribution
-        # The target was counted as a wrong word above: it has 1 - e instead.
+        d_logits = p.sub_(rest) if rest else p  # minus the smoothed target distribution
+        # The line above treats the target as a wrong word; its target probability is 1 - e.
         d_logits.scatter_add_(1, column, d_logits.new_full(column.shape, rest - (1 - label_smoothing)))
         d_bias += d_logits.sum(dim=0)
         logits.copy_(d_logits)

@@ -1,6 +1,6 @@
-"""GRU, T-GRU, L-GRU and LAU, whose gates may have a layer normalisation each.
+"""GRU, T-GRU, L-GRU and LAU, with or without layer normalisation of the gates.
 
-Every gate is normalised by itself, gate_k = sigma(LN_k(x_k + s_k)); without normalisation it is sigma(x_k + s_k + b_k).
+Every gate is normalised separately, gate_k = sigma(LN_k(x_k + s_k)); without normalisation, sigma(x_k + s_k + b_k).
 
 The GRU, T-GRU (no x) and L-GRU (a third gate l) of Meng and Zhang 2019, eqs. 6 to 16:
 
@@ -8,15 +8,15 @@ The GRU, T-GRU (no x) and L-GRU (a third gate l) of Meng and Zhang 2019, eqs. 6 
     h' = (1 - z) * h + z * dropout(c)
 
 The linear associative unit (LAU) of Wang et al. 2017, eqs. 6 to 8 with f = 1 - r, a GRU with a gated linear path, whose
-third gate is g and whose bias stands outside the reset product:
+third gate is g and whose bias is outside the reset product:
 
     c = tanh((1 - r) * x_c + r * s_c + b)
     h' = (1 - g) * ((1 - z) * h + z * dropout(c)) + g * H(x)
 
 s = h U is the product with the state.
 
-Letters: N rows, H hidden, G gates. x and s begin with the terms of the gates, r, z and the third; then come those of
-the candidate, then in an x of three gates H(x).
+Letters: N rows, H hidden, G gates. x and s begin with the terms of the gates r, z and the third, followed by those of
+the candidate; an x of three gates ends with H(x).
 """
 
 import torch
@@ -35,8 +35,8 @@ def gru(
     """The next state (N, H) of a GRU, of a T-GRU (x is None), or of an L-GRU (three gates).
 
     x (N, 3H, in an L-GRU 5H), h (N, H), u (H, (G+1) H). gain and bias (G, H) of the gates' layer normalisation; gain is
-    None without it. state_bias (H,), inside the reset product. keep (N, H): the factors by which dropout multiplies the
-    candidate, or None.
+    None without it. state_bias (H,), inside the reset product. keep (N, H): the dropout factors of the candidate, or
+    None.
     """
     return advance("gated_gru", plain_gru, x, h, u, h, gain, bias, state_bias, keep)
 
@@ -47,7 +47,7 @@ def lau(
     """The next state (N, H) of a LAU.
 
     As ``gru`` with the gates r, z, g: x (N, 5H), h (N, H), u (H, 4H), gain and bias (3, H), keep (N, H).
-    candidate_bias (H,) stands outside the reset product.
+    candidate_bias (H,) is outside the reset product.
     """
     return advance("gated_lau", plain_lau, x, h, u, h, gain, bias, candidate_bias, keep)
 

@@ -1,4 +1,4 @@
-"""The GRU of Cho et al. 2014 and Bahdanau et al. 2015 (A.1.1), whose reset gate acts before the product.
+"""The GRU of Cho et al. 2014 and Bahdanau et al. 2015 (A.1.1), whose reset gate is applied before the product.
 
     r = sigma(x_r + h U_r)
     z = sigma(x_z + h U_z)
@@ -50,7 +50,7 @@ def state(x: Tensor, s: Tensor, h: Tensor, z: Tensor) -> Tensor:
 
 
 class _Step(torch.autograd.Function):
-    """``step`` by kernels as a single autograd operation: in a small cell, each one costs as much as the arithmetic."""
+    """``step`` by kernels as one autograd operation: in a small cell, an operation costs as much as its arithmetic."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, h: Tensor, u_gates: Shared, u: Shared) -> Tensor:

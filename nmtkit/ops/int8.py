@@ -2,7 +2,7 @@
 
 A weight has a scale per output, computed once. The activations have a scale per row, computed for every product, so
 that a row's result does not depend on the rest of the batch. Processors without VNNI accumulate pairs of products in 16
-bits and have a kernel of ours (``kernels/pairs.py``); without it, or for weights that it does not support, oneDNN
+bits; a kernel of nmtkit does so (``kernels/pairs.py``). Without it, or for weights that it does not support, oneDNN
 multiplies there, too, with integers so small that no pair overflows.
 
 A packed weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.

@@ -1,9 +1,9 @@
-"""Products of whole sequences in bfloat16 on a CPU, padded to a few different numbers of rows.
+"""Products of whole sequences in bfloat16 on a CPU, with rows padded to a multiple of a block size.
 
 oneDNN, PyTorch's backend there, generates code for every shape of a product. That takes 1 to 3 ms, often longer than
-the product itself, and batches rarely have the same number of words. So rows are padded with zeros to a multiple of a
-block size, which does not change the results. The kernel for AMX tiles (``kernels/tiles.py``) takes any number of rows;
-the gradient of a weight, a sum over rows, is always computed by oneDNN.
+the product itself, and batches rarely have the same number of words. Padding with rows of zeros does not change the
+results. The kernel for AMX tiles (``kernels/tiles.py``) takes any number of rows; the gradient of a weight, a sum over
+rows, is always computed by oneDNN.
 
 Letters: R rows, P padded rows, D inputs, E outputs.
 """
@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from nmtkit.ops.bfloat16 import tiled
 
-FEW = 128  # rows: a step of a loop has at most this many, a sentence each, and repeats one shape
-BLOCK = 512  # rows: more are no faster with AMX
+FEW = 128  # rows: the most in a step of a loop, one per sentence; its shape is the same in all steps
+BLOCK = 512  # rows: larger blocks are no faster with AMX
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -31,7 +31,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def with_zeros(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """x (R, D) in ``dtype``, padded with zero rows to a common number where oneDNN would sum over them: (P, D)."""
+    """x (R, D) in ``dtype``, padded with rows of zeros where oneDNN would sum over the rows: (P, D)."""
     rows = len(x)
     return extended(x, -rows % (FEW if rows <= BLOCK else 2 * FEW) if _matters(dtype, x.device, rows) else 0, dtype)
 
@@ -47,7 +47,7 @@ def extended(x: Tensor, missing: int, dtype: torch.dtype) -> Tensor:
 
 
 def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
-    """The first ``rows`` R of x (P, D), which is followed by zeros if longer, times weight (D, E), plus bias (E,).
+    """The first R = ``rows`` rows of x (P, D), the others being zeros, times weight (D, E), plus bias (E,).
 
     All are of one dtype; the result is (R, E). Not differentiable.
     """
@@ -63,7 +63,7 @@ def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> T
 
 
 def _product(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
-    """``times`` in the dtype of x, whatever those of weight (D, E) and bias (E,); by AMX tiles if there are any."""
+    """``times`` in the dtype of x; weight (D, E) and bias (E,) may have another. Uses AMX tiles where there are any."""
     if x.dtype == torch.bfloat16 and (laid_out := tiled(weight, bias)):
         return laid_out.product(x[:rows])
     return times(x, weight.to(x.dtype), rows, None if bias is None else bias.to(x.dtype))

@@ -1,6 +1,6 @@
 """Loops whose steps share weights, keys and values: the gradients of shared tensors are computed once, after the loop.
 
-Autograd would compute the gradient of a shared tensor in every step and accumulate it. Here backward only records the
+Autograd would compute and accumulate the gradient of a shared tensor in every step. Here backward only records the
 contribution of each step; when it reaches the first step, the gradient of a weight is one product over all steps. The
 forward computation is unchanged.
 
@@ -27,7 +27,7 @@ Next = TypeVar("Next", Tensor, tuple[Tensor, Tensor])
 
 
 class Shared:
-    """A tensor that all steps of a loop share, and the contributions to its gradient recorded so far.
+    """A tensor shared by all steps of a loop, and the contributions to its gradient recorded so far.
 
     ``value`` is the tensor in autocast's dtype, converted once for all steps.
     """
@@ -60,14 +60,14 @@ class Shared:
         return self._wide
 
     def matrix(self, *, transposed: bool = False) -> Matrix:
-        """``value`` (D, E), or ``value`` transposed (E, D), as the steps multiply by it."""
+        """``value`` (D, E), or ``value`` transposed (E, D), prepared for the products of the steps."""
         if transposed not in self._matrices:
             self._matrices[transposed] = repeated(self.value.t() if transposed else self.value)
         return self._matrices[transposed]
 
     def note(self, x: Tensor, gradient: Tensor) -> None:
         """Record a term x^T gradient (..., D, E) of this tensor's gradient: x (..., R, D), gradient (..., R, E)."""
-        self._products.append((x.detach(), gradient))  # a tensor with its graph would never be freed
+        self._products.append((x.detach(), gradient))  # detached, because its graph would never be freed
 
     def add(self, gradient: Tensor) -> None:
         """Adds a contribution of the tensor's shape (...) to the gradient; it may be kept and overwritten."""
@@ -135,8 +135,8 @@ def scan(
     """A recurrence over a sequence, whose steps share the weights: h_t, ... = step(x_t, h_t-1, ..., *weights).
 
     x (T, B, G) transformed inputs, first: the tensors (B, H) that a step takes and returns, one or several, mask (T, B)
-    True at real steps; a masked step passes the state on unchanged. ``reverse`` runs from the last step to the first.
-    Returns the first tensor of every state, h (T, B, H) in float32. Weights that search has converted get no gradient.
+    False at padding, where the state stays unchanged. ``reverse`` runs from the last step to the first. Returns the
+    first tensor of every state, h (T, B, H) in float32. Weights that search has converted get no gradient.
     """
     # States are float32 whatever the products' dtype, because errors would accumulate from step to step.
     (h, *others), shared = [tensor.float() for tensor in first], weights
@@ -158,7 +158,7 @@ def scan(
 
 
 class _Enter(torch.autograd.Function):
-    """The identity on the first state. Its gradient arrives last, so its backward ends that of the loop."""
+    """The identity on the first state, whose gradient arrives last: its backward ends that of the loop."""
 
     @staticmethod
     def forward(ctx: Any, shared: list[Shared], state: Tensor, *tensors: Tensor) -> Tensor:

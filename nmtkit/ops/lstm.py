@@ -1,10 +1,10 @@
-"""The LSTM with peepholes of Zhou et al. 2016, eq. 4, without an input matrix: x, f there, is already transformed.
+"""The LSTM with peepholes of Zhou et al. 2016, eq. 4, without an input matrix: x, the f of the paper, is transformed.
 
     z = tanh(x_z + s_z)
     i = sigma(x_i + s_i + theta_i * c)        input gate, rho in the paper
     g = sigma(x_g + s_g + theta_g * c)        forget gate, phi
     c' = z * i + g * c                        cell, s in the paper
-    o = sigma(x_o + s_o + theta_o * c')       output gate, pi; its peephole sees the new cell
+    o = sigma(x_o + s_o + theta_o * c')       output gate, pi; its peephole reads the new cell
     h' = tanh(c') * o
 
 s = h W_r is the product with the state.

@@ -1,9 +1,9 @@
-"""Rows times a matrix, by the method of the kind of matrix.
+"""Rows times a matrix, computed by the matrix's own method.
 
 The equations of cells and decoders say ``product(h, u)``, and the type of ``u`` decides how that is computed. A tensor
-is multiplied by PyTorch, in autocast's dtype where that is on. Any other matrix is ``Converted`` and multiplies by its
-own method: ``loop.Shared`` in the loops of training, whose gradient is one product after the loop; in a backward by
-hand, the result of ``repeated``; in search, the result of ``convert``, in bfloat16 or 8-bit integers.
+is multiplied by PyTorch, in autocast's dtype where that is on. Any other matrix is ``Converted`` and has its own
+method: ``loop.Shared`` in training loops, whose gradient is one product after the loop; in a hand-written backward,
+the result of ``repeated``; in search, the result of ``convert``, in bfloat16 or 8-bit integers.
 """
 
 from typing import Protocol, TypeAlias
@@ -40,7 +40,7 @@ def repeated(weight: Tensor) -> Matrix:
 
 
 def usable(precision: Precision, device: torch.device) -> Products:
-    """The number format that a precision means on this device. Raises UserError for one that it does not support."""
+    """The number format of a precision on this device. Raises UserError for one that the device does not support."""
     check_choice("precision", precision, Precision)
     products = resolve(precision, device)
     if products == "int8":
@@ -51,8 +51,7 @@ def usable(precision: Precision, device: torch.device) -> Products:
 def convert(weight: Tensor, bias: Tensor | None, precision: Products, results: torch.dtype = torch.float32) -> Matrix:
     """A weight (D, E) prepared for many products in this precision, to which ``bias`` (E,) is added.
 
-    A small weight stays a float32 tensor, to whose products no bias is added: converting the rows would cost more than
-    it saves.
+    A small weight stays a float32 tensor, without the bias: converting the rows would cost more than it saves.
     """
     if precision == "float32" or weight.numel() < SMALL:
         return weight

@@ -1,7 +1,7 @@
 """The GRU of Nematus (Miceli Barone et al. 2017, as in their code).
 
     r, u = sigma(x_ru + LN(h U_ru + b))         one normalisation spans both gates
-    p = tanh(x_p + r * LN(h U_p + b))           the reset gate acts after the product
+    p = tanh(x_p + r * LN(h U_p + b))           the reset gate is applied after the product
     h' = u * h + (1 - u) * p                    u keeps the old state
 
 s = h [U_ru, U_p] is the product with the state. Marian's GRU has one normalisation for gates and candidate.
@@ -20,15 +20,15 @@ from nmtkit.ops.loop import advance
 from nmtkit.ops.matrix import Matrix, product
 
 EPSILON = 1e-5  # of both layer normalisations
-EPSILON_OF_ALL = 1e-9  # of the only one in Marian (src/graph/expression_operators.h)
+EPSILON_OF_ALL = 1e-9  # of Marian's single one (src/graph/expression_operators.h)
 
 
 def step(x: Tensor | None, h: Tensor, u: Matrix, bias: Tensor | None, norms: Sequence[Tensor]) -> Tensor:
     """The next state (N, H) from the state h (N, H) and u, [U_ru, U_p] (H, 3H).
 
-    x: the input's terms of [r, u, p], (N, 3H), or (3H,) for every row, or None for zeros. bias (3H,) or None.
-    ``norms``: gain and bias of the normalisation of both gates (2H,) and of the candidate (H,), or of the one
-    normalisation of all (3H,); empty without it.
+    x: the terms of [r, u, p] from the input, (N, 3H), or (3H,) for every row, or None for zeros. bias (3H,) or None.
+    ``norms``: gain and bias of the normalisations of both gates (2H,) and of the candidate (H,), or of a single
+    normalisation (3H,); empty without it.
     """
     if len(norms) == 2:
         s = product(h, u).to(h.dtype)

@@ -10,7 +10,7 @@ from nmtkit.symbols import EOS, PAD
 
 
 def pad(sentences: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
-    """Sentences of ids -> int64 (B, longest + 1), each closed by EOS, then padding."""
+    """Sentences of ids -> int64 (B, longest + 1), each followed by EOS and padding."""
     ids = np.full((len(sentences), max(map(len, sentences)) + 1), PAD, dtype=np.int64)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
@@ -21,7 +21,7 @@ def pad(sentences: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
 def full_steps(mask: Tensor | None, length: int) -> list[bool]:
     """Which of ``length`` steps are known to have no padding in any row, so that they need no mask; mask (T, B).
 
-    None on the meta device, which has no data, and on a GPU, where it would need a synchronisation.
+    No step on the meta device, which has no data, and on a GPU, where finding out would need a synchronisation.
     """
     if mask is None or mask.is_meta or mask.is_cuda:
         return [mask is None] * length

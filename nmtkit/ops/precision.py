@@ -1,8 +1,8 @@
-"""The number format of matrix products: named by the user, or chosen by how fast the device multiplies.
+"""The number format of matrix products: given by the user, or chosen by measured speed.
 
-float32 is full float32 on a GPU, too. TF32, which keeps 10 of its 23 mantissa bits, is off in PyTorch's products by
-default and stays off: GPUs that have it also have bfloat16, which is faster still and what ``auto`` chooses there, so
-float32 is requested only for its precision. cuDNN convolutions, where TF32 is on by default, are not used by any model.
+float32 is full float32 on a GPU, too. TF32, which keeps 10 of the 23 mantissa bits, is off in PyTorch's products by
+default and stays off: GPUs that have it also have bfloat16, which is faster still and which ``auto`` chooses, so
+float32 is requested only for its precision. No model uses cuDNN convolutions, where TF32 is on by default.
 """
 
 import time
@@ -13,7 +13,7 @@ import torch
 
 TrainingPrecision = Literal["auto", "float32", "bfloat16"]
 Precision = Literal["auto", "float32", "bfloat16", "int8"]  # of search, which needs no gradients
-Products = Literal["float32", "bfloat16", "int8"]  # what a precision resolves to on a device
+Products = Literal["float32", "bfloat16", "int8"]  # a precision resolved for a device
 
 
 def resolve(precision: Precision, device: torch.device) -> Products:

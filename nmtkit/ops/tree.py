@@ -1,4 +1,4 @@
-"""Trees of tensors: a decoder's memory and state, which search reorders without knowing their content."""
+"""Trees of tensors: the memory and state of a decoder, which search reorders without knowing their content."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, cast
