@@ -13,7 +13,7 @@ class Argument(NamedTuple):
 
     c: str  # the C type of an integer, or of a tensor's elements
     dtypes: tuple[torch.dtype, ...] = ()  # of a tensor
-    flag: str = ""  # of a tensor that may be float32 or bfloat16: the flag that is 1 for bfloat16
+    flag: str = ""  # of a tensor that may be float32 or bfloat16: the name of the flag that is 1 for bfloat16
     optional: bool = False  # may be None
     strided: bool = False  # rows may be strided; another argument is the stride
 
@@ -46,7 +46,7 @@ class Cell(NamedTuple):
     """The forward and backward kernels of a recurrent cell, NAME and NAME_back."""
 
     inputs: dict[str, Argument]  # x, s and the state come first
-    results: tuple[str, ...]  # float32, of the shape of the state
+    results: tuple[str, ...]  # float32, with the shape of the state
     sizes: tuple[str, ...] = ("width",)  # "x_step" is the row stride of x, 0 where all rows share one
     neutral: tuple[str, ...] = ()  # optional inputs; None becomes a row of zeros or ones
     added: bool = False  # x and s only enter as x + s, so with equal dtypes they share a gradient

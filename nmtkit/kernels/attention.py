@@ -9,8 +9,8 @@ from nmtkit.kernels.library import parts, run
 def attend(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """The context (B, D) and the attention weights (B, S) of a query (B, A).
 
-    keys (B, S, A), values (B, S, D), v (A,), mask (B, S) True at real positions. All are contiguous; query, context,
-    keys and values have one dtype, float32 or bfloat16, the others are float32.
+    keys (B, S, A), values (B, S, D), v (A,), mask (B, S) False at padding. All are contiguous; query, context, keys and
+    values have one dtype, float32 or bfloat16, the others are float32.
     """
     (rows, sources, depth), width = values.shape, query.shape[1]
     count = parts(rows, keys.numel())

@@ -17,13 +17,13 @@ from torch.autograd.function import once_differentiable
 from nmtkit.kernels.arguments import CELLS, Argument, Cell
 from nmtkit.kernels.library import parts, run
 
-ROWS = {"x", "s", "h", "c", "z", "keep"}  # arguments with a row for each of the state; all rows share the others
+ROWS = {"x", "s", "h", "c", "z", "keep"}  # arguments with N rows; the others are shared by all rows
 
 
 def results(name: str, *tensors: Tensor | None) -> Any:
-    """The cell's plain function in ``ops`` computed by its kernel: one tensor (N, H) or several.
+    """The results of the cell's plain function in ``ops``, computed by its kernel: one tensor (N, H) or several.
 
-    Without gradients, autograd is skipped: 5 % of a greedy search's time.
+    Without gradients, autograd is skipped, which saves 5 % of the time of greedy search.
     """
     found = _Cell.apply(name, *tensors) if torch.is_grad_enabled() else forward(name, tensors)[1]
     return found if len(found) > 1 else found[0]
@@ -56,7 +56,7 @@ def backward(name: str, taken: Sequence[Tensor | None], gradients: Sequence[Tens
             found.append(None)
         elif which in ROWS and y.ndim == 2:
             found.append(torch.empty_like(y))
-        else:  # a sum over the rows: a partial sum for each part
+        else:  # summed over the rows, with a partial sum for each part
             found.append(y.new_zeros(count, *y.shape))
         if which != "keep":
             given[f"d_{which}"] = found[-1]
@@ -82,7 +82,7 @@ class _Cell(torch.autograd.Function):
 
 
 def _taken(x: Tensor, kind: Argument) -> Tensor:
-    """An argument as the kernels expect it. One shared by all rows is float32, as its gradient is summed in float32."""
+    """An argument in the format of the kernels. If shared by all rows, it is float32, like the sum of its gradient."""
     if x.dtype not in kind.dtypes or x.ndim == 1:
         x = x.float()
     return x if x.is_contiguous() or (kind.strided and x.stride(-1) == 1) else x.contiguous()
@@ -97,7 +97,7 @@ def _given(cell: Cell, tensors: Sequence[Tensor | None]) -> dict[str, Any]:
             given[size] = width
         elif size == "gates":
             given[size] = given["s"].shape[1] // width - 1
-        else:  # the row stride in elements, 0 where all rows share one
+        else:  # the row stride in elements; 0 if all rows share one
             x = given[size.removesuffix("_step")]
             given[size] = 0 if x is None or x.ndim == 1 else x.stride(0)
     for name in cell.neutral:

@@ -2,8 +2,8 @@
 
 A kernel has the signature of a plain PyTorch function, its reference implementation. Before the first use with a dtype
 the two are compared on random tensors (results, gradients, and tensors modified in place), because a compiled kernel
-depends on compiler and processor. The environment variable ``NMTKIT_KERNELS`` disables kernels, to find the source of a
-wrong number: ``off`` all of them, ``best,tiles`` only these two.
+depends on compiler and processor. The environment variable ``NMTKIT_KERNELS`` disables kernels, to find the cause of a
+wrong number: ``off`` disables all, ``best,tiles`` these two.
 
 On an NVIDIA GPU the kernel of a cell is its plain function compiled by ``torch.compile`` (``fused.py``). Only training
 uses it, because compilation often takes longer than a search.
@@ -35,10 +35,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(name: str, plain: Function, *like: Tensor) -> Function:
-    """The kernel of this name for tensors like these (of any shapes), or ``plain``, which computes the same.
+    """The kernel of this name for tensors like these (of any shapes), or ``plain``, its reference implementation.
 
-    Returns ``plain`` if the kernel does not support the device, dtypes or processor, is switched off, or failed its
-    trial. Raises UserError if the environment names an unknown kernel.
+    Returns ``plain`` if the kernel does not support the device, dtypes or processor, is disabled, or failed its trial.
+    Raises UserError if the environment names an unknown kernel.
     """
     device = like[0].device.type
     if device == COMPILED:
@@ -60,12 +60,12 @@ class Kernel(NamedTuple):
 
 
 def _numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Standard normal numbers from a fixed seed."""
+    """Standard normal numbers with a fixed seed."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(dtype)
 
 
 def _cell(name: str, *shapes: tuple[int, ...]) -> Kernel:
-    """The kernel of a cell, tried on arguments of these shapes. The first two, results of products, have its dtype."""
+    """The kernel of a cell, tried on arguments of these shapes. The first two, results of products, have the dtype."""
 
     def arguments(dtype: torch.dtype) -> tuple[Tensor, ...]:
         dtypes = [dtype, dtype, *[torch.float32] * len(shapes[2:])]
@@ -208,7 +208,7 @@ def _outcome(found: Kernel, function: Callable[..., Any], device: str, dtype: to
 
 
 def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
-    """One line about which kernels are used on this device, and why others are not.
+    """One line on which kernels are used on this device, and why others are not.
 
     On a CPU this tries every kernel against ``plain``. On a GPU it does not, because compilation is slow.
     """
@@ -229,7 +229,7 @@ def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
 
 
 def _remedy() -> str:
-    """What to do if no kernels were compiled."""
+    """The remedy if no kernels were compiled."""
     if platform.machine() in ("x86_64", "AMD64") and library.kind() not in library.KINDS.values():
         return "they need a processor with AVX2"
     return "install nmtkit again where there is a C compiler"

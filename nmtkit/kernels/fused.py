@@ -1,7 +1,7 @@
 """A plain function of tensors fused into one kernel by ``torch.compile``: Triton on a GPU, C++ on a CPU.
 
-Backward recomputes the function from its arguments, as the C kernels do. Tested with the CPU compiler only, never run
-on a GPU.
+Backward recomputes the function from its arguments, like the C kernels. Tested only with the CPU compiler, never on a
+GPU.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ from torch.autograd.function import once_differentiable
 def fused(plain: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, compiled once for all shapes at its first use.
 
-    It is recompiled when an argument is None, has another dtype, a single row, or another memory layout. Arguments are
-    tensors or None; results are one or more tensors. The first call takes two more seconds for imports.
+    It is recompiled when an argument is None, or has another dtype, a single row, or another memory layout. Arguments
+    are tensors or None; results are one or more tensors. The first call takes two more seconds for imports.
     """
     there, back = (torch.compile(_own(function), dynamic=True) for function in (plain, _backward(plain)))
 

@@ -1,7 +1,7 @@
-"""The compiled C kernels, and how to run one.
+"""The compiled C kernels.
 
-``pip`` compiles ``kernels.c`` when nmtkit is installed if there is a C compiler. Without one everything works with the
-plain functions beside each use. The rows of a kernel are distributed over PyTorch's threads if its OpenMP is GCC's.
+``pip`` compiles ``kernels.c`` when it installs nmtkit, if there is a C compiler. Without one, the plain functions are
+used. The rows of a kernel are distributed over PyTorch's threads if its OpenMP is GCC's.
 """
 
 import ctypes
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from nmtkit.kernels.arguments import ARGUMENTS
 
-VERSION = 10  # of kernels.c: a library that was compiled before the last change is not used
-GRAIN = 1 << 14  # elements for which another thread pays off
+VERSION = 10  # of kernels.c: a library compiled from another version is not used
+GRAIN = 1 << 14  # elements that justify another thread
 
 KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # kinds of processors by PyTorch's names
 LOW = torch.bfloat16
@@ -26,7 +26,7 @@ BOTH = (torch.float32, LOW)  # the dtypes of most kernels
 
 
 def parts(rows: int, elements: int) -> int:
-    """The best number of parallel parts for this many rows, which have this many elements together."""
+    """The best number of parallel parts for ``rows`` with ``elements`` in all."""
     return max(1, min(torch.get_num_threads(), rows, elements // GRAIN))
 
 
@@ -44,9 +44,9 @@ def has(name: str) -> bool:
 
 
 def run(name: str, rows: int, parts: int, **given: Tensor | int | None) -> None:
-    """Run a kernel on all rows, in ``parts`` parallel parts, with its arguments in ``ARGUMENTS``, flags left out.
+    """Run a kernel on all rows, in ``parts`` parallel parts, with its arguments in ``ARGUMENTS`` except flags.
 
-    Raises TypeError for any other argument, because C would read and write at any address that it is given.
+    Raises TypeError for any other argument, because C would read and write at any address.
     """
     kernel, arguments, flags, pack, start = _call(name)
     if len(given) != len(arguments):
@@ -80,7 +80,7 @@ class _Call(NamedTuple):
 
 @cache
 def _call(name: str) -> _Call:
-    """All that is needed to call the kernel of this name, looked up once."""
+    """The call of the kernel of this name, looked up once."""
     library, arguments = _library(), ARGUMENTS[name]
     assert library is not None, "kernels run only if they were compiled"
     flags = list(dict.fromkeys(argument.flag for argument in arguments.values() if argument.flag))
@@ -107,7 +107,7 @@ def _library() -> ctypes.CDLL | None:
         return None
     library.nmtkit_run.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
     library.nmtkit_run.restype = None
-    _may_use_tiles(library)  # asks Linux in every process: a weight may have been packed in another one
+    _may_use_tiles(library)  # asks Linux in every process, because another process may have packed a weight
     return library if fits else None
 
 

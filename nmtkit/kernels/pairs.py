@@ -1,9 +1,9 @@
 """Products of 8-bit integers for processors that accumulate pairs of them in 16 bits, by a kernel (``pairs.h``).
 
 One instruction multiplies integers from 0 to 255 by signed ones and adds pairs of products in 16 bits; a second one
-adds pairs of these sums in 32 bits. oneDNN uses both for every pair of products. Here two results of the first are
-added before the second, so that four products are accumulated in 16 bits, which is 1.5 times as fast. They cannot
-overflow: the scale of each weight column is chosen so that the largest possible sum of four products fits.
+adds pairs of these sums in 32 bits. oneDNN uses both for every pair of products. This kernel adds two results of the
+first before the second, which accumulates four products in 16 bits and is 1.5 times as fast. They cannot overflow: the
+scale of each weight column is chosen so that the largest possible sum of four products fits.
 
 Letters: N rows, D inputs, E outputs, S strips of 16 outputs.
 """
@@ -18,7 +18,7 @@ from nmtkit.kernels import search
 from nmtkit.kernels.library import parts, run
 
 STRIP, DEEP = 16, 8  # columns and rows of the weight, as in pairs.h
-LARGEST = 90  # the largest magnitude of a row's integers; of a weight's it is 127
+LARGEST = 90  # the largest magnitude of the integers of a row; 127 for those of a weight
 SUM = (2**15 - 1) // (2 * LARGEST) - 2  # of four integers of one sign; rounding may add a half to each
 TINY = 1e-30  # the smallest scale, for rows and columns of zeros
 
@@ -65,7 +65,7 @@ def lay_out(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.fl
 
 
 def _greatest_sum(weight: Tensor) -> Tensor:
-    """The largest sum (E,) of the positive, or of the negative, numbers among the four of a 16-bit sum."""
+    """The largest sum (E,) of only the positive, or only the negative, of the four numbers in a 16-bit sum."""
     fours = weight.view(len(weight) // DEEP, 2, 2, 2, -1)  # of eight rows 0, 1, 4 and 5; 2, 3, 6 and 7
     sums = [part.sum(dim=(1, 3)).amax(dim=(0, 1)) for part in (fours.clamp(min=0), fours.neg().clamp(min=0))]
     return torch.maximum(*sums)

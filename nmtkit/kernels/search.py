@@ -1,4 +1,4 @@
-"""The work of search other than matrix products, by kernels (``search.h``); the plain forms are where they are used.
+"""Operations of search other than matrix products, by kernels (``search.h``); plain versions are beside their uses.
 
 Letters: N rows, V words, K beam, B sentences, S source positions, A attention width, D inputs, E outputs, H hidden.
 """
@@ -34,7 +34,7 @@ def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
 
 
 def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
-    """``best`` (N, k) of the log softmax of logits (N, V), float32 or bfloat16, only the top k of which is computed."""
+    """``best`` (N, k) of the log softmax of logits (N, V) in float32 or bfloat16, computed only for the top k."""
     logits = logits.contiguous()
     (rows, words), count = logits.shape, parts(len(logits), logits.numel())
     found, columns, scratch = _places(rows, words, k, count)
@@ -66,7 +66,7 @@ def scores(query: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
 
 
 def weighted(weights: Tensor, values: Tensor) -> Tensor:
-    """The sums (B, K, D) in float32 of values (B, S, D) in float32 or bfloat16 under weights (B, K, S) in float32."""
+    """The sums (B, K, D) in float32 of values (B, S, D) in float32 or bfloat16 with weights (B, K, S) in float32."""
     (rows, beam, sources), depth = weights.shape, values.shape[2]
     result = weights.new_empty(rows, beam, depth)
     run(

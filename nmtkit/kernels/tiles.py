@@ -1,8 +1,8 @@
-"""Products in bfloat16 by tiles (Intel AMX), with a weight that is packed for them once.
+"""Products in bfloat16 by tiles (Intel AMX), with weights that are packed only once.
 
-oneDNN, PyTorch's backend, packs a weight again for every product, which with as few rows as a batch has sentences takes
-twice as long as the product itself. It can also pack a weight once, and is then as fast, but generates code for every
-shape and rounds results to bfloat16.
+oneDNN, PyTorch's backend, packs a weight again for every product, which takes twice as long as the product itself if
+there are only as many rows as sentences in a batch. It can also pack a weight once, and is then as fast, but it
+generates code for every shape and rounds results to bfloat16.
 
 Letters: N rows, D inputs, E outputs.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nmtkit.kernels.library import parts, run
 
-DEPTH = COLUMNS = 32  # rows of a tile of the weight, and columns of two, as in tiles.h
+DEPTH = COLUMNS = 32  # rows of a weight tile, and columns of two tiles, as in tiles.h
 
 
 class Tiled(NamedTuple):
