@@ -18,7 +18,7 @@ from nmtkit.text.bpe import Segmenter
 from nmtkit.text.sentencepieces import SentencePieces
 from nmtkit.text.settings import Prep, Segmentation, load_prep
 
-# Joins the tokens of a segmentation to words.
+# The functions that join the subwords of each segmentation into words.
 JOIN: dict[Segmentation, Callable[[list[str]], list[str]]] = {
     "bpe": Segmenter.join,
     "sentencepiece": SentencePieces.join,
@@ -37,7 +37,7 @@ class Aligned(NamedTuple):
 
 @dataclass(frozen=True)
 class AlignmentReport:
-    """The result of an alignment; ``str`` formats it for people."""
+    """The result of an alignment; ``str`` gives the printed report."""
 
     folder: Path
     splits: dict[str, Aligned]
@@ -63,7 +63,7 @@ def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Al
     prep = load_prep(folder)
     splits = [split for split in ("train", "dev") if split == "train" or (folder / "dev.src").is_file()]
     with staging_folder(folder) as staging:
-        # Both sets in one file, because dev is too small to be aligned by itself.
+        # Both splits in one file, because dev is too small to be aligned alone.
         src, tgt, forward, reverse = (staging / name for name in ("src", "tgt", "forward", "reverse"))
         with open(src, "w", encoding="utf-8") as src_file, open(tgt, "w", encoding="utf-8") as tgt_file:
             for split in splits:
@@ -72,7 +72,7 @@ def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Al
                     tgt_file.write(" ".join(tgt_words) + "\n")
         with progress("aligning with eflomal"):
             align_with_eflomal(src, tgt, forward, reverse)
-        # Lazily, because the links of a large corpus do not fit into memory.
+        # Iterators, because the links of a large corpus do not fit into memory.
         links = map(HEURISTICS[heuristic], read_alignment(forward), read_alignment(reverse))
         return _write(folder, staging, prep, splits, links, forward, threshold)
 

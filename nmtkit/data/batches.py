@@ -11,7 +11,7 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.ops.padding import pad
 from nmtkit.symbols import PAD
 
-ROW = np.uint32  # a sentence index; 4 bytes, because an epoch holds one per sentence
+ROW = np.uint32  # a sentence index, 4 bytes; an epoch has one per sentence
 Rows = np.ndarray  # of sentence indices
 
 WINDOW = 100  # batches; sentences are shuffled over the corpus, then sorted by length within windows
@@ -21,7 +21,7 @@ _BLOCK = 1_000_000  # sentences per NumPy operation
 class Batch(NamedTuple):
     """Padded ids that end with EOS, src (B, S) and tgt (B, T), with a mask and indices computed on the host.
 
-    Computing those on the GPU would make the host wait for it.
+    Computing the indices on the GPU would make the host wait.
     """
 
     src: Tensor
@@ -42,12 +42,12 @@ class Batch(NamedTuple):
 
 
 def collate(corpus: Corpus, rows: np.ndarray) -> Batch:
-    """The pairs ``rows`` (B,) as padded src (B, S) and tgt (B, T), both ending with EOS."""
+    """The batch of the pairs ``rows`` (B,): padded src (B, S) and tgt (B, T), both ending with EOS."""
     return Batch.of(*(pad([side(int(row)) for row in rows]) for side in (corpus.src, corpus.tgt)))
 
 
 def within(corpus: Corpus, max_length: int | None) -> Rows:
-    """Indices of the pairs to train on: no side empty or longer than ``max_length``."""
+    """Indices of the pairs to train on: those without a side that is empty or longer than ``max_length``."""
     # In blocks, because the lengths of a large corpus take more memory than its indices.
     kept = [np.empty(0, ROW)]
     for start in range(0, len(corpus), _BLOCK):
@@ -63,7 +63,7 @@ def within(corpus: Corpus, max_length: int | None) -> Rows:
 def cut(lengths: np.ndarray, sentences: int | None, tokens: int | None) -> list[slice]:
     """Consecutive non-empty slices of at most ``sentences``, or at most ``tokens`` words padding included.
 
-    A sentence longer than ``tokens`` is a slice of its own.
+    A sentence longer than ``tokens`` is alone in its slice.
     """
     if sentences is not None:
         return [slice(i, min(i + sentences, len(lengths))) for i in range(0, len(lengths), sentences)]
@@ -104,11 +104,11 @@ class Epoch:
 def epoch_batches(
     corpus: Corpus, rows: Rows, *, sentences: int | None, tokens: int | None, seed: int, epoch: int
 ) -> Epoch:
-    """The global batches of one epoch over ``rows``, of similar lengths; memory holds one index per pair.
+    """The global batches of one epoch over ``rows``, each of similar lengths; one index per pair is kept in memory.
 
-    Batch size is in ``sentences``, or in ``tokens`` (sentences times the longest side, EOS included).
+    The batch size is in ``sentences``, or in ``tokens`` (sentences times the longest side, EOS included).
     """
-    random = np.random.default_rng((seed, epoch))  # a run resumed within an epoch gets the same order
+    random = np.random.default_rng((seed, epoch))  # the same order if a run is resumed within an epoch
     rows = random.permutation(rows)
     # Sentences per batch, on average.
     size = sentences if sentences is not None else max(1, int((tokens or 1) // max(1.0, _mean_length(corpus, rows))))
@@ -117,7 +117,7 @@ def epoch_batches(
         window = rows[start : start + WINDOW * size]
         src, tgt = corpus.lengths(window)
         longest = np.maximum(src, tgt) + 1
-        order = np.lexsort((src, tgt, longest))  # by the longest side, then target, then source: least padding
+        order = np.lexsort((src, tgt, longest))  # by longest side, then target, then source: least padding
         window[:] = window[order]  # in place: window is a view of ``rows``
         runs = cut(longest[order], sentences, tokens)
         starts += [start + run.stop for run in runs]

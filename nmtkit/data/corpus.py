@@ -1,7 +1,7 @@
 """Encoded text of a data folder as memory-mapped arrays of ids.
 
-encoding.py writes SPLIT.SIDE.ids (the concatenated sentences), SPLIT.SIDE.offsets (their starts, and the end of the
-last), both little-endian, and ids.json with sizes and hashes.
+encoding.py writes SPLIT.SIDE.ids (the concatenated sentences) and SPLIT.SIDE.offsets (the start of each, and the end of
+the last), both little-endian, and ids.json with sizes and hashes.
 """
 
 import json
@@ -32,7 +32,7 @@ Ids = NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class Encoded:
-    """The entry of ids.json for a file: its format, and hashes of its sources."""
+    """The entry of a file in ids.json: its format, and hashes of the text and vocabulary it was made from."""
 
     dtype: Literal["<u2", "<u4"]  # of ids
     lines: int
@@ -63,8 +63,8 @@ class Corpus:
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
         """Memory-map a corpus.
 
-        Raises UserError if files are missing, truncated or not made from the folder's text and vocabulary; hashes are
-        compared with the manifest, without reading the text.
+        Raises UserError if files are missing, truncated or not made from the folder's text and vocabulary, according to
+        the hashes in the manifest.
         """
         header, manifest = read_header(folder), read_manifest(folder)
         if f"{split}.src" not in header or f"{split}.tgt" not in header:
@@ -98,7 +98,7 @@ class Corpus:
 class _Sentences:
     """One side of a split: concatenated ids (N,) and the offsets of sentences (sentences + 1,).
 
-    Ids are checked against the size of the vocabulary when a sentence is read; checking all would read the whole file.
+    Ids are checked against the size of the vocabulary when a sentence is read, to avoid reading the whole file.
     """
 
     def __init__(self, folder: Path, split: str, side: SideName, entry: Encoded) -> None:
@@ -131,7 +131,7 @@ class _Sentences:
 
 
 def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
-    """Memory-map a file of ``size`` numbers; raises UserError if it has another length."""
+    """Memory-map a file of ``size`` numbers. Raises UserError if it has another length."""
     found = path.stat().st_size if path.is_file() else 0
     if found != size * dtype.itemsize:
         raise UserError(f"{path}: has {found} bytes instead of {size * dtype.itemsize}; run nmtkit vocab again")
@@ -140,7 +140,7 @@ def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
 
 
 def training_tokens(folder: Path) -> int:
-    """The number of target tokens of the training text, without EOS; 0 if it is not encoded yet."""
+    """The number of target tokens in the training text, without EOS; 0 if it is not encoded yet."""
     return read_header(folder)["train.tgt"].tokens if (folder / HEADER).exists() else 0
 
 
@@ -152,7 +152,7 @@ def read_header(folder: Path) -> dict[str, Encoded]:
 
 def write_header(folder: Path, texts: Mapping[str, Encoded]) -> None:
     """Write ids.json."""
-    # Without None, as in version 0.1.
+    # None is left out, as in version 0.1.
     entries = {
         name: {key: value for key, value in asdict(text).items() if value is not None} for name, text in texts.items()
     }

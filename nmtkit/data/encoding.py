@@ -1,4 +1,4 @@
-"""``nmtkit vocab``: vocabularies of a data folder, and its text as ids for corpus.py."""
+"""``nmtkit vocab``: build the vocabularies of a data folder, and encode its text as ids for corpus.py."""
 
 import hashlib
 from collections import Counter
@@ -26,25 +26,25 @@ from nmtkit.text.counts import merged, write_run
 from nmtkit.text.manifest import read_manifest
 from nmtkit.text.raw import NO_WORDS, Files, has_words
 
-_LINES = 5000  # per chunk
+_LINES = 5000  # of a chunk
 _MOST_COUNTED = 500_000  # word types in memory, about 100 MB
 
 
 class Coverage(NamedTuple):
-    """The numbers of all tokens and of unknown tokens in a file."""
+    """The number of tokens in a file, and of those out of vocabulary."""
 
     tokens: int
     unknown: int
 
     @property
     def rate(self) -> float:
-        """The share of unknown tokens."""
+        """The share of out-of-vocabulary tokens."""
         return self.unknown / self.tokens if self.tokens else 0.0
 
 
 @dataclass(frozen=True)
 class VocabReport:
-    """The result of ``encode``; ``str`` formats it for people."""
+    """The result of ``encode``; ``str`` gives the printed report."""
 
     folder: Path
     vocabularies: dict[SideName, Vocabulary]
@@ -80,12 +80,12 @@ def encode(
     src_from: Path | None = None,
     tgt_from: Path | None = None,
 ) -> VocabReport:
-    """Make the vocabularies of a data folder from its training text, and encode its text.
+    """Build the vocabularies of a data folder from its training text, and encode its text.
 
-    src_size, tgt_size: rows including symbols; None: no limit. joint: one word list for both sides. unkpos: annotate
-    unknown target words with their source position, from the folder's alignment. src_from, tgt_from: vocabulary files
-    of other toolkits (foreign.py) to use instead. Raises UserError if prep did not make the folder, its text has
-    changed, or it cannot be annotated.
+    src_size, tgt_size: maximum number of words, symbols included; None: no limit. joint: one vocabulary for both sides.
+    unkpos: annotate unknown target words with their source positions, from the folder's alignment. src_from, tgt_from:
+    vocabulary files of other toolkits (foreign.py) to use instead. Raises UserError if the folder was not made by prep,
+    its text has changed, or it cannot be annotated.
     """
     manifest = read_manifest(folder)
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
@@ -103,13 +103,13 @@ def encode(
     types: dict[SideName, int] = {}
     texts: dict[str, Encoded] = {}
     coverage: dict[str, Coverage] = {}
-    # Moved into place at the end, because training may be reading the old files.
+    # Renamed at the end, because training may be reading the old files.
     with Workers(workers) as pool, staging_folder(folder) as staging:
         runs = {side: _count_words(folder / f"train.{side}", manifest, staging, pool) for side in SIDES}
-        if joint:  # merging adds up the counts of both sides
+        if joint:  # merging adds the counts of both sides
             runs = dict.fromkeys(SIDES, runs["src"] + runs["tgt"])
         for side, size, words in zip(SIDES, (src_size, tgt_size), lists, strict=True):
-            # Only target words are annotated, but a joint vocabulary has the symbols on both sides.
+            # Only the target side is annotated, but a joint vocabulary has the symbols on both sides.
             annotated = unkpos and (joint or side == "tgt")
             vocabulary = _make_vocabulary(folder / f"train.{side}", runs[side], words, size, min_count, annotated)
             vocabulary.save(TextFiles(staging).vocabulary(side))
@@ -129,9 +129,9 @@ def encode(
 def _make_vocabulary(
     text: Path, runs: Sequence[Path], words: Sequence[str] | None, size: int | None, min_count: int, annotated: bool
 ) -> Vocabulary:
-    """The vocabulary of a side: the given ``words``, or else the most frequent ones by the counts in ``runs``.
+    """The vocabulary of a side: the given ``words``, or else the most frequent words of ``runs``.
 
-    Raises UserError with ``text`` if there are none.
+    Raises UserError that names ``text`` if there are none.
     """
     if words is not None:
         return Vocabulary.take(words, merged(runs), size, annotated)
@@ -142,7 +142,7 @@ def _make_vocabulary(
 
 
 def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: Workers) -> list[Path]:
-    """Runs (counts.py) of the word counts of a file, each of a limited number of word types."""
+    """The word counts of a file as runs (counts.py), each with a limited number of word types."""
     runs: list[Path] = []
     counts: Counter[str] = Counter()
 
@@ -194,7 +194,7 @@ def _encode_file(
 
 
 def _hashed(parts: Iterable[Chunk], digest: "hashlib._Hash") -> Iterator[Chunk]:
-    """The same chunks, with ``digest`` updated on the way."""
+    """The same chunks, with ``digest`` updated as they pass."""
     for chunk in parts:
         for line in chunk.lines:
             digest.update(line)

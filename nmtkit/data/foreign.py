@@ -1,7 +1,7 @@
 """Vocabulary files of other toolkits, as word lists in the order of ids, without special symbols.
 
-A line of fairseq's dict.txt is a word and a count, of OpenNMT's file the same with a tab, of OpenNMT-tf's and JoeyNMT's
-a word. Marian's .yml and Nematus' and Sockeye's .json map words to ids.
+fairseq's dict.txt has a word and its count per line, OpenNMT's file the same with a tab, OpenNMT-tf's and JoeyNMT's a
+word per line. Marian's .yml and Nematus' and Sockeye's .json map words to ids.
 """
 
 import json
@@ -15,14 +15,14 @@ import yaml
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
 
-# fairseq pads its table with madeupwords.
+# fairseq pads its vocabulary with madeupwords.
 _SYMBOL = re.compile(r"<s>|</s>|<unk>|<pad>|<blank>|<bos>|<eos>|<EOS>|<GO>|<mask>|madeupword[0-9]{4}")
 _NEMATUS = ("eos", "UNK")  # symbols if their ids are 0 and 1, else words
 _FLAG = "#fairseq:overwrite"  # at the end of a line that replaces an earlier one
 
 
 def read_words(path: Path) -> list[str]:
-    """The words of a vocabulary file in order, without symbols. Raises UserError if it is invalid or has duplicates."""
+    """The words of a vocabulary file by id, without symbols. Raises UserError if it is invalid or has duplicates."""
     numbered = path.suffix in (".json", ".yml", ".yaml")
     words = dict[str, None]()
     for number, word in numbered_words(path) if numbered else _listed_words(path):
@@ -45,7 +45,7 @@ def _listed_words(path: Path) -> Iterator[tuple[int, str]]:
         # Not ``split()``: words may contain other white space.
         fields = re.split("[ \t]", line.removesuffix(f" {_FLAG}"))
         has_count = len(fields) == 2 and bool(re.fullmatch("-?[0-9]+", fields[1]))
-        if counted is None:  # the first line decides
+        if counted is None:  # decided by the first line
             counted = has_count
         if len(fields) != 1 + counted or has_count != counted or not fields[0]:
             kind = "a word and a count" if counted else "a word"
