@@ -1,7 +1,7 @@
 """The recurrent cells of Nematus and Marian as those of ``models/bideep.py``.
 
-The cells of both have the same tensors under different names. A cell is given by the form of these names, such as
-``encoder_{}_drt_1``, where the letters W (of the input), U (of the state) and b stand for the gates, and Wx, Ux and bx
+The cells of both have the same tensors under different names. A cell is given by a pattern of these names, such as
+``encoder_{}_drt_1``, filled in with W (for the input), U (for the state) and b for the gates, and with Wx, Ux and bx
 for the candidate state. Marian's own layer normalisation spans gates and candidate, and the bias is its shift. That of
 Nematus normalises both separately, each with its own shift, after adding the bias.
 """
@@ -19,24 +19,24 @@ NEMATUS_TABLES = Tables("Wemb", "Wemb_dec", "ff_logit", "decoder_ff_logit_l2_Wt"
 
 
 def nematus_cells(prefix: str, depth: int, suffix: str = "") -> list[str]:
-    """The cells of a deep transition, as Nematus names them."""
+    """The names of the cells of a deep transition in Nematus."""
     return [f"{prefix}_{{}}{suffix}_drt_{k}" if k else f"{prefix}_{{}}{suffix}" for k in range(depth)]
 
 
 def nematus_conditional(prefix: str, depth: int) -> list[str]:
-    """The cells of a conditional GRU, as Nematus names them."""
+    """The names of the cells of a conditional GRU in Nematus."""
     return [f"{prefix}_{{}}", *nematus_cells(prefix, depth - 1, "_nl")]
 
 
 class Cells:
-    """Finds the parameters of recurrent cells, whose states have the width H, in the tensors of a file."""
+    """Finds the parameters of recurrent cells with states of width H in the tensors of a file."""
 
     def __init__(self, weights: Tensors, width: int, layer_norm: LayerNorm):
         self.weights, self.width, self.layer_norm = weights, width, layer_norm
         self.found = weights.found
 
     def deep_transition(self, ours: str, cells: Sequence[str], rows: int) -> None:
-        """A ``DeepTransition``; the first cell has an input of width ``rows``."""
+        """A ``DeepTransition``, whose first cell has an input of width ``rows``."""
         self._gates(f"{ours}.input", cells[0], "W", rows, bias=True)
         for k, cell in enumerate(cells):
             self._gates(f"{ours}.states.{k}", cell, "U", self.width)
@@ -61,7 +61,7 @@ class Cells:
         self.found[f"{ours}.score_shift"] = torch.zeros(1)
 
     def dense(self, ours: str, form: str, rows: int, columns: int) -> None:
-        """A ``Map`` with a bias, whose tensors have names of this form."""
+        """A ``Map`` with a bias, from tensors with names of this pattern."""
         self.found[f"{ours}.weight"] = self.weights.take(form.format("W"), rows, columns)
         bias = self.weights.take(form.format("b"), columns)
         self._normalise(ours, bias, [(form.format("ln_s"), form.format("ln_b"), columns)], form.format("gamma"))

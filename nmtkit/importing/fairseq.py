@@ -1,8 +1,8 @@
 """Models of fairseq with the architecture ``fconv``: a checkpoint (``.pt``), and beside it the dictionaries of both
 sides (``dict.LANGUAGE.txt``) and optionally BPE codes (``bpecodes``).
 
-They become models of ``models/densenmt.py`` without dense connections, which computes what fairseq's ``fconv.py`` does
-(0.12.2; the names of tensors are its own). fairseq has nmtkit's symbols in another order. Checkpoints are pickles, from
+They become models of ``models/densenmt.py`` without dense connections, which compute the same as fairseq's ``fconv.py``
+(0.12.2, whose names the tensors have). fairseq has nmtkit's symbols in another order. Checkpoints are pickles, from
 which only tensors, plain values and ``argparse.Namespace`` are loaded.
 """
 
@@ -37,7 +37,7 @@ _DEFAULTS = {
 _SEARCH = {  # the defaults of fairseq-generate
     "beam_size": 5, "length_penalty": "avg", "max_len_a": 0, "max_len_b": 200, "unk": True, "narrowing": False,
 }  # fmt: skip
-_LAYERS = 1000  # at most
+_LAYERS = 1000  # the maximum
 
 Layers = list[tuple[int, int]]  # width and kernel size of each
 
@@ -82,7 +82,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _load(file: Path) -> tuple[dict[str, Any], tuple[str, str], dict[str, Tensor]]:
-    """The options, the languages and the tensors of a checkpoint."""
+    """The options, languages and tensors of a checkpoint."""
     settings = _plain(load_pickle(file, [argparse.Namespace]))
     old, new = _plain(settings.get("args")), _plain(settings.get("cfg"))  # before fairseq 0.10.2, and since
     given, task = (old, old) if old else (_plain(new.get("model")), _plain(new.get("task")))
@@ -101,7 +101,7 @@ def _load(file: Path) -> tuple[dict[str, Any], tuple[str, str], dict[str, Tensor
 
 
 def _plain(value: object) -> dict[str, Any]:
-    """The values of a dictionary or Namespace; {} for other objects."""
+    """The values of a dictionary or Namespace; {} for any other object."""
     if isinstance(value, argparse.Namespace):
         return vars(value)
     return value if isinstance(value, dict) else {}
@@ -153,7 +153,7 @@ def _stacks(file: Path, options: Mapping[str, Any]) -> tuple[Layers, Layers]:
 
 
 def _stages(stack: Layers) -> list[dict[str, Any]]:
-    """The stages of a stack of layers, as plain values of a Config."""
+    """The stages of a stack of layers, as plain values for a Config."""
     return [
         {"layers": len(list(layers)), "times": width / stack[0][0], "kernel": kernel}
         for (width, kernel), layers in groupby(stack)
@@ -188,13 +188,13 @@ class Weights(Tensors):
         self.found[f"{ours}.bias"] = self.take(f"{theirs}.bias", columns)
 
     def matrix(self, ours: str, weight: Tensor, bias: Tensor) -> None:
-        """A map without weight normalisation, W (E, D). A row of zeros has any direction and the length 0."""
+        """A map without weight normalisation, W (E, D). A row of zeros has length 0 and an arbitrary direction."""
         length = weight.norm(dim=1)
         self.found[f"{ours}.v"] = torch.where((length == 0)[:, None], torch.ones_like(weight), weight)
         self.found[f"{ours}.g"], self.found[f"{ours}.bias"] = length, bias
 
     def conv(self, ours: str, theirs: str, rows: int, columns: int, kernel: int, *, old: bool) -> None:
-        """A convolution (k, D, E). In ``old`` decoders g has a length for each of k matrices, else for each output."""
+        """A convolution (k, D, E). In ``old`` decoders, g is a length for each of the k matrices, else for each output."""
         v = self.take(f"{theirs}.weight_v", kernel, rows, columns)
         g = self.take(f"{theirs}.weight_g", *((kernel, 1, 1) if old else (1, 1, columns)))
         bias = self.take(f"{theirs}.bias", columns)
@@ -208,7 +208,7 @@ class Weights(Tensors):
     def model(
         self, options: Mapping[str, Any], stacks: tuple[Layers, Layers], src: Words, tgt: Words
     ) -> dict[str, Any]:
-        """The Config of models/densenmt.py as plain values; finds the parameters. Raises UserError if unfit."""
+        """The Config of models/densenmt.py as plain values; finds the parameters. Raises UserError if one is wrong."""
         e, out, width = options["encoder_embed_dim"], options["decoder_out_embed_dim"], stacks[0][0][0]
         version = self.left.pop("decoder.version", torch.ones(1)).flatten()
         old = len(version) == 0 or version[0].item() < 2
@@ -223,7 +223,7 @@ class Weights(Tensors):
             tokens = words.table(self.take(f"{side}.embed_tokens.weight", len(words), e))
             self.found[f"embedding.{'src' if side == 'encoder' else 'tgt'}.weight"] = tokens
             place = self.left.get(f"{side}.embed_positions.weight", torch.empty(0))
-            # The first two rows are unused: positions start behind the id of <pad>.
+            # The first two rows are unused: positions start after the id of <pad>.
             self.found[f"{side}.input.position.weight"] = self.take(f"{side}.embed_positions.weight", len(place), e)[2:]
             positions.append(len(place) - 2)
             self.linear(f"{side}.first", f"{side}.fc1", e, width)

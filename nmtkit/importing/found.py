@@ -1,4 +1,4 @@
-"""The model of another toolkit as read, and what several readers need."""
+"""The model of another toolkit, as read, and helpers of several readers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ class Found:
     """A model of another toolkit in nmtkit's terms."""
 
     toolkit: str  # "Nematus", "fairseq", "Marian v1.12.43"
-    notes: tuple[str, ...]  # for the user, a line each
+    notes: tuple[str, ...]  # lines for the user
     experiment: Experiment  # experiment.build(len(src), len(tgt)) is the model
     parameters: dict[str, Tensor]  # float32, by the names of that model's state_dict
     src: Vocabulary  # nmtkit's: four symbols first; embedding rows are in this order
     tgt: Vocabulary
-    prep: Prep  # how raw text becomes tokens
+    prep: Prep  # the settings of preprocessing
     files: Mapping[str, bytes]  # further files of the model folder: bpe.src, sentencepiece.tgt
 
 
 class Options:
-    """The options of a model, some values of which cannot be imported. ``where`` begins the messages about them."""
+    """The options of a model, not all of which can be imported. Messages begin with ``where``."""
 
     def __init__(self, where: str, values: Mapping[str, Any]):
         self.where, self.values = where, values
@@ -45,14 +45,14 @@ class Options:
         return value
 
     def number(self, name: str, default: float) -> float:
-        """The number that is the value of an option, or ``default``. Raises UserError for other values."""
+        """The numeric value of an option, or ``default``. Raises UserError for other values."""
         value = self.values.get(name, default)
         if not isinstance(value, int | float):
             raise UserError(f"{self.where} {name}: {repr(value)[:80]} is not a number")
         return value
 
     def size(self, name: str) -> int:
-        """The value of an option that is an integer of at least 1. Raises UserError for other values."""
+        """The value of an option, an integer of at least 1. Raises UserError for other values."""
         value = self.values.get(name)
         if type(value) is not int or value < 1:
             raise UserError(f"{self.where} {name}: {repr(value)[:80]} is not a number of at least 1")
@@ -63,7 +63,7 @@ def experiment(
     title: str, preset: str, model: Mapping[str, Any], prep: Prep, words: tuple[int, int], search: Mapping[str, Any],
     where: str,
 ) -> Experiment:  # fmt: skip
-    """The experiment of an imported model: training as in the preset of its family, search as in its toolkit.
+    """The experiment of an imported model: training settings of the family's preset, search settings of the toolkit.
 
     words: the sizes of both vocabularies. Raises UserError, beginning with ``where``, for invalid values.
     """

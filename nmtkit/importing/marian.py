@@ -77,9 +77,9 @@ def _architecture(weights: Weights, src: Words, tgt: Words) -> tuple[str, dict[s
 
 
 class Decoder(Options):
-    """The decoder.yml of a folder, or of a file of weights: the files of the model, and search settings.
+    """The decoder.yml of a folder, or FILE.npz.decoder.yml of a file of weights: the model's files and search settings.
 
-    A file of weights may have its own, FILE.npz.decoder.yml. Raises UserError if there is none.
+    Raises UserError if there is none.
     """
 
     def __init__(self, path: Path):
@@ -94,7 +94,7 @@ class Decoder(Options):
         super().__init__(f"{self.path}:", load_yaml(self.path) | ({} if path.is_dir() else {"models": [path.name]}))
 
     def files(self, key: str, count: int) -> list[Path]:
-        """The ``count`` files that a list names; they are in the folder of the decoder.yml."""
+        """The ``count`` files in the list of ``key``, looked up by name in the folder of the decoder.yml."""
         listed = self.values.get(key)
         if not isinstance(listed, list) or len(listed) != count:
             raise UserError(f"{self.path}: {key}: expected a list of {count}, found {str(listed)[:80]}")
@@ -105,7 +105,7 @@ class Decoder(Options):
         return files
 
     def search(self) -> dict[str, Any]:
-        """The settings of search."""
+        """The search settings."""
         power, longest = float(self.number("normalize", 0)), float(self.number("max-length-factor", 3))
         return {
             "beam_size": self.values.get("beam-size", 12),

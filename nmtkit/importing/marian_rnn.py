@@ -1,4 +1,4 @@
-"""A recurrent model of Marian, of type s2s or nematus, as ``models/bideep.py`` has it."""
+"""Recurrent models of Marian, of type s2s or nematus, as models of ``models/bideep.py``."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""Marian's vocabularies, and the segmentation of a model's text.
+"""Marian's vocabularies, and the subword segmentation of a model.
 
-Marian has no ``<pad>`` and no ``<s>``: a bias gives them no probability.
+Marian has no ``<pad>`` and no ``<s>``: a bias makes their probability 0.
 """
 
 import re
@@ -27,7 +27,7 @@ def read_words(path: Path) -> Words:
     if mark := next((word for word in theirs if re.fullmatch(r">>[^<>]+<<", word)), None):
         raise UserError(f"{path}: has {mark}, which marks a target language: multilingual models cannot be imported")
     others = [word for word in theirs if word not in SPELLINGS]
-    # A word with white space cannot occur in text, but has a row.
+    # A word with white space cannot occur in text, but has an embedding.
     shown = [re.sub(r"\s", lambda space: f"<{ord(space[0]):04X}>", word) or "<>" for word in others]
     vocabulary = Vocabulary([*SPELLINGS, *shown], [0] * (len(SPELLINGS) + len(shown)))
     return Words(path, theirs, [ids.get(word) for word in (*SPELLINGS, *others)], vocabulary)
@@ -48,8 +48,8 @@ def segmentation(folder: Path, vocabularies: Sequence[Path]) -> tuple[Prep, dict
     normalize = False
     if pieces:
         script = folder / "preprocess.sh"
-        # OPUS-MT normalises text before SentencePiece, by Moses or by a list of quotes and wide characters; Moses does
-        # the same with the most frequent of these. Marian's own SentencePiece does not normalise.
+        # OPUS-MT normalises text before SentencePiece, with Moses' rules or a list of quotes and wide characters, the
+        # most frequent of which Moses normalises too. Marian's own SentencePiece does not normalise.
         steps = script.read_text("utf-8", "replace") if script.is_file() else "normalize-punctuation"
         normalize = pieces != vocabularies and any(sign in steps for sign in ("normalize-punctuation", "\u2019"))
         notes = [f"segmentation: SentencePiece, {pieces[0].name} and {pieces[1].name}"]

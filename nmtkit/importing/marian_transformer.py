@@ -1,4 +1,4 @@
-"""A Transformer of Marian as ``models/transformer.py`` has it."""
+"""Transformers of Marian as models of ``models/transformer.py``."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _ALWAYS: dict[str, Any] = {
     "transformer-train-position-embeddings": False, "transformer-train-positions": False,
 }  # fmt: skip
 
-_ATTENTIONS = {  # of each side: their names in Marian and nmtkit, and that of the normalisation in nmtkit
+_ATTENTIONS = {  # of each side: their names in Marian and nmtkit, and nmtkit's name of the normalisation
     "encoder": [("self", "self_attention", "around_self")],
     "decoder": [("self", "self_attention", "around_self"), ("context", "attention", "around_source")],
 }
@@ -53,9 +53,9 @@ def transformer(weights: Weights, tied: str, src: Words, tgt: Words) -> dict[str
 
 
 def _norm(weights: Weights) -> str:
-    """Where the model normalises, by Marian's operations before and after each sublayer and after the last one.
+    """The place of layer normalisation, from Marian's operations before and after each sublayer and after the last.
 
-    n normalises, and a adds the residual; d, dropout, does nothing in search.
+    n normalises, a adds the residual, and d, dropout, has no effect in search.
     """
     emb, before, after, top = (
         str(weights.options.values.get(f"transformer-{place}") or "").replace("d", "")

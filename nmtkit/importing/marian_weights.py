@@ -12,7 +12,7 @@ from nmtkit.importing.npz import read_npz
 from nmtkit.importing.tensors import Tensors
 
 OPTIONS = "special:model.yml"  # the array of bytes with the options of the architecture
-_HISTORY = ("uidx", "history_errs")  # arrays of type nematus that are not parameters
+_HISTORY = ("uidx", "history_errs")  # arrays of models of type nematus that are not parameters
 
 
 class Weights(Tensors):
@@ -31,5 +31,5 @@ class Weights(Tensors):
         self.options = Options(f"{path}: option", options)
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """As in ``Tensors``; the file has vectors (E,) as matrices (1, E)."""
+        """As in ``Tensors``; in the file, vectors (E,) are matrices (1, E)."""
         return super().take(name, *shape) if len(shape) > 1 else super().take(name, 1, *shape)[0]

@@ -1,11 +1,11 @@
 """Models of Nematus: weights (``model.npz``), and in the same folder options (``model.npz.json``), the dictionaries
-that these name, and optionally BPE codes (``*.bpe``) and truecasing models (``truecase-model.LANGUAGE``).
+that they name, and optionally BPE codes (``*.bpe``) and truecasing models (``truecase-model.LANGUAGE``).
 
-They become models of ``models/bideep.py``, which computes what Nematus' code does (tag wmt17.v0.4; the names of tensors
-are those of its ``layers.py`` and ``nmt.py``). Weight normalisation is applied once, at import. For a TensorFlow
-checkpoint, run Nematus' own ``theano_tf_convert.py --from_tf`` and copy the ``.json`` beside the file that it writes.
+They become models of ``models/bideep.py``, which compute the same as Nematus' code (tag wmt17.v0.4, with the names of
+tensors in its ``layers.py`` and ``nmt.py``). Weight normalisation is applied once, at import. For a TensorFlow
+checkpoint, run Nematus' own ``theano_tf_convert.py --from_tf``, and copy the ``.json`` beside the file that it writes.
 
-In Nematus eos is 0 and UNK is 1. It has no ``<pad>`` and no ``<s>``: a bias gives them no probability.
+In Nematus, eos is 0 and UNK is 1. It has no ``<pad>`` and no ``<s>``: a bias makes their probability 0.
 """
 
 import re
@@ -29,9 +29,9 @@ from nmtkit.text.manifest import read_json
 from nmtkit.text.settings import Prep, Side
 from nmtkit.text.truecasing import Truecaser
 
-# Arrays that every model has. Models of Marian of type nematus have them, too, but also Marian's options.
+# Arrays of every model. Marian's models of type nematus have them, too, but also Marian's options.
 _OURS = {"Wemb", "encoder_U", "decoder_U_att", "ff_logit_b"}
-# Arrays that are not parameters: the history of the training, a copy of the weights, the state of the optimizer.
+# Arrays that are not parameters: the training history, a copy of the weights, the optimizer state.
 _HISTORY = re.compile("history_errs|uidx|zipped_params|adam.*|adadelta.*|rmsprop.*|sgd.*")
 
 # Options, with their defaults for files that lack them (``compat.py``).
@@ -159,7 +159,7 @@ def _model(options: Options) -> dict[str, Any]:
 
 
 def _words(file: Path, options: Options, arrays: Mapping[str, Array], tied: str) -> tuple[Words, Words]:
-    """The vocabularies of the dictionaries that the options name; their files are in the folder of the weights."""
+    """The vocabularies of the dictionaries named in the options, whose files are in the folder of the weights."""
     listed = options.values["dictionaries"]
     if not isinstance(listed, list) or len(listed) != 2:
         raise UserError(f"{options.where} dictionaries: expected a list of 2 files, found {str(listed)[:80]}")
@@ -200,7 +200,7 @@ class Weights(Tensors):
 
 
 def _find_parameters(weights: Weights, model: Mapping[str, Any], src: Words, tgt: Words) -> None:
-    """Find the parameters of nmtkit's model in the weights. Raises UserError if arrays are missing or left."""
+    """Find the parameters of nmtkit's model in the weights. Raises UserError if arrays are missing or left over."""
     e, h, depth, transitions = (
         model[key] for key in ("embedding", "hidden", "bidirectional_layers", "high_transitions")
     )
@@ -242,7 +242,7 @@ def _find_parameters(weights: Weights, model: Mapping[str, Any], src: Words, tgt
 
 
 def _rename_norms(weights: Weights, prefix: str) -> None:
-    """Name the layer normalisations of a crGRU, which are numbered, after their matrices, as in other cells."""
+    """Rename the numbered layer normalisations of a crGRU after their matrices, as in other cells."""
     matrices = {1: "W", 2: "Wx", 3: "U", 4: "Ux", 5: "U_nl", 6: "Wc", 7: "Ux_nl", 8: "Wcx"}
     for number, matrix in matrices.items():
         for letter in "sb":

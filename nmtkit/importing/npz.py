@@ -14,7 +14,7 @@ from nmtkit.machine.memory import free_memory
 
 Array = npt.NDArray[np.generic]
 
-_MOST = 100  # times the size of the file: weights hardly compress
+_MOST = 100  # maximum size of the arrays over that of the file: weights hardly compress
 _BROKEN = (OSError, ValueError, EOFError, SyntaxError, OverflowError, RuntimeError, MemoryError, zlib.error,
            zipfile.BadZipFile)  # fmt: skip
 
@@ -54,7 +54,7 @@ def read_npz(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> d
 
 
 def _array(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
-    """The array of an entry. Raises ValueError if its size is not that in its header, or it has Python objects."""
+    """The array of an entry. Raises ValueError if its size contradicts its header, or it has Python objects."""
     try:
         with file.open(entry) as content:
             array: Array = np.lib.format.read_array(content, allow_pickle=False)

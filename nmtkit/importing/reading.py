@@ -1,4 +1,4 @@
-"""Reading a model of another toolkit, whichever it is, and writing it as a model folder."""
+"""Reading a model of any other toolkit, and writing it as a model folder."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ READERS = (nematus, marian, fairseq, transformers)  # the first that finds a mod
 def read(path: Path) -> Found:
     """Read the model of another toolkit at ``path``, a file or a folder.
 
-    Raises UserError if no reader finds one, or if nmtkit cannot represent the model exactly.
+    Raises UserError if no reader recognises it, or if nmtkit cannot represent the model exactly.
     """
     if not path.exists():
         raise UserError(f"{path}: not found; give the file or folder of a model")
@@ -34,9 +34,9 @@ def read(path: Path) -> Found:
 
 
 def write(found: Found, source: Path, output: ModelFolder) -> None:
-    """Write the model found at ``source`` to the folder ``output``, where it replaces an older one; all or nothing.
+    """Write the model found at ``source`` to the folder ``output``, where it atomically replaces an older model.
 
-    Raises UserError if ``output`` contains ``source``, or if the parameters do not fit.
+    Raises UserError if ``output`` contains ``source``, or if the parameters do not fit the model.
     """
     if real_path(output.path) in (real_path(source), *real_path(source).parents):
         raise UserError(f"{output}: contains {source}, the model to import; give another `output` folder")
@@ -55,7 +55,7 @@ def write(found: Found, source: Path, output: ModelFolder) -> None:
 
 
 def _check(found: Found, source: Path) -> None:
-    """Raise UserError unless the model has these parameters, and they are finite."""
+    """Raise UserError unless the parameters are those of the model, and finite."""
     with torch.device("meta"):
         expected = found.experiment.build(len(found.src), len(found.tgt)).state_dict()
     for name in [*expected, *found.parameters]:

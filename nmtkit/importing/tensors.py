@@ -30,9 +30,9 @@ def load_pickle(path: Path, classes: Sequence[type] = ()) -> Any:
 
 
 class Tensors:
-    """The tensors of a file that are ``left`` to use, and the parameters ``found`` so far.
+    """The tensors of a file that are ``left``, and the parameters ``found`` so far.
 
-    Raises UserError for tensors of other types than floating-point numbers.
+    Raises UserError for tensors that are not floating-point.
     """
 
     def __init__(self, path: Path, tensors: Mapping[str, Tensor | Array]):
@@ -54,6 +54,6 @@ class Tensors:
         return tensor.float().contiguous()
 
     def check_all_used(self) -> None:
-        """Raise UserError if a tensor is left, because the model would not be the same without it."""
+        """Raise UserError if a tensor is left over, because the imported model would differ."""
         if self.left:
             raise UserError(f"{self.path}: tensor {min(self.left)}: has no place in nmtkit's architecture")

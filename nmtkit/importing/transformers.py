@@ -1,4 +1,4 @@
-"""Models ``MarianMTModel`` of Hugging Face's transformers, such as those of OPUS-MT.
+"""Models of the class ``MarianMTModel`` of Hugging Face's transformers, such as those of OPUS-MT.
 
 They are folders with ``config.json``, weights (``model.safetensors`` or ``pytorch_model.bin``), ``vocab.json``, and
 optionally ``target_vocab.json``, ``source.spm`` and ``target.spm``, and become models of ``models/transformer.py``.
@@ -26,7 +26,7 @@ _ONLY: dict[str, Any] = {
     "scale_embedding": (True, False), "normalize_before": (False, False), "normalize_embedding": (False, False),
     "add_final_layer_norm": (False, False), "static_position_embeddings": (True, True),
 }  # fmt: skip
-_MODULES = {  # of a layer: nmtkit's, and transformers'
+_MODULES = {  # of a layer: nmtkit's names, and transformers'
     "self_attention.query": "self_attn.q_proj", "self_attention.key": "self_attn.k_proj",
     "self_attention.value": "self_attn.v_proj", "self_attention.out": "self_attn.out_proj",
     "around_self.norm": "self_attn_layer_norm", "feed_forward.inner": "fc1", "feed_forward.outer": "fc2",
@@ -37,7 +37,7 @@ _IN_DECODER = {
     "attention.value": "encoder_attn.v_proj", "attention.out": "encoder_attn.out_proj",
     "around_source.norm": "encoder_attn_layer_norm",
 }  # fmt: skip
-# For each kind of tying, the parameters and the modules whose weights they are in a file, which may repeat them.
+# For each kind of tying, the parameters, each with the modules that have it as their weight; a file may repeat it.
 _TABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "all": {"embedding.tgt": ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")},
     "target": {
@@ -51,7 +51,7 @@ _TABLES: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def finds(path: Path) -> bool:
-    """Whether a folder has a config.json and weights of transformers, or a file has their name and is in one."""
+    """Whether a folder has a config.json and weights of transformers, or a file is the weights of such a folder."""
     folder = path if path.is_dir() else path.parent
     named = path.is_dir() or path.name in _WEIGHTS
     return named and (folder / "config.json").is_file() and any((folder / name).is_file() for name in _WEIGHTS)
@@ -112,7 +112,7 @@ class Config(Options):
             self.require(name, value, default=default)
 
     def flag(self, name: str) -> bool:
-        """The value of a setting that is true or false; true if it is missing."""
+        """The value of a boolean setting; true if it is missing."""
         return bool(self.require(name, True, False, default=True))
 
     def same(self, name: str) -> int:
@@ -122,7 +122,7 @@ class Config(Options):
         return size
 
     def search(self) -> dict[str, Any]:
-        """The settings of search, with the defaults of ``generate``."""
+        """The search settings, with the defaults of ``generate``."""
         return {
             "beam_size": self.number("num_beams", 1), "length_penalty": "power",
             "narrowing": False, "alpha": float(self.number("length_penalty", 1)), "max_len_a": 0,
@@ -134,7 +134,7 @@ class Weights(Tensors):
     """The tensors of a file."""
 
     def model(self, config: Config, tied: str, src: Words, tgt: Words) -> dict[str, Any]:
-        """The Config of models/transformer.py as plain values; finds the parameters. Raises UserError if unfit."""
+        """The Config of models/transformer.py as plain values; finds the parameters. Raises UserError if one is wrong."""
         layers, width, inner = config.same("layers"), config.size("d_model"), config.same("ffn_dim")
         for side, modules in (("encoder", _MODULES), ("decoder", _MODULES | _IN_DECODER)):
             self.left.pop(f"model.{side}.embed_positions.weight", None)  # computed by a formula
@@ -164,7 +164,7 @@ class Weights(Tensors):
         }  # fmt: skip
 
     def _copies(self, modules: Sequence[str], words: int, width: int) -> tuple[Tensor, str]:
-        """The table (V', E) that some of these modules share as their weight, and the name of the first."""
+        """The table (V', E) that these modules share as their weight, and the name of the first module that has it."""
         first, *others = [name for module in modules if (name := f"{module}.weight") in self.left] or [
             f"{modules[0]}.weight"
         ]
@@ -176,7 +176,7 @@ class Weights(Tensors):
 
 
 def _tied(config: Config) -> str:
-    """Which tables are tied: "all", "target" or "none"."""
+    """Which embeddings are tied: "all", "target" or "none"."""
     shared = config.flag("share_encoder_decoder_embeddings")
     if config.require("tie_word_embeddings", *([True] if shared else [True, False]), default=True):
         return "all" if shared else "target"

@@ -1,4 +1,4 @@
-"""Vocabularies of other toolkits as nmtkit's, and the tables that have a row for each word."""
+"""Vocabularies of other toolkits as nmtkit's, and the embeddings in their order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.importing.tensors import Tensors
 from nmtkit.symbols import SPELLINGS
 
-NEVER = -1e4  # the bias of a symbol that the toolkit lacks: its probability is 0, and label smoothing stays finite
+NEVER = -1e4  # the bias of symbols that the toolkit lacks: probability 0, but finite for label smoothing
 
 
 @dataclass(frozen=True)
 class Words:
-    """A vocabulary of another toolkit (V' words) as nmtkit's (V words): the four symbols, then the other words."""
+    """A vocabulary of another toolkit (V' words) as one of nmtkit (V words): the four symbols, then the other words."""
 
     path: Path
     theirs: list[str]  # (V',) the words by the toolkit's ids
     ids: list[int | None]  # (V,) the toolkit's id of each word of nmtkit's; None: the toolkit lacks the symbol
     vocabulary: Vocabulary
-    notes: tuple[str, ...] = ()  # a line about words that nmtkit's text cannot contain
+    notes: tuple[str, ...] = ()  # a line on words that cannot occur in nmtkit's text
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -38,10 +38,10 @@ class Words:
 def with_symbols(
     path: Path, side: str, symbols: Sequence[str], words: Sequence[str], counts: Sequence[int] | None = None
 ) -> Words:
-    """A vocabulary that begins with these symbols, as nmtkit spells them; ``words`` have the ids after theirs.
+    """A vocabulary that begins with these symbols, in nmtkit's spelling, followed by ``words``.
 
-    Words that nmtkit's text cannot contain become <unused:ID>: empty ones, and those with white space or spelled like
-    a symbol.
+    Words that cannot occur in nmtkit's text become <unused:ID>: empty ones, those with white space, and those spelled
+    like a symbol.
     """
     fine = [word.split() == [word] and word not in SPELLINGS for word in words]
     numbered = enumerate(zip(words, fine, strict=True), len(symbols))
@@ -56,12 +56,12 @@ def with_symbols(
 
 
 class Tables(NamedTuple):
-    """The names of the embeddings and the output layer of a model; ``Wemb`` are embeddings of both sides."""
+    """The names of the embeddings and the output layer of a model; ``Wemb`` may be the embeddings of both sides."""
 
     src: str
     tgt: str
     output: str  # without _W (E, V') and _b (V',)
-    by_word: str  # of the output matrix (V', E), which a file may have in place of (E, V')
+    by_word: str  # of the output matrix as (V', E), which a file may have instead of (E, V')
 
 
 def take_tables(weights: Tensors, names: Tables, tied: str, width: int, src: Words, tgt: Words) -> None:
